@@ -1,0 +1,109 @@
+"""What a network family must provide. A family is one module in this package; nothing else names it.
+
+A module that defines a subclass of :class:`Network` with a ``family`` literal is found by the package and becomes
+part of the specification, the pages' forms and the command line.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One whole number a person picks to describe a network; pages draw it as an input, the CLI as a flag."""
+
+    name: str
+    label: str
+    low: int
+    high: int
+    default: int
+    help: str
+
+
+@dataclass(frozen=True)
+class LayerCount:
+    """Per-sample counts of one layer.
+
+    ``forward_flops`` counts a multiply-add as 2. ``activations`` is the number of values the layer outputs.
+    ``input_gradient_flops`` is what the backward pass spends on the layer's input (zero for the first layer).
+    """
+
+    name: str
+    parameters: int
+    forward_flops: int
+    weight_gradient_flops: int
+    input_gradient_flops: int
+    activations: int
+
+
+class Network(BaseModel, ABC):
+    """A network's architecture: immutable, validated, described without importing a framework."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    title: ClassVar[str]
+    choices: ClassVar[tuple[Choice, ...]]
+    presets: ClassVar[tuple[str, ...]]
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Short name that :meth:`from_name` reads back."""
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample, without the batch axis."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> int:
+        """Number of outputs; 1 means a sigmoid with binary cross-entropy."""
+
+    @property
+    @abstractmethod
+    def layers(self) -> tuple[LayerCount, ...]:
+        """Counts of each layer, first to last."""
+
+    @classmethod
+    @abstractmethod
+    def from_name(cls, name: str) -> Self:
+        """Network of that short name. Raises ValueError with a sentence when the name is none of this family's."""
+
+    @classmethod
+    @abstractmethod
+    def from_choices(cls, values: dict[str, int]) -> Self:
+        """Network for the picked :attr:`choices`. Raises ValueError (pydantic's) outside the limits."""
+
+    @abstractmethod
+    def to_choices(self) -> dict[str, int]:
+        """The picks that come nearest to this network, to fill a form."""
+
+    @abstractmethod
+    def build(self, keras: Any) -> Any:
+        """Uncompiled ``keras.Model``; ``keras`` is passed in because only a worker may import it."""
+
+    @property
+    def parameters(self) -> int:
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def activations(self) -> int:
+        """Values output by all layers for one sample."""
+        return sum(layer.activations for layer in self.layers)
+
+    def flops_per_sample(self, training: bool) -> int:
+        """Floating point operations for one sample; a multiply-add counts 2.
+
+        Training adds the gradients of weights and inputs (about twice the forward pass) and leaves out the optimizer,
+        whose work does not grow with the batch.
+        """
+        forward = sum(layer.forward_flops for layer in self.layers)
+        if not training:
+            return forward
+        return forward + sum(layer.weight_gradient_flops + layer.input_gradient_flops for layer in self.layers)

@@ -1,0 +1,248 @@
+"""What to measure: workload, targets, pipeline and plan. Frozen, validated, hashable; every limit lives here.
+
+Nothing here imports a framework. The worker validates what it receives with the same classes, so that a plan that
+passed a form, a file or the command line is checked once more where it runs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
+
+from core.families import Network, network_from_dict, network_from_name
+
+MIN_BATCH, MAX_BATCH = 1, 65_536
+MAX_BATCHES = 64
+MIN_BUDGET_S, MAX_BUDGET_S = 2.0, 86_400.0
+MAX_THREADS = 1_024
+MAX_GPU_INDEX = 63
+MAX_PREPROCESS_US = 1_000_000.0
+MAX_PARALLEL_CALLS = 256
+PLAN_SCHEMA: Literal[1] = 1
+
+Mode = Literal["train", "infer"]
+Optimizer = Literal["sgd", "momentum", "adam"]
+Precision = Literal["float32", "mixed_float16", "mixed_bfloat16"]
+Execution = Literal["graph", "xla", "eager"]
+PipelineKind = Literal["resident", "host", "tfdata"]
+AUTOTUNE = "auto"
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Workload(Frozen):
+    """What one step computes."""
+
+    network: SerializeAsAny[Network]
+    mode: Mode = "train"
+    optimizer: Optimizer = "adam"
+
+    @field_validator("network", mode="before")
+    @classmethod
+    def _network(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return network_from_dict(value)
+        return network_from_name(value) if isinstance(value, str) else value
+
+    @property
+    def training(self) -> bool:
+        return self.mode == "train"
+
+    @property
+    def title(self) -> str:
+        doing = f"training, {self.optimizer}" if self.training else "inference"
+        return f"{self.network.name} ({doing})"
+
+    @property
+    def flops_per_sample(self) -> int:
+        """A multiply-add counts 2."""
+        return self.network.flops_per_sample(self.training)
+
+
+class Target(Frozen):
+    """Where and how a workload runs, written ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``."""
+
+    device: str = "cpu"
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
+    precision: Precision = "float32"
+    execution: Execution = "graph"
+    framework: Literal["tensorflow"] = "tensorflow"
+
+    @field_validator("device")
+    @classmethod
+    def _device(cls, value: str) -> str:
+        value = "gpu:0" if value == "gpu" else value
+        match = re.fullmatch(r"cpu|gpu:(\d{1,2})", value)
+        if match is None or (match[1] is not None and int(match[1]) > MAX_GPU_INDEX):
+            raise ValueError(f"device “{value}” is unknown; accepted are cpu, gpu:0, gpu:1, …")
+        return value
+
+    @model_validator(mode="after")
+    def _threads_on_cpu_only(self) -> Self:
+        if self.threads is not None and self.device != "cpu":
+            raise ValueError("threads can be chosen for cpu targets only")
+        return self
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.device.startswith("gpu:")
+
+    def __str__(self) -> str:
+        parts = [self.device]
+        for name, default in (("threads", None), ("precision", "float32"), ("execution", "graph")):
+            if (value := getattr(self, name)) != default:
+                parts.append(f"{name}={value}")
+        return ",".join(parts)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Target from its notation. Raises ValueError with a sentence."""
+        device, *options = (part.strip() for part in text.strip().lower().split(","))
+        values: dict[str, Any] = {"device": device}
+        for option in options:
+            name, equals, value = option.partition("=")
+            if not equals or name not in ("threads", "precision", "execution") or name in values:
+                raise ValueError(
+                    f"Target “{text}”: “{option}” is not understood; accepted are threads=N, precision=float32, "
+                    "mixed_float16 or mixed_bfloat16, execution=graph, xla or eager, each once."
+                )
+            values[name] = value
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ValueError(f"Target “{text}”: {explain(error)}") from None
+
+
+class Pipeline(Frozen):
+    """How a batch reaches the step.
+
+    ``resident``: the batch lives on the device. ``host``: a NumPy array is handed over in every step. ``tfdata``: a
+    ``tf.data`` input pipeline; the remaining fields describe it and must keep their defaults otherwise.
+    ``prefetch`` is 0 (off), a number of batches, or "auto". ``preprocess_us`` is real work a sample in the map.
+    """
+
+    kind: PipelineKind = "resident"
+    prefetch: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = 0
+    parallel_calls: Annotated[int, Field(ge=1, le=MAX_PARALLEL_CALLS)] | Literal["auto"] | None = None
+    cache: bool = False
+    shuffle: bool = False
+    preprocess_us: Annotated[float, Field(ge=0, le=MAX_PREPROCESS_US)] = 0.0
+
+    @model_validator(mode="after")
+    def _options_need_tfdata(self) -> Self:
+        default = {name: field.default for name, field in type(self).model_fields.items()}
+        changed = [name for name in default if name != "kind" and getattr(self, name) != default[name]]
+        if self.kind != "tfdata" and changed:
+            raise ValueError(f"{', '.join(changed)} can be chosen with the tfdata pipeline only")
+        return self
+
+    @property
+    def title(self) -> str:
+        if self.kind == "resident":
+            return "data resident on the device"
+        if self.kind == "host":
+            return "host array fed each step"
+        parts = [f"prefetch {self.prefetch if self.prefetch else 'off'}"]
+        if self.parallel_calls is not None:
+            parts.append(f"{self.parallel_calls} parallel calls")
+        parts += [name for name in ("cache", "shuffle") if getattr(self, name)]
+        if self.preprocess_us:
+            parts.append(f"{self.preprocess_us:g} µs a sample preprocessing")
+        return "tf.data, " + ", ".join(parts)
+
+
+Batch = Annotated[int, Field(ge=MIN_BATCH, le=MAX_BATCH)]
+
+
+class SweepPlan(Frozen):
+    """Everything a sweep needs. ``batches`` is the first, coarse grid; ``refine`` allows sizes between them.
+
+    ``step_width`` is the relative width of a cell's 95 % interval that is enough, ``crossover_width`` the same for the
+    crossover ((high − low) / batch). ``margin`` is the lead asked for, 0.05 being 5 %.
+    """
+
+    schema_version: Literal[1] = PLAN_SCHEMA
+    workload: Workload
+    targets: tuple[Target, Target]
+    batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_BATCHES)]
+    refine: bool = True
+    pipeline: Pipeline = Pipeline()
+    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = 90.0
+    step_width: Annotated[float, Field(gt=0, le=1)] = 0.05
+    crossover_width: Annotated[float, Field(gt=0, le=4)] = 0.25
+    margin: Annotated[float, Field(gt=0, le=1)] = 0.05
+
+    @field_validator("batches")
+    @classmethod
+    def _sorted(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(value)))
+
+    @model_validator(mode="after")
+    def _two_different_targets(self) -> Self:
+        if self.targets[0] == self.targets[1]:
+            raise ValueError(f"both targets are “{self.targets[0]}”; choose two that differ")
+        return self
+
+    @property
+    def target_names(self) -> tuple[str, str]:
+        return str(self.targets[0]), str(self.targets[1])
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload.title}: {self.targets[0]} against {self.targets[1]}"
+
+
+def geometric_grid(low: int, high: int, per_octave: float = 1.0) -> tuple[int, ...]:
+    """Whole batch sizes from ``low`` to ``high``, both included, ``per_octave`` a doubling.
+
+    Raises ValueError with a sentence for an impossible range.
+    """
+    if not MIN_BATCH <= low <= high <= MAX_BATCH:
+        raise ValueError(
+            f"The batch range {low} to {high} is not possible; "
+            f"it must rise and lie within {MIN_BATCH} to {MAX_BATCH:,}."
+        )
+    if not 0.25 <= per_octave <= 8:
+        raise ValueError("A grid has between 0.25 and 8 batch sizes a doubling.")
+    count = max(1, math.ceil(math.log2(high / low) * per_octave - 1e-9))
+    grid = {low, high} | {round(low * 2 ** (i / per_octave)) for i in range(count)}
+    return tuple(sorted(b for b in grid if low <= b <= high))
+
+
+def parse_batches(text: str) -> tuple[int, ...]:
+    """``1:1024`` (a doubling grid), ``1:1024:2`` (two a doubling) or ``1,8,64``. Raises ValueError with a sentence."""
+    try:
+        if ":" in text:
+            low, high, *rest = text.split(":")
+            if len(rest) > 1:
+                raise TypeError
+            per_octave = float(rest[0]) if rest else 1.0
+            bounds = int(low), int(high)
+        else:
+            values = tuple(int(part) for part in text.split(","))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Batches “{text}” are not understood; write a range such as 1:1024 or a list such as 1,8,64."
+        ) from None
+    if ":" in text:
+        return geometric_grid(*bounds, per_octave)
+    if bad := [b for b in values if not MIN_BATCH <= b <= MAX_BATCH]:
+        raise ValueError(f"Batch {bad[0]} is not possible; accepted are {MIN_BATCH} to {MAX_BATCH:,}.")
+    if len(set(values)) > MAX_BATCHES:
+        raise ValueError(f"{len(set(values))} batch sizes are too many; at most {MAX_BATCHES} are accepted.")
+    return tuple(sorted(set(values)))
+
+
+def explain(error: ValidationError) -> str:
+    """One sentence for the first thing that pydantic found wrong, with the place it stands in."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-before"))
+    what = first["msg"].removeprefix("Value error, ").rstrip(".")
+    given = first.get("input")
+    shown = f" (got {str(given)[:80]!r})" if isinstance(given, (str, int, float, bool)) else ""
+    return f"{where}: {what}{shown}." if where else f"{what}{shown}."

@@ -1,0 +1,139 @@
+"""The specification: what is accepted, how it is written, and that it survives JSON."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from core.spec import (
+    MAX_BATCH,
+    Pipeline,
+    SweepPlan,
+    Target,
+    Workload,
+    explain,
+    geometric_grid,
+    parse_batches,
+)
+
+TARGETS = st.one_of(
+    st.builds(
+        Target,
+        device=st.just("cpu"),
+        threads=st.none() | st.integers(1, 1024),
+        precision=st.sampled_from(["float32", "mixed_float16", "mixed_bfloat16"]),
+        execution=st.sampled_from(["graph", "xla", "eager"]),
+    ),
+    st.builds(Target, device=st.integers(0, 63).map(lambda i: f"gpu:{i}"), execution=st.sampled_from(["graph", "xla"])),
+)
+
+
+@given(TARGETS)
+def test_a_target_reads_back_from_its_notation(target: Target) -> None:
+    assert Target.parse(str(target)) == target
+
+
+def test_notation_leaves_defaults_out() -> None:
+    assert str(Target.parse("cpu, threads=1")) == "cpu,threads=1"
+    assert str(Target.parse("GPU,precision=mixed_float16,execution=xla")) == (
+        "gpu:0,precision=mixed_float16,execution=xla"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("tpu", "accepted are cpu, gpu:0"),
+        ("gpu:64", "accepted are cpu, gpu:0"),
+        ("gpu:0,threads=2", "cpu targets only"),
+        ("cpu,threads=0", "threads"),
+        ("cpu,threads=1,threads=2", "each once"),
+        ("cpu,speed=9", "threads=N"),
+        ("cpu,precision=float8", "precision"),
+    ],
+)
+def test_a_wrong_target_is_answered_with_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as caught:
+        Target.parse(text)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.integers(1, MAX_BATCH), st.integers(1, MAX_BATCH), st.sampled_from([0.5, 1.0, 2.0, 4.0]))
+def test_a_geometric_grid_rises_from_low_to_high(a: int, b: int, per_octave: float) -> None:
+    low, high = sorted((a, b))
+    grid = geometric_grid(low, high, per_octave)
+    assert grid[0] == low
+    assert grid[-1] == high
+    assert all(x < y for x, y in pairwise(grid))
+
+
+def test_batches_are_read_as_range_or_list() -> None:
+    assert parse_batches("1:16") == (1, 2, 4, 8, 16)
+    assert parse_batches("64,8,8,1") == (1, 8, 64)
+    assert parse_batches("1:100") == (1, 2, 4, 8, 16, 32, 64, 100)
+    assert parse_batches("7:7") == (7,)
+
+
+@pytest.mark.parametrize("text", ["16:1", "0:8", "1:99999", "a,b", "1:2:3:4", "", "1:8:nan", "-3", "1:8:100"])
+def test_impossible_batches_are_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"[.]$"):
+        parse_batches(text)
+
+
+def plan(**changes: object) -> SweepPlan:
+    values: dict[str, object] = {
+        "workload": {"network": "784-128-10"},
+        "targets": [{"device": "cpu", "threads": 1}, {"device": "cpu"}],
+        "batches": [4, 1, 2, 2],
+    }
+    return SweepPlan.model_validate(values | changes)
+
+
+def test_a_plan_sorts_its_batches_and_survives_json() -> None:
+    made = plan()
+    assert made.batches == (1, 2, 4)
+    again = SweepPlan.model_validate_json(made.model_dump_json())
+    assert again == made
+    assert hash(again) == hash(made)
+    assert type(again.workload.network) is type(made.workload.network)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"targets": [{"device": "cpu"}, {"device": "cpu"}]},
+        {"targets": [{"device": "cpu"}]},
+        {"batches": []},
+        {"batches": [0]},
+        {"batches": list(range(1, 70))},
+        {"budget_s": 0.5},
+        {"budget_s": float("nan")},
+        {"margin": 0},
+        {"schema_version": 2},
+        {"surprise": 1},
+        {"workload": {"network": {"family": "gan"}}},
+        {"workload": {"network": "784"}},
+    ],
+)
+def test_an_impossible_plan_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        plan(**changes)
+    assert explain(caught.value).endswith(".")
+
+
+def test_pipeline_options_belong_to_tfdata() -> None:
+    assert "prefetch auto" in Pipeline(kind="tfdata", prefetch="auto").title
+    with pytest.raises(ValidationError, match="tfdata"):
+        Pipeline(kind="host", prefetch=2)
+    with pytest.raises(ValidationError):
+        Pipeline(kind="tfdata", preprocess_us=-1)
+
+
+def test_workload_counts() -> None:
+    train, infer = Workload(network="784-128-10"), Workload(network="784-128-10", mode="infer")
+    assert train.network.parameters == 785 * 128 + 129 * 10
+    assert infer.flops_per_sample == 2 * (784 * 128 + 128 * 10) + 138
+    # backward: both weight gradients, and the input gradient of the second layer alone
+    assert train.flops_per_sample == 2 * infer.flops_per_sample + 2 * 128 * 10

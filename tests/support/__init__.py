@@ -1,0 +1,1 @@
+"""What tests share: made-up runs with known truth, and helpers around processes and databases."""

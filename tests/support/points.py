@@ -1,0 +1,58 @@
+"""Runs made of chosen step times, for tests of inference: truth is whatever the test puts in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from core.results import Block, Process, Round, Run
+
+
+def run_of(
+    ratio: Callable[[int], float],
+    batches: Sequence[int] = (1, 2, 4, 8, 16, 32, 64),
+    *,
+    processes: int = 1,
+    passes: int = 1,
+    rounds: int = 8,
+    noise: float = 0.01,
+    process_noise: float = 0.0,
+    seed: int = 0,
+    measured_here: bool = False,
+) -> Run:
+    """A run whose true t_first / t_second at a batch is ``ratio(batch)``; noise is in log step time."""
+    rng = np.random.default_rng(seed)
+    found: list[Round] = []
+    for process in range(processes):
+        offset = rng.normal(0, process_noise) if process_noise else 0.0
+        for pass_index in range(passes):
+            for batch in batches:
+                for _ in range(rounds):
+                    times = (ratio(batch) * np.exp(offset + noise * rng.normal()), np.exp(noise * rng.normal()))
+                    found.append(
+                        Round(
+                            index=len(found),
+                            pass_index=process * passes + pass_index,
+                            batch=batch,
+                            blocks=tuple(
+                                Block(target=target, process=process, steps=1, step_ms=float(step_ms))
+                                for target, step_ms in enumerate(times)
+                            ),
+                        )
+                    )
+    started = (
+        tuple(Process(index=p, target=t, pid=1, startup_ms=1.0, device="cpu") for p in range(processes) for t in (0, 1))
+        if measured_here
+        else ()
+    )
+    return Run(
+        id="test-0001",
+        name="points",
+        created_at="2026-01-01T00:00:00+00:00",
+        label="recorded",
+        status="finished",
+        target_names=("first", "second"),
+        processes=started,
+        rounds=tuple(found),
+    )

@@ -1,0 +1,192 @@
+"""A simulated machine with known truth on a virtual clock: it answers the supervisor as real workers do.
+
+The noise is what real machines show: heavy tails, drift common to both targets, drift of one target alone, offsets
+that last as long as a process, and occasional stalls. All of it has mean zero in log step time, so that the true
+crossover of the two noiseless curves is what a sweep should find.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from core.measure.protocol import BlockDone, CellFailed, Prepare, Prepared, Ready, WorkerLost
+from core.results import Outcome
+from core.spec import Target
+
+
+@dataclass
+class VirtualClock:
+    time_s: float = 0.0
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def advance(self, seconds: float) -> None:
+        self.time_s += seconds
+
+
+@dataclass(frozen=True)
+class Curve:
+    """True step time: (floor^q + (slope·b)^q)^(1/q)."""
+
+    floor_ms: float
+    slope_ms: float
+    q: float = 2.0
+
+    def step_ms(self, batch: float) -> float:
+        return (self.floor_ms**self.q + (self.slope_ms * batch) ** self.q) ** (1 / self.q)
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """Standard deviations of log step time, and how often and how long a block stalls."""
+
+    tail: float = 0.02  # Student t with 3 degrees of freedom, per block
+    common_drift: float = 0.10  # both targets alike
+    own_drift: float = 0.015  # one target alone
+    drift_s: float = 4.0  # correlation time of the drifts
+    process: float = 0.02  # one process of one target, all its batches
+    cell: float = 0.01  # one process of one target, one batch
+    stall_share: float = 0.02
+    stall_factor: float = 4.0
+
+
+QUIET = NoiseModel(0.002, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
+
+
+class _Drift:
+    """Ornstein–Uhlenbeck process sampled at rising times, stationary with the given deviation."""
+
+    def __init__(self, rng: np.random.Generator, deviation: float, time_s: float) -> None:
+        self._rng, self._deviation, self._tau_s = rng, deviation, time_s
+        self._value, self._at_s = rng.normal(0, deviation) if deviation else 0.0, 0.0
+
+    def at(self, now_s: float) -> float:
+        if not self._deviation:
+            return 0.0
+        decay = math.exp(-(now_s - self._at_s) / self._tau_s)
+        self._value = decay * self._value + self._rng.normal(0, self._deviation * math.sqrt(1 - decay**2))
+        self._at_s = now_s
+        return float(self._value)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to one target from a batch on, in the block or when prepared."""
+
+    target: int
+    batch: int
+    outcome: Outcome
+    in_block: bool = False
+    lost: bool = False
+    times: int = 10**9
+
+
+@dataclass
+class Machine:
+    """Two simulated targets sharing a virtual clock. ``blocks`` counts what was run, per batch."""
+
+    curves: tuple[Curve, Curve]
+    noise: NoiseModel = QUIET
+    seed: int = 0
+    startup_s: float = 5.0
+    prepare_s: float = 0.5
+    faults: tuple[Fault, ...] = ()
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    starts: int = 0
+    open_workers: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.common = _Drift(self.rng, self.noise.common_drift, self.noise.drift_s)
+        self.own = [_Drift(self.rng, self.noise.own_drift, self.noise.drift_s) for _ in range(2)]
+        self._fired: dict[Fault, int] = {}
+
+    def launch(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[SimulatedWorker, ...]:
+        assert deadline_s > 0
+        self.starts += 1
+        self.clock.advance(self.startup_s)
+        self.open_workers += len(targets)
+        return tuple(SimulatedWorker(self, index, str(target)) for index, target in enumerate(targets))
+
+    def fault(self, target: int, batch: int, in_block: bool) -> None:
+        """Raises the planted fault for this cell, if there is one left."""
+        for fault in self.faults:
+            if fault.target == target and batch >= fault.batch and fault.in_block == in_block:
+                fired = self._fired.get(fault, 0)
+                if fired < fault.times:
+                    self._fired[fault] = fired + 1
+                    kind = WorkerLost if fault.lost else CellFailed
+                    raise kind(fault.outcome, f"Planted fault: {fault.outcome} at batch {batch}.")
+
+    def true_crossover(self, low: float, high: float) -> float | None:
+        """The batch between low and high at which the noiseless curves are equal, by bisection."""
+        first, second = self.curves
+
+        def difference(batch: float) -> float:
+            return math.log(first.step_ms(batch) / second.step_ms(batch))
+
+        if difference(low) * difference(high) > 0:
+            return None
+        for _ in range(100):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if difference(low) * difference(middle) <= 0 else (middle, high)
+        return math.sqrt(low * high)
+
+
+class SimulatedWorker:
+    def __init__(self, machine: Machine, target: int, device: str) -> None:
+        self._machine, self._target = machine, target
+        self._offset = machine.rng.normal(0, machine.noise.process) if machine.noise.process else 0.0
+        self._cells: dict[int, float] = {}
+        self._open = True
+        self.ready = Ready(pid=1000 + target, startup_ms=1000 * machine.startup_s, device=device)
+
+    def prepare(self, request: Prepare, deadline_s: float) -> Prepared:
+        assert self._open
+        assert deadline_s > 0
+        machine = self._machine
+        machine.clock.advance(machine.prepare_s)
+        machine.fault(self._target, request.batch, in_block=False)
+        self._cells[request.batch] = machine.rng.normal(0, machine.noise.cell) if machine.noise.cell else 0.0
+        step_ms = machine.curves[self._target].step_ms(request.batch)
+        return Prepared(
+            batch=request.batch,
+            build_ms=20.0,
+            first_call_ms=300.0,
+            warmup_steps=40,
+            warmup_ms=40 * step_ms,
+            warmup_steady=True,
+            steps_per_block=request.steps_per_block or max(1, math.ceil(request.block_ms / step_ms)),
+            latency_ms=(1.1 * step_ms,) * 3,
+        )
+
+    def block(self, batch: int, steps: int, deadline_s: float) -> BlockDone:
+        assert self._open
+        machine, noise = self._machine, self._machine.noise
+        machine.fault(self._target, batch, in_block=True)
+        now_s = machine.clock.now_s()
+        log = machine.common.at(now_s) + machine.own[self._target].at(now_s) + self._offset + self._cells[batch]
+        log += noise.tail * float(machine.rng.standard_t(3))
+        if noise.stall_share and machine.rng.random() < noise.stall_share:
+            log += math.log1p(machine.rng.random() * (noise.stall_factor - 1))
+        step_ms = machine.curves[self._target].step_ms(batch) * math.exp(log)
+        if step_ms * steps / 1000 > deadline_s:
+            machine.clock.advance(deadline_s)
+            raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
+        machine.clock.advance(step_ms * steps / 1000 + 0.001)
+        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps)
+
+    def release(self, batch: int) -> None:
+        self._cells.pop(batch, None)
+
+    def cpu_time_s(self) -> float:
+        return 0.0
+
+    def close(self) -> None:
+        if self._open:
+            self._machine.open_workers -= 1
+        self._open = False

@@ -1,0 +1,72 @@
+"""Run the real supervisor on a simulated machine."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from core.measure.supervisor import run_sweep
+from core.results import Process, Round, Run, Setup, Status
+from core.spec import SweepPlan, Target, Workload, parse_batches
+from tests.support.simulation import Machine
+
+
+class MemoryRecorder:
+    """Keeps records in lists, as the store would."""
+
+    def __init__(self) -> None:
+        self.begun: Run | None = None
+        self.rounds: list[Round] = []
+        self.others: list[Any] = []
+        self.finished: tuple[Status, float] | None = None
+
+    def begin(self, run: Run) -> None:
+        self.begun = run
+
+    def record(self, run_id: str, records: tuple[Any, ...]) -> None:
+        assert self.begun is not None
+        assert run_id == self.begun.id
+        for record in records:
+            (self.rounds if isinstance(record, Round) else self.others).append(record)
+
+    def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:
+        assert self.begun is not None
+        assert run_id == self.begun.id
+        self.finished = (status, elapsed_s)
+
+    def kinds(self) -> set[type]:
+        return {type(record) for record in self.others} & {Process, Setup}
+
+
+def plan(batches: str = "1:1024", **changes: Any) -> SweepPlan:
+    return SweepPlan(
+        workload=Workload(network="784-512-512-10"),
+        targets=(Target(), Target(device="gpu:0")),
+        batches=parse_batches(batches),
+        **changes,
+    )
+
+
+def new_run(plan: SweepPlan) -> Run:
+    """A run to be filled; labelled modelled, since a simulation fills it."""
+    return Run(
+        id="simulated-1",
+        name="Simulated sweep",
+        created_at="2026-01-01T00:00:00+00:00",
+        label="modelled",
+        status="running",
+        target_names=plan.target_names,
+        plan=plan,
+    )
+
+
+def sweep(machine: Machine, plan: SweepPlan, **options: Any) -> Run:
+    """The whole sweep on the machine's virtual clock."""
+    return run_sweep(
+        new_run(plan),
+        launcher=machine.launch,
+        clock=machine.clock,
+        recorder=options.pop("recorder", None) or MemoryRecorder(),
+        cancel=options.pop("cancel", None) or threading.Event(),
+        **options,
+    )
