@@ -1,0 +1,1 @@
+"""Measuring: worker processes, the supervisor that schedules them, and the rules of timing."""

@@ -1,0 +1,162 @@
+"""What the supervisor and a worker say to each other, and what a worker looks like to the supervisor.
+
+The wire format is one JSON object a line: requests on the worker's stdin, replies on its stdout, log on stderr. A
+worker answers every request with exactly one reply and ends by itself when stdin closes. The first request is
+``hello``. Times inside replies come from the worker's own monotonic clock.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field, TypeAdapter
+
+from core.results import Outcome, Setup
+from core.spec import Frozen, Pipeline, Target, Workload
+
+PROTOCOL_VERSION: Literal[1] = 1
+MEMORY_IS_SHORT = "memory is short"
+"""A worker logs this before a cell that may not fit; if it dies then, it died of that."""
+
+
+class Hello(Frozen):
+    """Start the framework on ``target`` and say what it found. Answered by :class:`Ready`."""
+
+    kind: Literal["hello"] = "hello"
+    protocol: Literal[1] = PROTOCOL_VERSION
+    target: Target
+    memory_limit_bytes: int | None = None
+
+
+class Prepare(Frozen):
+    """Build, trace, verify placement, warm up and calibrate one cell. Answered by :class:`Prepared`.
+
+    ``block_ms`` is how long a block must last at least (DESIGN §3.4); ``warmup_ms`` caps the warm-up.
+    ``steps_per_block`` is given when the cell was calibrated in an earlier process, so that blocks stay alike.
+    """
+
+    kind: Literal["prepare"] = "prepare"
+    workload: Workload
+    pipeline: Pipeline
+    batch: int
+    block_ms: float = 20.0
+    warmup_ms: float = 2000.0
+    latency_samples: int = 9
+    steps_per_block: int | None = None
+
+
+class RunBlock(Frozen):
+    """Run one block of a prepared cell. Answered by :class:`BlockDone`."""
+
+    kind: Literal["block"] = "block"
+    batch: int
+    steps: int
+
+
+class Release(Frozen):
+    """Forget a prepared cell and free its memory. Answered by :class:`Released`."""
+
+    kind: Literal["release"] = "release"
+    batch: int
+
+
+class Ready(Frozen):
+    kind: Literal["ready"] = "ready"
+    pid: int
+    startup_ms: float
+    device: str
+    device_name: str = ""
+    threads: int | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+
+
+class Prepared(Frozen):
+    """As :class:`core.results.Setup`, whose target and process the supervisor adds."""
+
+    kind: Literal["prepared"] = "prepared"
+    batch: int
+    build_ms: float
+    first_call_ms: float
+    warmup_steps: int
+    warmup_ms: float
+    warmup_steady: bool
+    steps_per_block: int
+    latency_ms: tuple[float, ...] = ()
+    memory_peak_bytes: int | None = None
+    placement: tuple[str, ...] = ()
+    host_ops: tuple[str, ...] = ()
+
+    def to_setup(self, target: int, process: int) -> Setup:
+        return Setup(target=target, process=process, **self.model_dump(exclude={"kind"}))
+
+
+class BlockDone(Frozen):
+    kind: Literal["block_done"] = "block_done"
+    batch: int
+    steps: int
+    block_ms: float
+
+
+class Released(Frozen):
+    kind: Literal["released"] = "released"
+    batch: int
+
+
+class Failed(Frozen):
+    """A request failed; the worker lives on. ``outcome`` becomes the cell's."""
+
+    kind: Literal["failed"] = "failed"
+    outcome: Outcome
+    reason: str
+
+
+Request = Annotated[Hello | Prepare | RunBlock | Release, Field(discriminator="kind")]
+Reply = Annotated[Ready | Prepared | BlockDone | Released | Failed, Field(discriminator="kind")]
+REQUEST: TypeAdapter[Hello | Prepare | RunBlock | Release] = TypeAdapter(Request)
+REPLY: TypeAdapter[Ready | Prepared | BlockDone | Released | Failed] = TypeAdapter(Reply)
+
+
+class WorkerError(Exception):
+    """A worker could not do what it was asked; ``outcome`` and the message become the cell's."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+class CellFailed(WorkerError):
+    """The cell failed (out of memory, NaN loss, misplaced, error); the worker is still usable."""
+
+
+class WorkerLost(WorkerError):
+    """The process is gone or was stopped (crashed, hung, out of memory); a new one must be started."""
+
+
+class Worker(Protocol):
+    """One running worker, real or simulated. Every call raises :class:`CellFailed` or :class:`WorkerLost`."""
+
+    ready: Ready
+
+    def prepare(self, request: Prepare, deadline_s: float) -> Prepared: ...
+
+    def block(self, batch: int, steps: int, deadline_s: float) -> BlockDone: ...
+
+    def release(self, batch: int) -> None: ...
+
+    def cpu_time_s(self) -> float:
+        """CPU seconds the worker process has used so far, so that noise can be told from our own work."""
+        ...
+
+    def close(self) -> None:
+        """End the process and wait for it; safe to call twice and after a loss."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts one worker process for each target, side by side, and waits until all are ready.
+
+    Raises :class:`WorkerLost` or :class:`CellFailed` (no such device); none is left running then.
+    """
+
+    def __call__(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[Worker, ...]: ...

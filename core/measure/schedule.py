@@ -1,0 +1,154 @@
+"""Where a sweep spends its time: pure rules, no clock and no worker.
+
+A sweep has a coarse scan over the plan's batches, new sizes inside the bracket of each sign change, and then *epochs*,
+each in fresh worker processes, in which the batches that decide the answer are visited in passes, up and down.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.analysis.answer import Verdict
+from core.analysis.statistics import Array, median_interval
+from core.results import Run, StopReason
+from core.spec import MAX_BATCHES, SweepPlan
+
+SCAN_ROUNDS = 3  # rounds of a batch in the coarse scan
+VISIT_ROUNDS = 2  # rounds of a batch in a pass: few, so that passes are many and spread
+MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
+PREFERRED_EPOCHS = 8  # a budget that pays for more makes them longer instead
+EPOCH_STRETCH = 4.0
+REFINE_SHARE = 0.2  # of the budget that one round of refinement may take; noise must not breed sizes without end
+EPOCH_PASSES = 4  # passes in a process at the least: its median must shrug off a stalled round
+MIN_PASSES = 6  # the same where the budget allows no restart
+MAX_ACTIVE = 6  # batches visited in every pass while a crossover is narrowed
+FEWEST_ACTIVE = 3
+DOUBTFUL_REACH = 4.0  # how far around an unproven sign change batches are visited, as a factor
+FINEST_OCTAVES = 0.25  # no new batch size closer to its neighbours than this
+EPOCH_SHARE = 0.9  # of the remaining budget that may be planned for epochs; the rest covers their variation
+MIN_MEDIAN_ROUNDS = 6  # fewer cannot support a distribution-free 95 % interval of the median
+PLATEAU_GAIN = 0.9  # doubling the rounds should narrow an interval to 0.71; above this it has stopped narrowing
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What this sweep has seen so far, in seconds: a start of both workers, preparing a batch on both, one round."""
+
+    startup_s: float
+    prepare_s: float
+    round_s: float
+
+
+def shortest_epoch_s(costs: Costs, active: int) -> float:
+    """A start of both workers, preparing the deciding batches and the fewest passes over them."""
+    return costs.startup_s + active * (costs.prepare_s + EPOCH_PASSES * VISIT_ROUNDS * costs.round_s)
+
+
+def epoch_s(remaining_s: float, costs: Costs, active: int, first: bool) -> float | None:
+    """How long the next epoch may last; None when no further process start is worth its time.
+
+    Starts are the dearest part and decide the interval, so there are many short epochs rather than few long ones; a
+    large budget makes each up to ``EPOCH_STRETCH`` times longer. The first restart needs room for a second one, since
+    two processes decide little.
+    """
+    shortest_s = shortest_epoch_s(costs, active)
+    affordable = int(EPOCH_SHARE * remaining_s / shortest_s)
+    if affordable < (2 if first else 1):
+        return None
+    return min(remaining_s / affordable, max(shortest_s, remaining_s / PREFERRED_EPOCHS), EPOCH_STRETCH * shortest_s)
+
+
+def affordable_batches(remaining_s: float, costs: Costs) -> int:
+    """How many batches two more epochs could visit; what cannot be replicated in other processes decides nothing."""
+    batch_s = costs.prepare_s + EPOCH_PASSES * VISIT_ROUNDS * costs.round_s
+    return int((EPOCH_SHARE * remaining_s / 2 - costs.startup_s) / batch_s)
+
+
+def bracket_batches(verdict: Verdict, tried: tuple[int, ...], estimated: tuple[float, ...]) -> tuple[int, ...]:
+    """New batch sizes that halve (in log2) the gaps around each estimated crossover, empty where gaps are fine.
+
+    ``estimated`` are the sign changes of the curve, established or not; ``tried`` are all sizes measured so far.
+    """
+    centers = tuple(c.batch for c in verdict.crossovers) or estimated
+    new = set()
+    for center in centers:
+        below = max((b for b in tried if b <= center), default=None)
+        above = min((b for b in tried if b > center), default=None)
+        if below is None or above is None or math.log2(above / below) <= 2 * FINEST_OCTAVES:
+            continue
+        middle = round(math.sqrt(below * above))
+        if middle not in tried:
+            new.add(middle)
+    return tuple(sorted(new))
+
+
+def sign_changes(batches: Array, ratios: Array) -> tuple[float, ...]:
+    """Batches at which the log-ratios' sign changes, interpolated in log2(batch), whether significant or not."""
+    x = np.log2(batches)
+    found = []
+    for i in range(len(x) - 1):
+        if ratios[i] * ratios[i + 1] < 0:
+            found.append(float(2 ** (x[i] + (x[i + 1] - x[i]) * ratios[i] / (ratios[i] - ratios[i + 1]))))
+    return tuple(found)
+
+
+def active_batches(
+    verdict: Verdict, tried: tuple[int, ...], estimated: tuple[float, ...], most: int = MAX_BATCHES
+) -> tuple[int, ...]:
+    """The batches that decide the answer: those in and next to each crossover's interval, else all of them.
+
+    At most ``most``, but never fewer than ``FEWEST_ACTIVE``.
+    """
+    most = max(FEWEST_ACTIVE, most)
+    # a change of lead that is not established yet is shown by batches well to each side, not by those beside it
+    spans = [(c.low or c.batch, c.high or c.batch) for c in verdict.crossovers] or [
+        (b / DOUBTFUL_REACH, b * DOUBTFUL_REACH) for b in estimated
+    ]
+    if not spans:
+        return _spread(tried, most)
+    chosen: set[int] = set()
+    for low, high in spans:
+        start = max((i for i, b in enumerate(tried) if b <= low), default=0)
+        stop = min((i for i, b in enumerate(tried) if b >= high), default=len(tried) - 1)
+        chosen |= set(_spread(tried[start : stop + 1], max(2, MAX_ACTIVE // len(spans))))
+    return _spread(tuple(sorted(chosen)), most)
+
+
+def _spread(items: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """At most ``count`` items, evenly spread, the first and last among them."""
+    if len(items) <= count:
+        return items
+    return tuple(items[round(i * (len(items) - 1) / (count - 1))] for i in range(count))
+
+
+def is_answered(verdict: Verdict, plan: SweepPlan, cells_settled: bool) -> bool:
+    """True when nothing asked for is open: crossovers as narrow as wanted, or a decided verdict with settled cells."""
+    if verdict.kind == "crossover":
+        return all(
+            c.low is not None and c.high is not None and (c.high - c.low) / c.batch <= plan.crossover_width
+            for c in verdict.crossovers
+        )
+    return verdict.kind in ("ahead", "tie") and cells_settled
+
+
+def cell_state(run: Run, target: int, batch: int, width: float) -> StopReason | None:
+    """``precise`` or ``plateau`` for a cell that needs no further round (DESIGN §3.7), else None."""
+    samples = [value for r in run.rounds if r.batch == batch and (value := r.step_ms(target)) is not None]
+    if len(samples) < MIN_MEDIAN_ROUNDS:
+        return None
+    now = relative_width(np.array(samples))
+    if now <= width:
+        return "precise"
+    half = samples[: len(samples) // 2]
+    if len(half) >= MIN_MEDIAN_ROUNDS and now > PLATEAU_GAIN * relative_width(np.array(half)):
+        return "plateau"
+    return None
+
+
+def relative_width(samples: Array) -> float:
+    """Width of the median's distribution-free 95 % interval over the median; infinite below six samples."""
+    low, high = median_interval(samples)
+    return (high - low) / float(np.median(samples))

@@ -1,0 +1,249 @@
+"""The sweep from first start to verdict: coarse scan, refinement, epochs in fresh processes, stop on evidence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from core.analysis.analyse import analyse, compare
+from core.analysis.answer import Answer, Verdict
+from core.analysis.crossover import Curve
+from core.measure import schedule
+from core.measure.clock import Clock
+from core.measure.ledger import Ledger
+from core.measure.pair import Cancelled, NoiseSource, SweepFailed, WorkerPair
+from core.measure.progress import Phase, Progress, Recorder, Snapshot
+from core.measure.protocol import Launcher
+from core.results import Run, Status, StopReason
+from core.spec import MAX_BATCHES, SweepPlan
+
+SNAPSHOT_EVERY_S = 0.25
+RESUME_SHARE = 0.3  # of the budget that a resumed sweep gets at least
+
+OnProgress = Callable[[Snapshot], None]
+
+
+def run_sweep(
+    run: Run,
+    *,
+    launcher: Launcher,
+    clock: Clock,
+    recorder: Recorder,
+    cancel: threading.Event,
+    on_progress: OnProgress | None = None,
+    noise: NoiseSource | None = None,
+) -> Run:
+    """Measure what ``run.plan`` asks for and return the run with its rounds, whatever happened on the way.
+
+    ``run`` is new (no rounds) or an interrupted one, which is taken up where it ended. Raises SweepFailed with a
+    sentence when no worker can be started; the run is then recorded as failed.
+    """
+    return _Sweep(run, launcher, clock, recorder, cancel, on_progress, noise).execute()
+
+
+class _Sweep:
+    def __init__(
+        self,
+        run: Run,
+        launcher: Launcher,
+        clock: Clock,
+        recorder: Recorder,
+        cancel: threading.Event,
+        on_progress: OnProgress | None,
+        noise: NoiseSource | None,
+    ) -> None:
+        if run.plan is None:
+            raise SweepFailed("This run has no plan, so it cannot be measured; only its points were imported.")
+        self._plan: SweepPlan = run.plan
+        self._clock, self._on_progress = clock, on_progress
+        self._start_s, self._before_s = clock.now_s(), run.elapsed_s
+        budget_s = max(self._plan.budget_s - run.elapsed_s, RESUME_SHARE * self._plan.budget_s)
+        self._end_s = self._start_s + budget_s
+        self._epoch_end_s = self._end_s
+        self._ledger = Ledger(run.model_copy(update={"status": "running"}), recorder)
+        self._pair = WorkerPair(
+            self._plan, self._ledger, launcher, clock, noise, cancel, deadline_s=lambda: self._epoch_end_s
+        )
+        self._tried: set[int] = set(run.batches)
+        self._most_active = MAX_BATCHES
+        self._answer: Answer | None = None
+        self._compared: tuple[Verdict | None, Curve | None] = (None, None)
+        self._compared_at = -1
+        self._last_snapshot_s = float("-inf")
+
+    def execute(self) -> Run:
+        status: Status = "finished"
+        error: str | None = None
+        try:
+            self._tell("starting", "Starting one worker process for each target")
+            self._measure()
+        except Cancelled:
+            status = "cancelled"
+        except SweepFailed as failure:
+            status, error = "failed", str(failure)
+        except BaseException:
+            self._pair.close()
+            self._ledger.finish("failed", self._elapsed_s())
+            raise
+        self._pair.close()
+        self._settle(status)
+        run = self._ledger.finish(status, self._elapsed_s())
+        self._tell("done", {"finished": "Finished", "cancelled": "Cancelled"}.get(status, "Failed"), run, error)
+        if error is not None:
+            raise SweepFailed(error)
+        return run
+
+    # -- the course of a sweep -------------------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        self._pair.start()
+        self._scan()
+        self._refine()
+        starts = 1
+        self._most_active = schedule.affordable_batches(self._remaining_s(), self._pair.costs)
+        length_s = self._epoch_s(first=True)
+        if length_s is None:
+            self._passes_until(self._end_s, schedule.MIN_PASSES)
+            return
+        self._passes_until(self._clock.now_s() + length_s / 4, None)
+        while not self._answered(starts >= schedule.MIN_PROCESSES):
+            length_s = self._epoch_s(first=False)
+            if length_s is None:
+                break
+            self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
+            self._epoch_end_s = min(self._end_s, self._clock.now_s() + length_s)
+            self._pair.start()
+            starts += 1
+            self._refine()
+            self._passes_until(self._epoch_end_s, None)
+        self._epoch_end_s = self._end_s
+        if self._remaining_s() > 0 and not self._answered(starts >= schedule.MIN_PROCESSES):
+            self._passes_until(self._end_s, None)
+
+    def _epoch_s(self, first: bool) -> float | None:
+        return schedule.epoch_s(self._remaining_s(), self._pair.costs, len(self._active()), first)
+
+    def _scan(self) -> None:
+        """Every batch of the plan once, rising, so that what fails is met from below."""
+        pass_index = self._ledger.next_pass
+        for batch in self._plan.batches:
+            if self._remaining_s() <= 0:
+                return
+            self._visit(batch, schedule.SCAN_ROUNDS, pass_index)
+
+    def _refine(self) -> None:
+        """New batch sizes inside the bracket of every sign change, until the gaps are fine."""
+        end_s = min(self._end_s, self._clock.now_s() + schedule.REFINE_SHARE * self._plan.budget_s)
+        while self._plan.refine and self._clock.now_s() < end_s:
+            verdict, curve = self._update()
+            if verdict is None:
+                return
+            new = schedule.bracket_batches(verdict, tuple(sorted(self._tried)), self._estimated(curve))
+            if not new:
+                return
+            for batch in new:
+                self._visit(batch, schedule.SCAN_ROUNDS, self._ledger.next_pass)
+
+    def _passes_until(self, end_s: float, enough_passes: int | None) -> None:
+        """Passes over the deciding batches, up and down; every third pass takes the others along."""
+        done = 0
+        while self._clock.now_s() < min(end_s, self._end_s):
+            active = set(self._active())
+            others = tuple(sorted(self._tried - active))
+            extra = set(others[(done // 3) % 2 :: 2]) if done % 3 == 2 else set()
+            batches = sorted(active | {b for b in extra if self._wants_rounds(b)}, reverse=done % 2 == 1)
+            before, pass_index = self._clock.now_s(), self._ledger.next_pass
+            for batch in batches:
+                if self._clock.now_s() >= min(end_s, self._end_s):
+                    break
+                self._visit(batch, schedule.VISIT_ROUNDS, pass_index)
+            done += 1
+            if self._clock.now_s() <= before:
+                return  # nothing could run
+            if enough_passes is not None and self._answered(done >= enough_passes):
+                return
+
+    def _visit(self, batch: int, rounds: int, pass_index: int) -> None:
+        first, second = self._plan.target_names
+        self._tell("measuring", f"Measuring batch {batch:,} on {first} and {second}")
+        self._tried.add(batch)
+        self._pair.visit(batch, rounds, pass_index)
+        self._tell("measuring", f"Measuring batch {batch:,} on {first} and {second}")
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _update(self) -> tuple[Verdict | None, Curve | None]:
+        """Verdict and curve so far, derived anew only when something was recorded since."""
+        if self._compared_at != self._ledger.revision:
+            run = self._run()
+            self._compared = compare(run) if run.rounds else (None, None)
+            self._compared_at = self._ledger.revision
+        return self._compared
+
+    def _estimated(self, curve: Curve | None) -> tuple[float, ...]:
+        if curve is None:
+            return ()
+        at = curve.at_batches()
+        return schedule.sign_changes(np.exp2(at.x), at.center)
+
+    def _active(self) -> tuple[int, ...]:
+        verdict, curve = self._update()
+        tried = tuple(sorted(self._tried))
+        if verdict is None:
+            return tried
+        return schedule.active_batches(verdict, tried, self._estimated(curve), self._most_active)
+
+    def _answered(self, enough_units: bool) -> bool:
+        if not enough_units:
+            return False
+        verdict, _ = self._update()
+        settled = not any(self._wants_rounds(batch) for batch in self._tried)
+        return verdict is not None and schedule.is_answered(verdict, self._plan, settled)
+
+    def _wants_rounds(self, batch: int) -> bool:
+        run = self._run()
+        return any(
+            cell.outcome == "measured" and schedule.cell_state(run, target, batch, self._plan.step_width) is None
+            for target in (0, 1)
+            if (cell := self._ledger.cell(target, batch)) is not None
+        )
+
+    def _settle(self, status: Status) -> None:
+        """Write into every cell why its sampling stopped."""
+        run = self._run()
+        out_of_time = self._remaining_s() <= 0
+        fallback: StopReason = "cancelled" if status == "cancelled" else "budget" if out_of_time else "answered"
+        for target in (0, 1):
+            for batch in sorted(self._tried | set(self._plan.batches)):
+                cell = self._ledger.cell(target, batch)
+                if cell is None:
+                    reason = "The sweep was cancelled first." if status == "cancelled" else "The budget ended first."
+                    self._ledger.set_cell(target, batch, "skipped", reason, fallback)
+                elif cell.outcome == "measured":
+                    stop = schedule.cell_state(run, target, batch, self._plan.step_width) or fallback
+                    self._ledger.set_cell(target, batch, "measured", "", stop)
+
+    # -- telling ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> Run:
+        return self._ledger.run(self._elapsed_s())
+
+    def _elapsed_s(self) -> float:
+        return self._before_s + self._clock.now_s() - self._start_s
+
+    def _remaining_s(self) -> float:
+        return self._end_s - self._clock.now_s()
+
+    def _tell(self, phase: Phase, activity: str, run: Run | None = None, error: str | None = None) -> None:
+        now = self._clock.now_s()
+        if self._on_progress is None or (phase == "measuring" and now - self._last_snapshot_s < SNAPSHOT_EVERY_S):
+            return
+        self._last_snapshot_s = now
+        run = run or self._run()
+        self._answer = analyse(run) if run.rounds else None
+        total = 2 * len(self._tried | set(self._plan.batches))
+        done = sum(1 for c in run.cells if c.outcome != "measured" or self._ledger.rounds_of(c.target, c.batch) >= 2)
+        progress = Progress(phase, activity, done, total, self._elapsed_s(), max(0.0, self._remaining_s()))
+        self._on_progress(Snapshot(run, progress, self._answer, self._ledger.revision, error))

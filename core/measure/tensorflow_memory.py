@@ -1,0 +1,100 @@
+"""Memory of a cell on TensorFlow: the peak that it reached, the limit that it must keep, and what it needs at least."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import tensorflow as tf
+
+from core.measure.protocol import MEMORY_IS_SHORT, CellFailed, Prepare
+from core.measure.tensorflow_pipeline import pool_size
+
+OPTIMIZER_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
+FLOAT_BYTES = 4
+LEAST_ACTIVATION_BYTES = 2
+SHORT_SHARE = 0.25  # a cell whose lower bound is above this share of what is left may well not fit
+
+
+class PeakMeter:
+    """Peak memory since it was made: the allocator's for a GPU, the whole process's resident memory for a CPU."""
+
+    def __init__(self, gpu: bool) -> None:
+        self._gpu = gpu
+        if gpu:
+            tf.config.experimental.reset_memory_stats("GPU:0")
+        else:
+            _reset_high_water_mark()
+
+    def peak_bytes(self) -> int:
+        if self._gpu:
+            return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+        return _status_bytes("VmHWM") or int(psutil.Process().memory_info().rss)
+
+
+def _reset_high_water_mark() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: sets VmHWM to the present size
+    except OSError:
+        return  # elsewhere, or not permitted: the peak since the process began is reported
+
+
+def _status_bytes(field: str) -> int | None:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), None)
+
+
+def limit_memory(limit_bytes: int) -> None:
+    """Let this process's resident memory grow to ``limit_bytes`` at most (Linux); a larger allocation fails at once.
+
+    The kernel counts private writable mappings; what is mapped but not used so far is added to the limit.
+    """
+    data = _status_bytes("VmData")
+    if os.name != "posix" or data is None:
+        return
+    import resource
+
+    resident = int(psutil.Process().memory_info().rss)
+    allowed = data + max(0, limit_bytes - resident)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who dies of the limit leaves no file of its size behind
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def least_bytes(request: Prepare, built: bool) -> int:
+    """A lower bound of what a cell adds: weights, gradients and optimizer state (unless ``built``), batches, and the
+    activations that must live at once (all of them in training, a layer's input and output in inference).
+    """
+    workload = request.workload
+    copies = (2 + OPTIMIZER_COPIES[workload.optimizer] if workload.training else 1) * (not built)
+    sample = math.prod(workload.network.input_shape)
+    batches = 1 if request.pipeline.kind == "resident" else pool_size(workload, request.batch)
+    sizes = [layer.activations for layer in workload.network.layers]
+    alive = sum(sizes) if workload.training else max(map(sum, pairwise(sizes)), default=sizes[0])
+    # values of half precision count by their two bytes
+    return FLOAT_BYTES * (copies * workload.network.parameters + request.batch * batches * sample) + (
+        LEAST_ACTIVATION_BYTES * request.batch * alive
+    )
+
+
+def check_fits(request: Prepare, limit_bytes: int | None, built: bool) -> None:
+    """Raise CellFailed ``out_of_memory`` before anything is built where even the lower bound is more than is left.
+
+    Some of TensorFlow's CPU kernels end the process when an allocation fails: this keeps clear of most such cases,
+    and a line in the log lets the supervisor's side know the rest for what they are.
+    """
+    if limit_bytes is None:
+        return
+    left = max(0, limit_bytes - int(psutil.Process().memory_info().rss))
+    needed = least_bytes(request, built)
+    facts = f"batch {request.batch} needs at least {needed / 2**30:.2f} GiB of {left / 2**30:.2f} GiB left"
+    if needed > left:
+        raise CellFailed("out_of_memory", f"There is not enough memory: {facts}.")
+    if needed > SHORT_SHARE * left:
+        print(f"{MEMORY_IS_SHORT}: {facts}", file=sys.stderr, flush=True)

@@ -1,0 +1,107 @@
+"""Keras on TensorFlow: the compiled train and predict functions that ``fit`` and ``predict`` run, one for each cell."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from core.measure.protocol import CellFailed
+from core.measure.tensorflow_pipeline import Feed
+from core.spec import Target, Workload
+
+LEARNING_RATE = 1e-4
+"""Does not enter a step's cost; small, so that a network stays in one state however long it is measured."""
+
+
+def build_model(workload: Workload, target: Target) -> Any:
+    """Compiled ``keras.Model`` with all its variables, in the target's precision and execution mode."""
+    keras.utils.set_random_seed(0)
+    keras.mixed_precision.set_dtype_policy(target.precision)
+    model = workload.network.build(keras)
+    how = {"jit_compile": target.execution == "xla", "run_eagerly": target.execution == "eager"}
+    if not workload.training:
+        model.compile(**how)
+        return model
+    binary = workload.network.classes == 1
+    loss = keras.losses.BinaryCrossentropy() if binary else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer=_optimizer(workload.optimizer), loss=loss, **how)
+    model.optimizer.build(model.trainable_variables)  # as fit does before its first step
+    return model
+
+
+def _optimizer(name: str) -> Any:
+    if name == "adam":
+        return keras.optimizers.Adam(LEARNING_RATE)
+    return keras.optimizers.SGD(LEARNING_RATE, momentum=0.9 if name == "momentum" else 0.0)
+
+
+def renew(model: Any, workload: Workload, target: Target) -> None:
+    """Give a model that diverged the values of a new one, so that other cells that share it are sound again."""
+    fresh = build_model(workload, target)
+    model.set_weights(fresh.get_weights())
+    if workload.training:
+        for old, new in zip(model.optimizer.variables, fresh.optimizer.variables, strict=True):
+            old.assign(new)
+        model.reset_metrics()
+
+
+class CellStep:
+    """One cell's step: Keras's own compiled function, made for this cell alone, on this cell's feed.
+
+    A ``tf.function`` of Keras relaxes its shapes when it sees a second batch size, so a function is never shared
+    between cells; the model's variables are, since step times do not depend on their values.
+    """
+
+    def __init__(self, model: Any, workload: Workload, feed: Feed) -> None:
+        self.model = model
+        self._training = workload.training
+        self._iterator = feed.iterator
+        if self._training:
+            model.make_train_function(force=True)
+            self._function, model.train_function = model.train_function, None
+        else:
+            model.make_predict_function(force=True)
+            self._function, model.predict_function = model.predict_function, None
+        self.call: Callable[[], Any] = self._train_once if self._training else self._predict_once
+        self.last: Any = None
+
+    def _train_once(self) -> Any:
+        return self._function(self._iterator)
+
+    def _predict_once(self) -> Any:
+        return self._function([next(self._iterator)])
+
+    def run(self, steps: int) -> float:
+        """Run ``steps`` steps and wait for the device once; milliseconds by the monotonic clock."""
+        call = self.call
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            start = time.perf_counter_ns()
+            for _ in itertools.repeat(None, steps):
+                last = call()
+            tf.test.experimental.sync_devices()
+            end = time.perf_counter_ns()
+        finally:
+            if collecting:
+                gc.enable()
+        self.last = last
+        return (end - start) * 1e-6
+
+    def check_finite(self) -> None:
+        """Raise CellFailed ``nan_loss`` if the last step's loss (or output, when inferring) is not finite."""
+        if self._training:
+            loss = float(np.asarray(self.last["loss"]))
+            if not np.isfinite(loss):
+                raise CellFailed(
+                    "nan_loss", f"The training loss became {loss}; the steps timed after that mean nothing."
+                )
+        elif not bool(tf.reduce_all(tf.math.is_finite(tf.cast(self.last, tf.float32)))):
+            raise CellFailed("nan_loss", "The network's output holds values that are not finite.")

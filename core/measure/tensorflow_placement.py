@@ -1,0 +1,135 @@
+"""Where a step really ran on TensorFlow: read from the executed graphs, the variables and the outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework import op_callbacks
+
+from core.measure.protocol import CellFailed
+
+# Moving, naming and counting: no arithmetic on samples, and rightly on the host for every target
+BOOKKEEPING = frozenset(
+    (
+        "_Arg",
+        "_Retval",
+        "_DeviceArg",
+        "_DeviceRetval",
+        "Const",
+        "NoOp",
+        "Identity",
+        "IdentityN",
+        "VarHandleOp",
+        "ReadVariableOp",
+        "IteratorGetNext",
+        "IteratorGetNextAsOptional",
+        "IteratorV2",
+        "MakeIterator",
+        "AnonymousIteratorV3",
+        "OptionalFromValue",
+        "OptionalGetValue",
+        "OptionalHasValue",
+        "OptionalNone",
+        "_Send",
+        "_Recv",
+        "_HostSend",
+        "_HostRecv",
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "Shape",
+        "ShapeN",
+        "Size",
+        "Rank",
+        "Placeholder",
+        "If",
+        "StatelessIf",
+        "Switch",
+        "Merge",
+    )
+)
+# Where the arithmetic of a network is; one of these on the host means that a GPU target was not measured
+HEAVY = ("MatMul", "Conv", "Einsum", "RNN", "Attention")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """``summary``: one text for each device, with its number of operations; ``host_ops``: types that fell back."""
+
+    summary: tuple[str, ...]
+    host_ops: tuple[str, ...]
+
+
+def watch_first_step(step: Callable[[], Any]) -> tuple[Any, Counter[tuple[str, str]]]:
+    """Run a compiled step for the first time; its result and how often each (device, operation type) was placed.
+
+    TensorFlow hands out the graphs that it partitions over devices while run metadata are collected. A cluster that
+    XLA compiles is one program on one device and shows no operations here; its outputs tell where it was.
+    """
+    ctx = context.context()
+    ctx.enable_run_metadata()
+    try:
+        result = step()
+        metadata = ctx.export_run_metadata()
+    finally:
+        ctx.disable_run_metadata()
+    placed: Counter[tuple[str, str]] = Counter()
+    for function in metadata.function_graphs:
+        for graph in function.partition_graphs:
+            for node in graph.node:
+                if node.op not in BOOKKEEPING and not node.op.endswith(("Dataset", "DatasetV2", "DatasetV3")):
+                    placed[(short_name(node.device), node.op)] += 1
+    return result, placed
+
+
+def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Counter[tuple[str, str]]]:
+    """Run one step operation by operation; the devices are those where the outputs lie."""
+    placed: Counter[tuple[str, str]] = Counter()
+
+    def note(op_type: Any, _inputs: Any, _attrs: Any, outputs: Any, _name: Any = None, _graph: Any = None) -> None:
+        name = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
+        devices = {short_name(output.backing_device) for output in outputs if hasattr(output, "backing_device")}
+        if name not in BOOKKEEPING:
+            placed.update((device, name) for device in devices)
+
+    op_callbacks.add_op_callback(note)
+    try:
+        return step(), placed
+    finally:
+        op_callbacks.remove_op_callback(note)
+
+
+def verify(model: Any, outputs: Any, placed: Counter[tuple[str, str]], device: str, xla: bool) -> Placement:
+    """Placement of a step that belongs on ``device`` (CPU:0 or GPU:0). Raises CellFailed ``misplaced`` otherwise."""
+    strays = sorted({d for v in model.variables if _large(v) and (d := short_name(v.value.device)) != device})
+    if strays:
+        raise CellFailed("misplaced", f"Variables of the network lie on {', '.join(strays)}, not on {device}.")
+    lie_on = {short_name(t.backing_device) for t in tf.nest.flatten(outputs) if t.dtype.is_floating}
+    if lie_on != {device}:
+        raise CellFailed("misplaced", f"The step's outputs lie on {', '.join(sorted(lie_on))}, not on {device}.")
+    elsewhere = Counter({op: n for (where, op), n in placed.items() if where != device})
+    heavy = sorted(op for op in elsewhere if any(name in op for name in HEAVY))
+    if heavy:
+        raise CellFailed("misplaced", f"{', '.join(heavy)} ran on another device than {device}.")
+    counts: Counter[str] = Counter()
+    for (where, _), number in placed.items():
+        counts[where] += number
+    if not xla and not counts[device]:
+        raise CellFailed("misplaced", f"No operation of the step ran on {device}.")
+    summary = [f"{where} ({number} operations)" for where, number in sorted(counts.items())]
+    if xla:
+        summary.insert(0, f"{device} (program compiled by XLA)")
+    return Placement(tuple(summary), tuple(sorted(elsewhere)))
+
+
+def short_name(device: str) -> str:
+    """``GPU:0`` from ``/job:localhost/replica:0/task:0/device:GPU:0``."""
+    return device.rpartition("device:")[2]
+
+
+def _large(variable: Any) -> bool:
+    return len(variable.shape) >= 1  # scalars such as counters may live on the host

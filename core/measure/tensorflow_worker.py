@@ -1,0 +1,189 @@
+"""TensorFlow on one target: set-up, preparing cells, running blocks. Loaded by a worker process only."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
+
+import keras
+import psutil
+import tensorflow as tf
+
+from core.measure import tensorflow_placement, timing
+from core.measure.protocol import BlockDone, CellFailed, Hello, Prepare, Prepared, Ready, Released
+from core.measure.tensorflow_memory import PeakMeter, check_fits, limit_memory
+from core.measure.tensorflow_model import CellStep, build_model, renew
+from core.measure.tensorflow_pipeline import Feed, make_feed
+from core.spec import Target, Workload
+
+OUT_OF_MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "out of memory", "OUT_OF_MEMORY", "OOM when", "bad_alloc")
+MAX_DETAIL = 200
+
+
+def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
+    """Set the target's device up. Raises CellFailed, with what TensorFlow found, where there is no such device."""
+    target = hello.target
+    name = _choose_gpu(target) if target.is_gpu else _choose_cpu(target)
+    with tf.device(_device(target)):
+        tf.constant(0.0) + 1.0  # the runtime starts with the first operation
+    if hello.memory_limit_bytes is not None and not target.is_gpu:
+        limit_memory(hello.memory_limit_bytes)
+    versions = {"tensorflow": metadata.version("tensorflow"), "keras": str(keras.__version__)}
+    if target.is_gpu:
+        versions["tensor_float_32"] = "on" if tf.config.experimental.tensor_float_32_execution_enabled() else "off"
+    ready = Ready(
+        pid=os.getpid(),
+        startup_ms=1000 * max(0.0, time.time() - psutil.Process().create_time()),
+        device=_device(target),
+        device_name=name,
+        threads=None if target.is_gpu else target.threads or _usable_cores(),
+        versions=versions,
+    )
+    return TensorFlowEngine(target, hello.memory_limit_bytes), ready
+
+
+def _choose_cpu(target: Target) -> str:
+    tf.config.set_visible_devices([], "GPU")
+    if target.threads is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(target.threads)
+        tf.config.threading.set_inter_op_parallelism_threads(target.threads)
+    return ""
+
+
+def _choose_gpu(target: Target) -> str:
+    index = int(target.device.removeprefix("gpu:"))
+    gpus = tf.config.list_physical_devices("GPU")
+    if index >= len(gpus):
+        found = f"{len(gpus)} GPU(s)" if gpus else "no GPU, only the CPU"
+        raise CellFailed(
+            "error",
+            f"There is no {target.device}: TensorFlow found {found}. A GPU needs NVIDIA's driver and "
+            "“pip install -r requirements-gpu.txt”, on Linux or WSL2.",
+        )
+    tf.config.set_visible_devices([gpus[index]], "GPU")
+    tf.config.experimental.set_memory_growth(gpus[index], True)
+    return str(tf.config.experimental.get_device_details(gpus[index]).get("device_name", ""))
+
+
+def _device(target: Target) -> str:
+    return "GPU:0" if target.is_gpu else "CPU:0"  # the only GPU left visible is number 0
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class TensorFlowEngine:
+    """Cells of one target. Cells of the same workload share the model's variables, never its compiled functions."""
+
+    def __init__(self, target: Target, memory_limit_bytes: int | None = None) -> None:
+        self._target = target
+        self._limit = memory_limit_bytes
+        self._device = _device(target)
+        self._cells: dict[int, tuple[Workload, CellStep]] = {}
+        self._models: dict[Workload, Any] = {}
+
+    def prepare(self, request: Prepare) -> Prepared:
+        """Build, trace, verify, warm up and calibrate a cell; on failure nothing of it is kept."""
+        self.release(request.batch)
+        try:
+            with _outcomes():
+                check_fits(request, self._limit, built=request.workload in self._models)
+                return self._prepare(request)
+        except CellFailed:
+            self.release(request.batch)
+            raise
+
+    def block(self, batch: int, steps: int) -> BlockDone:
+        if batch not in self._cells:
+            raise CellFailed("error", f"Batch {batch} was not prepared in this worker.")
+        workload, step = self._cells[batch]
+        with _outcomes():
+            block_ms = step.run(steps)
+            if workload.training:
+                self._check_finite(workload, step)
+        return BlockDone(batch=batch, steps=steps, block_ms=block_ms)
+
+    def release(self, batch: int) -> Released:
+        """Forget a cell, and its model when no other cell uses it. A batch that is not there is no error."""
+        if self._cells.pop(batch, None) is None:
+            return Released(batch=batch)
+        used = {workload for workload, _ in self._cells.values()}
+        self._models = {workload: model for workload, model in self._models.items() if workload in used}
+        gc.collect()
+        return Released(batch=batch)
+
+    def _prepare(self, request: Prepare) -> Prepared:
+        target, workload = self._target, request.workload
+        meter = PeakMeter(target.is_gpu)
+        begin = time.perf_counter_ns()
+        feed = make_feed(workload, target, request.pipeline, request.batch, self._device)
+        if workload not in self._models:
+            with tf.device(self._device):
+                self._models[workload] = build_model(workload, target)
+        step = CellStep(self._models[workload], workload, feed)
+        build_ms = (time.perf_counter_ns() - begin) * 1e-6
+        self._cells[request.batch] = workload, step
+        first_call_ms, placement = self._first_call(step)
+        self._check_finite(workload, step)
+        warm, steps = self._settle(step, feed, request)
+        self._check_finite(workload, step)
+        latency = tuple(step.run(1) for _ in range(request.latency_samples))
+        return Prepared(
+            batch=request.batch,
+            build_ms=build_ms,
+            first_call_ms=first_call_ms,
+            warmup_steps=warm.steps,
+            warmup_ms=warm.ms,
+            warmup_steady=warm.steady,
+            steps_per_block=steps,
+            latency_ms=latency,
+            memory_peak_bytes=meter.peak_bytes(),
+            placement=placement.summary,
+            host_ops=placement.host_ops,
+        )
+
+    def _first_call(self, step: CellStep) -> tuple[float, tensorflow_placement.Placement]:
+        """First call (trace, compile, run, synchronise) in ms, and where it ran. An eager second step is watched."""
+        execution = self._target.execution
+        if execution == "eager":
+            first_ms = step.run(1)
+            _, placed = tensorflow_placement.watch_eager_step(lambda: step.run(1))
+        else:
+            first_ms, placed = tensorflow_placement.watch_first_step(lambda: step.run(1))
+        xla = execution == "xla"
+        return first_ms, tensorflow_placement.verify(step.model, step.last, placed, self._device, xla)
+
+    def _settle(self, step: CellStep, feed: Feed, request: Prepare) -> tuple[timing.WarmUp, int]:
+        warm = timing.warm_up(step.run, request.warmup_ms, feed.epoch_steps)
+        if request.steps_per_block is not None:
+            return warm, request.steps_per_block
+        resolution_ms = timing.clock_resolution_ms()
+        return warm, timing.calibrate(step.run, warm.step_ms, request.block_ms, resolution_ms)
+
+    def _check_finite(self, workload: Workload, step: CellStep) -> None:
+        try:
+            step.check_finite()
+        except CellFailed:
+            renew(step.model, workload, self._target)
+            raise
+
+
+@contextlib.contextmanager
+def _outcomes() -> Iterator[None]:
+    """Turn what TensorFlow raises into the outcome of a cell."""
+    try:
+        yield
+    except CellFailed:
+        raise
+    except Exception as error:
+        detail = " ".join(str(error).split())[:MAX_DETAIL]
+        exhausted = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)
+        if exhausted or any(sign in str(error) for sign in OUT_OF_MEMORY_SIGNS):
+            raise CellFailed("out_of_memory", f"The cell did not fit into memory: {detail}") from None
+        raise CellFailed("error", f"TensorFlow could not run this cell: {type(error).__name__}: {detail}") from error

@@ -1,0 +1,86 @@
+"""Where time is spent: pure rules."""
+
+import numpy as np
+import pytest
+
+from core.analysis.answer import Crossover, Verdict
+from core.measure import schedule
+from core.measure.schedule import Costs
+from core.results import Run
+from tests.support.points import run_of
+
+TRIED = tuple(2**i for i in range(11))
+
+
+def verdict(*crossovers: Crossover, kind: str = "crossover") -> Verdict:
+    return Verdict(kind, ("a", "b"), None, crossovers, None, "test", "Test.")  # type: ignore[arg-type]
+
+
+def at(batch: float, low: float, high: float) -> Crossover:
+    return Crossover(batch, low, high, "b")
+
+
+def test_workers_are_restarted_when_the_budget_pays_for_two() -> None:
+    costs = Costs(startup_s=5.0, prepare_s=1.0, round_s=0.05)
+    shortest_s = schedule.shortest_epoch_s(costs, 4)
+    assert shortest_s == pytest.approx(5 + 4 * (1 + 8 * 0.05))
+    assert schedule.epoch_s(1.5 * shortest_s, costs, 4, first=True) is None, "one restart alone decides little"
+    assert schedule.epoch_s(1.5 * shortest_s, costs, 4, first=False) is not None
+    for remaining_s in (30.0, 90.0, 600.0, 5000.0):
+        assert shortest_s <= schedule.epoch_s(remaining_s, costs, 4, first=True) <= 4 * shortest_s
+
+
+def test_a_bracket_is_halved_until_it_is_fine() -> None:
+    tried = TRIED
+    sizes = []
+    while new := schedule.bracket_batches(verdict(at(41, 40, 42)), tried, ()):
+        sizes += new
+        tried = tuple(sorted((*tried, *new)))
+    assert sizes == [45]
+    below, above = max(b for b in tried if b <= 41), min(b for b in tried if b > 41)
+    assert above / below <= 2**0.5 + 0.01
+
+
+def test_refinement_also_follows_a_sign_change_not_yet_proven() -> None:
+    assert schedule.bracket_batches(verdict(kind="inconclusive"), TRIED, (90.0,)) == (91,)
+    assert schedule.bracket_batches(verdict(kind="tie"), TRIED, ()) == ()
+    assert schedule.bracket_batches(verdict(at(2.5, 2, 3)), (1, 2, 3, 4), ()) == (), "no whole batch between 2 and 3"
+
+
+def test_sign_changes_are_interpolated_in_log2() -> None:
+    assert schedule.sign_changes(np.array([4.0, 16.0]), np.array([-0.1, 0.1])) == pytest.approx((8.0,))
+    assert schedule.sign_changes(np.array([1.0, 2.0]), np.array([0.1, 0.2])) == ()
+
+
+def test_time_goes_to_the_interval_and_its_neighbours() -> None:
+    assert schedule.active_batches(verdict(at(41, 33, 60)), TRIED, ()) == (32, 64)
+    assert schedule.active_batches(verdict(at(41, 20, 70)), TRIED, ()) == (16, 32, 64, 128)
+    wide = schedule.active_batches(verdict(at(41, 1, 1024)), TRIED, ())
+    assert len(wide) == schedule.MAX_ACTIVE
+    assert {1, 1024} <= set(wide)
+
+
+def test_an_unproven_change_is_looked_at_from_afar() -> None:
+    active = schedule.active_batches(verdict(kind="inconclusive"), TRIED, (40.0,))
+    assert min(active) <= 10
+    assert max(active) >= 160
+    assert schedule.active_batches(verdict(kind="tie"), TRIED, ()) == TRIED
+
+
+def settled(values: list[float]) -> Run:
+    run = run_of(lambda _: 1.0, (8,), rounds=len(values))
+    blocks = [
+        (r.blocks[0].model_copy(update={"step_ms": v}), r.blocks[1]) for r, v in zip(run.rounds, values, strict=True)
+    ]
+    return run.model_copy(
+        update={"rounds": tuple(r.model_copy(update={"blocks": b}) for r, b in zip(run.rounds, blocks, strict=True))}
+    )
+
+
+def test_a_cell_stops_when_precise_or_on_a_plateau() -> None:
+    rng = np.random.default_rng(0)
+    assert schedule.cell_state(settled([1.0] * 5), 0, 8, 0.05) is None, "five rounds support no interval"
+    assert schedule.cell_state(settled([1.0, 1.001] * 3), 0, 8, 0.05) == "precise"
+    assert schedule.cell_state(settled(list(rng.uniform(0.5, 1.5, 8))), 0, 8, 0.05) is None
+    drifting = list(np.exp(np.linspace(0, 3, 60)))
+    assert schedule.cell_state(settled(drifting), 0, 8, 0.05) == "plateau"

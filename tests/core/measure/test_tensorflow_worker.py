@@ -1,0 +1,244 @@
+"""Real TensorFlow workers on tiny cells. As few processes as possible are started: each costs seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.families import network_from_name
+from core.measure.process import ProcessWorker, launch_processes, worker_environment
+from core.measure.protocol import CellFailed, Prepare, WorkerError, WorkerLost
+from core.spec import Pipeline, Target, Workload
+
+START_S = 120.0
+CELL_S = 120.0
+TRAIN = Workload(network=network_from_name("20-16-4"), mode="train", optimizer="adam")
+INFER = Workload(network=network_from_name("20-16-4"), mode="infer")
+SIGMOID = Workload(network=network_from_name("20-16-1"), mode="train", optimizer="momentum")
+TFDATA = Pipeline(kind="tfdata", prefetch=2, parallel_calls=2, cache=True, shuffle=True, preprocess_us=20)
+
+# A worker whose batches hold a NaN once a block runs, and one that reads stdin but prints where it must not
+POISONED = """
+import core.measure.tensorflow_pipeline as pipeline
+real = pipeline.make_arrays
+def poisoned(workload, samples):
+    arrays = real(workload, samples)
+    if samples == 8:
+        arrays[0][0, 0] = float("nan")
+    print("a library prints to stdout")
+    return arrays
+pipeline.make_arrays = poisoned
+from core.measure.worker import main
+main()
+"""
+
+
+def cell(workload=TRAIN, batch=4, pipeline=None, **more):
+    return Prepare(workload=workload, batch=batch, pipeline=pipeline or Pipeline(), warmup_ms=200, block_ms=5, **more)
+
+
+def started(target, limit=None, command=None):
+    worker = ProcessWorker(target, limit, *([command] if command else []))
+    worker.wait_ready(START_S)
+    return worker
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """Two workers side by side, as in a sweep: one thread, graph; all threads, XLA."""
+    pair = launch_processes((Target(threads=1), Target(execution="xla")), START_S)
+    yield pair
+    for worker in pair:
+        worker.close()
+        assert not psutil.pid_exists(worker.pid)
+
+
+@pytest.fixture(scope="module")
+def graph(workers):
+    return workers[0]
+
+
+def test_ready_tells_the_device_and_its_threads(workers):
+    one, every = workers
+    assert (one.ready.device, one.ready.threads) == ("CPU:0", 1)
+    assert every.ready.threads == len(os.sched_getaffinity(0))
+    assert one.ready.pid == one.pid
+    assert one.ready.startup_ms > 100
+    assert set(one.ready.versions) == {"tensorflow", "keras"}
+
+
+@pytest.mark.parametrize("workload", [TRAIN, INFER, SIGMOID], ids=["train", "infer", "sigmoid"])
+@pytest.mark.parametrize("pipeline", [Pipeline(), Pipeline(kind="host"), TFDATA], ids=lambda p: p.kind)
+def test_a_cell_is_prepared_and_measured(graph, workload, pipeline):
+    prepared = graph.prepare(cell(workload, 4, pipeline), CELL_S)
+    assert prepared.first_call_ms > max(prepared.latency_ms)
+    assert len(prepared.latency_ms) == 9
+    assert prepared.warmup_steps > 3
+    assert prepared.memory_peak_bytes > 50 * 2**20
+    assert [text.split()[0] for text in prepared.placement] == ["CPU:0"]
+    assert prepared.host_ops == ()
+    done = graph.block(4, prepared.steps_per_block, CELL_S)
+    assert done.block_ms > 1  # calibrated for 5
+    graph.release(4)
+    with pytest.raises(CellFailed, match="not prepared"):
+        graph.block(4, 1, CELL_S)
+
+
+def test_xla_compiles_the_step_and_eager_runs_it_operation_by_operation(workers):
+    prepared = workers[1].prepare(cell(), CELL_S)
+    assert "XLA" in prepared.placement[0]
+    assert workers[1].block(4, 3, CELL_S).steps == 3
+
+
+def test_several_batches_live_side_by_side_and_interleave(graph):
+    for batch in (1, 16, 256):
+        graph.prepare(cell(batch=batch), CELL_S)
+    for _ in range(2):
+        for batch in (256, 1, 16):
+            assert graph.block(batch, 2, CELL_S).block_ms > 0
+    graph.release(16)
+    assert graph.block(256, 2, CELL_S).block_ms > 0
+
+
+def test_work_grows_with_the_block_and_with_the_batch(graph):
+    wide = Workload(network=network_from_name("256-512-512-10"), mode="train", optimizer="sgd")
+    small, large = (graph.prepare(cell(wide, batch), CELL_S) for batch in (8, 1024))
+    assert small.steps_per_block > large.steps_per_block or large.steps_per_block == 1
+    one = min(graph.block(1024, 1, CELL_S).block_ms for _ in range(3))
+    assert min(graph.block(1024, 8, CELL_S).block_ms for _ in range(3)) > 4 * one
+    assert one > 3 * min(graph.block(8, 1, CELL_S).block_ms for _ in range(3))
+
+
+def test_steps_known_from_an_earlier_process_are_kept(graph):
+    assert graph.prepare(cell(steps_per_block=7), CELL_S).steps_per_block == 7
+
+
+def test_one_thread_uses_one_core(graph):
+    wide = Workload(network=network_from_name("512-1024-1024-10"), mode="train", optimizer="sgd")
+    graph.prepare(cell(wide, 512), CELL_S)
+    before = graph.cpu_time_s()
+    assert before > 0.5  # importing the framework alone takes longer
+    block_ms = graph.block(512, 12, CELL_S).block_ms
+    assert (graph.cpu_time_s() - before) * 1000 < 1.3 * block_ms + 50
+
+
+def test_an_idle_worker_uses_no_cpu(workers):
+    before = [worker.cpu_time_s() for worker in workers]
+    time.sleep(1.5)
+    assert [worker.cpu_time_s() - used for worker, used in zip(workers, before, strict=True)] == pytest.approx(
+        [0, 0], abs=0.03
+    )
+
+
+def test_memory_does_not_grow_over_hundreds_of_blocks(graph):
+    graph.prepare(cell(batch=64), CELL_S)
+    process = psutil.Process(graph.pid)
+    for _ in range(50):
+        graph.block(64, 5, CELL_S)
+    before = process.memory_info().rss
+    for _ in range(300):
+        graph.block(64, 5, CELL_S)
+    assert process.memory_info().rss - before < 4 * 2**20
+
+
+def test_preprocessing_costs_about_what_was_asked(graph):
+    def block_ms(preprocess_us):
+        pipeline = Pipeline(kind="tfdata", preprocess_us=preprocess_us)
+        graph.prepare(cell(INFER, 64, pipeline), CELL_S)
+        return min(graph.block(64, 2, CELL_S).block_ms / 2 for _ in range(5))
+
+    spent_us = 1000 * (block_ms(400.0) - block_ms(0.0)) / 64
+    assert 250 < spent_us < 1000  # a neighbour may slow it down, nothing speeds it up
+
+
+def test_eager_mixed_precision_a_nan_that_costs_its_cell_only_and_a_kill():
+    """One process: eager bfloat16, whose cells of batch 8 (one batch, resident) hold a NaN; its library prints."""
+    target = Target(precision="mixed_bfloat16", execution="eager")
+    worker = started(target, command=(sys.executable, "-c", POISONED))
+    try:
+        prepared = worker.prepare(cell(batch=4), CELL_S)
+        assert "a library prints to stdout" in worker.log_tail()
+        assert prepared.placement[0].startswith("CPU:0 (")
+        with pytest.raises(CellFailed) as caught:
+            worker.prepare(cell(batch=8), CELL_S)
+        assert caught.value.outcome == "nan_loss"
+        with pytest.raises(CellFailed) as caught:
+            worker.prepare(cell(INFER, batch=8), CELL_S)
+        assert caught.value.outcome == "nan_loss"
+        assert worker.block(4, 2, CELL_S).block_ms > 0  # shares its variables with the cell that diverged
+
+        threading.Timer(0.5, os.kill, (worker.pid, signal.SIGKILL)).start()
+        with pytest.raises(WorkerLost) as lost:
+            worker.block(4, 1_000_000, CELL_S)
+        assert lost.value.outcome == "crashed"
+        assert "SIGKILL" in lost.value.reason
+    finally:
+        worker.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is set on Linux only")
+def test_a_memory_limit_makes_a_cell_out_of_memory():
+    """The lower bound is made small, so that TensorFlow itself is refused the memory; it may die of that."""
+    optimist = "import core.measure.tensorflow_memory as m; m.LEAST_ACTIVATION_BYTES = 1\n"
+    code = optimist + "from core.measure.worker import main; main()"
+    worker = started(Target(threads=1), 1_200 * 2**20, (sys.executable, "-c", code))
+    try:
+        worker.prepare(cell(), CELL_S)
+        huge = Workload(network=network_from_name("16384-16384-10"), mode="train")
+        with pytest.raises(CellFailed) as caught:
+            worker.prepare(cell(huge), CELL_S)
+        assert caught.value.outcome == "out_of_memory"
+        assert "needs at least 4.00 GiB" in caught.value.reason
+        wide = Workload(network=network_from_name("64-2048x2-10"), mode="infer")
+        with pytest.raises(WorkerError) as refused:
+            worker.prepare(cell(wide, 65_536), CELL_S)
+        assert refused.value.outcome == "out_of_memory"
+    finally:
+        worker.close()
+
+
+@pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="needs a machine without an NVIDIA driver")
+def test_a_gpu_target_without_a_gpu_says_what_was_found_and_what_helps():
+    with pytest.raises(CellFailed) as caught:
+        launch_processes((Target(device="gpu:0"),), START_S)
+    assert caught.value.outcome == "error"
+    assert "TensorFlow found no GPU" in caught.value.reason
+    assert "requirements-gpu.txt" in caught.value.reason
+
+
+def test_end_of_file_ends_a_worker_amid_its_framework_import(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "core.measure.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=worker_environment(Target()),
+    )
+    process.stdin.write(b'{"kind": "hello", "target": {}}\n')
+    process.stdin.flush()
+    time.sleep(0.8)
+    process.stdin.close()
+    assert process.wait(30) == 0
+    assert process.stdout.read() == b""
+    process.stdout.close()
+
+
+def test_requests_are_validated_again_in_the_worker():
+    lines = b'{"kind": "block", "batch": 1, "steps": 1}\nnonsense\n{"kind": "hello", "target": {"device": "tpu"}}\n'
+    code = "import sys; from core.measure.worker import Server; s = Server()\n"
+    code += "for line in sys.stdin.buffer: print(s.answer(line))\nassert 'tensorflow' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=lines, capture_output=True, check=True, env=worker_environment(Target())
+    )
+    first, second, third = done.stdout.decode().splitlines()
+    assert "must be hello" in first
+    assert "refused a request" in second
+    assert "tpu" in third

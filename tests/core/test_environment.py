@@ -1,0 +1,154 @@
+"""The machine's description, on this machine and on others made up of files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from core import environment
+from core.environment import capture_environment, gpu_advice, list_devices, probe_devices
+from core.results import Environment
+
+
+def test_this_machine_is_described_and_survives_json():
+    found = capture_environment()
+    assert found.cpu
+    assert 1 <= found.usable_cores <= found.logical_cores
+    assert 0 < found.memory_available_bytes <= found.memory_bytes
+    assert found.versions["tensorflow"].startswith("2.")
+    assert Environment.model_validate_json(found.model_dump_json()) == found
+
+
+def test_the_host_name_is_not_given_away(monkeypatch):
+    monkeypatch.setattr(environment.socket, "gethostname", lambda: "secret-box")
+    first = capture_environment()
+    assert len(first.hostname_hash) == 12
+    assert "secret" not in first.model_dump_json()
+    monkeypatch.setattr(environment.socket, "gethostname", lambda: "other-box")
+    assert capture_environment().hostname_hash != first.hostname_hash
+
+
+def test_no_framework_is_imported():
+    code = (
+        "import sys; from core.environment import capture_environment, list_devices; import core.measure.noise, "
+        "core.measure.process, core.measure.timing, core.measure.pitfalls, core.measure.worker\n"
+        "capture_environment(); list_devices()\n"
+        "raise SystemExit(any(name in sys.modules for name in ('tensorflow', 'keras')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000"}, 1),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "max 100000"}, 64),
+        ({"cpu.max": "800000 100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
+        ({}, 64),
+    ],
+)
+def test_usable_cores_heed_a_quota(tmp_path, monkeypatch, files, cores):
+    write(tmp_path, files)
+    monkeypatch.setattr(environment, "CGROUP", tmp_path)
+    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda _pid: set(range(64)), raising=False)
+    assert environment.usable_cores() == cores
+
+
+def test_available_memory_heeds_a_cgroup(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment, "CGROUP", tmp_path)
+    free = environment.available_memory_bytes()
+    write(tmp_path, {"memory.max": "3000000", "memory.current": "1000000"})
+    assert environment.available_memory_bytes() == 2_000_000 < free
+    write(tmp_path, {"memory.max": "max"})
+    assert environment.available_memory_bytes() > 2_000_000
+
+
+def write(folder, files):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text + "\n")
+
+
+@pytest.mark.parametrize(
+    ("release", "dockerenv", "flags", "expected"),
+    [
+        ("5.15.0-microsoft-standard-WSL2", False, "", "WSL2"),
+        ("4.4.0-19041-Microsoft", False, "", "WSL1"),
+        ("6.1.0", False, "flags : fpu hypervisor sse", "virtual machine"),
+        ("6.1.0", True, "flags : fpu hypervisor sse", "container in a virtual machine"),
+        ("6.1.0", False, "flags : fpu sse", None),
+    ],
+)
+def test_virtualisation(monkeypatch, release, dockerenv, flags, expected):
+    monkeypatch.setattr(environment.platform, "release", lambda: release)
+    monkeypatch.setattr(environment.Path, "exists", lambda _path: dockerenv)
+    monkeypatch.setattr(environment, "_read", lambda path: flags if str(path) == "/proc/cpuinfo" else None)
+    assert environment.virtualisation() == expected
+
+
+@pytest.mark.parametrize(
+    ("system", "virtual", "gpu", "cuda", "says"),
+    [
+        ("Linux", None, False, False, "nvidia-smi"),
+        ("Linux", None, True, False, "requirements-gpu.txt"),
+        ("Linux", "WSL2", False, False, "driver on Windows"),
+        ("Windows", None, True, False, "WSL2"),
+        ("Darwin", None, False, False, "macOS"),
+    ],
+)
+def test_advice_names_what_helps_here(system, virtual, gpu, cuda, says):
+    advice = gpu_advice(system, virtual, gpu, True, cuda)
+    assert says in advice[0]
+    assert "imported" in advice[-1]
+    assert all(sentence.endswith(".") for sentence in advice)
+
+
+def test_a_ready_gpu_needs_no_advice_but_tensorflow():
+    assert gpu_advice("Linux", None, True, True, True) == ()
+    assert "requirements.txt" in gpu_advice("Linux", None, True, False, True)[0]
+
+
+class FakeNvml:
+    """A driver with one GPU that does not tell its power limit."""
+
+    def nvmlDeviceGetCount(self):
+        return 1
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return index
+
+    def nvmlDeviceGetName(self, _handle):
+        return b"NVIDIA T4"
+
+    def nvmlSystemGetDriverVersion(self):
+        return "550.1"
+
+    def nvmlDeviceGetMemoryInfo(self, _handle):
+        return type("Info", (), {"total": 16 * 2**30})
+
+    def nvmlDeviceGetCudaComputeCapability(self, _handle):
+        return 7, 5
+
+    def nvmlDeviceGetPowerManagementLimit(self, _handle):
+        raise RuntimeError("not supported")
+
+
+def test_gpus_are_read_from_the_driver(monkeypatch):
+    monkeypatch.setattr(environment, "nvml", lambda: environment.contextlib.nullcontext(FakeNvml()))
+    monkeypatch.setattr(environment.platform, "system", lambda: "Linux")
+    (gpu,) = list_devices().gpus
+    assert (gpu.name, gpu.driver, gpu.compute_capability, gpu.power_limit_w) == ("NVIDIA T4", "550.1", "7.5", None)
+    assert "CUDA packages" in list_devices().advice[0]
+
+
+@pytest.mark.skipif(bool(list_devices().gpus), reason="needs a machine without a GPU")
+def test_tensorflow_itself_is_asked_in_a_process_of_its_own():
+    probe = probe_devices(120)
+    assert not probe.gpu_found
+    assert "TensorFlow found no GPU" in probe.said
+    assert "tensorflow" not in sys.modules
