@@ -1,0 +1,37 @@
+"""The engine without a browser: ``python -m core devices | sweep | verdict | report``.
+
+Exit status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
+failure. Modules that take long to load are imported where a command needs them; only a sweep's worker processes, and
+the one that ``devices --probe`` starts, ever load a framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from core.cli.answers import report, verdict
+from core.cli.devices import devices
+from core.cli.sweep import sweep
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def commands() -> None:
+    """From which batch size on is one target faster than another? Measure it, and read the verdict."""
+
+
+for command in (devices, sweep, verdict, report):
+    commands.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    try:
+        return int(commands.main(arguments, prog_name="python -m core", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    except click.Abort:  # Ctrl-C before or after a sweep; during one it is a way to end it
+        click.echo("Stopped.", err=True)
+        return 1

@@ -1,0 +1,134 @@
+"""The flags of ``sweep`` and the plan they make; limits are in :mod:`core.spec`, which refuses with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import click
+from click.core import ParameterSource
+from pydantic import ValidationError
+
+from core.cli.files import BadInput, read_bytes
+from core.families import Network, families, network_from_name
+from core.spec import Mode, Optimizer, PipelineKind, SweepPlan, Target, explain, parse_batches
+
+MAX_PLAN_BYTES = 1_000_000
+DEFAULT_BATCHES = "1:1024"
+NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store"}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def plan_options(function: F) -> F:
+    """Every choice of a plan as a flag; the sizes of a network come from its family."""
+    options = [
+        click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="All choices from a plan in JSON."),
+        click.option("--preset", help="Network by its short name, such as 784-512-512-10."),
+        click.option("--family", type=click.Choice(sorted(families())), default="mlp", show_default=True),
+        *_size_options(),
+        click.option("--mode", type=click.Choice(get_args(Mode)), default="train", show_default=True),
+        click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
+        click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's)."),
+        click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="Range low:high or list 1,8,64."),
+        click.option("--no-refine", is_flag=True, help="Only these batches, none between them."),
+        click.option("--budget", type=float, help="Seconds for the whole sweep."),
+        click.option("--step-width", type=float, help="Relative width of a step time's 95 % interval that is enough."),
+        click.option("--crossover-width", type=float, help="The same for the crossover."),
+        click.option("--margin", type=float, help="Lead to ask for, 0.05 being 5 %."),
+        click.option("--pipeline", type=click.Choice(get_args(PipelineKind)), default="resident", show_default=True),
+        click.option("--prefetch", help="tfdata: off, a number of batches, or auto."),
+        click.option("--parallel-calls", help="tfdata: parallel map calls, or auto."),
+        click.option("--cache", is_flag=True, help="tfdata: cache the samples."),
+        click.option("--shuffle", is_flag=True, help="tfdata: shuffle the samples."),
+        click.option("--preprocess-us", type=float, help="tfdata: work a sample in the map, in µs."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target, Target]]) -> SweepPlan:
+    """The plan of the flags, or of the file given by ``--plan``. Raises BadInput with a sentence."""
+    given = context.params
+    if given["plan_file"] is not None:
+        return _plan_of_file(context, given["plan_file"])
+    try:
+        data: dict[str, Any] = {
+            "workload": {"network": _network(given), "mode": given["mode"], "optimizer": given["optimizer"]},
+            "targets": tuple(Target.parse(text) for text in given["targets"] or ()) or default_targets(),
+            "batches": parse_batches(given["batches"]),
+            "refine": not given["no_refine"],
+            "pipeline": {"kind": given["pipeline"]} | _pipeline_options(given),
+        }
+        named = {"budget_s": "budget", "step_width": "step_width", "crossover_width": "crossover_width"}
+        named |= {"margin": "margin"}
+        data |= {field: given[flag] for field, flag in named.items() if given[flag] is not None}
+        return SweepPlan.model_validate(data)
+    except ValidationError as error:
+        raise BadInput(explain(error)) from None
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def _size_options() -> list[Callable[[F], F]]:
+    choices = {choice.name: choice for family in families().values() for choice in family.choices}
+    return [
+        click.option(
+            f"--{choice.name.replace('_', '-')}",
+            type=int,
+            help=f"{choice.help} {choice.low:,} to {choice.high:,} (default {choice.default}).",
+        )
+        for choice in choices.values()
+    ]
+
+
+def _network(given: dict[str, Any]) -> Network:
+    family = families()[given["family"]]
+    sizes = {choice.name: given[choice.name] for choice in family.choices if given[choice.name] is not None}
+    if given["preset"] is None:
+        return family.from_choices({choice.name: choice.default for choice in family.choices} | sizes)
+    if sizes:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in sizes)
+        raise ValueError(f"--preset names the whole network; leave it out, or {flags}.")
+    return network_from_name(given["preset"], given["family"])
+
+
+def _pipeline_options(given: dict[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {name: True for name in ("cache", "shuffle") if given[name]}
+    for name in ("prefetch", "parallel_calls"):
+        if (text := given[name]) is not None:
+            options[name] = (
+                0 if text == "off" and name == "prefetch" else text if text == "auto" else _whole(name, text)
+            )
+    if given["preprocess_us"] is not None:
+        options["preprocess_us"] = given["preprocess_us"]
+    return options
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        words = "off, a number of batches, or auto" if name == "prefetch" else "a number, or auto"
+        raise ValueError(f"--{name.replace('_', '-')} is “{text[:40]}”; accepted is {words}.")
+    return int(text)
+
+
+def _plan_of_file(context: click.Context, path: Path) -> SweepPlan:
+    chosen = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name is not None
+        and parameter.name not in NOT_OF_THE_PLAN
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+    if chosen:
+        raise BadInput(f"--plan holds all choices; leave out {', '.join(chosen)}, or change the file.")
+    data = read_bytes(path, MAX_PLAN_BYTES)
+    if len(data) > MAX_PLAN_BYTES:
+        raise BadInput(f"{path} is too large for a plan; accepted is JSON of up to {MAX_PLAN_BYTES / 1e6:.0f} MB.")
+    try:
+        return SweepPlan.model_validate_json(data)
+    except ValidationError as error:
+        raise BadInput(f"{path} is no plan of this version. {explain(error)}") from None
+    except ValueError as error:
+        raise BadInput(f"{path} is no plan. {error}") from None

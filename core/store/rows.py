@@ -1,0 +1,150 @@
+"""Runs as rows and back. Rounds and records are JSON of the classes in :mod:`core.results`, validated on reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+
+from core.measure.progress import Record
+from core.results import Cell, Process, Round, Run, Setup, Warning
+from core.store.database import MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
+
+KINDS: dict[type, str] = {Process: "processes", Setup: "setups", Cell: "cells", Warning: "warnings"}
+RECORD_FIELDS = {"rounds", *KINDS.values()}
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a list of runs shows; ``cells`` and ``rounds`` are counts."""
+
+    id: str
+    name: str
+    created_at: str
+    label: str
+    status: str
+    title: str
+    target_names: tuple[str, str]
+    cells: int
+    rounds: int
+
+
+def read_row(db: Connection, run_id: str) -> RowMapping | None:
+    return db.execute(select(RUNS).where(RUNS.c.id == run_id)).mappings().first()
+
+
+def read_summaries(db: Connection) -> tuple[RunSummary, ...]:
+    """Newest first, without those deleted."""
+    names = ("id", "name", "created_at", "label", "status", "title", "cells", "rounds")
+    shown = [RUNS.c[name] for name in (*names, "target_a", "target_b")]
+    query = select(*shown).where(RUNS.c.deleted_at.is_(None)).order_by(RUNS.c.created_at.desc(), RUNS.c.id.desc())
+    rows = db.execute(query).mappings()
+    return tuple(
+        RunSummary(target_names=(row["target_a"], row["target_b"]), **{name: row[name] for name in names})
+        for row in rows
+    )
+
+
+def read_run(db: Connection, row: RowMapping) -> Run:
+    """The run of a row, put together from its parts as JSON and validated once. Raises StoreError if it is damaged."""
+    parts: dict[str, list[str]] = {field: [] for field in sorted(RECORD_FIELDS)}
+    in_order = select(ROUNDS.c.json).where(ROUNDS.c.run_id == row["id"]).order_by(ROUNDS.c.index)
+    parts["rounds"] += db.execute(in_order).scalars()
+    placed = select(RECORDS.c.kind, RECORDS.c.json).where(RECORDS.c.run_id == row["id"]).order_by(RECORDS.c.position)
+    for kind, body in db.execute(placed):
+        parts[kind].append(body)
+    fields = {name: row[name] for name in ("id", "name", "label", "status", "elapsed_s")}
+    head = json.dumps(json.loads(row["head"]) | fields)
+    body = ", ".join(f'"{field}": [{", ".join(items)}]' for field, items in parts.items())
+    try:
+        return Run.from_json(f"{head[:-1]}, {body}}}")
+    except ValueError as error:
+        raise StoreError(f"The stored run {row['id']} cannot be read. {error}") from None
+
+
+def insert_run(db: Connection, run: Run) -> None:
+    title = run.plan.title if run.plan else f"{run.target_names[0]} against {run.target_names[1]}"
+    row = {
+        **run.model_dump(include={"id", "created_at", "label", "status", "elapsed_s"}),
+        "name": plain(run.name)[:MAX_NAME] or run.id,
+        "title": plain(title),
+        "target_a": plain(run.target_names[0]),
+        "target_b": plain(run.target_names[1]),
+        "seen_at": now(),
+        "head": run.model_dump_json(exclude=RECORD_FIELDS),
+    }
+    db.execute(insert(RUNS).values(row))
+    put_records(db, run.id, (*run.rounds, *run.processes, *run.setups, *run.cells, *run.warnings))
+
+
+def put_records(db: Connection, run_id: str, records: Sequence[Record]) -> None:
+    """Add records to a run; a Cell or Warning replaces the one of the same cell or code, in its place."""
+    rounds = [record for record in records if isinstance(record, Round)]
+    _put_rounds(db, run_id, rounds)
+    of_run = RECORDS.c.run_id == run_id
+    places: dict[tuple[str, str], int] = {
+        (kind, key): position
+        for kind, key, position in db.execute(select(RECORDS.c.kind, RECORDS.c.key, RECORDS.c.position).where(of_run))
+    }
+    stored = set(places)
+    changed: dict[tuple[str, str], str] = {}
+    for record in records:
+        if not isinstance(record, Round):
+            place = KINDS[type(record)], _key(record) or f"#{len(places)}"
+            places.setdefault(place, len(places))
+            changed[place] = record.model_dump_json()
+    for (kind, key), body in changed.items():
+        if (kind, key) in stored:
+            same = of_run & (RECORDS.c.kind == kind) & (RECORDS.c.key == key)
+            db.execute(update(RECORDS).where(same).values(json=body))
+    new: list[dict[str, Any]] = [
+        {"run_id": run_id, "kind": kind, "key": key, "position": places[kind, key], "json": body}
+        for (kind, key), body in changed.items()
+        if (kind, key) not in stored
+    ]
+    if new:
+        db.execute(insert(RECORDS), new)
+    _update_counts(db, run_id)
+
+
+def content(run: Run) -> str:
+    """What makes two runs the same evidence: all but their id, words, order of cells, and the time of import."""
+    cells = tuple(sorted(run.cells, key=lambda c: (c.target, c.batch)))
+    warnings = tuple(sorted(run.warnings, key=lambda w: w.code))
+    ordered = run.model_copy(update={"cells": cells, "warnings": warnings})
+    return ordered.model_dump_json(exclude={"id", "name", "label", "created_at"})
+
+
+def plain(value: str) -> str:
+    """One line of printable text."""
+    return " ".join("".join(c if c.isprintable() else " " for c in value).split())
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def _put_rounds(db: Connection, run_id: str, rounds: list[Round]) -> None:
+    if len({r.index for r in rounds}) < len(rounds):
+        raise StoreError(f"Run {run_id} has two rounds with the same index and was not stored.")
+    if rounds:
+        rows = [{"run_id": run_id, "index": r.index, "json": r.model_dump_json()} for r in rounds]
+        db.execute(insert(ROUNDS), rows)
+
+
+def _update_counts(db: Connection, run_id: str) -> None:
+    rounds = select(func.count()).select_from(ROUNDS).where(ROUNDS.c.run_id == run_id).scalar_subquery()
+    of_run = (RECORDS.c.run_id == run_id) & (RECORDS.c.kind == "cells")
+    cells = select(func.count()).select_from(RECORDS).where(of_run).scalar_subquery()
+    db.execute(update(RUNS).where(RUNS.c.id == run_id).values(rounds=rounds, cells=cells, seen_at=now()))
+
+
+def _key(record: Record) -> str | None:
+    """What a later record replaces by; None for what is only ever added."""
+    if isinstance(record, Warning):
+        return record.code
+    return f"{record.target}:{record.batch}" if isinstance(record, Cell) else None

@@ -1,0 +1,141 @@
+"""``devices``, ``verdict`` and ``report``: exit status, stdout, one sentence on stderr."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.analysis.analyse import analyse
+from core.export import rounds_csv
+from core.spec import Target
+from tests.support.commands import Command, refused
+from tests.support.runs import make_run
+
+ROOT = Path(__file__).parents[3]
+KEYS = ["verdict", "targets", "ahead", "crossovers", "lead", "reason", "warnings", "next_batch"]
+
+
+def test_verdict_prints_the_sentence_first_then_the_cells(cli: Command, run_file: Path) -> None:
+    status, out, err = cli("verdict", run_file)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    verdict = analyse(make_run()).verdict
+    assert lines[0] == verdict.sentence
+    assert lines[2].split()[:3] == ["target", "batch", "rounds"]
+    assert len([line for line in lines if line.startswith("cpu,threads=") and line.endswith("  measured")]) == 22
+    assert f"Reason: {verdict.reason}" in lines
+    assert any("recorded" in line for line in lines)
+    assert "Warning (made_up): These numbers were made from a seed for a test." in lines
+
+
+def test_verdict_as_json_has_exactly_the_promised_keys(cli: Command, run_file: Path) -> None:
+    status, out, _ = cli("verdict", run_file, "--json")
+    data = json.loads(out)
+    assert status == 0
+    assert list(data) == KEYS
+    assert data["verdict"] == "crossover"
+    assert data["targets"] == ["cpu,threads=1", "cpu,threads=2"]
+    assert set(data["crossovers"][0]) == {"batch", "low", "high", "ahead_after"}
+    assert data["crossovers"][0]["low"] < 42.8 < data["crossovers"][0]["high"]
+    assert data["lead"]["target"] == "cpu,threads=2"
+
+
+def test_verdict_of_bare_points_has_no_interval(cli: Command, tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("target,batch,step_ms\na,1,1\nb,1,2\na,4,4\nb,4,2\n")
+    status, out, _ = cli("verdict", path, "--json")
+    crossover = json.loads(out)["crossovers"][0]
+    assert status == 0
+    assert crossover["batch"] == pytest.approx(2.0)
+    assert (crossover["low"], crossover["high"], crossover["ahead_after"]) == (None, None, "b")
+
+
+def test_verdict_of_exported_rounds_is_that_of_the_run(cli: Command, tmp_path: Path, run_file: Path) -> None:
+    path = tmp_path / "rounds.csv"
+    path.write_text(rounds_csv(make_run()))
+    ours, theirs = (json.loads(cli("verdict", file, "--json")[1]) for file in (run_file, path))
+    for key in ("verdict", "targets", "ahead", "crossovers", "lead", "reason"):
+        assert ours[key] == theirs[key]
+
+
+def test_the_margin_of_the_lead_can_be_chosen(cli: Command, run_file: Path) -> None:
+    leads = [json.loads(cli("verdict", run_file, "--json", "--margin", m)[1])["lead"] for m in ("0.05", "0.4")]
+    assert [lead["margin"] for lead in leads] == [0.05, 0.4]
+    assert leads[0]["from_batch"] < leads[1]["from_batch"]
+    assert "margin" in refused(cli("verdict", run_file, "--margin", "nan"))
+
+
+@pytest.mark.parametrize("name", ["missing.json", "folder", "empty.csv", "nan.csv", "version.json", "no_rounds.json"])
+def test_bad_files_are_refused_with_one_sentence(cli: Command, tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "nan.csv").write_text("target,batch,step_ms\na,1,nan\n")
+    (tmp_path / "version.json").write_text('{"schema_version": 7}')
+    (tmp_path / "no_rounds.json").write_text(make_run().model_copy(update={"rounds": ()}).to_json())
+    words = {"missing.json": "cannot be read", "folder": "cannot be read", "empty.csv": "empty", "nan.csv": "Line 2",
+             "version.json": "schema version 7", "no_rounds.json": "no measured round"}  # fmt: skip
+    assert words[name] in refused(cli("verdict", tmp_path / name))
+    assert words[name] in refused(cli("report", tmp_path / name, "--out", tmp_path / "r.html"))
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_huge_file_is_refused_without_reading_it(
+    cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "huge.csv"
+    with path.open("wb") as file:
+        file.truncate(100_000_000)
+    monkeypatch.setattr("core.cli.files.read_bytes", lambda *_: pytest.fail("it was read"))
+    message = refused(cli("verdict", path))
+    assert "100 MB" in message
+    assert "20 MB" in message
+
+
+def test_report_writes_one_page(cli: Command, tmp_path: Path, run_file: Path) -> None:
+    out = tmp_path / "report.html"
+    status, printed, err = cli("report", run_file, "--out", out)
+    assert (status, printed, err) == (0, "", f"Wrote {out}.\n")
+    assert analyse(make_run()).verdict.sentence in out.read_text()
+    assert "cannot be written" in refused(cli("report", run_file, "--out", tmp_path / "no" / "r.html"))
+    assert "cannot be written" in refused(cli("report", run_file, "--out", tmp_path))
+
+
+def test_devices_as_text_and_json(cli: Command) -> None:
+    status, out, err = cli("devices", "--json")
+    data = json.loads(out)
+    assert (status, err) == (0, "")
+    assert data["usable_cores"] >= 1
+    for target in data["default_targets"]:
+        assert str(Target.parse(target)) == target
+    assert data["probe"] is None
+    status, out, err = cli("devices")
+    assert (status, err) == (0, "")
+    assert "Compared by default: " + " against ".join(data["default_targets"]) in out
+    assert bool(data["gpus"]) is ("No GPU was found" not in out)
+
+
+@pytest.mark.parametrize("command", ["devices", "verdict", "report"])
+def test_commands_load_no_framework_and_are_quick(tmp_path: Path, run_file: Path, command: str) -> None:
+    """Quick: two seconds of processor time, which a busy machine does not lengthen as it does the wall's."""
+    arguments = {
+        "devices": ["devices", "--json"],
+        "verdict": ["verdict", str(run_file)],
+        "report": ["report", str(run_file), "--out", str(tmp_path / "r.html")],
+    }[command]
+    code = (
+        "import sys; from core.cli import main; status = main(sys.argv[1:])\n"
+        "print(status, *({m.partition('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    child = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    status, *modules = child.stderr.splitlines()[-1].split()
+    assert status == "0"
+    assert "core" in modules
+    assert not {"tensorflow", "keras", "streamlit", "torch", "jax"} & set(modules)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2.0
