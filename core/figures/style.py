@@ -1,0 +1,245 @@
+"""What every chart shares: colours, markers, log ticks, the frame with title and footnote, and the menu's settings.
+
+A chart must survive being pasted into a slide: the environment and the label measured, recorded or modelled stand
+inside the picture, and colour is never the only difference between two curves.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from core.results import Label, Run
+
+GUIDE = "#888888"
+INK, PAPER = "#16212B", "#FFFFFF"
+DARK_INK, DARK_PAPER = "#E6EDF3", "#10161C"
+FONT = "Source Sans, Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif"
+WRAP_AT = 92  # characters of a footnote line; fits a chart 520 px wide
+TITLE_PX, LINE_PX, PLOT_PX = 26, 18, 330
+MAX_TICKS = 11
+
+# The chart's own menu. Nothing may leave the machine, so the cloud button stays off. A picture has the size on screen
+# (None), because the strips around the plot are laid out in pixels.
+CONFIG: dict[str, Any] = {
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "displayModeBar": "hover",
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+    "toImageButtonOptions": {"format": "svg", "filename": "breakeven", "width": None, "height": None, "scale": 2},
+}
+
+
+def chart_config(image: str, filename: str) -> dict[str, Any]:
+    """:data:`CONFIG` with the menu's picture button set to ``svg`` or ``png`` and a file name."""
+    options = {**CONFIG["toImageButtonOptions"], "format": "png" if image == "png" else "svg", "filename": filename}
+    return {**CONFIG, "toImageButtonOptions": options}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one curve is drawn; colour, marker and dash all differ, so that any one of them is enough."""
+
+    colour: str
+    symbol: str
+    dash: str
+
+    def line(self, label: Label) -> dict[str, Any]:
+        return {"color": self.colour, "width": 2.4, "dash": "dash" if label == "modelled" else self.dash}
+
+    def marker(self, label: Label) -> dict[str, Any]:
+        symbol = f"{self.symbol}-open" if label == "modelled" else self.symbol
+        return {"color": self.colour, "symbol": symbol, "size": 8, "line": {"width": 1.5, "color": self.colour}}
+
+    def band(self) -> str:
+        red, green, blue = (int(self.colour[i : i + 2], 16) for i in (1, 3, 5))
+        return f"rgba({red},{green},{blue},0.2)"
+
+
+TARGET_LOOKS = (Look("#0072B2", "circle", "solid"), Look("#D55E00", "diamond", "dashdot"))
+RUN_LOOKS = (Look("#009E73", "square", "solid"), Look("#CC79A7", "triangle-up", "dashdot"))
+
+
+def short(text: str, limit: int) -> str:
+    """Text of at most ``limit`` characters, cut with an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def environment_line(run: Run) -> str:
+    """Label, day and machine in one line, for the inside of a picture."""
+    parts = [run.label, run.created_at[:10]]
+    environment = run.environment
+    if environment is None:
+        return " · ".join([*parts, "machine unknown (imported points)"])
+    cores = environment.usable_cores or environment.logical_cores
+    if environment.cpu:
+        parts.append(f"{environment.cpu} ({cores} {'core' if cores == 1 else 'cores'})" if cores else environment.cpu)
+    parts += sorted({gpu.name for gpu in environment.gpus})
+    if version := environment.versions.get("tensorflow"):
+        parts.append(f"TensorFlow {version}")
+    if environment.os:
+        parts.append(environment.os)
+    return " · ".join(parts)
+
+
+def workload_line(run: Run) -> str:
+    """What was computed, for under the title."""
+    if run.plan is None:
+        return run.name
+    return f"{run.plan.workload.title}, {run.plan.pipeline.title}"
+
+
+def wrapped(lines: Iterable[str], width: int = WRAP_AT) -> list[str]:
+    """Lines cut to ``width`` characters at word boundaries; plotly itself never wraps."""
+    return [part for line in lines for part in textwrap.wrap(line, width) or [""]]
+
+
+def batch_ticks(batches: Sequence[float]) -> list[int]:
+    """Powers of 2 covering the batches, thinned evenly so that the labels never touch."""
+    low, high = math.floor(math.log2(min(batches))), math.ceil(math.log2(max(batches)))
+    stride = max(1, math.ceil((high - low + 1) / MAX_TICKS))
+    return [2**exponent for exponent in range(low, high + 1, stride)]
+
+
+def decade_ticks(low: float, high: float) -> list[float]:
+    """1-2-5 ticks between two positive numbers, finer within one decade; 1 and 3 beyond 3 decades, 1 alone beyond 5."""
+    decades = math.log10(high / low)
+    fine = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+    steps = fine if decades <= 0.8 else (1.0, 2.0, 5.0) if decades <= 3 else (1.0, 3.0) if decades <= 5 else (1.0,)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    ticks = [step * 10.0**exponent for exponent in range(first, last + 1) for step in steps]
+    return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+
+
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """Powers of 2 around 1 between two positive numbers; halves of an octave where the range is narrow."""
+    span = math.log2(high / low)
+    if span < 0.5:
+        step = 0.05 if span > 0.15 else 0.01
+        count = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+        stride = max(1, math.ceil(len(count) / MAX_TICKS))
+        return [round(i * step, 4) for i in count if (i - round(1 / step)) % stride == 0]
+    if span <= 2.5:
+        fine = (0.25, 0.33, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+        inside = [tick for tick in fine if low <= tick <= high]
+        if len(inside) >= 3:
+            return inside
+    stride = max(1, math.ceil(span / MAX_TICKS))
+    first, last = math.ceil(math.log2(low) - 1e-9), math.floor(math.log2(high) + 1e-9)
+    return [2.0**e for e in range(first, last + 1) if e % stride == 0]
+
+
+def number(value: float) -> str:
+    """A number with three significant digits, thousands separated, without an exponent for ordinary sizes."""
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.2e}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def log_range(values: Iterable[float], pad: float = 0.06) -> tuple[float, float]:
+    """Range for a log axis that holds all positive values, with padding, in the values' own unit."""
+    found = [value for value in values if value > 0 and math.isfinite(value)]
+    low, high = (min(found), max(found)) if found else (0.5, 2.0)
+    room = max(math.log10(high / low) * pad, 0.03)
+    return low / 10**room, high * 10**room
+
+
+def log_axis(title: str, bounds: tuple[float, float], ticks: Sequence[float], suffix: str = "") -> dict[str, Any]:
+    """Axis settings; on a log axis plotly wants the range as exponents of ten, ticks as plain values."""
+    return {
+        "type": "log",
+        "title": axis_title(title),
+        "range": [math.log10(bounds[0]), math.log10(bounds[1])],
+        "tickvals": list(ticks),
+        "ticktext": [f"{number(tick)}{suffix}" for tick in ticks],
+        "gridcolor": "rgba(136,136,136,0.22)",
+        "zeroline": False,
+        "automargin": False,
+    }
+
+
+def axis_title(text: str) -> dict[str, Any]:
+    return {"text": text, "standoff": 6, "font": {"size": 13}}
+
+
+def batch_axis(batches: Sequence[float]) -> dict[str, Any]:
+    return log_axis("Batch size", log_range(batches, 0.04), batch_ticks(batches))
+
+
+def frame(
+    figure: go.Figure,
+    title: str,
+    under: Sequence[str],
+    foot: Sequence[str],
+    *,
+    legend_rows: int = 2,
+    label_rows: int = 0,
+    plot_px: int = PLOT_PX,
+) -> go.Figure:
+    """Title, lines under it, legend rows, rows for labels above the plot, and the footnote, each in its own strip.
+
+    Everything outside the plot is placed in pixels from an edge of the plot, so nothing can overlap at any width.
+    """
+    under, foot = wrapped(under), wrapped(foot)
+    top = 14 + TITLE_PX + LINE_PX * len(under) + 21 * legend_rows + LINE_PX * label_rows + 8
+    bottom = 58 + 15 * len(foot)
+    height = top + plot_px + bottom
+    figure.update_layout(
+        height=height,
+        margin={"t": top, "b": bottom, "l": 68, "r": 18, "pad": 0},
+        title=None,
+        legend={
+            "orientation": "v",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1 + (LINE_PX * label_rows + 4) / plot_px,
+            "yanchor": "bottom",
+            "bgcolor": "rgba(0,0,0,0)",
+            "title": {"text": ""},
+            "font": {"size": 13},
+            "tracegroupgap": 0,
+        },
+        hovermode="closest",
+        font={"size": 13, "color": INK, "family": FONT},
+        paper_bgcolor=PAPER,
+        plot_bgcolor=PAPER,
+        showlegend=legend_rows > 0,
+    )
+    _strip(figure, [f"<b>{title}</b>"], 1, top - 8, 17, TITLE_PX)
+    _strip(figure, under, 1, top - 8 - TITLE_PX, 12.5, LINE_PX)
+    _strip(figure, foot, 0, -54, 10.5, 15)
+    return figure
+
+
+def on_dark(figure: go.Figure) -> go.Figure:
+    """The same figure for a dark page; the background goes with it, so that a saved picture stays readable."""
+    dark = go.Figure(figure)
+    dark.update_layout(font={"color": DARK_INK}, paper_bgcolor=DARK_PAPER, plot_bgcolor=DARK_PAPER)
+    return dark
+
+
+def _strip(figure: go.Figure, lines: Sequence[str], edge: int, shift: float, size: float, step: float) -> None:
+    for row, text in enumerate(lines):
+        figure.add_annotation(
+            text=text,
+            xref="paper",
+            yref="paper",
+            x=0,
+            y=edge,
+            xshift=-56,
+            yshift=shift - row * step,
+            xanchor="left",
+            yanchor="top",
+            align="left",
+            showarrow=False,
+            font={"size": size},
+        )

@@ -1,0 +1,210 @@
+"""The charts of one run: step time, speed-up with the crossover, throughput, fitted overhead share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import fmean
+
+import plotly.graph_objects as go
+
+from core.analysis.answer import Answer, CellStats, Fit
+from core.figures.marks import (
+    FAILED_WORDS,
+    Point,
+    Span,
+    add_curve,
+    add_failed,
+    add_level,
+    add_spans,
+    bounds_text,
+    failed_cells,
+    interval_words,
+)
+from core.figures.style import (
+    GUIDE,
+    TARGET_LOOKS,
+    axis_title,
+    batch_axis,
+    decade_ticks,
+    environment_line,
+    frame,
+    log_axis,
+    log_range,
+    number,
+    ratio_ticks,
+    short,
+    workload_line,
+)
+from core.results import Run
+
+INTERVAL_NOTE = "Bands: 95 % intervals."
+NO_INTERVAL_NOTE = "No intervals: too few rounds."
+
+
+def step_time_figure(run: Run, answer: Answer) -> go.Figure:
+    """Median step time (ms) of both targets by batch, with 95 % bands."""
+    return _cells_figure(
+        run, answer, "Step time by batch size", "Step time (ms)", "ms", lambda c: (c.step_ms, c.low_ms, c.high_ms)
+    )
+
+
+def throughput_figure(run: Run, answer: Answer) -> go.Figure:
+    """Samples a second of both targets by batch, with 95 % bands."""
+
+    def value(cell: CellStats) -> tuple[float, float | None, float | None]:
+        def rate(step_ms: float | None) -> float | None:
+            return None if step_ms is None else 1000.0 * cell.batch / step_ms
+
+        return cell.samples_per_s, rate(cell.high_ms), rate(cell.low_ms)
+
+    return _cells_figure(run, answer, "Throughput by batch size", "Samples a second", "samples/s", value)
+
+
+Value = Callable[[CellStats], tuple[float, float | None, float | None]]
+
+
+def _cells_figure(run: Run, answer: Answer, title: str, axis: str, unit: str, value: Value) -> go.Figure:
+    figure = go.Figure()
+    for target, look in enumerate(TARGET_LOOKS):
+        points = [_point(cell, unit, value) for cell in answer.cells if cell.target == target]
+        add_curve(figure, points, short(run.target_names[target], 48), look, run.label, f"target {target}")
+    every = [v for cell in answer.cells for v in value(cell) if v is not None]
+    batches = [cell.batch for cell in answer.cells] + [cell.batch for cell in failed_cells(run)]
+    x = log_range(batches, 0.04)
+    y = add_failed(figure, run, TARGET_LOOKS, log_range(every), x)
+    figure.update_xaxes(batch_axis(batches))
+    figure.update_yaxes(log_axis(axis, y, decade_ticks(*log_range(every))))
+    return frame(figure, title, [workload_line(run)], [_band_note(answer), environment_line(run)])
+
+
+def _point(cell: CellStats, unit: str, value: Value) -> Point:
+    middle, low, high = value(cell)
+    rounds = f"{cell.rounds} {'round' if cell.rounds == 1 else 'rounds'}"
+    return Point(
+        cell.batch, middle, low, high, f"batch {cell.batch:,}<br>{bounds_text(middle, low, high, unit)}<br>{rounds}"
+    )
+
+
+def _band_note(answer: Answer) -> str:
+    banded = any(cell.low_ms is not None for cell in answer.cells)
+    return INTERVAL_NOTE if banded else NO_INTERVAL_NOTE
+
+
+def crossover_spans(answer: Answer) -> list[Span]:
+    """The crossovers and the lead of an answer as marks with their words."""
+    spans = [
+        Span(c.batch, c.low, c.high, f"crossover {interval_words(c.batch, c.low, c.high)}", GUIDE, "solid")
+        for c in answer.verdict.crossovers
+    ]
+    if (lead := answer.verdict.lead) is not None:
+        words = f"{short(lead.target, 26)} ahead ≥ {number(100 * lead.margin)} % from "
+        colour = TARGET_LOOKS[answer.verdict.targets.index(lead.target)].colour
+        words += interval_words(lead.from_batch, lead.low, lead.high)
+        spans.append(Span(lead.from_batch, lead.low, lead.high, words, colour, "dash"))
+    return spans
+
+
+def speed_up_figure(run: Run, answer: Answer) -> go.Figure:
+    """Speed-up of the second target over the first by batch: the crossover is where the curve passes 1×."""
+    first, second = run.target_names
+    look, figure = TARGET_LOOKS[1], go.Figure()
+    points = [
+        Point(s.batch, s.ratio, s.low, s.high, f"batch {s.batch:,}<br>{bounds_text(s.ratio, s.low, s.high, '×')}")
+        for s in answer.speed_ups
+    ]
+    name = f"{short(second, 30)} over {short(first, 30)}"
+    add_curve(figure, points, name, look, run.label, "speed-up")
+    spans = crossover_spans(answer)
+    batches = [p.batch for p in points] or [1.0, 2.0]
+    bounds = log_range(batches, 0.04)
+    values = [v for p in points for v in (p.value, p.low, p.high) if v is not None]
+    y = log_range([*values, 0.92, 1.09], 0.08)
+    add_level(figure, 1.0)
+    rows = add_spans(figure, spans, bounds)
+    _side_words(figure, points, (short(first, 30), short(second, 30)))
+    figure.update_xaxes(batch_axis(batches))
+    figure.update_yaxes(log_axis("Speed-up", y, ratio_ticks(*y), "×"))
+    under = [workload_line(run), "Step time of the first target over that of the second; 1× is parity."]
+    note = INTERVAL_NOTE if any(p.low is not None for p in points) else NO_INTERVAL_NOTE
+    foot = [note + _missing_note(run), environment_line(run)]
+    return frame(figure, "Speed-up and crossover", under, foot, legend_rows=1, label_rows=rows)
+
+
+def _missing_note(run: Run) -> str:
+    """Failed cells have no speed-up; the picture says which and why."""
+    notes = []
+    for target, name in enumerate(run.target_names):
+        cells = [cell for cell in failed_cells(run) if cell.target == target]
+        if cells:
+            words = ", ".join(dict.fromkeys(FAILED_WORDS[cell.outcome] for cell in cells))
+            where = f"batch {cells[0].batch:,}" if len(cells) == 1 else f"{len(cells)} batches from {cells[0].batch:,}"
+            notes.append(f" {name} has no number at {where} ({words}).")
+    return "".join(notes)
+
+
+def _side_words(figure: go.Figure, points: list[Point], names: tuple[str, str]) -> None:
+    """Say which side of parity is whose, in the corners that the curve leaves free."""
+    logs = [math.log(p.value) for p in points]
+    half = len(logs) // 2
+    rising = half == 0 or fmean(logs[half:]) >= fmean(logs[:half])
+    for name, arrow, y, left in ((names[1], "▲", 1, rising), (names[0], "▼", 0, not rising)):
+        figure.add_annotation(
+            text=f"{arrow} {name} ahead", xref="paper", yref="paper", x=0 if left else 1, y=y,
+            xanchor="left" if left else "right", yanchor="top" if y else "bottom", xshift=6 if left else -6,
+            showarrow=False, font={"size": 12.5},
+        )  # fmt: skip
+
+
+def overhead_figure(run: Run, answer: Answer) -> go.Figure:
+    """Fitted share (%) of a step that is overhead, by batch, with the batch where it is one half."""
+    figure = go.Figure()
+    batches = [float(cell.batch) for cell in answer.cells]
+    notes = []
+    for target, look in enumerate(TARGET_LOOKS):
+        fit, name = answer.fits[target], short(run.target_names[target], 40)
+        if fit is None:
+            notes.append(f"{name}: too few batches for a fit.")
+            continue
+        mine = [float(cell.batch) for cell in answer.cells if cell.target == target]
+        _fit_curve(figure, fit, mine, name, target)
+        if not fit.trusted:
+            notes.append(f"{name}: fit not to be trusted{f' ({fit.note})' if fit.note else ''}.")
+        if fit.half_overhead_batch is not None:
+            half = interval_words(fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high)
+            notes.append(f"{name}: half of the step is overhead at batch {half}.")
+            if min(batches) <= fit.half_overhead_batch <= max(batches):
+                figure.add_scatter(
+                    x=[fit.half_overhead_batch], y=[50], mode="markers", showlegend=False, hoverinfo="skip",
+                    marker={**look.marker(run.label), "size": 13}, name=f"{name}, half overhead",
+                )  # fmt: skip
+    add_level(figure, 50)
+    figure.update_xaxes(batch_axis(batches or [1, 2]))
+    figure.update_yaxes(
+        title=axis_title("Fitted overhead share"), range=[0, 104], tickvals=[0, 25, 50, 75, 100],
+        ticktext=["0 %", "25 %", "50 %", "75 %", "100 %"], gridcolor="rgba(136,136,136,0.22)", zeroline=False,
+    )  # fmt: skip
+    if answer.fits == (None, None):
+        figure.add_annotation(
+            text="Too few batch sizes for a fit", xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False
+        )
+    foot = [*notes, f"Fitted from {run.label} step times.", environment_line(run)]
+    return frame(figure, "Overhead share by batch size (fitted)", [workload_line(run)], foot)
+
+
+def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, target: int) -> None:
+    """The fitted share on a fine grid, with a marker at each measured batch; dotted where not to be trusted."""
+    look = TARGET_LOOKS[target]
+    grid = sorted({*batches, *(a * (b / a) ** (i / 8) for a, b in pairwise(sorted(batches)) for i in range(8))})
+    shown = f"{name}, fitted"
+    figure.add_scatter(
+        x=grid, y=[100 * fit.overhead_share(b) for b in grid], mode="lines", name=shown, legendgroup=shown,
+        line={"color": look.colour, "width": 2.4, "dash": look.dash if fit.trusted else "dot"}, hoverinfo="skip",
+    )  # fmt: skip
+    shares = [100 * fit.overhead_share(b) for b in batches]
+    figure.add_scatter(
+        x=batches, y=shares, mode="markers", legendgroup=shown, showlegend=False, name=shown,
+        marker={"color": look.colour, "symbol": f"{look.symbol}-open", "size": 8, "line": {"width": 1.5}},
+        hovertemplate=f"<b>{shown}</b><br>batch %{{x:,}}<br>%{{y:.3g}} % of the step<extra></extra>",
+    )  # fmt: skip

@@ -1,0 +1,140 @@
+"""From what a form holds to a plan, with one sentence beside each field that is wrong. Pure: no Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from core.analysis.memory import check_fits
+from core.families import families
+from core.spec import (
+    MAX_BUDGET_S,
+    MIN_BUDGET_S,
+    Pipeline,
+    SweepPlan,
+    Target,
+    Workload,
+    explain,
+    geometric_grid,
+    parse_batches,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A form as it stands. ``preset`` is None for own ``sizes``; None in a number means an emptied field.
+
+    ``batches`` is ("range", low, high) or ("list", text). ``width_pct`` is the interval width that is enough, in
+    percent of the step time.
+    """
+
+    family: str
+    preset: str | None
+    sizes: dict[str, int | None]
+    mode: str
+    optimizer: str
+    targets: tuple[dict[str, Any], dict[str, Any]]
+    batches: tuple[Any, ...]
+    refine: bool
+    pipeline: dict[str, Any]
+    budget_s: float | None
+    width_pct: float | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``plan`` is None while ``errors`` (field: sentence) is not empty; ``workload`` is there as soon as it can be."""
+
+    plan: SweepPlan | None
+    workload: Workload | None
+    errors: dict[str, str]
+
+
+def build(draft: Draft, available_bytes: int) -> Outcome:
+    """Validate a draft. Fields: workload, target 0, target 1, targets, batches, pipeline, budget, width."""
+    errors: dict[str, str] = {}
+
+    def attempt(field: str, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except ValidationError as error:
+            errors[field] = explain(error)
+        except ValueError as error:
+            errors[field] = str(error)
+        return None
+
+    workload = attempt("workload", lambda: _workload(draft))
+    targets = [attempt(f"target {i}", partial(Target, **values)) for i, values in enumerate(draft.targets)]
+    if targets[0] is not None and targets[0] == targets[1]:
+        errors["targets"] = f"Both targets are “{targets[0]}”; choose two that differ."
+    batches = attempt("batches", lambda: _batches(draft.batches))
+    pipeline = attempt("pipeline", lambda: Pipeline(**draft.pipeline))
+    budget_s = attempt("budget", lambda: _budget(draft.budget_s))
+    step_width = attempt("width", lambda: _width(draft.width_pct))
+    if errors:
+        return Outcome(None, workload, errors)
+    values = {"workload": workload, "targets": targets, "batches": batches, "pipeline": pipeline}
+    more = {"budget_s": budget_s, "step_width": step_width, "refine": draft.refine}
+    plan = attempt("batches", lambda: SweepPlan.model_validate({**values, **more}))
+    if plan is not None:
+        fitting = plan
+        attempt("memory", lambda: check_fits(fitting, available_bytes))
+    return Outcome(None if errors else plan, workload, errors)
+
+
+def _workload(draft: Draft) -> Workload:
+    family = families()[draft.family]
+    if draft.preset is not None:
+        network = family.from_name(draft.preset)
+    else:
+        sizes: dict[str, int] = {}
+        for choice in family.choices:
+            value = draft.sizes.get(choice.name)
+            if value is None or not choice.low <= value <= choice.high:
+                given = "is empty" if value is None else f"is {value:,}"
+                raise ValueError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
+            sizes[choice.name] = value
+        network = family.from_choices(sizes)
+    return Workload.model_validate({"network": network, "mode": draft.mode, "optimizer": draft.optimizer})
+
+
+def _batches(chosen: tuple[Any, ...]) -> tuple[int, ...]:
+    kind, *values = chosen
+    if kind == "list":
+        return parse_batches(values[0])
+    low, high = values
+    if low is None or high is None:
+        raise ValueError("The batch range needs a smallest and a largest batch size.")
+    return geometric_grid(low, high)
+
+
+def _budget(value: float | None) -> float:
+    if value is None or not MIN_BUDGET_S <= value <= MAX_BUDGET_S:
+        raise ValueError(f"The budget must lie between {MIN_BUDGET_S:g} and {MAX_BUDGET_S:,.0f} seconds.")
+    return float(value)
+
+
+def _width(value: float | None) -> float:
+    if value is None or not 0 < value <= 100:
+        raise ValueError("The interval width must be above 0 and at most 100 % of the step time.")
+    return value / 100
+
+
+def count_words(value: float) -> str:
+    """A count in words a person can say: 669 thousand, 4.01 million."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e4, "thousand")):
+        if value >= size:
+            scale = 1e3 if word == "thousand" else size
+            return f"{value / scale:.3g} {word}"
+    return f"{value:,.0f}"
+
+
+def size_words(size_bytes: float) -> str:
+    """Bytes as MB or GB, powers of ten."""
+    return f"{size_bytes / 1e9:.3g} GB" if size_bytes >= 1e9 else f"{max(size_bytes / 1e6, 0.01):.3g} MB"

@@ -1,0 +1,245 @@
+"""The form of the Sweep page: workload, two targets, batches, pipeline, budget; and the one button."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import streamlit as st
+
+from core.analysis.memory import estimate_bytes
+from core.environment import available_memory_bytes
+from core.families import families
+from core.measure.lock import Busy
+from core.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH, Execution, Mode, Optimizer, PipelineKind, Precision
+from core.store import StoreError
+from core.ui import machine, registry
+from core.ui.choices import Draft, Outcome, build, count_words, size_words
+from core.ui.states import progress_words
+from core.ui.words import MODES, OPTIMIZERS, PIPELINES
+
+OWN_SIZES = "Own sizes"
+PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
+PROBLEM = "start_problem"
+KEEP: Any = "session"  # choices survive a visit to another page
+
+
+def show(busy: str | None) -> None:
+    """The whole form. ``busy``: a sentence why nothing can be started now, or None."""
+    found = machine.devices()
+    top = st.container()
+    machine.gpu_notice(found)
+    wrong = _Places()
+    workload = _workload(wrong)
+    targets = (_target(0, found, wrong), _target(1, found, wrong))
+    wrong.here("targets")
+    batches = _batches(wrong)
+    more, name = _more(wrong)
+    draft = Draft(targets=targets, batches=batches, **workload, **more)
+    outcome = build(draft, available_memory_bytes())
+    _cost(outcome)
+    wrong.here("memory")
+    wrong.fill(outcome.errors)
+    with top:
+        _button(outcome, busy, name)
+
+
+class _Places:
+    """A place below each field for the sentence that says what is wrong there, filled once all fields are known."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, Any] = {}
+
+    def here(self, field: str) -> None:
+        self._slots[field] = st.empty()
+
+    def fill(self, errors: dict[str, str]) -> None:
+        for field, slot in self._slots.items():
+            if field in errors:
+                slot.error(errors[field], icon=":material/error:")
+
+
+def _workload(wrong: _Places) -> dict[str, Any]:
+    known = families()
+    names = list(known)
+    family = names[0]
+    if len(names) > 1:
+        family = st.selectbox(
+            "Network family", names, format_func=lambda n: known[n].title, key="form_family", persist_state=KEEP
+        )
+    kind = known[family]
+    options = [*kind.presets, OWN_SIZES]
+    preset = st.selectbox(
+        f"Workload: {kind.title.lower()}", options, index=min(1, len(options) - 1), key=f"form_preset_{family}",
+        persist_state=KEEP, help="Inputs, hidden layers, classes. The last entry lets you choose sizes of your own.",
+    )  # fmt: skip
+    sizes: dict[str, int | None] = {}
+    if preset == OWN_SIZES:
+        with st.grid(2, min_column_width=120, gap="small"):
+            for choice in kind.choices:
+                sizes[choice.name] = st.number_input(
+                    choice.label, value=choice.default, step=1, key=f"form_{family}_{choice.name}",
+                    help=f"{choice.help} {choice.low:,} to {choice.high:,}.", persist_state=KEEP,
+                )  # fmt: skip
+    wrong.here("workload")
+    with st.container(horizontal=True, gap="small"):
+        mode = st.segmented_control(
+            "Mode", get_args(Mode), default="train", required=True, format_func=MODES.__getitem__, key="form_mode",
+            persist_state=KEEP,
+        )  # fmt: skip
+        optimizer = st.selectbox(
+            "Optimizer", get_args(Optimizer), index=2, format_func=OPTIMIZERS.__getitem__, key="form_optimizer",
+            disabled=mode != "train", persist_state=KEEP,
+        )  # fmt: skip
+    return {
+        "family": family, "preset": None if preset == OWN_SIZES else preset, "sizes": sizes, "mode": mode,
+        "optimizer": optimizer,
+    }  # fmt: skip
+
+
+def _target(index: int, found: machine.Machine, wrong: _Places) -> dict[str, Any]:
+    """One row of choices for a target; threads can be chosen for the CPU only."""
+    default = found.default_targets()[index]
+    st.markdown(f"**{('First', 'Second')[index]} target**")
+    with st.grid(2, min_column_width=120, gap="small"):
+        device = st.selectbox(
+            "Device", found.names, index=found.names.index(default.device), format_func=found.title,
+            key=f"form_device_{index}", persist_state=KEEP,
+        )  # fmt: skip
+        threads = st.number_input(
+            "Threads", value=default.threads, placeholder="all", step=1, key=f"form_threads_{index}",
+            disabled=device != "cpu", persist_state=KEEP,
+            help="Threads TensorFlow may use; empty means as many as it likes.",
+        )  # fmt: skip
+        precision = st.selectbox(
+            "Precision", get_args(Precision), key=f"form_precision_{index}", persist_state=KEEP,
+            help="Mixed precision computes in 16 bits and keeps the weights in 32.",
+        )  # fmt: skip
+        execution = st.selectbox(
+            "Execution", get_args(Execution), index=get_args(Execution).index(default.execution),
+            key=f"form_execution_{index}", persist_state=KEEP,
+            help="graph: compiled once, Keras' default. xla: fused by the XLA compiler. eager: op by op.",
+        )  # fmt: skip
+    wrong.here(f"target {index}")
+    return {
+        "device": device, "threads": threads if device == "cpu" else None, "precision": precision,
+        "execution": execution,
+    }  # fmt: skip
+
+
+def _batches(wrong: _Places) -> tuple[Any, ...]:
+    kind = st.segmented_control(
+        "Batch sizes", ["range", "list"], default="range", required=True, format_func=str.capitalize,
+        key="form_batch_kind", persist_state=KEEP,
+    )  # fmt: skip
+    if kind == "list":
+        text = st.text_input(
+            "Batch sizes to measure", value="1, 8, 64, 512", key="form_batch_list", persist_state=KEEP, max_chars=600,
+            help=f"Whole numbers from {MIN_BATCH} to {MAX_BATCH:,}, separated by commas.",
+        )  # fmt: skip
+        chosen: tuple[Any, ...] = ("list", text)
+    else:
+        left, right = st.columns(2)
+        low = left.number_input("Smallest", value=1, step=1, key="form_low", persist_state=KEEP)
+        high = right.number_input(
+            "Largest", value=1024, step=1, key="form_high", persist_state=KEEP,
+            help=f"{MIN_BATCH} to {MAX_BATCH:,}; doublings in between.",
+        )  # fmt: skip
+        chosen = ("range", low, high)
+    wrong.here("batches")
+    return chosen
+
+
+def _more(wrong: _Places) -> tuple[dict[str, Any], str]:
+    """What most sweeps leave as it is, folded: pipeline, refinement, budget, precision and the run's name."""
+    with st.expander("Pipeline, refinement, budget and precision", icon=":material/tune:"):
+        pipeline = _pipeline(wrong)
+        refine = st.checkbox(
+            "Measure more batch sizes around the crossover", value=True, key="form_refine", persist_state=KEEP
+        )
+        left, right = st.columns(2)
+        budget = left.number_input(
+            "Budget (seconds)", value=90, step=30, key="form_budget", persist_state=KEEP,
+            help="For the whole sweep, start-up of the workers included.",
+        )  # fmt: skip
+        width = right.number_input(
+            "Interval width (%)", value=5.0, step=1.0, key="form_width", persist_state=KEEP,
+            help="A cell is done once its 95 % interval is this narrow, in percent of the step time.",
+        )  # fmt: skip
+        wrong.here("budget")
+        wrong.here("width")
+        name = st.text_input("Name of the run (optional)", max_chars=200, key="form_name", persist_state=KEEP)
+    more = {"pipeline": pipeline, "refine": refine, "budget_s": budget, "width_pct": width}
+    return more, name
+
+
+def _pipeline(wrong: _Places) -> dict[str, Any]:
+    kind = st.selectbox(
+        "How a batch reaches the step", get_args(PipelineKind), format_func=PIPELINES.__getitem__,
+        key="form_pipeline", persist_state=KEEP,
+    )  # fmt: skip
+    values: dict[str, Any] = {"kind": kind}
+    if kind == "tfdata":
+        left, right = st.columns(2)
+        values["prefetch"] = PREFETCH[left.selectbox("Prefetch", list(PREFETCH), index=4, key="form_prefetch")]
+        calls = right.number_input(
+            "Parallel map calls", value=None, step=1, placeholder="one after another", key="form_calls"
+        )
+        values["parallel_calls"] = calls
+        values["preprocess_us"] = left.number_input(
+            "Preprocessing (µs a sample)", value=0.0, step=10.0, key="form_preprocess",
+            help="Real work spent on every sample in the map function.",
+        )  # fmt: skip
+        values["cache"] = right.checkbox("Cache", key="form_cache")
+        values["shuffle"] = right.checkbox("Shuffle", key="form_shuffle")
+    wrong.here("pipeline")
+    return values
+
+
+def _cost(outcome: Outcome) -> None:
+    """Parameters, FLOPs and memory, before anything runs."""
+    if outcome.workload is None:
+        return
+    work = outcome.workload
+    with st.container(horizontal=True, gap="medium"):
+        st.metric("Parameters", count_words(work.network.parameters))
+        st.metric("FLOPs a sample", count_words(work.flops_per_sample), help="A multiply-add counts 2.")
+        if outcome.plan is not None:
+            largest = outcome.plan.batches[-1]
+            total = max(estimate_bytes(work, target, largest).total_bytes for target in outcome.plan.targets)
+            st.metric(
+                f"Memory at batch {largest:,} (modelled)", size_words(total),
+                help="Computed, not measured: weights, gradients, optimizer, activations, data. TensorFlow itself adds "
+                "about 0.6 GB for each of the two worker processes.",
+            )  # fmt: skip
+    if outcome.plan is not None:
+        st.caption(f"{len(outcome.plan.batches)} batch sizes: {_listed(outcome.plan.batches)}.")
+
+
+def _listed(batches: tuple[int, ...]) -> str:
+    shown = [f"{b:,}" for b in batches]
+    return ", ".join(shown if len(shown) <= 12 else [*shown[:5], "…", *shown[-4:]])
+
+
+def _button(outcome: Outcome, busy: str | None, name: str) -> None:
+    if busy:
+        st.info(busy, icon=":material/hourglass_top:")
+    st.button(
+        "Measure this machine", type="primary", icon=":material/play_arrow:", key="measure", width="stretch",
+        disabled=outcome.plan is None or busy is not None, on_click=_start, args=(outcome.plan, name.strip() or None),
+    )  # fmt: skip
+    if outcome.plan is None:
+        st.caption(":material/error: One choice below is not possible yet; it says what is accepted.")
+    else:
+        plan = outcome.plan
+        words = f"{plan.title}, batch {plan.batches[0]:,} to {plan.batches[-1]:,}"
+        st.caption(f"{words}, at most {progress_words(plan.budget_s)}. Change any of it below.")
+    if problem := st.session_state.pop(PROBLEM, None):
+        st.error(problem, icon=":material/error:")
+
+
+def _start(plan: Any, name: str | None) -> None:
+    """Start a sweep; a refusal (busy, disk full) becomes a sentence on the next run."""
+    try:
+        registry.engine().jobs.start(plan, name)
+    except (Busy, StoreError, ValueError, OSError) as error:
+        st.session_state[PROBLEM] = str(error)

@@ -1,0 +1,76 @@
+"""The devices of this machine as the form offers them, and what to do where there is no GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from core import environment
+from core.results import Environment
+from core.spec import Target
+from core.ui.tables import environment_table
+from core.ui.words import NO_GPU_ADVICE
+
+
+@dataclass(frozen=True)
+class Machine:
+    """``names`` are devices in the notation of targets; ``titles`` say what each is; ``threads``: usable cores."""
+
+    names: tuple[str, ...]
+    titles: dict[str, str]
+    threads: int
+    advice: tuple[str, ...]
+
+    @property
+    def has_gpu(self) -> bool:
+        return any(name.startswith("gpu:") for name in self.names)
+
+    def title(self, name: str) -> str:
+        return self.titles.get(name, name)
+
+    def default_targets(self) -> tuple[Target, Target]:
+        """CPU against the first GPU; without one, one thread against all; with one core, graph against XLA."""
+        if self.has_gpu:
+            return Target(), Target(device="gpu:0")
+        if self.threads > 1:
+            return Target(threads=1), Target(threads=self.threads)
+        return Target(), Target(execution="xla")
+
+
+@st.cache_resource(ttl=60, max_entries=1, show_spinner=False)
+def devices() -> Machine:
+    """The devices of this machine, looked up at most once a minute."""
+    found = environment.list_devices()
+    titles = {"cpu": "CPU"} | {f"gpu:{index}": f"gpu:{index} · {gpu.name}" for index, gpu in enumerate(found.gpus)}
+    return Machine(tuple(titles), titles, found.usable_cores or 1, found.advice)
+
+
+def gpu_notice(machine: Machine) -> None:
+    """Say plainly where no GPU was found or can be used, what is compared instead, and what can be done."""
+    if machine.has_gpu:
+        for line in machine.advice:
+            st.warning(line, icon=":material/memory_alt:")
+        return
+    instead = f"one CPU thread against {machine.threads}" if machine.threads > 1 else "graph against XLA execution"
+    st.info(f"No GPU was found on this machine, so the proposal is {instead}.", icon=":material/memory_alt:")
+    with st.expander("What can be done about the missing GPU"):
+        for line in machine.advice:
+            st.markdown(f"- {line}")
+        st.caption("In general")
+        for line in NO_GPU_ADVICE:
+            st.markdown(f"- {line}")
+
+
+@st.cache_resource(ttl=30, max_entries=1, show_spinner=False)
+def now() -> Environment:
+    """This machine at this time."""
+    return environment.capture_environment()
+
+
+def environment_view() -> None:
+    """This machine, as a table."""
+    st.dataframe(
+        environment_table(now()), hide_index=True, key="machine", height="content",
+        column_config={"fact": "Fact", "value": "Value"},
+    )  # fmt: skip

@@ -1,0 +1,24 @@
+"""The Method page: words, rules, this machine, and timing pitfalls shown live."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.ui.words import LABELS, RULES, TERMS
+
+
+def words() -> None:
+    """The words of the design."""
+    table = pd.DataFrame([(f"**{term}**", meaning) for term, meaning in TERMS], columns=["Word", "Meaning"])
+    st.table(table, border="horizontal", hide_index=True)
+    for label, meaning in LABELS.items():
+        st.caption(f"**{label}** {meaning}")
+
+
+def rules() -> None:
+    """The rules of measurement in plain sentences."""
+    with st.grid(2, min_column_width=420, gap="small"):
+        for number, (title, sentence) in enumerate(RULES, start=1):
+            with st.container(border=True, height="stretch"):
+                st.markdown(f"**{number}. {title}**  \n{sentence}")

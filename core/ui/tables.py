@@ -1,0 +1,70 @@
+"""Tables that pages show, as pandas frames. Pure: no Streamlit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+
+import pandas as pd
+
+from core.analysis.answer import Answer
+from core.export import CellRow, cell_rows
+from core.results import Environment, Run
+from core.store import RunSummary
+from core.ui.choices import size_words
+from core.ui.words import OUTCOMES, STOPS
+
+
+def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
+    """One row a cell, as :class:`core.export.CellRow`, with outcomes in words and memory in MB."""
+    table = pd.DataFrame([asdict(row) for row in cell_rows(run, answer)], columns=[f.name for f in fields(CellRow)])
+    table["outcome"] = table["outcome"].map(lambda code: OUTCOMES.get(code, code))
+    table["stop_reason"] = table["stop_reason"].map(lambda code: STOPS.get(code, code))
+    table["memory_mb"] = table.pop("memory_peak_bytes") / 1e6
+    table["overhead_pct"] = 100 * table.pop("overhead_share_fitted")
+    return table
+
+
+def history_table(summaries: tuple[RunSummary, ...]) -> pd.DataFrame:
+    """One row a run, newest first."""
+    return pd.DataFrame(
+        {
+            "name": [s.name for s in summaries],
+            "created": pd.to_datetime([s.created_at for s in summaries], errors="coerce", utc=True, format="ISO8601"),
+            "label": [s.label for s in summaries],
+            "status": [s.status for s in summaries],
+            "first": [s.target_names[0] for s in summaries],
+            "second": [s.target_names[1] for s in summaries],
+            "cells": [s.cells for s in summaries],
+            "rounds": [s.rounds for s in summaries],
+        }
+    )
+
+
+def environment_table(environment: Environment) -> pd.DataFrame:
+    """What is known about a machine, one fact a row; facts that could not be seen say so."""
+    cores = f"{environment.physical_cores or '?'} physical, {environment.logical_cores or '?'} logical"
+    if environment.usable_cores is not None:
+        cores += f", {environment.usable_cores} usable by this process"
+    memory = size_words(environment.memory_bytes) if environment.memory_bytes else ""
+    if memory and environment.memory_available_bytes:
+        memory += f", {size_words(environment.memory_available_bytes)} free"
+    facts = {
+        "Captured": environment.captured_at.replace("T", " ")[:19] + " UTC",
+        "System": environment.os,
+        "Processor": environment.cpu,
+        "Cores": cores,
+        "Memory": memory,
+        "Virtual machine": environment.virtualisation or "",
+        "CPU governor": environment.governor or "",
+        "CPU clock": f"{environment.cpu_mhz:,.0f} MHz" if environment.cpu_mhz else "",
+        "Load (1 minute)": f"{environment.load_1min:.2f}" if environment.load_1min is not None else "",
+        "Python": environment.python,
+    }
+    rows = [(name, value or "not seen") for name, value in facts.items()]
+    for index, gpu in enumerate(environment.gpus):
+        details = [gpu.name, size_words(gpu.memory_bytes) if gpu.memory_bytes else "", gpu.driver or ""]
+        rows.append((f"GPU {index}", ", ".join(part for part in details if part)))
+    if not environment.gpus:
+        rows.append(("GPU", "none found"))
+    rows += [(f"Version of {name}", version) for name, version in sorted(environment.versions.items())]
+    return pd.DataFrame(rows, columns=["fact", "value"])

@@ -1,0 +1,127 @@
+"""Words and sentences that pages show; the terms are those of the design."""
+
+from __future__ import annotations
+
+LABELS = {
+    "measured": "Measured here, on this machine.",
+    "recorded": "Recorded: measured elsewhere and imported or shipped, with the environment it came from.",
+    "modelled": "Modelled: computed from a hardware model. Nothing was measured.",
+}
+LABEL_ICONS = {
+    "measured": ":material/straighten:",
+    "recorded": ":material/inventory_2:",
+    "modelled": ":material/function:",
+}
+OUTCOMES = {
+    "measured": "measured",
+    "skipped": "skipped",
+    "out_of_memory": "out of memory",
+    "crashed": "worker crashed",
+    "hung": "no reply before its deadline",
+    "nan_loss": "loss became NaN",
+    "misplaced": "ran on another device",
+    "error": "failed",
+    "pending": "not reached",
+}
+STOPS = {
+    "precise": "interval narrow enough",
+    "plateau": "noise no longer falls",
+    "budget": "time budget used",
+    "cancelled": "cancelled",
+    "answered": "answer precise enough",
+    "failed": "failed",
+}
+MODES = {"train": "Training", "infer": "Inference"}
+OPTIMIZERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}
+PIPELINES = {
+    "resident": "Resident on the device",
+    "host": "Host array fed each step",
+    "tfdata": "tf.data input pipeline",
+}
+TERMS = (
+    ("workload", "What one step computes: network, training or inference, optimizer."),
+    ("target", "Where and how it runs: device, threads, precision, execution. Written `cpu,threads=1`."),
+    ("pipeline", "How a batch reaches the step: already on the device, from a host array, or through tf.data."),
+    ("cell", "One workload on one target with one pipeline at one batch size."),
+    ("block", "Consecutive steps closed by one device synchronisation; its time over the steps is one sample."),
+    ("round", "One block of each target at one batch size, close together in time, in alternating order."),
+    (
+        "step time",
+        "Median over rounds, in steady state. Start-up, first call and warm-up stand beside it, never inside.",
+    ),
+    ("latency", "Time of a single step with a synchronisation of its own."),
+    ("floor, slope", "The fixed cost of a step and the marginal cost of a sample, fitted to the step times."),
+    (
+        "overhead share",
+        "The share of a step in which the device does no useful arithmetic: 1 − slope × batch ÷ step time.",
+    ),
+    ("crossover", "A batch size at which the faster target changes, with a 95 % interval from resampling rounds."),
+    ("lead", "The batch from which a target is ahead by at least a margin (5 % unless chosen)."),
+    ("verdict", "What the rounds allow us to say: a crossover, one target ahead throughout, a tie, or inconclusive."),
+    ("measured, recorded, modelled", "Measured here and now; measured elsewhere; computed from a hardware model."),
+)
+RULES = (
+    (
+        "One process for each target",
+        "Each target runs in a worker process of its own. A CPU worker cannot see any GPU, and a GPU worker "
+        "proves afterwards that the work was really there.",
+    ),
+    (
+        "The framework's own step",
+        "We time the compiled train or predict function that Keras itself runs in `fit` and `predict`, not a "
+        "wrapper around it.",
+    ),
+    (
+        "Honest synchronisation",
+        "A GPU returns before it has finished. The clock stops only after the device says that it is done, once "
+        "for each block, because doing so in every step would slow the step.",
+    ),
+    (
+        "Blocks long enough for the clock",
+        "A block lasts at least 20 ms, so that reading the clock is less than a thousandth of it.",
+    ),
+    (
+        "Warm up until steady",
+        "The first call traces and compiles, and caches fill. Samples count only once successive windows agree; "
+        "what that took is recorded beside the step time.",
+    ),
+    (
+        "Interleaved rounds",
+        "Targets take turns, first A then B, then B then A. Drift, turbo clocks and neighbours hit both alike and "
+        "cancel in the ratio of a round.",
+    ),
+    (
+        "Spread over time and processes",
+        "Rounds of one batch are spread over the whole sweep and workers are restarted, because two processes of "
+        "the same program differ by more than two neighbouring rounds do.",
+    ),
+    (
+        "Stop on evidence",
+        "A cell is done when its interval is narrow enough, its noise no longer falls, or the time is used; the "
+        "table says which.",
+    ),
+    (
+        "Time goes where the answer is",
+        "After a coarse grid, new batch sizes are measured inside the bracket where the lead changes.",
+    ),
+    (
+        "Nothing is averaged away",
+        "Every round is stored. All statistics are derived from the rounds each time.",
+    ),
+    (
+        "One measurement at a time",
+        "A lock on the machine, and a log of what other processes did meanwhile, which becomes a warning where it "
+        "mattered.",
+    ),
+    (
+        "Failures are results",
+        "Out of memory, a crash, a hang or a NaN loss is stored and shown as the outcome of its cell; the sweep "
+        "goes on.",
+    ),
+)
+NO_GPU_ADVICE = (
+    "An NVIDIA card in this computer: install its driver, then check that `nvidia-smi` lists the card.",
+    "The driver is there: install TensorFlow's CUDA libraries with `pip install -r requirements-gpu.txt` and restart.",
+    "On Windows: TensorFlow uses a GPU only inside WSL2; install and start Breakeven there.",
+    "The GPU is in another computer: run `python -m core sweep … --out run.json` there and import the file in History.",
+)

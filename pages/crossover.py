@@ -1,0 +1,29 @@
+"""Crossover: the verdict of one run first, then its charts, then how it was measured."""
+
+import streamlit as st
+
+from core.ui import charts, downloads, evidence, navigation, opened, registry, verdict
+
+navigation.guard()
+run = opened.run()
+answer = registry.answer_of(run)
+
+if not st.context.is_embedded:
+    st.header(verdict.plain(run.name), anchor=False)
+verdict.card(run, answer, notices_shown=1 if st.context.is_embedded else 3)
+if answer is not None and st.context.is_embedded:
+    charts.grid(("speed-up", "step time"), run, answer)
+elif answer is not None:
+    image = charts.image_choice("image")
+    charts.grid(("step time", "speed-up", "throughput", "overhead"), run, answer, image=image)
+
+if not st.context.is_embedded:
+    st.subheader("Cells", anchor=False)
+    evidence.cells(run, answer)
+    if answer is not None:
+        evidence.fits(run, answer)
+        evidence.how_measured(run, answer)
+    st.subheader("Take it along", anchor=False)
+    opened.links(run)
+    with st.container(horizontal=True):
+        downloads.buttons(run)

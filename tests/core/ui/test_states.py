@@ -1,0 +1,111 @@
+"""What qualifies a verdict must be said, once, the most important first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.analysis.analyse import analyse
+from core.analysis.answer import SpeedUp
+from core.results import Status
+from core.ui.machine import Machine
+from core.ui.states import REASONS, notices, progress_words, status_notice
+from core.ui.tables import cells_table, environment_table
+from core.ui.verdict import ahead_at, plain
+from tests.support.runs import make_environment, make_run
+
+
+@pytest.mark.parametrize(
+    ("status", "level", "words"),
+    [
+        ("cancelled", "info", "cancelled"),
+        ("interrupted", "warning", "restart"),
+        ("failed", "error", "failed"),
+        ("running", "info", "still running"),
+    ],
+)
+def test_status_comes_first(status: Status, level: str, words: str) -> None:
+    run = make_run(1, status=status)
+    first = notices(run, analyse(run))[0]
+    assert first.level == level
+    assert words in first.text
+
+
+def test_a_finished_run_needs_no_status() -> None:
+    assert status_notice(make_run(1)) is None
+
+
+def test_no_sentence_is_said_twice() -> None:
+    run = make_run(2, with_failures=True)
+    answer = analyse(run)
+    unstable = replace(answer.verdict, kind="inconclusive", reason="unstable_machine", warnings=run.warnings)
+    texts = [notice.text for notice in notices(run, replace(answer, verdict=unstable))]
+    assert len(texts) == len(set(texts))
+    assert texts[0] == REASONS["unstable_machine"]
+    assert any("out of memory" in text for text in texts)
+    assert "These numbers were made from a seed for a test." in texts
+
+
+def test_every_reason_for_doubt_has_a_remedy() -> None:
+    run = make_run(1)
+    answer = analyse(run)
+    for reason, remedy in REASONS.items():
+        verdict = replace(answer.verdict, kind="inconclusive", reason=reason)
+        assert remedy in [notice.text for notice in notices(run, replace(answer, verdict=verdict))]
+
+
+def test_a_run_without_rounds_says_so() -> None:
+    run = make_run(1).model_copy(update={"rounds": ()})
+    assert "No round was measured" in notices(run, None)[0].text
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(7.4, "7 s"), (69, "1 min 09 s"), (3_660, "1 h 01 min")])
+def test_time_in_words(seconds: float, words: str) -> None:
+    assert progress_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("speed_up", "value", "bounds", "who"),
+    [
+        (SpeedUp(8, 2.0, 1.9, 2.1), "2× faster", "1.9× to 2.1×", "gpu:0"),
+        (SpeedUp(8, 0.5, 0.4, 0.625), "2× faster", "1.6× to 2.5×", "cpu"),
+        (SpeedUp(8, 1.1, 0.5, 2.0), "no clear lead", "0.5× to 2×", "gpu:0"),
+        (SpeedUp(8, 1.1, None, None), "1.1× faster", "no interval", "gpu:0"),
+    ],
+)
+def test_nobody_is_called_faster_where_parity_is_possible(speed_up: SpeedUp, value: str, bounds: str, who: str) -> None:
+    assert ahead_at(speed_up, ("cpu", "gpu:0")) == (value, bounds, who)
+
+
+def test_markup_in_names_is_made_plain() -> None:
+    assert plain("*a* [b](c) :red[d]") == "\\*a\\* \\[b\\](c) &#58;red\\[d\\]"
+
+
+def test_cells_table_speaks_words() -> None:
+    run = make_run(1, with_failures=True)
+    table = cells_table(run, analyse(run))
+    assert len(table) == len(run.cells)
+    assert "out of memory" in set(table["outcome"])
+    first = table.iloc[0]
+    answer = analyse(run)
+    cell = answer.cell(0, 1)
+    assert cell is not None
+    assert first["step_ms"] == cell.step_ms
+
+
+def test_environment_table_says_what_could_not_be_seen() -> None:
+    facts = dict(environment_table(make_environment()).itertuples(index=False))
+    assert facts["GPU"] == "none found"
+    assert facts["CPU governor"] == "not seen"
+    assert facts["Cores"] == "2 physical, 4 logical, 4 usable by this process"
+
+
+def test_default_targets_always_differ() -> None:
+    for machine in (
+        Machine(("cpu", "gpu:0"), {}, 8, ()),
+        Machine(("cpu",), {}, 8, ()),
+        Machine(("cpu",), {}, 1, ()),
+    ):
+        first, second = machine.default_targets()
+        assert first != second

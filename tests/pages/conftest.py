@@ -1,0 +1,33 @@
+"""Every page test has its own engine; caches of other tests are forgotten; the example is one made for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+
+from core.results import Run
+from core.ui import machine, registry
+from tests.support.pages import fake_engine
+from tests.support.runs import make_run
+
+
+@pytest.fixture
+def example() -> Run:
+    return make_run(77).model_copy(update={"id": "example-run", "name": "The example"})
+
+
+@pytest.fixture
+def engine(data_dir: Path, example: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    assert data_dir
+    st.cache_resource.clear()
+    fake = fake_engine()
+    monkeypatch.setattr(registry, "engine", lambda: fake)
+    monkeypatch.setattr(registry, "load_example", lambda: example)
+    two = machine.Machine(("cpu",), {"cpu": "CPU"}, 2, ("Install the driver.",))
+    monkeypatch.setattr(machine, "devices", lambda: two)
+    yield fake
+    fake.store.close()

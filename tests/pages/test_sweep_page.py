@@ -1,0 +1,225 @@
+"""The Sweep page: what it proposes, what it refuses, what it starts, and every state of a sweep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.results import Run
+from core.store import StoreError
+from core.ui import machine, registry
+from tests.support.pages import chart_titles, keep, open_page, snapshot_of, text_of
+from tests.support.runs import make_run
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def button(at: AppTest, key: str = "measure") -> Any:
+    return at.button(key=key)
+
+
+def test_example_has_meaning_at_once(engine: Any) -> None:
+    at = open_page()
+    assert "Finished example" in text_of(at)
+    assert "ahead from batch" in at.subheader[0].value
+    assert chart_titles(at) == ["<b>Speed-up and crossover</b>", "<b>Step time by batch size</b>"]
+    assert not button(at).disabled
+    assert not engine.jobs.started
+
+
+def test_newest_own_run_replaces_the_example(engine: Any) -> None:
+    keep(engine.store, make_run(3))
+    assert "Your newest run" in text_of(open_page())
+
+
+def test_without_gpu_the_page_says_so_and_proposes_threads(engine: Any) -> None:
+    at = open_page()
+    assert "No GPU was found" in text_of(at)
+    assert "requirements-gpu.txt" in text_of(at)
+    assert "Install the driver." in text_of(at)
+    button(at).click().run()
+    assert [str(t) for t in engine.jobs.started[0][0].targets] == ["cpu,threads=1", "cpu,threads=2"]
+
+
+def test_with_gpu_the_proposal_is_cpu_against_gpu(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "gpu:0 · Card"}, 8, ())
+    monkeypatch.setattr(machine, "devices", lambda: found)
+    at = open_page()
+    assert "No GPU" not in text_of(at)
+    button(at).click().run()
+    assert [str(t) for t in engine.jobs.started[0][0].targets] == ["cpu", "gpu:0"]
+
+
+def test_choices_become_the_plan(engine: Any) -> None:
+    at = open_page()
+    at.selectbox(key="form_preset_mlp").select("Own sizes").run()
+    at.number_input(key="form_mlp_depth").set_value(3)
+    at.number_input(key="form_mlp_width").set_value(64)
+    at.get_by_key("form_mode").set_value("infer")
+    at.selectbox(key="form_execution_1").select("xla")
+    at.get_by_key("form_batch_kind").set_value("list")
+    at.run()
+    at.text_input(key="form_batch_list").set_value("2, 32")
+    at.selectbox(key="form_pipeline").select("tfdata").run()
+    at.selectbox(key="form_prefetch").select("2")
+    at.number_input(key="form_preprocess").set_value(50.0)
+    at.number_input(key="form_budget").set_value(33)
+    at.number_input(key="form_width").set_value(10.0)
+    at.text_input(key="form_name").set_value("Mine").run()
+    button(at).click().run()
+    plan, name = engine.jobs.started[0]
+    assert plan.workload.network.name == "784-64-64-64-10"
+    assert plan.workload.mode == "infer"
+    assert str(plan.targets[1]) == "cpu,threads=2,execution=xla"
+    assert plan.batches == (2, 32)
+    assert (plan.pipeline.prefetch, plan.pipeline.preprocess_us) == (2, 50.0)
+    assert (plan.budget_s, plan.step_width, name) == (33.0, 0.1, "Mine")
+
+
+def test_cost_is_shown_before_anything_runs() -> None:
+    text = text_of(open_page())
+    assert "Parameters 670 thousand" in text
+    assert "FLOPs a sample 3.21 million" in text
+    assert "Memory at batch 1,024" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("form_low", 2000, "The batch range 2000 to 1024 is not possible"),
+        ("form_high", 70_000, "lie within 1 to 65,536"),
+        ("form_threads_0", 0, "greater than or equal to 1"),
+        ("form_threads_1", 1, "Both targets are “cpu,threads=1”"),
+        ("form_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
+        ("form_width", 0.0, "The interval width must be above 0"),
+    ],
+)
+def test_a_bad_choice_gets_one_sentence_and_no_start(key: str, value: float, sentence: str) -> None:
+    at = open_page()
+    at.number_input(key=key).set_value(value).run()
+    assert not at.exception
+    assert [e.value for e in at.error if sentence in e.value]
+    assert len(at.error) == 1
+    assert button(at).disabled
+
+
+def test_a_workload_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.ui.form.available_memory_bytes", lambda: 1_000_000_000)
+    at = open_page()
+    assert "whatever the batch" in at.error[0].value
+    assert button(at).disabled
+
+
+def test_start_shows_progress_and_cancel_reaches_the_engine(engine: Any) -> None:
+    engine.jobs.on_start = lambda _: snapshot_of(make_run(5, status="running"))
+    at = open_page()
+    button(at).click().run()
+    text = text_of(at)
+    assert "Measuring this machine" in text
+    assert "Cells done 7 of 22" in text
+    assert "Time left, at most 1 min 09 s" in text
+    assert "Estimate so far" in text
+    assert chart_titles(at)[0] == "<b>Speed-up and crossover</b>"
+    assert button(at).disabled
+    at.button(key="cancel").click().run()
+    assert engine.jobs.cancelled == 1
+
+
+def test_second_session_sees_the_same_run(engine: Any) -> None:
+    engine.jobs.current = snapshot_of(make_run(5, status="running"))
+    assert "Cells done 7 of 22" in text_of(open_page())
+    assert "Cells done 7 of 22" in text_of(open_page())
+
+
+def test_before_the_first_round_the_page_says_what_happens(engine: Any) -> None:
+    engine.jobs.current = snapshot_of(make_run(5, status="running").model_copy(update={"rounds": ()}), "starting")
+    at = open_page()
+    assert "The first estimate appears with the first round" in text_of(at)
+    assert not chart_titles(at)
+
+
+def test_the_end_of_a_sweep_shows_its_verdict(engine: Any) -> None:
+    engine.jobs.current = snapshot_of(make_run(5, status="running"))
+    at = open_page()
+    keep(engine.store, make_run(5))
+    engine.jobs.current = snapshot_of(make_run(5), phase="done")
+    at.run()
+    assert "Your newest run" in text_of(at)
+    assert not button(at).disabled
+
+
+def test_a_sweep_that_failed_says_why(engine: Any) -> None:
+    engine.jobs.current = snapshot_of(make_run(5), phase="done", error="TensorFlow is not installed.")
+    assert "TensorFlow is not installed." in [e.value for e in open_page().error]
+
+
+def test_busy_elsewhere_is_said_and_nothing_can_start(engine: Any) -> None:
+    engine.jobs.elsewhere = "Another Breakeven process (pid 7) is measuring: x."
+    at = open_page()
+    assert "pid 7" in text_of(at)
+    assert button(at).disabled
+
+
+def test_a_refused_start_is_a_sentence(engine: Any) -> None:
+    engine.jobs.refusal = "A measurement is already running here."
+    at = open_page()
+    button(at).click().run()
+    assert at.error[0].value == "A measurement is already running here."
+    at.run()
+    assert not at.error
+
+
+def test_interrupted_sweep_can_be_resumed_or_left(engine: Any) -> None:
+    run_id = keep(engine.store, make_run(9), status="interrupted")
+    at = open_page()
+    assert "A sweep was interrupted" in text_of(at)
+    at.button(key="resume").click().run()
+    assert engine.jobs.resumed == [run_id]
+    at.button(key="leave").click().run()
+    assert "A sweep was interrupted" not in text_of(at)
+
+
+def test_a_refused_resume_is_a_sentence(engine: Any) -> None:
+    keep(engine.store, make_run(9), status="interrupted")
+    engine.jobs.refusal = "Busy now."
+    at = open_page()
+    at.button(key="resume").click().run()
+    assert "Busy now." in [e.value for e in at.error]
+
+
+def test_choices_survive_a_visit_to_another_page() -> None:
+    at = open_page()
+    at.number_input(key="form_high").set_value(256).run()
+    at.switch_page("pages/method.py").run()
+    at.switch_page("pages/sweep.py").run()
+    assert at.number_input(key="form_high").value == 256
+
+
+def test_a_store_that_fails_later_is_said_on_the_page(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise StoreError("The disk is full; free some space.")
+
+    monkeypatch.setattr(engine.store, "summaries", fail)
+    at = open_page()
+    assert "The disk is full; free some space." in [e.value for e in at.error]
+
+
+def test_a_store_that_does_not_open_is_said_on_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise StoreError("Written by a newer version of Breakeven.")
+
+    monkeypatch.setattr(registry, "engine", fail)
+    for page in ("", "crossover", "history", "method"):
+        assert [e.value for e in open_page(page).error] == ["Written by a newer version of Breakeven."]
+
+
+def test_with_nothing_to_show_the_page_points_at_the_button(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Run:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(registry, "load_example", missing)
+    at = open_page()
+    assert "Nothing was measured yet" in text_of(at)
+    assert not button(at).disabled

@@ -1,0 +1,187 @@
+"""The real server in a real browser: what AppTest cannot see. Skipped, with the reason, where there is no Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from core.store import Store
+from tests.support.runs import make_run
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed, so no browser test can run")
+
+ROOT = Path(__file__).parents[1]
+PATIENCE_MS = 60_000  # TensorFlow starts within seconds on an idle machine, and within a minute on a busy one
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def server(data_dir: Path, tmp_path: Path) -> Iterator[str]:
+    """A server with one stored run, and its address. Ends with all its children."""
+    store = Store(f"sqlite:///{data_dir / 'runs.sqlite3'}")
+    store.begin(make_run(1, label="measured"))
+    store.finish(make_run(1).id, "finished", 17.0)
+    store.close()
+    address = f"http://localhost:{(port := free_port())}"
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
+    environment = {**os.environ, "BREAKEVEN_DATA_DIR": str(data_dir), "BREAKEVEN_LOCK_DIR": str(tmp_path)}
+    log = (tmp_path / "server.log").open("wb")
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+    try:
+        _wait_for(lambda: _healthy(address), process)
+        yield address
+        assert process.poll() is None, "the server died"
+        assert "tensorflow" not in _loaded(process.pid)
+    finally:
+        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.terminate()
+        process.wait(40)
+        log.close()
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+def _healthy(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as reply:
+            return bool(reply.read() == b"ok")
+    except OSError:
+        return False
+
+
+def _wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        if ready():
+            return
+        assert process.poll() is None, "the server did not start"
+        time.sleep(0.2)
+    raise AssertionError("the server did not answer")
+
+
+def _loaded(pid: int) -> str:
+    """Shared libraries mapped into the server, where the system shows them."""
+    maps = Path(f"/proc/{pid}/maps")
+    return maps.read_text().lower() if maps.exists() else ""
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+def open_tab(browser: Any, address: str, **context: Any) -> Any:
+    page = browser.new_context(viewport={"width": 1280, "height": 900}, **context).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(address)
+    return page
+
+
+def expect(locator: Any) -> Any:
+    return sync_api.expect(locator)
+
+
+def test_cold_deep_link_opens_the_run_inside_the_frame(server: str, browser: Any) -> None:
+    run = make_run(1)
+    page = open_tab(browser, f"{server}/crossover?run={run.id}")
+    expect(page.get_by_role("heading", name=run.name)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("link", name="History")).to_be_visible()
+    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENCE_MS)
+    assert page.url.endswith(f"/crossover?run={run.id}")
+    page.reload()
+    expect(page.get_by_role("heading", name=run.name)).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_role("link", name="History").click()
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+
+
+def test_nothing_overlaps_in_a_narrow_window(server: str, browser: Any) -> None:
+    page = open_tab(browser, f"{server}/crossover?run={make_run(1).id}")
+    page.set_viewport_size({"width": 1024, "height": 768})
+    expect(page.locator(".js-plotly-plot .infolayer .annotation-text").first).to_be_visible(timeout=PATIENCE_MS)
+    page.wait_for_timeout(1000)  # charts redraw once at their final width
+    chart = page.locator(".js-plotly-plot").nth(1)
+    boxes = [
+        box for text in chart.locator(".annotation-text, .legendtext, .xtitle").all() if (box := text.bounding_box())
+    ]
+    assert len(boxes) >= 6
+    frame = chart.bounding_box()
+    for i, a in enumerate(boxes):
+        assert a["x"] >= frame["x"] - 1
+        assert a["x"] + a["width"] <= frame["x"] + frame["width"] + 1
+        for b in boxes[i + 1 :]:
+            apart = (
+                a["x"] + a["width"] <= b["x"] + 2 or b["x"] + b["width"] <= a["x"] + 2
+                or a["y"] + a["height"] <= b["y"] + 3 or b["y"] + b["height"] <= a["y"] + 3
+            )  # fmt: skip
+            assert apart, (a, b)
+
+
+def test_dark_browser_gets_a_dark_page_and_dark_charts(server: str, browser: Any) -> None:
+    page = open_tab(browser, server, color_scheme="dark")
+    plot = page.locator(".js-plotly-plot .main-svg").first
+    expect(plot).to_be_visible(timeout=PATIENCE_MS)
+    expect(plot).to_have_css("background-color", "rgb(16, 22, 28)")
+    assert page.locator(".stApp").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(16, 22, 28)"
+
+
+def test_an_upload_is_kept_once_and_a_bad_one_is_refused(server: str, browser: Any) -> None:
+    page = open_tab(browser, f"{server}/history")
+    page.get_by_text("Import a run from a file").click()
+    points = "target,batch,step_ms\n" + "".join(
+        f"{t},{b},{f + m * b}\n" for t, f, m in (("a", 0.1, 0.1), ("b", 2, 0.01)) for b in (1, 8, 64)
+    )
+    file = {"name": "../../points.csv", "mimeType": "text/csv", "buffer": points.encode()}
+    page.locator("input[type=file]").set_input_files(file)
+    expect(page.get_by_text(re.compile("Imported “points”"))).to_be_visible()
+    expect(page.locator("input[type=file]")).to_have_count(1)  # the field is a new, empty one
+    bad = {"name": "bad.csv", "mimeType": "text/csv", "buffer": b"target,batch\na,1\n"}
+    page.locator("input[type=file]").set_input_files(bad)
+    expect(page.get_by_text(re.compile("Not imported"))).to_be_visible()
+    page.get_by_role("link", name="Sweep").click()
+    expect(page.get_by_role("button", name="Measure this machine")).to_be_visible()
+
+
+def test_a_real_sweep_is_seen_by_every_tab_and_can_be_cancelled(server: str, browser: Any) -> None:
+    page = open_tab(browser, server)
+    page.get_by_role("radio", name="List").or_(page.get_by_role("button", name="List")).first.click()
+    sizes = page.get_by_role("textbox", name="Batch sizes to measure")
+    sizes.fill("1, 4")
+    sizes.press("Enter")
+    expect(page.get_by_text("2 batch sizes: 1, 4.")).to_be_visible()
+    page.get_by_role("button", name="Measure this machine").click()
+    expect(page.get_by_text("Measuring this machine")).to_be_visible()
+    expect(page.get_by_text("Estimate so far", exact=True)).to_be_visible(timeout=3 * PATIENCE_MS)
+
+    second = open_tab(browser, server)
+    expect(second.get_by_text("Measuring this machine")).to_be_visible()
+    expect(second.get_by_role("button", name="Measure this machine")).to_be_disabled()
+    page.reload()
+    expect(page.get_by_text("Measuring this machine")).to_be_visible()
+
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Your newest run")).to_be_visible(timeout=2 * PATIENCE_MS)
+    expect(second.get_by_text("Your newest run")).to_be_visible()
+    expect(page.get_by_text("This sweep was cancelled")).to_be_visible()
+    expect(page.get_by_role("button", name="Measure this machine")).to_be_enabled()
