@@ -1,0 +1,106 @@
+"""Rounds and seconds to a crossover interval of a given width: our refinement against a fixed grid.
+
+    python -m benchmarks.refinement --sweeps 40 [--json out.json]
+
+Both on simulated machines (seeded, virtual clock, costs as measured on a 2-core machine: 4.5 s a start, 0.35 s a
+cell), both with the same workers, rounds and statistics, both restarting their workers. The fixed grid has two sizes
+a doubling, which the interval's width needs, and visits all of them alike; ours starts at one a doubling and spends
+its time at the bracket. Each is stopped when its interval is narrow enough (at least four processes), and the ratio is
+taken sweep by sweep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from core.analysis.analyse import compare
+from core.measure import schedule
+from core.measure.ledger import Ledger
+from core.measure.pair import WorkerPair
+from core.results import Run
+from core.spec import SweepPlan
+from tests.support.simulation import Curve, Machine, NoiseModel
+from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
+
+STARTUP_S, PREPARE_S = 4.5, 0.35
+LIMIT_S = 3600.0
+
+
+def machine(seed: int) -> Machine:
+    rng = np.random.default_rng(seed)
+    curves = (
+        Curve(rng.uniform(0.2, 0.5), rng.uniform(0.01, 0.03)),
+        Curve(rng.uniform(0.6, 1.5), rng.uniform(0.001, 0.006)),
+    )
+    return Machine(curves, NoiseModel(), seed=seed, startup_s=STARTUP_S, prepare_s=PREPARE_S)
+
+
+def is_narrow(run: Run, sweep_plan: SweepPlan) -> bool:
+    return schedule.is_answered(compare(run)[0], sweep_plan, cells_settled=True)
+
+
+def fixed_grid(simulated: Machine, sweep_plan: SweepPlan) -> Run:
+    """Every batch alike, in passes, a restart after each few, until the interval is narrow enough."""
+    ledger = Ledger(new_run(sweep_plan), MemoryRecorder())
+    clock = simulated.clock
+    pair = WorkerPair(sweep_plan, ledger, simulated.launch, clock, None, threading.Event(), lambda: sweep_plan.budget_s)
+    starts = 0
+    while clock.now_s() < sweep_plan.budget_s:
+        pair.start()
+        starts += 1
+        for number in range(schedule.EPOCH_PASSES):
+            for batch in sorted(sweep_plan.batches, reverse=number % 2 == 1):
+                pair.visit(batch, schedule.VISIT_ROUNDS, ledger.next_pass)
+            run = ledger.run(clock.now_s())
+            if starts >= schedule.MIN_PROCESSES and is_narrow(run, sweep_plan):
+                pair.close()
+                return run
+    pair.close()
+    return ledger.run(clock.now_s())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sweeps", type=int, default=40)
+    parser.add_argument("--width", type=float, default=0.2, help="(high − low) / batch that is enough")
+    parser.add_argument("--batches", default="1:8192", help="range of both; default %(default)s")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    ours_plan = plan(options.batches, budget_s=LIMIT_S, crossover_width=options.width)
+    grid_plan = plan(f"{options.batches}:2", budget_s=LIMIT_S, crossover_width=options.width, refine=False)
+    rows = []
+    for seed in range(options.sweeps):
+        ours = sweep(machine(seed), ours_plan)
+        grid = fixed_grid(machine(seed), grid_plan)
+        if is_narrow(ours, ours_plan) and is_narrow(grid, grid_plan):
+            rows.append((len(ours.rounds), len(grid.rounds), ours.elapsed_s, grid.elapsed_s))
+    values = np.array(rows, dtype=float)
+    rounds, seconds = values[:, 1] / values[:, 0], values[:, 3] / values[:, 2]
+    result = {
+        "sweeps": len(rows),
+        "of": options.sweeps,
+        "width": options.width,
+        "batches": options.batches,
+        "median_rounds": {"refined": float(np.median(values[:, 0])), "fixed": float(np.median(values[:, 1]))},
+        "median_s": {"refined": float(np.median(values[:, 2])), "fixed": float(np.median(values[:, 3]))},
+        "rounds_ratio": float(np.median(rounds)),
+        "seconds_ratio": float(np.median(seconds)),
+    }
+    print(f"{len(rows)} of {options.sweeps} sweeps reached a width of {options.width:.0%} both ways")
+    print(
+        f"rounds:  refined {np.median(values[:, 0]):.0f}, fixed grid {np.median(values[:, 1]):.0f}, "
+        f"ratio {np.median(rounds):.1f} (quartiles {np.percentile(rounds, 25):.1f} to {np.percentile(rounds, 75):.1f})"
+    )
+    print(f"seconds: refined {np.median(values[:, 2]):.0f}, fixed grid {np.median(values[:, 3]):.0f}, "
+          f"ratio {np.median(seconds):.1f}")  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
