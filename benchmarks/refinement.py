@@ -53,7 +53,7 @@ def fixed_grid(simulated: Machine, sweep_plan: SweepPlan) -> Run:
     while clock.now_s() < sweep_plan.budget_s:
         pair.start()
         starts += 1
-        for number in range(schedule.EPOCH_PASSES):
+        for number in range(schedule.MIN_EPOCH_PASSES):
             for batch in sorted(sweep_plan.batches, reverse=number % 2 == 1):
                 pair.visit(batch, schedule.VISIT_ROUNDS, ledger.next_pass)
             run = ledger.run(clock.now_s())

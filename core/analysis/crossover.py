@@ -19,7 +19,7 @@ from core.analysis.statistics import Array, Estimate, estimate_columns, normal_q
 
 ALPHA = 0.05
 STEPS = 24  # points of evaluation between two neighbouring batches
-MAX_WORTH = 2.0  # batches' spreads differ, so others count for no more than a batch's own
+MAX_WORTH = 1.5  # batches' spreads differ, so others count for half as much as a batch's own at most
 RICH_SHARE = 0.75  # of the most-visited batch's units: batches with fewer are noisier and no measure for it
 
 

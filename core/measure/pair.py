@@ -117,6 +117,7 @@ class WorkerPair:
         prepared = [target for target in (0, 1) if self._prepare(target, batch)]
         if self._clock.now_s() > begin:
             self._prepares.append(self._clock.now_s() - begin)
+        self._sample_noise()  # what starting and preparing took is nobody's noise
         for _ in range(rounds):
             self._check_cancel()
             if not prepared or not self._workers or self._clock.now_s() >= self._end_s():

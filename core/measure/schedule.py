@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.answer import Verdict
+from core.analysis.observations import PROCESS_ALLOWANCE
 from core.analysis.statistics import Array, median_interval
 from core.results import Run, StopReason
 from core.spec import MAX_BATCHES, SweepPlan
@@ -19,10 +20,11 @@ from core.spec import MAX_BATCHES, SweepPlan
 SCAN_ROUNDS = 3  # rounds of a batch in the coarse scan
 VISIT_ROUNDS = 2  # rounds of a batch in a pass: few, so that passes are many and spread
 MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
-PREFERRED_EPOCHS = 8  # a budget that pays for more makes them longer instead
-EPOCH_STRETCH = 4.0
 REFINE_SHARE = 0.2  # of the budget that one round of refinement may take; noise must not breed sizes without end
-EPOCH_PASSES = 4  # passes in a process at the least: its median must shrug off a stalled round
+MIN_EPOCH_PASSES = 4  # a process's median must shrug off a stalled round
+MAX_EPOCH_PASSES = 20
+GUESTS = 2  # batches far from the answer that an epoch takes along, so that every cell is seen in several processes
+GUEST_EVERY = 4  # passes
 MIN_PASSES = 6  # the same where the budget allows no restart
 MAX_ACTIVE = 6  # batches visited in every pass while a crossover is narrowed
 FEWEST_ACTIVE = 3
@@ -42,29 +44,57 @@ class Costs:
     round_s: float
 
 
-def shortest_epoch_s(costs: Costs, active: int) -> float:
-    """A start of both workers, preparing the deciding batches and the fewest passes over them."""
-    return costs.startup_s + active * (costs.prepare_s + EPOCH_PASSES * VISIT_ROUNDS * costs.round_s)
+def shortest_epoch_s(costs: Costs, active: int, passes: int = MIN_EPOCH_PASSES) -> float:
+    """A start of both workers, preparing the deciding batches and the guests, and so many passes over them."""
+    visits = active * passes + GUESTS * passes / GUEST_EVERY
+    return costs.startup_s + (active + GUESTS) * costs.prepare_s + visits * VISIT_ROUNDS * costs.round_s
 
 
-def epoch_s(remaining_s: float, costs: Costs, active: int, first: bool) -> float | None:
-    """How long the next epoch may last; None when no further process start is worth its time.
+def round_scatter(run: Run) -> float:
+    """Standard deviation of the log-ratio from round to round, drift and stalls aside.
 
-    Starts are the dearest part and decide the interval, so there are many short epochs rather than few long ones; a
-    large budget makes each up to ``EPOCH_STRETCH`` times longer. The first restart needs room for a second one, since
-    two processes decide little.
+    From neighbouring rounds of one visit: for normal scatter, the median of |difference| is 0.954 σ. Zero without any.
     """
-    shortest_s = shortest_epoch_s(costs, active)
-    affordable = int(EPOCH_SHARE * remaining_s / shortest_s)
-    if affordable < (2 if first else 1):
+    last: dict[tuple[int, int], float] = {}
+    differences = []
+    for item in run.rounds:
+        first, second = item.step_ms(0), item.step_ms(1)
+        if first is None or second is None:
+            continue
+        key, value = (item.pass_index, item.batch), math.log(first / second)
+        if key in last:
+            differences.append(abs(value - last[key]))
+        last[key] = value
+    return float(np.median(differences)) / 0.954 if differences else 0.0
+
+
+def good_passes(costs: Costs, active: int, scatter: float) -> int:
+    """Passes after which a restart is worth more than further rounds, which share their process's luck.
+
+    Two-stage sampling (Cochran 1977, §10.6): with c₁ the cost of a restart and c₂ of a round of every batch, σ₁ the
+    scatter between processes and σ₂ between rounds, √(c₁σ₂² / c₂σ₁²) rounds in each process are best.
+    """
+    restart_s = costs.startup_s + (active + GUESTS) * costs.prepare_s
+    rounds = math.sqrt(restart_s / (active * costs.round_s)) * scatter / PROCESS_ALLOWANCE
+    return min(MAX_EPOCH_PASSES, max(MIN_EPOCH_PASSES, round(rounds / VISIT_ROUNDS)))
+
+
+def epoch_length_s(remaining_s: float, costs: Costs, active: int, passes: int) -> float | None:
+    """How long each epoch shall last: ``passes``, or shorter where the budget needs it for ``MIN_PROCESSES``.
+
+    None when not even two of the shortest fit, since two processes decide little.
+    """
+    affordable = int(EPOCH_SHARE * remaining_s / shortest_epoch_s(costs, active))
+    if affordable < 2:
         return None
-    return min(remaining_s / affordable, max(shortest_s, remaining_s / PREFERRED_EPOCHS), EPOCH_STRETCH * shortest_s)
+    wanted = min(affordable, MIN_PROCESSES - 1)  # the scan's process is the first
+    return min(shortest_epoch_s(costs, active, passes), EPOCH_SHARE * remaining_s / wanted)
 
 
 def affordable_batches(remaining_s: float, costs: Costs) -> int:
     """How many batches two more epochs could visit; what cannot be replicated in other processes decides nothing."""
-    batch_s = costs.prepare_s + EPOCH_PASSES * VISIT_ROUNDS * costs.round_s
-    return int((EPOCH_SHARE * remaining_s / 2 - costs.startup_s) / batch_s)
+    guests_s = shortest_epoch_s(costs, 0)
+    return int((EPOCH_SHARE * remaining_s / 2 - guests_s) / (shortest_epoch_s(costs, 1) - guests_s))
 
 
 def bracket_batches(verdict: Verdict, tried: tuple[int, ...], estimated: tuple[float, ...]) -> tuple[int, ...]:

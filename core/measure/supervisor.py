@@ -101,29 +101,29 @@ class _Sweep:
         self._pair.start()
         self._scan()
         self._refine()
-        starts = 1
         self._most_active = schedule.affordable_batches(self._remaining_s(), self._pair.costs)
-        length_s = self._epoch_s(first=True)
+        active, costs = len(self._active()), self._pair.costs
+        passes = schedule.good_passes(costs, active, schedule.round_scatter(self._run()))
+        length_s = schedule.epoch_length_s(self._remaining_s(), costs, active, passes)
         if length_s is None:
-            self._passes_until(self._end_s, schedule.MIN_PASSES)
+            self._passes_until(self._end_s, None, schedule.MIN_PASSES)
             return
-        self._passes_until(self._clock.now_s() + length_s / 4, None)
-        while not self._answered(starts >= schedule.MIN_PROCESSES):
-            length_s = self._epoch_s(first=False)
-            if length_s is None:
-                break
+        enough = schedule.MIN_EPOCH_PASSES
+        self._passes_until(self._clock.now_s() + length_s / 4, schedule.GUESTS, enough)
+        starts = 1
+        while not self._answered(starts >= schedule.MIN_PROCESSES) and self._epoch_fits():
             self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
             self._epoch_end_s = min(self._end_s, self._clock.now_s() + length_s)
             self._pair.start()
             starts += 1
             self._refine()
-            self._passes_until(self._epoch_end_s, None)
+            self._passes_until(self._epoch_end_s, schedule.GUESTS, enough)
         self._epoch_end_s = self._end_s
-        if self._remaining_s() > 0 and not self._answered(starts >= schedule.MIN_PROCESSES):
+        if not self._answered(starts >= schedule.MIN_PROCESSES):
             self._passes_until(self._end_s, None)
 
-    def _epoch_s(self, first: bool) -> float | None:
-        return schedule.epoch_s(self._remaining_s(), self._pair.costs, len(self._active()), first)
+    def _epoch_fits(self) -> bool:
+        return self._remaining_s() >= schedule.shortest_epoch_s(self._pair.costs, len(self._active()))
 
     def _scan(self) -> None:
         """Every batch of the plan once, rising, so that what fails is met from below."""
@@ -146,17 +146,19 @@ class _Sweep:
             for batch in new:
                 self._visit(batch, schedule.SCAN_ROUNDS, self._ledger.next_pass)
 
-    def _passes_until(self, end_s: float, enough_passes: int | None) -> None:
-        """Passes over the deciding batches, up and down; every third pass takes the others along."""
-        done = 0
-        while self._clock.now_s() < min(end_s, self._end_s):
-            active = set(self._active())
-            others = tuple(sorted(self._tried - active))
-            extra = set(others[(done // 3) % 2 :: 2]) if done % 3 == 2 else set()
-            batches = sorted(active | {b for b in extra if self._wants_rounds(b)}, reverse=done % 2 == 1)
+    def _passes_until(self, end_s: float, guests: int | None, enough_passes: int | None = None) -> None:
+        """Passes over the deciding batches, up and down; now and then the most neglected others come along.
+
+        ``guests`` limits how many of those; they stay the same, since each must be prepared. After ``enough_passes``
+        an answer as narrow as asked ends them.
+        """
+        done, end_s = 0, min(end_s, self._end_s)
+        invited = set(self._neglected()[:guests])
+        while self._clock.now_s() < end_s:
+            along = invited if done % schedule.GUEST_EVERY == 0 else set()
             before, pass_index = self._clock.now_s(), self._ledger.next_pass
-            for batch in batches:
-                if self._clock.now_s() >= min(end_s, self._end_s):
+            for batch in sorted(along.union(self._active()), reverse=done % 2 == 1):
+                if self._clock.now_s() >= end_s:
                     break
                 self._visit(batch, schedule.VISIT_ROUNDS, pass_index)
             done += 1
@@ -164,6 +166,16 @@ class _Sweep:
                 return  # nothing could run
             if enough_passes is not None and self._answered(done >= enough_passes):
                 return
+
+    def _neglected(self) -> list[int]:
+        """Batches that do not decide the answer, those seen in the fewest processes and rounds first."""
+        seen: dict[int, set[int]] = {batch: set() for batch in self._tried.difference(self._active())}
+        rounds = dict.fromkeys(seen, 0)
+        for item in self._run().rounds:
+            if item.batch in seen:
+                seen[item.batch] |= {block.process for block in item.blocks}
+                rounds[item.batch] += 1
+        return sorted(seen, key=lambda batch: (len(seen[batch]), rounds[batch], batch))
 
     def _visit(self, batch: int, rounds: int, pass_index: int) -> None:
         first, second = self._plan.target_names

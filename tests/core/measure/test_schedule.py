@@ -23,11 +23,43 @@ def at(batch: float, low: float, high: float) -> Crossover:
 def test_workers_are_restarted_when_the_budget_pays_for_two() -> None:
     costs = Costs(startup_s=5.0, prepare_s=1.0, round_s=0.05)
     shortest_s = schedule.shortest_epoch_s(costs, 4)
-    assert shortest_s == pytest.approx(5 + 4 * (1 + 8 * 0.05))
-    assert schedule.epoch_s(1.5 * shortest_s, costs, 4, first=True) is None, "one restart alone decides little"
-    assert schedule.epoch_s(1.5 * shortest_s, costs, 4, first=False) is not None
-    for remaining_s in (30.0, 90.0, 600.0, 5000.0):
-        assert shortest_s <= schedule.epoch_s(remaining_s, costs, 4, first=True) <= 4 * shortest_s
+    assert shortest_s == pytest.approx(5 + 6 * 1 + (4 * 4 + 2) * 2 * 0.05)
+    assert schedule.epoch_length_s(1.5 * shortest_s, costs, 4, 4) is None, "one restart alone decides little"
+    assert schedule.epoch_length_s(2.3 * shortest_s, costs, 4, 8) == pytest.approx(0.9 * 2.3 / 2 * shortest_s)
+    assert schedule.epoch_length_s(10_000.0, costs, 4, 8) == schedule.shortest_epoch_s(costs, 4, 8)
+
+
+def test_noisier_rounds_make_longer_epochs() -> None:
+    costs = Costs(startup_s=4.5, prepare_s=0.5, round_s=0.05)
+    passes = [schedule.good_passes(costs, 4, scatter) for scatter in (0.0, 0.05, 0.11, 0.5)]
+    # √(7.5 s / 0.2 s) · 11 % / 3 % = 22 rounds, 11 passes of two
+    assert passes == [schedule.MIN_EPOCH_PASSES, 5, 11, schedule.MAX_EPOCH_PASSES]
+
+
+def test_the_scatter_of_rounds_shrugs_off_drift_and_stalls() -> None:
+    calm = run_of(lambda b: 2.0 * b, rounds=40, noise=0.05 / 2**0.5, seed=1)
+    assert schedule.round_scatter(calm) == pytest.approx(0.05, rel=0.15)
+    stalled = calm.model_copy(
+        update={
+            "rounds": tuple(
+                r.model_copy(update={"blocks": (r.blocks[0].model_copy(update={"step_ms": 99.0}), r.blocks[1])})
+                if r.index % 25 == 0
+                else r
+                for r in calm.rounds
+            )
+        }
+    )
+    assert schedule.round_scatter(stalled) == pytest.approx(0.05, rel=0.25)
+    assert schedule.round_scatter(run_of(lambda _: 1.0, rounds=1)) == 0.0
+
+
+def test_no_more_batches_are_visited_than_two_epochs_can_hold() -> None:
+    costs = Costs(startup_s=5.0, prepare_s=1.0, round_s=0.05)
+    most = schedule.affordable_batches(60.0, costs)
+    assert schedule.epoch_length_s(60.0, costs, most, 4) is not None
+    assert schedule.epoch_length_s(60.0, costs, most + 1, 4) is None
+    assert len(schedule.active_batches(verdict(kind="tie"), TRIED, (), most=5)) == 5
+    assert len(schedule.active_batches(verdict(kind="tie"), TRIED, (), most=-3)) == schedule.FEWEST_ACTIVE
 
 
 def test_a_bracket_is_halved_until_it_is_fine() -> None:
