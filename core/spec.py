@@ -17,6 +17,7 @@ from core.families import Network, network_from_dict, network_from_name
 MIN_BATCH, MAX_BATCH = 1, 65_536
 MAX_BATCHES = 64
 MIN_BUDGET_S, MAX_BUDGET_S = 2.0, 86_400.0
+MAX_CROSSOVER_WIDTH = 4.0
 MAX_THREADS = 1_024
 MAX_GPU_INDEX = 63
 MAX_PREPROCESS_US = 1_000_000.0
@@ -174,7 +175,7 @@ class SweepPlan(Frozen):
     pipeline: Pipeline = Pipeline()
     budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = 90.0
     step_width: Annotated[float, Field(gt=0, le=1)] = 0.05
-    crossover_width: Annotated[float, Field(gt=0, le=4)] = 0.25
+    crossover_width: Annotated[float, Field(gt=0, le=MAX_CROSSOVER_WIDTH)] = 0.25
     margin: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("batches")

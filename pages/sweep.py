@@ -15,6 +15,7 @@ with shown:
     live.interrupted()
     if running:
         live.progress()
+        live.estimate()
     else:
         live.ended()
         live.latest()

@@ -9,10 +9,10 @@ import numpy as np
 
 from core.analysis.answer import Answer, CellStats, SpeedUp, Verdict
 from core.analysis.crossover import Curve, build_curve
-from core.analysis.observations import MIN_UNITS, observe
+from core.analysis.observations import observe
 from core.analysis.overhead import fit_target
 from core.analysis.reliability import judge
-from core.analysis.statistics import estimate_columns, median_interval
+from core.analysis.statistics import MIN_UNITS, estimate_columns, median_interval
 from core.analysis.verdict import decide
 from core.results import Run, Warning
 

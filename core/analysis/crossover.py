@@ -1,4 +1,4 @@
-"""Where a curve of log-ratios crosses a level, with an interval by inverting a test.
+"""Where a curve of log-ratios crosses parity or a level, with an interval by inverting a test.
 
 At every point of log2(batch) the units give a t interval for the log-ratio. A crossover's 95 % interval is the set of
 batches at which the level cannot be rejected: at the true crossover the log-ratio *is* the level, so the set holds it
@@ -14,29 +14,27 @@ from itertools import pairwise
 
 import numpy as np
 
-from core.analysis.observations import MIN_UNITS, Observations
-from core.analysis.statistics import Array, Estimate, estimate_columns, normal_quantile
+from core.analysis.observations import Observations
+from core.analysis.statistics import Array, Estimate, estimate_columns, moderate, normal_quantile
 
 ALPHA = 0.05
+WINDOWS = (1, 3, 5)  # batches in a stretch
 STEPS = 24  # points of evaluation between two neighbouring batches
-MAX_WORTH = 1.5  # batches' spreads differ, so others count for half as much as a batch's own at most
-RICH_SHARE = 0.75  # of the most-visited batch's units: batches with fewer are noisier and no measure for it
 
 
 @dataclass(frozen=True)
 class Curve:
     """Log-ratio over x = log2(batch) with pointwise 95 % bounds; ``measured`` marks the grid's measured batches.
 
-    ``strict_low`` and ``strict_high`` are bounds for claims about any of the measured batches (Bonferroni).
-    All bounds are ±inf where units cannot support them.
+    ``established`` is +1 or −1 at measured batches whose side of parity is beyond doubt, however many batches were
+    looked at; 0 elsewhere. Bounds are ±inf where units cannot support them.
     """
 
     x: Array
     center: Array
     low: Array
     high: Array
-    strict_low: Array
-    strict_high: Array
+    established: Array
     measured: Array
 
     @property
@@ -75,16 +73,42 @@ def build_curve(observations: Observations) -> Curve:
     between[:, ::STEPS] = values
     estimate = estimate_columns(between, trimmed=observations.unit == "round")
     if observations.unit != "round":
-        estimate = _moderated(estimate, STEPS, values)
+        estimate = moderate(estimate, STEPS, values)
     center = np.where(np.isnan(estimate.center), np.interp(grid, x, estimate.center[::STEPS]), estimate.center)
-    bend = _bend(x, center[::STEPS], grid)
-    half, strict = (
-        np.hypot(np.hypot(estimate.half_width(alpha), normal_quantile(1 - alpha / 2) * observations.allowance), bend)
-        for alpha in (ALPHA, ALPHA / len(x))
-    )
-    measured = np.zeros(len(grid))
+    half = np.hypot(_half_width(estimate, observations, ALPHA), _bend(x, center[::STEPS], grid))
+    measured, established = np.zeros(len(grid)), np.zeros(len(grid))
     measured[::STEPS] = 1.0
-    return Curve(grid, center, center - half, center + half, center - strict, center + strict, measured)
+    established[::STEPS] = _established(observations, center[::STEPS])
+    return Curve(grid, center, center - half, center + half, established, measured)
+
+
+def _half_width(estimate: Estimate, observations: Observations, alpha: float) -> Array:
+    return np.hypot(estimate.half_width(alpha), normal_quantile(1 - alpha / 2) * observations.allowance)
+
+
+def _established(observations: Observations, center: Array) -> Array:
+    """Side of parity (±1) of each batch that lies in a stretch of neighbours shown to be on that side, else 0.
+
+    A change of lead is a claim about some batches out of many, so it is tested with Bonferroni's correction over all
+    stretches of 1, 3 and 5 batches. The mean of neighbours shows what none of them shows alone. Without replicates
+    every value counts as it is.
+    """
+    found, replicated = np.zeros(len(center)), False
+    sizes = [size for size in WINDOWS if size <= len(center)]
+    alpha = ALPHA / sum(len(center) - size + 1 for size in sizes)
+    for size in sizes:
+        stretches = [slice(start, start + size) for start in range(len(center) - size + 1)]
+        means = np.stack([observations.values[:, stretch].mean(axis=1) for stretch in stretches], axis=1)
+        estimate = estimate_columns(means, trimmed=observations.unit == "round")
+        if observations.unit != "round":
+            estimate = moderate(estimate, 1, means)
+        half = _half_width(estimate, observations, alpha)
+        replicated |= bool(np.isfinite(half).any())
+        for stretch, middle, width in zip(stretches, estimate.center, half, strict=True):
+            if abs(middle) > width:
+                agree = np.sign(center[stretch]) == np.sign(middle)
+                found[stretch] = np.where(agree, np.sign(middle), found[stretch])
+    return found if replicated else np.sign(center)
 
 
 def _bend(x: Array, y: Array, grid: Array) -> Array:
@@ -105,84 +129,44 @@ def _bend(x: Array, y: Array, grid: Array) -> Array:
     return np.asarray(place * (1 - place) / 2 * gap**2 * np.maximum(second[segment], second[segment + 1]))
 
 
-def _moderated(estimate: Estimate, step: int, values: Array) -> Estimate:
-    """Standard errors steadied by the other batches, which see the same processes.
+def find_crossings(curve: Curve) -> tuple[Crossing, ...]:
+    """Every established crossing of parity, rising in x: between neighbouring batches established on different sides.
 
-    A handful of units gives a wild standard deviation; too small by luck, it makes false crossovers and too narrow
-    intervals. As in moderated t tests (Smyth 2004) each column's variance is averaged with the one pooled over batches,
-    weighted by degrees of freedom. Batches share their processes' offsets, so m of them are worth
-    m / (1 + (m − 1) r²) (the variance of a mean of correlated variances), r² being the mean squared correlation
-    between batches. A column with fewer than three units (a batch measured in one process only) has the pooled one.
+    The interval is searched from the last batch before it that is shown on its side pointwise to the first one after
+    it; where there is none it reaches to the end of the range, or to the neighbouring crossing's side.
     """
-    counts = np.sum(~np.isnan(values), axis=0)
-    rich = np.flatnonzero(counts >= max(MIN_UNITS, RICH_SHARE * counts.max()))
-    if len(rich) == 0:
-        return estimate
-    own_df = int(np.min(counts[rich])) - 1
-    pooled = float(np.mean(np.nanvar(values[:, rich], axis=0, ddof=1)))
-    worth = len(rich) / (1 + (len(rich) - 1) * _shared(values[:, rich]))
-    df = own_df * min(worth, MAX_WORTH)
-    owners = np.minimum(np.arange(len(estimate.center)) // step, len(counts) - 1)
-    units = np.maximum(1, np.minimum(counts[owners], counts[np.minimum(owners + 1, len(counts) - 1)]))
-    units[::step] = np.maximum(1, counts)
-    poor = estimate.df < MIN_UNITS - 1
-    own = np.where(poor, 0.0, np.where(np.isfinite(estimate.error), estimate.error, 0.0) ** 2 * units)
-    weight = np.where(poor, 0.0, np.minimum(estimate.df, df))
-    variance = (weight * own + (df - weight) * pooled) / df
-    return Estimate(estimate.center, np.sqrt(variance / units), np.full(len(poor), max(own_df, int(df))))
-
-
-def _shared(values: Array) -> float:
-    """Mean squared correlation between the batches' columns, over units that have both; 1 for a single batch.
-
-    Freed of the part that chance alone gives n units, 1 / (n − 1).
-    """
-    squares, chance = [], []
-    for i in range(values.shape[1]):
-        for j in range(i):
-            both = ~np.isnan(values[:, i]) & ~np.isnan(values[:, j])
-            if both.sum() >= MIN_UNITS:
-                a, b = values[both, i] - values[both, i].mean(), values[both, j] - values[both, j].mean()
-                scale = float(a @ a * (b @ b))
-                squares.append(float(a @ b) ** 2 / scale if scale > 0 else 1.0)
-                chance.append(1 / (both.sum() - 1))
-    if not squares:
-        return 1.0
-    expected = float(np.mean(chance))
-    return max(0.0, (float(np.mean(squares)) - expected) / (1 - expected))
-
-
-def find_crossings(curve: Curve, level: float = 0.0) -> tuple[Crossing, ...]:
-    """Every established crossing of ``level``, rising in x.
-
-    Established: between two measured batches that lie on different sides of the level beyond the strict bounds.
-    Without any interval (no replicates) every sign change of the values counts, without bounds.
-    """
-    batches = curve.at_batches()
-    if curve.has_interval:
-        signs = np.where(batches.strict_low > level, 1, np.where(batches.strict_high < level, -1, 0))
-    else:
-        signs = np.sign(batches.center - level).astype(int)
-    anchors = np.flatnonzero(signs)
+    at = curve.at_batches()
+    anchors = np.flatnonzero(at.established).tolist()
+    changes = [(i, j) for i, j in pairwise(anchors) if at.established[i] != at.established[j]]
     found = []
-    for left, right in pairwise(anchors):
-        if signs[left] != signs[right]:
-            inside = (curve.x >= batches.x[left]) & (curve.x <= batches.x[right])
-            found.append(_crossing(curve, inside, level, rising=bool(signs[right] > 0)))
+    for number, (left, right) in enumerate(changes):
+        first = changes[number - 1][1] if number else 0
+        last = changes[number + 1][0] if number + 1 < len(changes) else len(at.x) - 1
+        sign = at.established[right]
+        while curve.has_interval and left > first and not _shown(at, left, -sign):
+            left -= 1
+        while curve.has_interval and right < last and not _shown(at, right, sign):
+            right += 1
+        inside = (curve.x >= at.x[left]) & (curve.x <= at.x[right])
+        found.append(_crossing(curve, inside, sign))
     return tuple(found)
 
 
-def _crossing(curve: Curve, inside: Array, level: float, rising: bool) -> Crossing:
-    sign = 1.0 if rising else -1.0
-    x, center = curve.x[inside], sign * (curve.center[inside] - level)
-    crossings = _upward(x, center)
+def _shown(at: Curve, index: int, sign: float) -> bool:
+    return bool(at.low[index] > 0 if sign > 0 else at.high[index] < 0)
+
+
+def _crossing(curve: Curve, inside: Array, sign: float) -> Crossing:
+    x = curve.x[inside]
+    crossings = _upward(x, sign * curve.center[inside])
     middle = crossings[len(crossings) // 2]
     if not curve.has_interval:
-        return Crossing(middle, None, None, rising)
-    early, late = (curve.high, curve.low) if rising else (curve.low, curve.high)
-    low = _upward(x, sign * (early[inside] - level))[0]
-    high = _upward(x, sign * (late[inside] - level))[-1]
-    return Crossing(middle, min(low, middle), max(high, middle), rising)
+        return Crossing(middle, None, None, rising=sign > 0)
+    early, late = (curve.high, curve.low) if sign > 0 else (curve.low, curve.high)
+    earliest, latest = sign * early[inside], sign * late[inside]
+    low = float(x[0]) if earliest[0] > 0 else _upward(x, earliest)[0]
+    high = float(x[-1]) if latest[-1] <= 0 else _upward(x, latest)[-1]
+    return Crossing(middle, min(low, middle), max(high, middle), rising=sign > 0)
 
 
 def _upward(x: Array, y: Array) -> list[float]:

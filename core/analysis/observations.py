@@ -17,11 +17,10 @@ from typing import Literal
 
 import numpy as np
 
-from core.analysis.statistics import Array
+from core.analysis.statistics import MIN_UNITS, Array
 from core.results import Round, Run
 
 Unit = Literal["process", "pass", "round"]
-MIN_UNITS = 3
 MAX_STRETCHES = 10
 # Standard deviation of log(t_first / t_second) between worker processes, allowed for where a sweep's budget was too
 # short to restart its workers and so to see it (measured: benchmarks/repeatability.py, 2-core machine).

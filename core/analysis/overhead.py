@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.answer import CellStats, Fit
-from core.analysis.observations import MIN_UNITS
-from core.analysis.statistics import Array, t_quantile
+from core.analysis.statistics import MIN_UNITS, Array, t_quantile
 from core.results import Run
 
 QS = tuple(1.0 + 0.25 * i for i in range(13))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from core.spec import MAX_BATCHES, SweepPlan
 SCAN_ROUNDS = 3  # rounds of a batch in the coarse scan
 VISIT_ROUNDS = 2  # rounds of a batch in a pass: few, so that passes are many and spread
 MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
+LOBE_SHARE = 0.15  # of the largest lobe; below it a change of sign is taken for noise
 REFINE_SHARE = 0.2  # of the budget that one round of refinement may take; noise must not breed sizes without end
 MIN_EPOCH_PASSES = 4  # a process's median must shrug off a stalled round
 MAX_EPOCH_PASSES = 20
@@ -116,13 +118,31 @@ def bracket_batches(verdict: Verdict, tried: tuple[int, ...], estimated: tuple[f
 
 
 def sign_changes(batches: Array, ratios: Array) -> tuple[float, ...]:
-    """Batches at which the log-ratios' sign changes, interpolated in log2(batch), whether significant or not."""
+    """Batches at which the log-ratios' sign changes, interpolated in log2(batch), whether significant or not.
+
+    A lobe between two changes (or outside the first or last) that is small beside the largest one is taken for noise,
+    smallest first, so that a noisy scan does not send the sweep to look at changes of lead that are not there.
+    """
     x = np.log2(batches)
-    found = []
-    for i in range(len(x) - 1):
-        if ratios[i] * ratios[i + 1] < 0:
-            found.append(float(2 ** (x[i] + (x[i + 1] - x[i]) * ratios[i] / (ratios[i] - ratios[i + 1]))))
-    return tuple(found)
+    at = [
+        float(x[i] + (x[i + 1] - x[i]) * ratios[i] / (ratios[i] - ratios[i + 1]))
+        for i in range(len(x) - 1)
+        if ratios[i] * ratios[i + 1] < 0
+    ]
+    while at:
+        edges = [x[0] - 0.5, *at, x[-1] + 0.5]  # half an octave stands for what an outermost batch represents
+        areas = [abs(_area(x, ratios, left, right)) for left, right in pairwise(edges)]
+        smallest = int(np.argmin(areas))
+        if areas[smallest] >= LOBE_SHARE * max(areas):
+            break
+        del at[max(0, smallest - 1) : smallest + 1]
+    return tuple(float(2**change) for change in at)
+
+
+def _area(x: Array, y: Array, left: float, right: float) -> float:
+    """Integral of the straight-line curve from left to right, its ends continued level."""
+    grid = np.unique(np.concatenate([[left, right], x[(x > left) & (x < right)]]))
+    return float(np.trapezoid(np.interp(grid, x, y), grid))
 
 
 def active_batches(

@@ -13,6 +13,7 @@ from core.analysis.memory import check_fits
 from core.families import families
 from core.spec import (
     MAX_BUDGET_S,
+    MAX_CROSSOVER_WIDTH,
     MIN_BUDGET_S,
     Pipeline,
     SweepPlan,
@@ -30,8 +31,8 @@ T = TypeVar("T")
 class Draft:
     """A form as it stands. ``preset`` is None for own ``sizes``; None in a number means an emptied field.
 
-    ``batches`` is ("range", low, high) or ("list", text). ``width_pct`` is the interval width that is enough, in
-    percent of the step time.
+    ``batches`` is ("range", low, high) or ("list", text). Interval widths that are enough, in percent: ``width_pct`` of
+    the step time, ``crossover_width_pct`` of the crossover's batch size.
     """
 
     family: str
@@ -44,6 +45,7 @@ class Draft:
     refine: bool
     pipeline: dict[str, Any]
     budget_s: float | None
+    crossover_width_pct: float | None
     width_pct: float | None
 
 
@@ -57,7 +59,10 @@ class Outcome:
 
 
 def build(draft: Draft, available_bytes: int) -> Outcome:
-    """Validate a draft. Fields: workload, target 0, target 1, targets, batches, pipeline, budget, width."""
+    """Validate a draft.
+
+    Fields: workload, target 0, target 1, targets, batches, pipeline, budget, crossover width, width.
+    """
     errors: dict[str, str] = {}
 
     def attempt(field: str, make: Callable[[], T]) -> T | None:
@@ -76,11 +81,13 @@ def build(draft: Draft, available_bytes: int) -> Outcome:
     batches = attempt("batches", lambda: _batches(draft.batches))
     pipeline = attempt("pipeline", lambda: Pipeline(**draft.pipeline))
     budget_s = attempt("budget", lambda: _budget(draft.budget_s))
+    crossover_width = attempt("crossover width", lambda: _crossover_width(draft.crossover_width_pct))
     step_width = attempt("width", lambda: _width(draft.width_pct))
     if errors:
         return Outcome(None, workload, errors)
     values = {"workload": workload, "targets": targets, "batches": batches, "pipeline": pipeline}
-    more = {"budget_s": budget_s, "step_width": step_width, "refine": draft.refine}
+    widths = {"crossover_width": crossover_width, "step_width": step_width}
+    more = {"budget_s": budget_s, "refine": draft.refine, **widths}
     plan = attempt("batches", lambda: SweepPlan.model_validate({**values, **more}))
     if plan is not None:
         fitting = plan
@@ -120,9 +127,16 @@ def _budget(value: float | None) -> float:
     return float(value)
 
 
+def _crossover_width(value: float | None) -> float:
+    if value is None or not 0 < value <= 100 * MAX_CROSSOVER_WIDTH:
+        most = 100 * MAX_CROSSOVER_WIDTH
+        raise ValueError(f"The crossover's interval width must be above 0 and at most {most:.0f} % of its batch.")
+    return value / 100
+
+
 def _width(value: float | None) -> float:
     if value is None or not 0 < value <= 100:
-        raise ValueError("The interval width must be above 0 and at most 100 % of the step time.")
+        raise ValueError("The step time's interval width must be above 0 and at most 100 % of it.")
     return value / 100
 
 

@@ -156,20 +156,34 @@ def _more(wrong: _Places) -> tuple[dict[str, Any], str]:
         refine = st.checkbox(
             "Measure more batch sizes around the crossover", value=True, key="form_refine", persist_state=KEEP
         )
-        left, right = st.columns(2)
-        budget = left.number_input(
+        budget = st.number_input(
             "Budget (seconds)", value=90, step=30, key="form_budget", persist_state=KEEP,
-            help="For the whole sweep, start-up of the workers included.",
-        )  # fmt: skip
-        width = right.number_input(
-            "Interval width (%)", value=5.0, step=1.0, key="form_width", persist_state=KEEP,
-            help="A cell is done once its 95 % interval is this narrow, in percent of the step time.",
+            help="For the whole sweep, start-up of the workers included. It ends earlier once the answer is precise.",
         )  # fmt: skip
         wrong.here("budget")
-        wrong.here("width")
+        crossover_width, width = _precision(wrong)
         name = st.text_input("Name of the run (optional)", max_chars=200, key="form_name", persist_state=KEEP)
-    more = {"pipeline": pipeline, "refine": refine, "budget_s": budget, "width_pct": width}
-    return more, name
+    widths = {"crossover_width_pct": crossover_width, "width_pct": width}
+    return {"pipeline": pipeline, "refine": refine, "budget_s": budget, **widths}, name
+
+
+def _precision(wrong: _Places) -> tuple[float | None, float | None]:
+    """How narrow is narrow enough: for the crossover, and for the step times where there is none."""
+    left, right = st.columns(2)
+    crossover_width = left.number_input(
+        "Crossover interval (%)", value=25.0, step=5.0, key="form_crossover_width", persist_state=KEEP,
+        help="The one that matters most. The sweep ends once the crossover's 95 % interval is this narrow, in percent "
+        "of its batch size: 25 % is an interval such as 88 to 113 around batch 100. Half the width takes about four "
+        "times as long.",
+    )  # fmt: skip
+    width = right.number_input(
+        "Step time interval (%)", value=5.0, step=1.0, key="form_width", persist_state=KEEP,
+        help="Where there is no crossover, the sweep ends once the 95 % interval of every step time is this narrow, in "
+        "percent of the step time, or no longer gets narrower.",
+    )  # fmt: skip
+    wrong.here("crossover width")
+    wrong.here("width")
+    return crossover_width, width
 
 
 def _pipeline(wrong: _Places) -> dict[str, Any]:
@@ -239,6 +253,7 @@ def _button(outcome: Outcome, busy: str | None, name: str) -> None:
 
 def _start(plan: Any, name: str | None) -> None:
     """Start a sweep; a refusal (busy, disk full) becomes a sentence on the next run."""
+    registry.quieten()
     try:
         registry.engine().jobs.start(plan, name)
     except (Busy, StoreError, ValueError, OSError) as error:

@@ -55,7 +55,11 @@ TERMS = (
         "overhead share",
         "The share of a step in which the device does no useful arithmetic: 1 − slope × batch ÷ step time.",
     ),
-    ("crossover", "A batch size at which the faster target changes, with a 95 % interval from resampling rounds."),
+    (
+        "crossover",
+        "A batch size at which the faster target changes, with a 95 % interval: the batches at which a tie cannot be "
+        "ruled out, judged by how much separate worker processes differ.",
+    ),
     ("lead", "The batch from which a target is ahead by at least a margin (5 % unless chosen)."),
     ("verdict", "What the rounds allow us to say: a crossover, one target ahead throughout, a tie, or inconclusive."),
     ("measured, recorded, modelled", "Measured here and now; measured elsewhere; computed from a hardware model."),
@@ -92,13 +96,14 @@ RULES = (
     ),
     (
         "Spread over time and processes",
-        "Rounds of one batch are spread over the whole sweep and workers are restarted, because two processes of "
-        "the same program differ by more than two neighbouring rounds do.",
+        "Workers are restarted and rounds are spread over the sweep, because two processes of the same program "
+        "differ by more than two neighbouring rounds do. Each process counts as one observation of the lead. A sweep "
+        "too short for three has its intervals widened by how much processes were seen to differ elsewhere.",
     ),
     (
         "Stop on evidence",
-        "A cell is done when its interval is narrow enough, its noise no longer falls, or the time is used; the "
-        "table says which.",
+        "A sweep ends when every crossover's interval is narrow enough or, without a crossover, when every cell "
+        "is; else when the time is used. The table says for each cell why its sampling stopped.",
     ),
     (
         "Time goes where the answer is",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -67,6 +68,7 @@ def test_choices_become_the_plan(engine: Any) -> None:
     at.number_input(key="form_preprocess").set_value(50.0)
     at.number_input(key="form_budget").set_value(33)
     at.number_input(key="form_width").set_value(10.0)
+    at.number_input(key="form_crossover_width").set_value(50.0)
     at.text_input(key="form_name").set_value("Mine").run()
     button(at).click().run()
     plan, name = engine.jobs.started[0]
@@ -75,7 +77,7 @@ def test_choices_become_the_plan(engine: Any) -> None:
     assert str(plan.targets[1]) == "cpu,threads=2,execution=xla"
     assert plan.batches == (2, 32)
     assert (plan.pipeline.prefetch, plan.pipeline.preprocess_us) == (2, 50.0)
-    assert (plan.budget_s, plan.step_width, name) == (33.0, 0.1, "Mine")
+    assert (plan.budget_s, plan.step_width, plan.crossover_width, name) == (33.0, 0.1, 0.5, "Mine")
 
 
 def test_cost_is_shown_before_anything_runs() -> None:
@@ -93,7 +95,8 @@ def test_cost_is_shown_before_anything_runs() -> None:
         ("form_threads_0", 0, "greater than or equal to 1"),
         ("form_threads_1", 1, "Both targets are “cpu,threads=1”"),
         ("form_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
-        ("form_width", 0.0, "The interval width must be above 0"),
+        ("form_width", 0.0, "The step time's interval width must be above 0"),
+        ("form_crossover_width", 0.0, "The crossover's interval width must be above 0"),
     ],
 )
 def test_a_bad_choice_gets_one_sentence_and_no_start(key: str, value: float, sentence: str) -> None:
@@ -125,6 +128,18 @@ def test_start_shows_progress_and_cancel_reaches_the_engine(engine: Any) -> None
     assert button(at).disabled
     at.button(key="cancel").click().run()
     assert engine.jobs.cancelled == 1
+
+
+def test_starting_takes_what_is_loaded_out_of_the_garbage_collectors_way(engine: Any) -> None:
+    gc.unfreeze()
+    at = open_page()
+    assert gc.get_freeze_count() == 0
+    try:
+        button(at).click().run()
+        assert engine.jobs.started
+        assert gc.get_freeze_count() > 50_000
+    finally:
+        gc.unfreeze()
 
 
 def test_second_session_sees_the_same_run(engine: Any) -> None:

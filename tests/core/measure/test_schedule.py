@@ -32,8 +32,8 @@ def test_workers_are_restarted_when_the_budget_pays_for_two() -> None:
 def test_noisier_rounds_make_longer_epochs() -> None:
     costs = Costs(startup_s=4.5, prepare_s=0.5, round_s=0.05)
     passes = [schedule.good_passes(costs, 4, scatter) for scatter in (0.0, 0.05, 0.11, 0.5)]
-    # √(7.5 s / 0.2 s) · 11 % / 3 % = 22 rounds, 11 passes of two
-    assert passes == [schedule.MIN_EPOCH_PASSES, 5, 11, schedule.MAX_EPOCH_PASSES]
+    # √(7.5 s / 0.2 s) · 11 % / 3.5 % = 19 rounds, 10 passes of two
+    assert passes == [schedule.MIN_EPOCH_PASSES, schedule.MIN_EPOCH_PASSES, 10, schedule.MAX_EPOCH_PASSES]
 
 
 def test_the_scatter_of_rounds_shrugs_off_drift_and_stalls() -> None:
@@ -82,6 +82,16 @@ def test_refinement_also_follows_a_sign_change_not_yet_proven() -> None:
 def test_sign_changes_are_interpolated_in_log2() -> None:
     assert schedule.sign_changes(np.array([4.0, 16.0]), np.array([-0.1, 0.1])) == pytest.approx((8.0,))
     assert schedule.sign_changes(np.array([1.0, 2.0]), np.array([0.1, 0.2])) == ()
+
+
+def test_small_lobes_are_noise_and_large_ones_are_changes() -> None:
+    batches = np.array([1.0, 2, 4, 8, 16, 32, 64])
+    wobble = np.array([-0.3, -0.2, 0.01, -0.1, 0.2, 0.3, 0.4])
+    assert schedule.sign_changes(batches, wobble) == pytest.approx((8 * 2 ** (1 / 3),))
+    noisy_start = np.array([0.01, -0.2, -0.3, -0.1, 0.2, 0.3, 0.4])
+    assert len(schedule.sign_changes(batches, noisy_start)) == 1
+    twice = np.array([0.3, 0.2, -0.3, -0.4, -0.2, 0.3, 0.4])
+    assert len(schedule.sign_changes(batches, twice)) == 2
 
 
 def test_time_goes_to_the_interval_and_its_neighbours() -> None:

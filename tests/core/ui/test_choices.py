@@ -13,7 +13,8 @@ PLENTY = 64_000_000_000
 GOOD = Draft(
     family="mlp", preset="784-128-10", sizes={}, mode="train", optimizer="adam",
     targets=({"device": "cpu", "threads": 1}, {"device": "gpu:0", "execution": "xla"}), batches=("range", 1, 64),
-    refine=False, pipeline={"kind": "host"}, budget_s=30.0, width_pct=5.0,
+    refine=False, pipeline={"kind": "host"}, budget_s=30.0, crossover_width_pct=40.0,
+    width_pct=5.0,
 )  # fmt: skip
 SIZES: dict[str, int | None] = {"depth": 2, "width": 64, "inputs": 20, "classes": 1}
 
@@ -24,7 +25,8 @@ def test_a_good_draft_becomes_its_plan() -> None:
     assert outcome.plan is not None
     assert outcome.plan.target_names == ("cpu,threads=1", "gpu:0,execution=xla")
     assert outcome.plan.batches == (1, 2, 4, 8, 16, 32, 64)
-    assert (outcome.plan.refine, outcome.plan.step_width, outcome.plan.pipeline.kind) == (False, 0.05, "host")
+    assert (outcome.plan.refine, outcome.plan.pipeline.kind) == (False, "host")
+    assert (outcome.plan.crossover_width, outcome.plan.step_width) == (0.4, 0.05)
 
 
 def test_own_sizes_become_a_network() -> None:
@@ -48,6 +50,8 @@ def test_own_sizes_become_a_network() -> None:
         ({"pipeline": {"kind": "tfdata", "parallel_calls": 0}}, "pipeline", "greater than or equal to 1"),
         ({"budget_s": None}, "budget", "between 2 and 86,400 seconds"),
         ({"width_pct": 101.0}, "width", "at most 100 %"),
+        ({"crossover_width_pct": 401.0}, "crossover width", "at most 400 % of its batch"),
+        ({"crossover_width_pct": None}, "crossover width", "above 0"),
     ],
 )
 def test_each_wrong_field_has_its_sentence(change: dict[str, Any], field: str, words: str) -> None:

@@ -1,0 +1,227 @@
+"""Does a page that is open and polling slow the measurement? Step time with it over step time without.
+
+    python -m benchmarks.polling [--sweeps 2] [--budget 90] [--segment 5] [--json FILE]
+
+A real server, a real browser (Chromium), a real sweep started through the page. While it runs, the browser alternates
+every few seconds between *open* (polling and redrawing as it does before a person) and *closed*: all its processes are
+suspended, so that the server goes on headless, without the load that opening a page anew would put into the next
+rounds. The store's count of rounds is noted at each change; the round in flight at that moment is dropped. A pair is
+two neighbouring stretches of rounds in different states in the same worker processes; its ratio, open over closed, is
+taken batch by batch. The interval comes from resampling pairs. What fell due while the page was suspended is
+done at once, so that every open stretch holds a redraw of the charts, which is more often than a person causes.
+
+On two cores the browser itself competes with a target of two threads, so beside the ratio stand the CPU seconds a
+second that server and browser use in both states.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+from benchmarks.server import Server, browser_processes, open_browser, running_server
+from core.results import Run
+from core.store import Store
+
+GOAL = 1.02
+PATIENCE_MS = 120_000
+RESAMPLES = 2_000
+State = Literal["open", "closed"]
+
+
+@dataclass
+class Use:
+    """Seconds in a state, and the CPU seconds that server and browser used in it while the sweep ran."""
+
+    wall_s: float = 0.0
+    server_s: float = 0.0
+    browser_s: float = 0.0
+
+
+@dataclass
+class Log:
+    """Of one sweep: ``changes`` are (rounds stored, state from then on); use by state."""
+
+    run_id: str = ""
+    changes: list[tuple[int, State]] = field(default_factory=list)
+    use: dict[State, Use] = field(default_factory=lambda: {"open": Use(), "closed": Use()})
+
+
+class Browser:
+    """Suspends and resumes every process of the browser."""
+
+    def __init__(self) -> None:
+        self._processes = browser_processes()
+
+    def set(self, state: State) -> None:
+        for process in self._processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if state == "open":
+                    process.resume()
+                else:
+                    process.suspend()
+
+    def cpu_s(self) -> float:
+        total = 0.0
+        for process in self._processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += process.cpu_times().user + process.cpu_times().system
+        return total
+
+
+def start_sweep(page: Any, server: Server, batches: str, budget_s: int) -> None:
+    """Choose and start through the page, and wait for the first estimate, from when on everything is drawn."""
+    page.goto(server.address)
+    page.get_by_role("radio", name="List").or_(page.get_by_role("button", name="List")).first.click()
+    page.get_by_text("Pipeline, refinement, budget and precision").click()
+    count = len(batches.split(","))
+    # last, the field on which the caption below depends: it appears when all of them have arrived
+    for label, value in (("Budget (seconds)", str(budget_s)), ("Step time interval (%)", "1")):
+        box = page.get_by_role("spinbutton", name=label)
+        box.fill(value)
+        box.press("Enter")
+        page.wait_for_timeout(1500)
+    sizes = page.get_by_role("textbox", name="Batch sizes to measure")
+    sizes.fill(batches)
+    sizes.press("Enter")
+    page.get_by_text(f"{count} batch sizes: {batches}.").wait_for()
+    page.get_by_role("button", name="Measure this machine").click()
+    page.get_by_text("Estimate so far", exact=True).wait_for()
+    page.locator(".js-plotly-plot").nth(1).wait_for()
+
+
+def watch(store: Store, server: Server, segment_s: float) -> Log:
+    """Alternate until the sweep has ended. The browser is left open."""
+    log, browser = Log(), Browser()
+    state: State = "open"
+    try:
+        while True:
+            before = time.monotonic(), server.cpu_s(), browser.cpu_s()
+            browser.set(state)
+            newest = store.summaries()[0]
+            log.run_id = newest.id
+            log.changes.append((newest.rounds, state))
+            time.sleep(segment_s)
+            if store.summaries()[0].status != "running":
+                return log  # the rest of this stretch was spent without a sweep
+            use = log.use[state]
+            use.wall_s += time.monotonic() - before[0]
+            use.server_s += server.cpu_s() - before[1]
+            use.browser_s += browser.cpu_s() - before[2]
+            state = "closed" if state == "open" else "open"
+    finally:
+        browser.set("open")
+
+
+Stretch = tuple[State, int, dict[tuple[int, int], list[float]]]
+
+
+def stretches(run: Run, changes: list[tuple[int, State]]) -> list[Stretch]:
+    """Neighbouring rounds in one state and one pair of worker processes: (state, process, step ms by target and batch).
+
+    Rounds before the first change, and the one in flight at each change, are left out.
+    """
+    found: list[Stretch] = []
+    bounds = [*changes, (len(run.rounds), changes[-1][1])]
+    for (start, state), (end, _) in pairwise(bounds):
+        for item in run.rounds[start + 1 : end]:
+            process = max(block.process for block in item.blocks)
+            if not found or found[-1][:2] != (state, process) or item.index == start + 1:
+                found.append((state, process, defaultdict(list)))
+            for block in item.blocks:
+                found[-1][2][block.target, item.batch].append(block.step_ms)
+    return found
+
+
+def pair_ratios(found: list[Stretch], target: int) -> list[float]:
+    """Open over closed for each two neighbouring stretches of the same processes: the median over their batches."""
+    ratios = []
+    for one, other in pairwise(found):
+        if one[0] == other[0] or one[1] != other[1]:
+            continue
+        opened, closed = (one[2], other[2]) if one[0] == "open" else (other[2], one[2])
+        shared = [key for key in opened if key in closed and key[0] == target]
+        if shared:
+            by_batch = (statistics.median(opened[key]) / statistics.median(closed[key]) for key in shared)
+            ratios.append(statistics.median(by_batch))
+    return ratios
+
+
+def interval(ratios: list[float], seed: int = 0) -> tuple[float, float]:
+    """95 % bounds of the median by resampling pairs (2.5 % and 97.5 % of the resampled medians)."""
+    rng = random.Random(seed)
+    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
+    return medians[round(0.025 * RESAMPLES)], medians[round(0.975 * RESAMPLES) - 1]
+
+
+def measure(options: argparse.Namespace) -> tuple[list[Log], list[Run]]:
+    logs, runs = [], []
+    with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
+        store = Store(f"sqlite:///{Path(name) / 'data' / 'runs.sqlite3'}")
+        for number in range(options.sweeps):
+            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+            page.set_default_timeout(PATIENCE_MS)
+            start_sweep(page, server, options.batches, options.budget)
+            log = watch(store, server, options.segment)
+            page.close()
+            logs.append(log)
+            runs.append(store.load(log.run_id))
+            print(f"sweep {number + 1}: {len(runs[-1].rounds)} rounds in {runs[-1].elapsed_s:.0f} s", file=sys.stderr)
+        store.close()
+    return logs, runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sweeps", type=int, default=2)
+    parser.add_argument("--budget", type=int, default=90, help="seconds of each sweep")
+    parser.add_argument(
+        "--segment", type=float, default=5.0, help="seconds between changes; charts redraw once in each"
+    )
+    parser.add_argument("--batches", default="64, 256", help="as typed into the page's list; default %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON, too")
+    options = parser.parse_args()
+    logs, runs = measure(options)
+
+    targets, met = [], True
+    print("target            pairs  open/closed  95 % interval    goal")
+    for target, name in enumerate(runs[0].target_names):
+        ratios = [r for run, log in zip(runs, logs, strict=True)
+                  for r in pair_ratios(stretches(run, log.changes), target)]  # fmt: skip
+        if len(ratios) < 2:
+            raise SystemExit("Too few pairs of stretches in the same worker processes; use a larger --budget.")
+        middle, (low, high) = statistics.median(ratios), interval(ratios)
+        good = middle <= GOAL
+        met &= good
+        print(f"{name:<17} {len(ratios):>5} {middle:>12.3f}  {low:.3f} to {high:.3f}   {'met' if good else 'not met'}")
+        targets.append({"target": name, "pairs": len(ratios), "ratio": middle, "low": low, "high": high})
+    use = {state: _total([log.use[state] for log in logs]) for state in ("open", "closed")}
+    print("CPU seconds a second   server  browser")
+    for state, total in use.items():
+        print(f"{state:<20} {total.server_s / total.wall_s:>8.2f} {total.browser_s / total.wall_s:>8.2f}")
+    print(f"page open and polling over headless, both targets (goal at most {GOAL}): {'met' if met else 'not met'}")
+    if options.json:
+        summary = {"label": "measured", "targets": targets, "cpu": {s: asdict(u) for s, u in use.items()}}
+        options.json.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    sys.exit(0 if met else 1)
+
+
+def _total(uses: list[Use]) -> Use:
+    return Use(sum(u.wall_s for u in uses), sum(u.server_s for u in uses), sum(u.browser_s for u in uses))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Do sweeps of the same thing agree? Five in a row, and five beside a neighbour that loads one core.
+
+    python -m benchmarks.repeatability [--sweeps 5] [--budget 60] [--json out.json]
+
+Real sweeps, headless, one CPU thread against two. Counted is how often each sweep's crossover lies inside the other
+sweeps' 95 % intervals; a sweep that says it cannot tell (inconclusive, for instance for an unstable machine) makes no
+claim that another could contradict, and is counted beside. Takes (2 × sweeps × budget) seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.analysis.analyse import analyse
+from core.analysis.answer import Verdict
+from core.analysis.observations import observe
+from core.measure.clock import WallClock
+from core.measure.jobs import new_run
+from core.measure.lock import machine_lock
+from core.measure.noise import NoiseSampler
+from core.measure.process import launch_processes
+from core.measure.supervisor import run_sweep
+from core.results import Run
+from core.spec import SweepPlan, Target, Workload, parse_batches
+from core.store import new_run_id
+from tests.support.sweeps import MemoryRecorder
+
+GOAL = 0.9
+
+
+def measure(plan: SweepPlan) -> Run:
+    return run_sweep(
+        new_run(new_run_id(), plan),
+        launcher=launch_processes,
+        clock=WallClock(),
+        recorder=MemoryRecorder(),
+        cancel=threading.Event(),
+        noise=NoiseSampler(),
+    )
+
+
+@contextlib.contextmanager
+def neighbour() -> Iterator[None]:
+    """Another program that keeps one core busy."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def agreement(verdicts: list[Verdict]) -> tuple[int, int]:
+    """(crossovers inside another sweep's interval, ordered pairs of sweeps that both name a crossover)."""
+    claims = [v.crossovers[0] for v in verdicts if v.crossovers]
+    pairs = [(a, b) for i, a in enumerate(claims) for j, b in enumerate(claims) if i != j]
+    return sum(b.low <= a.batch <= b.high for a, b in pairs if b.low is not None and b.high is not None), len(pairs)
+
+
+def report(title: str, runs: list[Run]) -> dict[str, object]:
+    verdicts = [analyse(run).verdict for run in runs]
+    print(f"{title}:")
+    rows = []
+    for run, verdict in zip(runs, verdicts, strict=True):
+        seen = observe(run)
+        codes = ", ".join(w.code for w in verdict.warnings)
+        print(
+            f"  {run.elapsed_s:4.0f} s, {len(run.rounds):4} rounds, {seen.unit} spread {seen.spread:5.1%}: "
+            f"{verdict.sentence} [{verdict.reason}{'; ' + codes if codes else ''}]"
+        )
+        rows.append(
+            {
+                "sentence": verdict.sentence,
+                "reason": verdict.reason,
+                "warnings": [w.code for w in verdict.warnings],
+                "spread": seen.spread,
+                "crossovers": [(c.batch, c.low, c.high) for c in verdict.crossovers],
+            }
+        )
+    inside, pairs = agreement(verdicts)
+    unclear = sum(v.kind == "inconclusive" for v in verdicts)
+    share = inside / pairs if pairs else float("nan")
+    print(f"  {inside} of {pairs} crossovers inside the others' intervals ({share:.0%}); {unclear} sweeps inconclusive")
+    return {"sweeps": rows, "inside": inside, "pairs": pairs, "inconclusive": unclear}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sweeps", type=int, default=5)
+    parser.add_argument("--budget", type=float, default=60.0)
+    parser.add_argument("--network", default="784-512-512-10")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    plan = SweepPlan(
+        workload=Workload(network=options.network),
+        targets=(Target.parse("cpu,threads=1"), Target.parse("cpu,threads=2")),
+        batches=parse_batches("1:1024"),
+        budget_s=options.budget,
+    )
+    with machine_lock("the benchmark of repeatability"):
+        quiet = report("alone", [measure(plan) for _ in range(options.sweeps)])
+        with neighbour():
+            loaded = report("beside a neighbour on one core", [measure(plan) for _ in range(options.sweeps)])
+    if options.json:
+        options.json.write_text(json.dumps({"alone": quiet, "neighbour": loaded}, indent=1), encoding="utf-8")
+    met = [not r["pairs"] or int(str(r["inside"])) >= GOAL * int(str(r["pairs"])) for r in (quiet, loaded)]
+    print(f"goal {GOAL:.0%} of pairs: {'met' if all(met) else 'not met'}")
+    sys.exit(0 if all(met) else 1)
+
+
+if __name__ == "__main__":
+    main()
