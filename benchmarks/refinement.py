@@ -3,10 +3,10 @@
     python -m benchmarks.refinement --sweeps 40 [--json out.json]
 
 Both on simulated machines (seeded, virtual clock, costs as measured on a 2-core machine: 4.5 s a start, 0.35 s a
-cell), both with the same workers, rounds and statistics, both restarting their workers. The fixed grid has two sizes
-a doubling, which the interval's width needs, and visits all of them alike; ours starts at one a doubling and spends
-its time at the bracket. Each is stopped when its interval is narrow enough (at least four processes), and the ratio is
-taken sweep by sweep.
+cell), both with the same workers, rounds and statistics, both restarting their workers. The fixed grid visits all its
+sizes alike (two a doubling unless chosen; four are what a width of 20 % needs without interpolation); ours starts at
+one a doubling and spends its time at the bracket. Each is stopped when its interval is narrow enough (at least four
+processes), and the ratio is taken sweep by sweep.
 """
 
 from __future__ import annotations
@@ -69,10 +69,11 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=40)
     parser.add_argument("--width", type=float, default=0.2, help="(high − low) / batch that is enough")
     parser.add_argument("--batches", default="1:8192", help="range of both; default %(default)s")
+    parser.add_argument("--per-octave", type=float, default=2.0, help="sizes a doubling of the fixed grid")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     ours_plan = plan(options.batches, budget_s=LIMIT_S, crossover_width=options.width)
-    grid_plan = plan(f"{options.batches}:2", budget_s=LIMIT_S, crossover_width=options.width, refine=False)
+    grid_plan = plan(f"{options.batches}:{options.per_octave:g}", budget_s=LIMIT_S, crossover_width=options.width, refine=False)
     rows = []
     for seed in range(options.sweeps):
         ours = sweep(machine(seed), ours_plan)

@@ -90,12 +90,13 @@ def _established(observations: Observations, center: Array) -> Array:
     """Side of parity (±1) of each batch that lies in a stretch of neighbours shown to be on that side, else 0.
 
     A change of lead is a claim about some batches out of many, so it is tested with Bonferroni's correction over all
-    stretches of 1, 3 and 5 batches. The mean of neighbours shows what none of them shows alone. Without replicates
-    every value counts as it is.
+    stretches of 1, 3 and 5 batches. The mean of neighbours shows what none of them shows alone. The tests are
+    one-sided: a claimed change is false only when one of its two sides is. Without replicates every value counts as
+    it is.
     """
     found, replicated = np.zeros(len(center)), False
     sizes = [size for size in WINDOWS if size <= len(center)]
-    alpha = ALPHA / sum(len(center) - size + 1 for size in sizes)
+    alpha = 2 * ALPHA / sum(len(center) - size + 1 for size in sizes)
     for size in sizes:
         stretches = [slice(start, start + size) for start in range(len(center) - size + 1)]
         means = np.stack([observations.values[:, stretch].mean(axis=1) for stretch in stretches], axis=1)
