@@ -9,16 +9,16 @@ Resampling three to six processes would not do: the bootstrap of so few units is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from core.analysis.observations import Observations
-from core.analysis.statistics import Array, Estimate, estimate_columns, moderate, normal_quantile
+from core.analysis.statistics import Array, Estimate, estimate_columns, moderate, normal_quantile, t_quantile
 
-ALPHA = 0.05
-WINDOWS = (1, 3, 5)  # batches in a stretch
+ALPHA, SURE_ALPHA = 0.05, 0.01
 STEPS = 24  # points of evaluation between two neighbouring batches
 
 
@@ -26,8 +26,8 @@ STEPS = 24  # points of evaluation between two neighbouring batches
 class Curve:
     """Log-ratio over x = log2(batch) with pointwise 95 % bounds; ``measured`` marks the grid's measured batches.
 
-    ``established`` is +1 or −1 at measured batches whose side of parity is beyond doubt, however many batches were
-    looked at; 0 elsewhere. Bounds are ±inf where units cannot support them.
+    ``established`` is +1 or −1 at measured batches in a lobe whose side of parity is beyond doubt, ``shown`` the same
+    where the batch's own 99 % interval excludes parity; 0 elsewhere. Bounds are ±inf where units cannot support them.
     """
 
     x: Array
@@ -35,6 +35,7 @@ class Curve:
     low: Array
     high: Array
     established: Array
+    shown: Array
     measured: Array
 
     @property
@@ -76,40 +77,85 @@ def build_curve(observations: Observations) -> Curve:
         estimate = moderate(estimate, STEPS, values)
     center = np.where(np.isnan(estimate.center), np.interp(grid, x, estimate.center[::STEPS]), estimate.center)
     half = np.hypot(_half_width(estimate, observations, ALPHA), _bend(x, center[::STEPS], grid))
+    shown = np.where(np.abs(center) > _half_width(estimate, observations, SURE_ALPHA), np.sign(center), 0.0)
     measured, established = np.zeros(len(grid)), np.zeros(len(grid))
     measured[::STEPS] = 1.0
     established[::STEPS] = _established(observations, center[::STEPS])
-    return Curve(grid, center, center - half, center + half, established, measured)
+    return Curve(grid, center, center - half, center + half, established, shown, measured)
 
 
 def _half_width(estimate: Estimate, observations: Observations, alpha: float) -> Array:
     return np.hypot(estimate.half_width(alpha), normal_quantile(1 - alpha / 2) * observations.allowance)
 
 
-def _established(observations: Observations, center: Array) -> Array:
-    """Side of parity (±1) of each batch that lies in a stretch of neighbours shown to be on that side, else 0.
+@dataclass(frozen=True)
+class _Lobe:
+    """Neighbouring batches ``start`` to ``stop`` (exclusive) on one side of parity, ``sign`` ±1."""
 
-    A change of lead is a claim about some batches out of many, so it is tested with Bonferroni's correction over all
-    stretches of 1, 3 and 5 batches. The mean of neighbours shows what none of them shows alone. The tests are
-    one-sided: a claimed change is false only when one of its two sides is. Without replicates every value counts as
-    it is.
+    start: int
+    stop: int
+    sign: float
+
+
+def _established(observations: Observations, center: Array) -> Array:
+    """Side of parity (±1) of each batch in a lobe that is shown to be on that side, else 0.
+
+    Every change of sign bounds a lobe. The least certain lobe is merged into its neighbours until each one left is
+    shown by a one-sided t test over units, corrected for the lobes there were: a claimed change of lead is false only
+    when one of its two lobes is. Without replicates every value counts as it is.
     """
-    found, replicated = np.zeros(len(center)), False
-    sizes = [size for size in WINDOWS if size <= len(center)]
-    alpha = 2 * ALPHA / sum(len(center) - size + 1 for size in sizes)
-    for size in sizes:
-        stretches = [slice(start, start + size) for start in range(len(center) - size + 1)]
-        means = np.stack([observations.values[:, stretch].mean(axis=1) for stretch in stretches], axis=1)
-        estimate = estimate_columns(means, trimmed=observations.unit == "round")
-        if observations.unit != "round":
-            estimate = moderate(estimate, 1, means)
-        half = _half_width(estimate, observations, alpha)
-        replicated |= bool(np.isfinite(half).any())
-        for stretch, middle, width in zip(stretches, estimate.center, half, strict=True):
-            if abs(middle) > width:
-                agree = np.sign(center[stretch]) == np.sign(middle)
-                found[stretch] = np.where(agree, np.sign(middle), found[stretch])
-    return found if replicated else np.sign(center)
+    if len(observations.values) < 2:
+        return np.sign(center)
+    lobes = _lobes(np.where(center < 0, -1.0, 1.0))
+    alpha = 2 * ALPHA * 2 / max(2, len(lobes))
+    while True:
+        margins = [_margin(observations, lobe, alpha) for lobe in lobes]
+        if len(lobes) == 1 or min(margins) > 0:
+            break
+        lobes = _merged(lobes, int(np.argmin(margins)))
+    found = np.zeros(len(center))
+    for lobe, margin in zip(lobes, margins, strict=True):
+        if margin > 0:
+            part = slice(lobe.start, lobe.stop)
+            found[part] = np.where(lobe.sign * center[part] > 0, lobe.sign, 0.0)
+    return found
+
+
+def _lobes(signs: Array) -> list[_Lobe]:
+    edges = [0, *(np.flatnonzero(np.diff(signs)) + 1).tolist(), len(signs)]
+    return [_Lobe(start, stop, float(signs[start])) for start, stop in pairwise(edges)]
+
+
+def _merged(lobes: list[_Lobe], index: int) -> list[_Lobe]:
+    """Without the lobe at ``index``: its batches go to its neighbour or neighbours, which lie on the same side."""
+    first, last = max(0, index - 1), min(len(lobes) - 1, index + 1)
+    keeper = lobes[first] if first < index else lobes[last]
+    return [*lobes[:first], _Lobe(lobes[first].start, lobes[last].stop, keeper.sign), *lobes[last + 1 :]]
+
+
+def _margin(observations: Observations, lobe: _Lobe, alpha: float) -> float:
+    """How far, in half widths beyond the first, the lobe lies on its side for certain; above 0: shown.
+
+    A lobe is where the data happen to lie on one side, so a unit's own values may not choose or weigh its batches: each
+    unit is projected on the curve m of the *other* units, where that is on this side. With a = Σ v·m and w = Σ m² of
+    each unit, Σa / Σw is 1 where units agree and 0 in noise; its error is that of a regression through the origin with
+    units as clusters.
+    """
+    values = lobe.sign * observations.values[:, lobe.start : lobe.stop]
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    count = known.sum(axis=0) - known
+    others = np.where(known & (count > 0), (filled.sum(axis=0) - filled) / np.maximum(count, 1), 0.0)
+    others = np.maximum(others, 0.0)
+    a, w = (filled * others).sum(axis=1), (others**2).sum(axis=1)
+    units = int((w > 0).sum())
+    if units < 2:
+        return -1.0
+    slope = a.sum() / w.sum()
+    error = math.sqrt(units / (units - 1) * float(((a - slope * w) ** 2).sum())) / w.sum()
+    unseen = normal_quantile(1 - alpha / 2) * observations.allowance * others.sum() / w.sum()
+    half = math.hypot(t_quantile(1 - alpha / 2, units - 1) * error, float(unseen))
+    return float(slope / half) - 1.0 if half > 0 else float(np.sign(slope))
 
 
 def _bend(x: Array, y: Array, grid: Array) -> Array:
@@ -133,8 +179,9 @@ def _bend(x: Array, y: Array, grid: Array) -> Array:
 def find_crossings(curve: Curve) -> tuple[Crossing, ...]:
     """Every established crossing of parity, rising in x: between neighbouring batches established on different sides.
 
-    The interval is searched from the last batch before it that is shown on its side pointwise to the first one after
-    it; where there is none it reaches to the end of the range, or to the neighbouring crossing's side.
+    The interval is searched from the last batch before it that is surely on its side (99 %: near a shallow crossing
+    one of several batches easily looks decided) to the first such one after it, else to the end of the range or to the
+    neighbouring crossing.
     """
     at = curve.at_batches()
     anchors = np.flatnonzero(at.established).tolist()
@@ -144,17 +191,13 @@ def find_crossings(curve: Curve) -> tuple[Crossing, ...]:
         first = changes[number - 1][1] if number else 0
         last = changes[number + 1][0] if number + 1 < len(changes) else len(at.x) - 1
         sign = at.established[right]
-        while curve.has_interval and left > first and not _shown(at, left, -sign):
+        while curve.has_interval and left > first and at.shown[left] != -sign:
             left -= 1
-        while curve.has_interval and right < last and not _shown(at, right, sign):
+        while curve.has_interval and right < last and at.shown[right] != sign:
             right += 1
         inside = (curve.x >= at.x[left]) & (curve.x <= at.x[right])
         found.append(_crossing(curve, inside, sign))
     return tuple(found)
-
-
-def _shown(at: Curve, index: int, sign: float) -> bool:
-    return bool(at.low[index] > 0 if sign > 0 else at.high[index] < 0)
 
 
 def _crossing(curve: Curve, inside: Array, sign: float) -> Crossing:

@@ -63,7 +63,7 @@ def _lead(curve: Curve, targets: tuple[str, str], margin: float, winner: int) ->
 
 
 def _mirrored(curve: Curve) -> Curve:
-    return Curve(curve.x, -curve.center, -curve.high, -curve.low, -curve.established, curve.measured)
+    return Curve(curve.x, -curve.center, -curve.high, -curve.low, -curve.established, -curve.shown, curve.measured)
 
 
 def _crossover(
