@@ -73,7 +73,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     ours_plan = plan(options.batches, budget_s=LIMIT_S, crossover_width=options.width)
-    grid_plan = plan(f"{options.batches}:{options.per_octave:g}", budget_s=LIMIT_S, crossover_width=options.width, refine=False)
+    grid_plan = plan(
+        f"{options.batches}:{options.per_octave:g}", budget_s=LIMIT_S, crossover_width=options.width, refine=False
+    )
     rows = []
     for seed in range(options.sweeps):
         ours = sweep(machine(seed), ours_plan)

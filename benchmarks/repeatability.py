@@ -33,6 +33,7 @@ from core.store import new_run_id
 from tests.support.sweeps import MemoryRecorder
 
 GOAL = 0.9
+BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 
 def measure(plan: SweepPlan) -> Run:
@@ -48,8 +49,8 @@ def measure(plan: SweepPlan) -> Run:
 
 @contextlib.contextmanager
 def neighbour() -> Iterator[None]:
-    """Another program that keeps one core busy."""
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    """Another program that keeps one core busy, until it or this process ends."""
+    process = subprocess.Popen([sys.executable, "-c", BUSY])
     try:
         yield
     finally:
