@@ -3,7 +3,7 @@
 At every point of log2(batch) the units give a t interval for the log-ratio. A crossover's 95 % interval is the set of
 batches at which the level cannot be rejected: at the true crossover the log-ratio *is* the level, so the set holds it
 exactly as often as the t interval is right (Fieller 1954; units few and unlike each other: Ibragimov and Müller 2010).
-Resampling would not do: the bootstrap of so few processes is too narrow, that of rounds much too narrow
+A bootstrap of so few processes covers somewhat less, one of rounds, which are not independent, far less
 (measured: benchmarks/coverage.py).
 """
 
