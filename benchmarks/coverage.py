@@ -18,19 +18,14 @@ import numpy as np
 
 from core.analysis.analyse import compare
 from core.results import Run
-from tests.support.simulation import Curve, Machine, NoiseModel
+from tests.support.simulation import Machine, NoiseModel, random_curves
 from tests.support.sweeps import plan, sweep
 
 RESAMPLES = 200
 
 
 def random_machine(seed: int) -> Machine:
-    rng = np.random.default_rng(seed)
-    curves = (
-        Curve(rng.uniform(0.2, 0.5), rng.uniform(0.01, 0.03)),
-        Curve(rng.uniform(0.6, 1.5), rng.uniform(0.001, 0.006)),
-    )
-    return Machine(curves, NoiseModel(), seed=seed)
+    return Machine(random_curves(np.random.default_rng(seed)), NoiseModel(), seed=seed)
 
 
 def bootstrap(run: Run, clustered: bool, rng: np.random.Generator) -> tuple[float, float] | None:

@@ -24,7 +24,7 @@ from core.measure.ledger import Ledger
 from core.measure.pair import WorkerPair
 from core.results import Run
 from core.spec import SweepPlan
-from tests.support.simulation import Curve, Machine, NoiseModel
+from tests.support.simulation import Machine, NoiseModel, random_curves
 from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
 
 STARTUP_S, PREPARE_S = 4.5, 0.35
@@ -32,12 +32,9 @@ LIMIT_S = 3600.0
 
 
 def machine(seed: int) -> Machine:
-    rng = np.random.default_rng(seed)
-    curves = (
-        Curve(rng.uniform(0.2, 0.5), rng.uniform(0.01, 0.03)),
-        Curve(rng.uniform(0.6, 1.5), rng.uniform(0.001, 0.006)),
+    return Machine(
+        random_curves(np.random.default_rng(seed)), NoiseModel(), seed=seed, startup_s=STARTUP_S, prepare_s=PREPARE_S
     )
-    return Machine(curves, NoiseModel(), seed=seed, startup_s=STARTUP_S, prepare_s=PREPARE_S)
 
 
 def is_narrow(run: Run, sweep_plan: SweepPlan) -> bool:

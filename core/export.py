@@ -103,7 +103,7 @@ def is_formula(text: str) -> bool:
 
 def all_warnings(run: Run, answer: Answer | None) -> tuple[Warning, ...]:
     """The run's own warnings and those of its analysis, each once."""
-    found = (*run.warnings, *(answer.warnings if answer else ()), *(answer.verdict.warnings if answer else ()))
+    found = (*run.warnings, *(answer.verdict.warnings if answer else ()))
     return tuple({warning.code: warning for warning in found}.values())
 
 

@@ -33,7 +33,6 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
         cells=cells,
         speed_ups=_speed_ups(curve) if curve is not None else (),
         fits=(fit_target(run, 0, cells), fit_target(run, 1, cells)),
-        warnings=verdict.warnings,
     )
 
 

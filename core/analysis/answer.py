@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from core.results import Warning
@@ -111,7 +111,6 @@ class Answer:
     cells: tuple[CellStats, ...]
     speed_ups: tuple[SpeedUp, ...]
     fits: tuple[Fit | None, Fit | None]
-    warnings: tuple[Warning, ...] = field(default=())
 
     def cell(self, target: int, batch: int) -> CellStats | None:
         return next((c for c in self.cells if c.target == target and c.batch == batch), None)

@@ -40,7 +40,6 @@ class Observations:
     batches: Array
     values: Array
     unit: Unit
-    paired: int
     unpaired: int
     allowance: float = 0.0
 
@@ -90,7 +89,6 @@ def observe(run: Run) -> Observations:
         batches=np.array(batches, dtype=float),
         values=_fill(np.log2(np.array(batches, dtype=float)), values) if batches else values,
         unit=unit,
-        paired=len(pairs),
         unpaired=len(run.rounds) - len(pairs),
         allowance=_allowance(values, unit) if run.processes else 0.0,
     )

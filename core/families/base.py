@@ -81,10 +81,6 @@ class Network(BaseModel, ABC):
         """Network for the picked :attr:`choices`. Raises ValueError (pydantic's) outside the limits."""
 
     @abstractmethod
-    def to_choices(self) -> dict[str, int]:
-        """The picks that come nearest to this network, to fill a form."""
-
-    @abstractmethod
     def build(self, keras: Any) -> Any:
         """Uncompiled ``keras.Model``; ``keras`` is passed in because only a worker may import it."""
 

@@ -95,14 +95,6 @@ class Mlp(Network):
             raise ValueError(f"Depth is {depth}; it must lie between 1 and {MAX_DEPTH} hidden layers.")
         return cls(inputs=values["inputs"], hidden=(values["width"],) * depth, outputs=values["classes"])
 
-    def to_choices(self) -> dict[str, int]:
-        return {
-            "depth": len(self.hidden),
-            "width": max(self.hidden),
-            "inputs": self.inputs,
-            "classes": self.outputs,
-        }
-
     def build(self, keras: Any) -> Any:
         stack = [keras.layers.Input(shape=self.input_shape)]
         stack += [keras.layers.Dense(units, activation="relu") for units in self.hidden]

@@ -125,10 +125,6 @@ class WorkerPair:
             prepared = [t for t in prepared if batch in self._prepared[t]]
             self._round(batch, pass_index, prepared)
 
-    def blocked(self, target: int) -> int | None:
-        """The smallest batch of the target that failed, if any."""
-        return self._targets[target].blocked_from
-
     def _check_cancel(self) -> None:
         if self._cancel.is_set():
             raise Cancelled

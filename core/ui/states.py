@@ -64,7 +64,7 @@ def notices(run: Run, answer: Answer | None) -> tuple[Notice, ...]:
         if verdict.kind == "ahead":
             found.append(Notice("info", RANGE_ENDED))
         found.append(_failures(run))
-        found += [Notice("warning", w.text) for w in (*verdict.warnings, *answer.warnings)]
+        found += [Notice("warning", w.text) for w in verdict.warnings]
     found += [Notice("warning", w.text) for w in run.warnings]
     return tuple(dict.fromkeys(notice for notice in found if notice is not None))
 

@@ -40,6 +40,14 @@ class Curve:
         return (self.floor_ms**self.q + (self.slope_ms * batch) ** self.q) ** (1 / self.q)
 
 
+def random_curves(rng: np.random.Generator) -> tuple[Curve, Curve]:
+    """A host-like target (low floor, steep) and a device-like one that crosses it somewhere from batch 4 to 400."""
+    return (
+        Curve(rng.uniform(0.2, 0.5), rng.uniform(0.01, 0.03)),
+        Curve(rng.uniform(0.6, 1.5), rng.uniform(0.001, 0.006)),
+    )
+
+
 @dataclass(frozen=True)
 class NoiseModel:
     """Standard deviations of log step time, and how often and how long a block stalls."""

@@ -12,19 +12,11 @@ import pytest
 
 from core.analysis.analyse import compare
 from core.analysis.answer import Verdict
-from tests.support.simulation import Curve, Machine, NoiseModel
+from tests.support.simulation import Curve, Machine, NoiseModel, random_curves
 from tests.support.sweeps import plan, sweep
 
 BUDGETS_S = (30.0, 60.0, 90.0, 180.0)
 SWEEPS = 1000
-
-
-def random_curves(rng: np.random.Generator) -> tuple[Curve, Curve]:
-    """A host-like target (low floor, steep) and a device-like one that crosses it somewhere from batch 4 to 400."""
-    return (
-        Curve(rng.uniform(0.2, 0.5), rng.uniform(0.01, 0.03)),
-        Curve(rng.uniform(0.6, 1.5), rng.uniform(0.001, 0.006)),
-    )
 
 
 def verdict_of(machine: Machine, budget_s: float) -> Verdict:
