@@ -194,3 +194,13 @@ def test_a_batch_of_one_process_borrows_the_scatter_between_processes() -> None:
     widths = {s.batch: np.log(s.high / s.low) for s in answer.speed_ups}
     assert widths[64] > 1.5 * widths[8]
     assert math.isfinite(widths[64])
+
+
+def test_the_bend_between_coarse_batches_is_in_the_interval() -> None:
+    # log-ratio −0.4 + 0.1·(octaves/2)²: a straight line between batches 8 and 64 misses its zero at batch 16
+    verdict = analyse(
+        run_of(lambda b: math.exp(-0.4 + 0.1 * (math.log2(b) / 2) ** 2), (1, 8, 64, 512), noise=0.001)
+    ).verdict
+    (found,) = verdict.crossovers
+    assert abs(math.log2(found.batch / 16)) > 0.05
+    assert found.low <= 16 <= found.high

@@ -9,7 +9,7 @@ from core.measure.pair import SweepFailed
 from core.measure.progress import Snapshot
 from core.measure.protocol import WorkerLost
 from core.measure.supervisor import run_sweep
-from core.results import Run
+from core.results import Noise, Run
 from core.spec import SweepPlan
 from tests.support.simulation import Curve, Fault, Machine, NoiseModel
 from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
@@ -266,3 +266,20 @@ def test_the_plan_may_hold_one_batch() -> None:
     assert analyse(run).verdict.kind == "ahead"
     assert isinstance(run, Run)
     assert isinstance(run.plan, SweepPlan)
+
+
+def test_what_starting_and_preparing_took_is_not_a_rounds_noise() -> None:
+    machine = Machine(CROSSING)
+
+    class SinceLast:
+        """Reports the seconds since it was last asked as if they were other processes' use."""
+
+        last_s = 0.0
+
+        def sample(self, *_: object) -> Noise:
+            since_s, self.last_s = machine.clock.now_s() - self.last_s, machine.clock.now_s()
+            return Noise(other_cpu_pct=since_s)
+
+    run = sweep(machine, plan(), noise=SinceLast())
+    assert machine.starts > 1
+    assert max(r.noise.other_cpu_pct for r in run.rounds) < machine.prepare_s
