@@ -1,4 +1,4 @@
-"""The engine without a browser: ``python -m core devices | sweep | verdict | report``.
+"""The engine without a browser: ``python -m core devices | sweep | verdict | report | trace``.
 
 Exit status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
 failure. Modules that take long to load are imported where a command needs them; only a sweep's worker processes, and
@@ -14,6 +14,7 @@ import click
 from core.cli.answers import report, verdict
 from core.cli.devices import devices
 from core.cli.sweep import sweep
+from core.cli.trace import trace
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,7 +22,7 @@ def commands() -> None:
     """From which batch size on is one target faster than another? Measure it, and read the verdict."""
 
 
-for command in (devices, sweep, verdict, report):
+for command in (devices, sweep, verdict, report, trace):
     commands.add_command(command)
 
 

@@ -1,0 +1,114 @@
+"""Time and memory of reading profiler traces, on synthetic ones of about 50 and 300 MB.
+
+    python -m benchmarks.trace_reader [--megabytes 50 300] [--json out.json]
+
+Each trace has one GPU and one host thread, and events with the values that real ones carry (about 75 bytes an event; a
+recorded one had 130). It is read and analysed
+in a process of its own, whose peak of resident memory includes the interpreter and numpy (its own size, before reading,
+is printed too).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from core.traces.schema import message
+from tests.support.traces import MadeTrace
+
+STEP_KERNELS = 1_000
+DETAILS: dict[str, int | str] = dict.fromkeys(("occupancy_pct", "kernel_details", "group_id", "scope_range_id"), 2**50)
+ALLOCATION: dict[str, int | str] = {
+    **dict.fromkeys(("bytes_reserved", "bytes_allocated", "bytes_available", "peak_bytes_in_use", "addr"), 2**45),
+    **dict.fromkeys(("requested_bytes", "allocation_bytes", "id", "data_type"), 1_000),
+    "allocator_name": "gpu_host_bfc",
+    "tf_op": "__inference_train_step_1",
+}
+CHILD = """
+import json, resource, sys, time
+from pathlib import Path
+from core.analysis.trace import report
+from core.traces.xplane import read
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+before_mb, began = peak_mb(), time.perf_counter()
+trace = read(Path(sys.argv[1]))
+read_s, read_mb = time.perf_counter() - began, peak_mb()
+found = report(trace)
+total_s = time.perf_counter() - began
+events = sum(len(line.events) for line in trace.lines)
+numbers = {"events": events, "steps": len(found.devices[0].steps), "kernels": found.devices[0].kernels}
+memory = {"before_mb": before_mb, "read_mb": read_mb, "peak_mb": peak_mb()}
+print(json.dumps(numbers | memory | {"read_s": read_s, "report_s": total_s - read_s}))
+"""
+
+
+def one_step() -> MadeTrace:
+    """A host step that launches kernels, each inside an operation, and the kernels themselves."""
+    made = MadeTrace()
+    python, stream = made.plane("/host:CPU").line("python"), made.plane("/device:GPU:0").line("Stream #1(Kernel)")
+    python.event("train", 0, 10 * STEP_KERNELS, step_num=1)
+    for index in range(STEP_KERNELS):
+        name = f"layer_{index % 50}/MatMul:MatMul"
+        python.event(name, 10 * index, 9, shape="(float[32,784];float[784,128])", is_eager=0, **DETAILS)
+        python.event(
+            "cuLaunchKernel", 10 * index + 2, 4, correlation_id=index + 1, device_id=0, context_id="$$1", **DETAILS
+        )
+        python.event(
+            "ExecutorState::Process", 10 * index + 9, 0.5, id=2**63 + index, iter_num=0, _ct=2, _c=2**62 + index
+        )
+        python.event("MemoryAllocation", 10 * index + 1, 0, **ALLOCATION)
+        kernel = f"kernel_{index % 50}<float, 128, 64>"
+        stream.event(kernel, 10 * index + 5, 8, correlation_id=index + 1, tf_op=name, context_id="$$1", **DETAILS)
+    return made
+
+
+def write_trace(path: Path, size_bytes: int) -> None:
+    """Repeats one step's events, later each time, until the file has about this size."""
+    made = one_step()
+    data = made.data()
+    repeats = max(1, size_bytes // len(data))
+    space = message("XSpace").FromString(data)
+    for plane in space.planes:
+        for line in plane.lines:
+            first, line_of_copies = list(line.events), message("XLine")()
+            for repeat in range(1, repeats):
+                copies = message("XLine")(events=first)
+                for event in copies.events:
+                    event.offset_ps += repeat * 10 * STEP_KERNELS * 1_000_000
+                    for stat in event.stats:
+                        if plane.stat_metadata[stat.metadata_id].name == b"correlation_id":
+                            stat.int64_value += repeat * STEP_KERNELS
+                line_of_copies.MergeFrom(copies)
+            line.MergeFrom(line_of_copies)
+    path.write_bytes(space.SerializeToString())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[50, 300])
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    results = []
+    for megabytes in chosen.megabytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "made.xplane.pb"
+            # written by a process of its own: what it needed is not counted for the next one
+            code = f"from benchmarks.trace_reader import *; write_trace(Path({str(path)!r}), {megabytes * 1_000_000})"
+            subprocess.run([sys.executable, "-c", code], check=True)
+            done = subprocess.run([sys.executable, "-c", CHILD, str(path)], check=True, capture_output=True, text=True)
+            result = {"file_mb": path.stat().st_size / 1e6} | json.loads(done.stdout)
+        results.append(result)
+        print("  ".join(f"{name} {value:,.1f}" for name, value in result.items()), flush=True)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""``trace``: what a profiler trace says about each device's steps, whoever recorded it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.cli.files import BadInput
+from core.cli.text import table
+from core.traced import PARTS, DeviceTrace, HostOp, Part, TraceReport
+
+PATTERN = "*.xplane.pb"
+SHOWN_KERNELS, SHOWN_HOST_OPS, NAME_CHARS = 10, 20, 72
+_GPU_WORDS: dict[Part, str] = {
+    "compute": "compute",
+    "d2h": "copy to the host",
+    "d2d": "copy between devices",
+    "h2d": "copy to the device",
+    "input": "waiting for input",
+    "launch": "launch and host",
+    "other": "other",
+}
+_CPU_WORDS = _GPU_WORDS | {"launch": "framework between operations"}
+_STEPS_FROM = {
+    "steps line": "marked in the trace",
+    "host steps": "from the steps annotated on the host",
+    "whole trace": "the whole trace as one step",
+}
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def trace(path: Path, as_json: bool) -> None:
+    """Divide the steps in a profiler trace into compute, copies, input, launch and other time.
+
+    PATH is a trace of TensorFlow's profiler (a file *.xplane.pb), or a folder with exactly one below it. The times are
+    those of profiled steps, recorded wherever the trace was made; a profiler slows small steps down.
+    """
+    file = _find(path)
+    found = _report(file)
+    if as_json:
+        click.echo(json.dumps(trace_data(file.name, found), ensure_ascii=False, allow_nan=False, indent=2))
+    else:
+        click.echo("\n".join(_lines(file.name, found)))
+
+
+def _report(file: Path) -> TraceReport:
+    from core.analysis.trace import report
+    from core.traces.events import TraceError
+    from core.traces.xplane import read
+
+    try:
+        return report(read(file))
+    except TraceError as error:
+        raise BadInput(str(error)) from None
+
+
+def _find(path: Path) -> Path:
+    """The file itself, or the only trace below a folder. Raises BadInput."""
+    if not path.exists():
+        raise BadInput(f"{path} does not exist; accepted is a trace {PATTERN}, or a folder with one below it.")
+    if not path.is_dir():
+        return path
+    found = sorted(path.rglob(PATTERN))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(str(file.relative_to(path)) for file in found[:5]) + (", …" if len(found) > 5 else "")
+        raise BadInput(f"{path} holds {len(found)} traces: name one of {names}.")
+    there = ", ".join(sorted(item.name for item in path.iterdir())[:5]) or "nothing"
+    raise BadInput(f"{path} holds no trace {PATTERN}; there is {there}.")
+
+
+def trace_data(file: str, found: TraceReport) -> dict[str, Any]:
+    """What ``--json`` prints. Durations are milliseconds."""
+    return {
+        "file": file,
+        "devices": [_device_data(device) for device in found.devices],
+        "host_ops": [op.model_dump() for op in found.host_ops],
+        "retraces": found.retraces,
+        "notes": list(found.notes),
+    }
+
+
+def _device_data(device: DeviceTrace) -> dict[str, Any]:
+    return {
+        "device": device.device,
+        "steps": [step.model_dump() | {"overhead_share": step.overhead_share} for step in device.steps],
+        "kernels": device.kernels,
+        "busy_ms": device.busy_ms,
+        "span_ms": device.span_ms,
+        "steps_from": device.steps_from,
+        "top_kernels": [kernel.model_dump() for kernel in device.top],
+    }
+
+
+def _lines(file: str, found: TraceReport) -> list[str]:
+    lines = [f"{file}: times of profiled steps, recorded"]
+    for device in found.devices:
+        lines += ["", *_device_lines(device)]
+    if found.host_ops:
+        lines += ["", "Operations that ran on the host:", *_host_lines(found.host_ops)]
+    if found.retraces:
+        times = "once" if found.retraces == 1 else f"{found.retraces} times"
+        lines += [
+            "",
+            f"A tf.function was traced anew {times} within the steps; keep its inputs' shapes and types fixed.",
+        ]
+    return [*lines, *([""] if found.notes else []), *(f"Note: {note}" for note in found.notes)]
+
+
+def _device_lines(device: DeviceTrace) -> list[str]:
+    mean, words = device.mean(), _CPU_WORDS if device.device == "CPU" else _GPU_WORDS
+    steps = f"{_count(len(device.steps), 'step')} ({_STEPS_FROM[device.steps_from]})"
+    works = "operation" if device.device == "CPU" else "kernel"
+    parts: tuple[Part, ...] = ("compute", "input", "launch") if device.device == "CPU" else PARTS
+    rows = [(words[part], mean.part_ms(part), f"{mean.part_ms(part) / mean.step_ms:.1%}") for part in parts]
+    kernels = [(_short(kernel.name), float(kernel.count), kernel.total_ms) for kernel in device.top[:SHOWN_KERNELS]]
+    return [
+        f"{device.device}: {steps}, {_count(device.kernels, works)}, overhead share {mean.overhead_share:.1%}",
+        *table(("mean step", "ms", "share"), [*rows, ("step", mean.step_ms, "100.0%")]),
+        "",
+        *table((f"{works}s that cost most", "count", "total ms"), kernels),
+    ]
+
+
+def _host_lines(ops: tuple[HostOp, ...]) -> list[str]:
+    rows = [
+        (
+            _short(op.name),
+            op.op_type,
+            float(op.count),
+            op.total_ms,
+            f"expected ({op.why})" if op.expected else "fell back",
+            "unknown" if op.moved_bytes is None else f"{op.moved_bytes:,}",
+        )
+        for op in sorted(ops, key=lambda op: op.expected)[:SHOWN_HOST_OPS]
+    ]
+    left = len(ops) - len(rows)
+    more = [f"and {left:,} more; --json has all"] if left else []
+    return [*table(("operation", "type", "count", "total ms", "why", "moved bytes"), rows), *more]
+
+
+def _count(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def _short(name: str) -> str:
+    """The begin of a long name (a kernel with its template arguments can have hundreds of characters)."""
+    return name if len(name) <= NAME_CHARS else name[: NAME_CHARS - 1] + "…"

@@ -1,0 +1,97 @@
+"""The events of a profiler trace as columns, one set a line (a GPU stream, a thread); no file format in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+NONE = int(np.iinfo(np.int64).min)
+"""Stands in ``link``, ``step`` and ``size_bytes`` where an event has no such value."""
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+class TraceError(ValueError):
+    """What was given is no trace that can be read; the message is one sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Events of one line, by start and, at the same start, the longest first; every column has shape (events,).
+
+    Times are integer picoseconds from a moment that all lines of a trace share. Columns of type ``Ids`` hold indices
+    into :attr:`Trace.texts`, 0 for no text. ``link`` ties events together: a launch on the host to what it started on
+    the device (the correlation id), or an XLA operation of the CPU to its ``end:`` event. ``source`` and ``sink`` are
+    the operations that a copy runs between, ``call`` is how a ``tf.function`` call was served, ``xla`` marks the
+    operations of an XLA program.
+    """
+
+    start_ps: Ints
+    duration_ps: Ints
+    name: Ids
+    link: Ints
+    step: Ints
+    size_bytes: Ints
+    source: Ids
+    sink: Ids
+    call: Ids
+    xla: Flags
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+    @property
+    def end_ps(self) -> Ints:
+        return self.start_ps + self.duration_ps
+
+    @property
+    def spans(self) -> Ints:
+        """Begin and end, shape (events, 2)."""
+        return np.stack([self.start_ps, self.end_ps], axis=1)
+
+    def take(self, which: NDArray[Any]) -> Events:
+        """The events that a mask or an index array picks."""
+        return Events(*(getattr(self, field.name)[which] for field in fields(self)))
+
+
+_WHOLE, _IDS = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+_NO_EVENTS = Events(_WHOLE, _WHOLE, _IDS, _WHOLE, _WHOLE, _WHOLE, _IDS, _IDS, _IDS, np.empty(0, dtype=np.bool_))
+
+
+def joined(parts: Iterable[Events]) -> Events:
+    """All events of several lines in the order of one line."""
+    parts = (_NO_EVENTS, *parts)
+    start, length = (np.concatenate([getattr(part, name) for part in parts]) for name in ("start_ps", "duration_ps"))
+    order = np.lexsort((-length, start))
+    columns = (np.concatenate([getattr(part, field.name) for part in parts])[order] for field in fields(Events))
+    return Events(*(compact(column) for column in columns))
+
+
+def compact(column: NDArray[Any]) -> NDArray[Any]:
+    """The same column; one whose values are all equal (as where no event has such a value) takes no room."""
+    if len(column) and (column == column[0]).all():
+        return np.broadcast_to(column[:1].copy(), column.shape)
+    return column
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A stream of a GPU, its line of steps, or a thread of the host (``thread`` is then its id)."""
+
+    plane: str
+    name: str
+    thread: int
+    events: Events
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The lines of a trace that analysis uses, and the texts that its events point to (the first one is empty)."""
+
+    lines: tuple[Line, ...]
+    texts: tuple[str, ...]

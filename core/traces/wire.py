@@ -1,0 +1,103 @@
+"""The wire format of protocol buffers, walked in a mapped file without reading what is skipped."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from core.traces.events import TraceError
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_FIXED = {FIXED64: 8, FIXED32: 4}
+BROKEN = "The trace is damaged or cut short; record it again, and copy the file whole."
+
+
+class Field(NamedTuple):
+    """One field of a message: where its tag, its content and the next field begin, in bytes of the file."""
+
+    number: int
+    wire: int
+    begin: int
+    content: int
+    end: int
+
+
+class MappedFile:
+    """A file mapped into memory; what was read and will not be read again can be given back."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.size = len(self._map)
+
+    def __enter__(self) -> MappedFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._map.close()
+
+    def cut(self, begin: int, end: int) -> bytes:
+        return self._map[begin:end]
+
+    def release(self, begin: int, end: int) -> None:
+        """Let go of whole pages within a stretch, where the system can: they count as this process's memory."""
+        first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+        if end - first >= mmap.PAGESIZE and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED, first, (end - first) // mmap.PAGESIZE * mmap.PAGESIZE)
+
+    def fields(self, begin: int, end: int) -> Iterator[Field]:
+        """The fields of the message between two places. Raises TraceError where a field does not end in time."""
+        data, at = self._map, begin
+        while at < end:
+            start = at
+            tag, at = _varint(data, at, end)
+            number, wire = tag >> 3, tag & 7
+            content = at
+            if wire == BYTES:
+                length, content = _varint(data, at, end)
+                at = content + length
+            elif wire == VARINT:
+                _, at = _varint(data, at, end)
+            elif wire in _FIXED:
+                at += _FIXED[wire]
+            else:
+                raise TraceError(BROKEN)
+            if at > end or number == 0:
+                raise TraceError(BROKEN)
+            yield Field(number, wire, start, content, at)
+
+
+class Stretches:
+    """Places in a file, neighbouring ones put together up to ``most_bytes`` (a single one may be longer)."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._found: list[list[int]] = []
+        self.total_bytes = 0
+
+    def add(self, begin: int, end: int) -> None:
+        self.total_bytes += end - begin
+        last = self._found[-1] if self._found else None
+        if last is not None and last[1] == begin and end - last[0] <= self._most_bytes:
+            last[1] = end
+        else:
+            self._found.append([begin, end])
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((begin, end) for begin, end in self._found)
+
+
+def _varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
+    """The number at a place, and where the next byte is. Raises TraceError when it is not complete before ``end``."""
+    value = shift = 0
+    while at < end and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise TraceError(BROKEN)

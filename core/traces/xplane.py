@@ -1,0 +1,166 @@
+"""Reads ``*.xplane.pb``, the file that TensorFlow's profiler writes, in bounded memory and without TensorFlow.
+
+The file is mapped and walked by hand from the space to its planes and lines. Fields of a message, concatenated, are a
+message again: a line with millions of events is parsed some megabytes at a time, and only the columns of
+:class:`~core.traces.events.Events` are kept. Planes, lines and events that no analysis uses are left out: Python
+function calls (named ``$...``), memory and thread pool markers, and the lines that repeat a GPU's work by name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from core.traces.columns import Columns, Metadata, Texts
+from core.traces.events import Line, Trace, TraceError, joined
+from core.traces.schema import message
+from core.traces.wire import BROKEN, BYTES, Field, MappedFile, Stretches
+
+MAX_FILE_BYTES = 2 * 1024**3
+MAX_EVENTS = 5_000_000
+"""Measured by benchmarks/trace_reader.py, reading and analysis take about 160 bytes an event: under 1 GB in all."""
+MAX_METADATA_BYTES = 128 * 1024**2
+CHUNK_BYTES = 2 * 1024**2
+ACCEPTED = "accepted is a trace of TensorFlow's profiler, a file *.xplane.pb"
+SKIPPED_PLANES = ("/host:metadata", "/host:python-tracer")
+_XPlane, _XLine = message("XPlane"), message("XLine")
+_SPACE_NUMBERS = {"planes": 1, "hostnames": 4}
+_NAME, _LINES, _EVENTS = 2, 3, 4
+_TEXT_SIGNS = (b"{", b"[", b"<")
+_SIGNS = {
+    b"\x1f\x8b": "compressed; unpack it first (gunzip)",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x89HDF": "an HDF5 file",
+    b"{": "JSON",
+    b"[": "JSON",
+    b"<": "HTML or XML",
+    b"\x08": "another kind of protocol buffer, such as a SavedModel",
+}
+
+
+def read(path: Path) -> Trace:
+    """The trace in a file. Raises TraceError with one sentence when it cannot be used."""
+    try:
+        size = path.stat().st_size
+        if not size:
+            raise TraceError(f"{path.name} is empty; {ACCEPTED}.")
+        if size > MAX_FILE_BYTES:
+            limit = f"{MAX_FILE_BYTES / 1024**3:.0f} GiB"
+            raise TraceError(f"{path.name} is larger than {limit}; trace fewer steps (a handful is enough).")
+        with MappedFile(path) as file:
+            _check_kind(file, path.name)
+            return _read_space(file)
+    except DecodeError:
+        raise TraceError(BROKEN) from None
+    except OSError as error:
+        raise TraceError(f"{path.name} cannot be read: {error.strerror or error}.") from None
+
+
+def _check_kind(file: MappedFile, name: str) -> None:
+    begin = file.cut(0, 4096)
+    for sign, kind in _SIGNS.items():
+        if (begin.lstrip() if sign in _TEXT_SIGNS else begin).startswith(sign):
+            raise TraceError(f"{name} is no trace: it is {kind}; {ACCEPTED}.")
+    if begin[0] not in (number << 3 | BYTES for number in range(1, 5)):
+        raise TraceError(f"{name} is no trace; {ACCEPTED}.")
+
+
+def _read_space(file: MappedFile) -> Trace:
+    planes, has_host = [], False
+    for field in file.fields(0, file.size):
+        if field.wire == BYTES and field.number == _SPACE_NUMBERS["planes"]:
+            planes.append(field)
+        has_host |= field.number == _SPACE_NUMBERS["hostnames"]
+    if not has_host:  # every trace ends with the machine's name: the last planes may be missing
+        raise TraceError(f"{BROKEN[:-1]} (it does not name the machine, which a trace does at its end).")
+    reader = _Reader(file)
+    lines = [line for plane in planes for line in reader.plane(plane)]
+    if not any(len(line.events) for line in lines):
+        raise TraceError("The trace holds no events of the host or of a GPU; record it while steps run.")
+    return Trace(lines=tuple(_one_line_a_thread(lines)), texts=reader.texts.all())
+
+
+def _one_line_a_thread(lines: list[Line]) -> Iterator[Line]:
+    """A thread's driver calls can stand on a plane of their own (/host:CUPTI): they belong beside its other events."""
+    threads: dict[int, list[Line]] = defaultdict(list)
+    for line in lines:
+        if line.plane.startswith("/host:"):
+            threads[line.thread].append(line)
+        else:
+            yield line
+    for same in threads.values():
+        named = next((line for line in same if line.plane == "/host:CPU"), same[0])
+        yield Line("/host:CPU", named.name, named.thread, joined(line.events for line in same))
+
+
+class _Reader:
+    def __init__(self, file: MappedFile) -> None:
+        self._file = file
+        self._events = 0
+        self._origin_ns: int | None = None
+        self.texts = Texts()
+
+    def plane(self, field: Field) -> Iterator[Line]:
+        """The lines of a plane that are of use."""
+        others, lines, name = Stretches(CHUNK_BYTES), [], ""
+        for part in self._file.fields(field.content, field.end):
+            if part.number == _LINES and part.wire == BYTES:
+                lines.append(part)
+                continue
+            if part.number == _NAME and part.wire == BYTES:
+                name = _text(self._file.cut(part.content, min(part.end, part.content + 1000)))
+            others.add(part.begin, part.end)
+        if not _is_used_plane(name):
+            return
+        metadata = Metadata(self.texts)
+        if others.total_bytes > MAX_METADATA_BYTES:
+            raise TraceError("The trace names more operations than can be read; trace fewer steps or one program.")
+        for begin, end in others:
+            metadata.add(_XPlane.FromString(self._file.cut(begin, end)))
+        for part in lines:
+            line = self._line(part, name, metadata)
+            if line is not None:
+                yield line
+
+    def _line(self, field: Field, plane: str, metadata: Metadata) -> Line | None:
+        header, events, count = bytearray(), Stretches(CHUNK_BYTES), 0
+        for part in self._file.fields(field.content, field.end):
+            if part.number == _EVENTS and part.wire == BYTES:
+                events.add(part.begin, part.end)
+                count += 1
+            else:
+                header += self._file.cut(part.begin, part.end)
+        info = _XLine.FromString(bytes(header))
+        name = _text(info.name) or _text(info.display_name)
+        if not count or not _is_used_line(plane, name):
+            return None
+        self._events += count
+        if self._events > MAX_EVENTS:
+            raise TraceError(f"The trace holds more than {MAX_EVENTS:,} events; trace fewer steps, or in less detail.")
+        columns = self._columns(info)
+        for begin, end in events:
+            columns.add(_XLine.FromString(self._file.cut(begin, end)).events, metadata)
+            self._file.release(begin, end)
+        return Line(plane, name, info.id, columns.events())
+
+    def _columns(self, info: Any) -> Columns:
+        """A line's times count from its timestamp, and a trace's here from the timestamp of its first line."""
+        if self._origin_ns is None:
+            self._origin_ns = info.timestamp_ns
+        return Columns(self.texts, (info.timestamp_ns - self._origin_ns) * 1000)
+
+
+def _is_used_plane(name: str) -> bool:
+    return name.startswith("/device:GPU:") or (name.startswith("/host:") and name not in SKIPPED_PLANES)
+
+
+def _is_used_line(plane: str, name: str) -> bool:
+    return plane.startswith("/host:") or name == "Steps" or name.startswith("Stream #")
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
