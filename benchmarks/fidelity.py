@@ -100,10 +100,16 @@ def compare(name: str, batch: int, epochs: int) -> Comparison:
 
     workload = Workload(network=network_from_name(name))
     step = CellStep(build_model(workload, TARGET), workload, make_feed(workload, TARGET, PIPELINE, batch, "CPU:0"))
-    step.run(30)
-    steps = max(10, round(EPOCH_MS / (step.run(30) / 30)))
-    pairs = fit_pairs(workload, batch, steps, epochs, lambda: step.run(steps))
-    bare = bare_ratio(step, steps, epochs)
+
+    def block() -> float:
+        with step.fed():  # as the engine runs a block
+            return step.run(steps)
+
+    with step.fed():
+        steps = max(10, round(EPOCH_MS / (step.run(30) / 30)))
+    pairs = fit_pairs(workload, batch, steps, epochs, block)
+    with step.fed():
+        bare = bare_ratio(step, steps, epochs)
     return Comparison(
         network=name,
         batch=batch,
@@ -125,7 +131,6 @@ def fit_pairs(
     import keras
 
     from core.measure.tensorflow_model import build_model
-    from core.measure.tensorflow_pipeline import make_arrays, make_dataset, pool_size
 
     epochs_ms: list[float] = []
     blocks_ms: list[float] = []
@@ -144,10 +149,16 @@ def fit_pairs(
                 blocks_ms.append(run_ours())
 
     model = build_model(workload, TARGET)
-    arrays = make_arrays(workload, pool_size(workload, batch) * batch)
-    dataset = make_dataset(arrays, PIPELINE, batch, TARGET.threads)
-    model.fit(dataset, epochs=epochs + 2, steps_per_epoch=steps, verbose=0, callbacks=[Alternate()])
+    model.fit(dataset_of(workload, batch), epochs=epochs + 2, steps_per_epoch=steps, verbose=0, callbacks=[Alternate()])
     return [((before + after) / 2, ours) for (before, after), ours in zip(pairwise(epochs_ms), blocks_ms, strict=False)]
+
+
+def dataset_of(workload: Workload, batch: int) -> Any:
+    """The pipeline as the engine makes it, for fit to draw from."""
+    from core.measure.tensorflow_pipeline import make_dataset, make_samples
+
+    samples, dataset = make_samples(workload, PIPELINE, batch)
+    return make_dataset(dataset, samples, PIPELINE, batch, TARGET.threads)
 
 
 def bare_ratio(step: Any, steps: int, pairs: int) -> float:
@@ -179,7 +190,6 @@ def loop_us(workload: Workload, batch: int) -> float:
     import keras
 
     from core.measure.tensorflow_model import build_model
-    from core.measure.tensorflow_pipeline import make_arrays, make_dataset, pool_size
 
     took: list[float] = []
 
@@ -193,12 +203,11 @@ def loop_us(workload: Workload, batch: int) -> float:
             took.append((time.perf_counter_ns() - self.start) * 1e-3)
 
     model = build_model(workload, TARGET)
-    arrays = make_arrays(workload, pool_size(workload, batch) * batch)
     logs = {"loss": 0.0}
     model.train_function = lambda _: logs
     steps = 2_000
     model.fit(
-        make_dataset(arrays, PIPELINE, batch, TARGET.threads),
+        dataset_of(workload, batch),
         epochs=4,
         steps_per_epoch=steps,
         verbose=0,

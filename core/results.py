@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from core.spec import Frozen, SweepPlan, explain
+from core.traced import TracedCell
 
 SCHEMA_VERSION: Literal[1] = 1
 MAX_ROUNDS = 500_000
@@ -169,6 +170,7 @@ class Run(Frozen):
     cells: tuple[Cell, ...] = ()
     rounds: Annotated[tuple[Round, ...], Field(max_length=MAX_ROUNDS)] = ()
     warnings: tuple[Warning, ...] = ()
+    traces: tuple[TracedCell, ...] = ()
 
     @property
     def batches(self) -> tuple[int, ...]:

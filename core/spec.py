@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
@@ -22,6 +23,8 @@ MAX_THREADS = 1_024
 MAX_GPU_INDEX = 63
 MAX_PREPROCESS_US = 1_000_000.0
 MAX_PARALLEL_CALLS = 256
+MAX_STEPS_PER_EXECUTION = 1_024
+MAX_PATH = 4_096
 PLAN_SCHEMA: Literal[1] = 1
 
 Mode = Literal["train", "infer"]
@@ -30,6 +33,7 @@ Precision = Literal["float32", "mixed_float16", "mixed_bfloat16"]
 Execution = Literal["graph", "xla", "eager"]
 PipelineKind = Literal["resident", "host", "tfdata"]
 AUTOTUNE = "auto"
+TARGET_OPTIONS = ("threads", "precision", "execution", "steps_per_execution")
 
 
 class Frozen(BaseModel):
@@ -66,12 +70,16 @@ class Workload(Frozen):
 
 
 class Target(Frozen):
-    """Where and how a workload runs, written ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``."""
+    """Where and how a workload runs, written ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``.
+
+    ``steps_per_execution`` is Keras's: how many steps one call of the compiled function runs.
+    """
 
     device: str = "cpu"
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     precision: Precision = "float32"
     execution: Execution = "graph"
+    steps_per_execution: Annotated[int, Field(ge=1, le=MAX_STEPS_PER_EXECUTION)] = 1
     framework: Literal["tensorflow"] = "tensorflow"
 
     @field_validator("device")
@@ -89,16 +97,20 @@ class Target(Frozen):
             raise ValueError("threads can be chosen for cpu targets only")
         return self
 
+    @model_validator(mode="after")
+    def _one_step_when_eager(self) -> Self:
+        if self.execution == "eager" and self.steps_per_execution > 1:
+            raise ValueError("steps_per_execution needs graph or xla; eager runs one step a call")
+        return self
+
     @property
     def is_gpu(self) -> bool:
         return self.device.startswith("gpu:")
 
     def __str__(self) -> str:
-        parts = [self.device]
-        for name, default in (("threads", None), ("precision", "float32"), ("execution", "graph")):
-            if (value := getattr(self, name)) != default:
-                parts.append(f"{name}={value}")
-        return ",".join(parts)
+        given = [(name, getattr(self, name)) for name in TARGET_OPTIONS]
+        parts = [f"{name}={value}" for name, value in given if value != type(self).model_fields[name].default]
+        return ",".join([self.device, *parts])
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -107,10 +119,10 @@ class Target(Frozen):
         values: dict[str, Any] = {"device": device}
         for option in options:
             name, equals, value = option.partition("=")
-            if not equals or name not in ("threads", "precision", "execution") or name in values:
+            if not equals or name not in TARGET_OPTIONS or name in values:
                 raise ValueError(
                     f"Target “{text}”: “{option}” is not understood; accepted are threads=N, precision=float32, "
-                    "mixed_float16 or mixed_bfloat16, execution=graph, xla or eager, each once."
+                    "mixed_float16 or mixed_bfloat16, execution=graph, xla or eager, steps_per_execution=N, each once."
                 )
             values[name] = value
         try:
@@ -125,6 +137,9 @@ class Pipeline(Frozen):
     ``resident``: the batch lives on the device. ``host``: a NumPy array is handed over in every step. ``tfdata``: a
     ``tf.data`` input pipeline; the remaining fields describe it and must keep their defaults otherwise.
     ``prefetch`` is 0 (off), a number of batches, or "auto". ``preprocess_us`` is real work a sample in the map.
+    With ``preprocess_python`` that work is Python code, one sample after the other, as a wrapped function is.
+    ``data`` is a path on this machine (an .npy or .npz file, TFRecord files, a folder of images), read by ``tf.data``
+    in the worker; without it samples are random.
     """
 
     kind: PipelineKind = "resident"
@@ -133,6 +148,15 @@ class Pipeline(Frozen):
     cache: bool = False
     shuffle: bool = False
     preprocess_us: Annotated[float, Field(ge=0, le=MAX_PREPROCESS_US)] = 0.0
+    preprocess_python: bool = False
+    data: Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None = None
+
+    @field_validator("data")
+    @classmethod
+    def _local(cls, value: str | None) -> str | None:
+        if value is not None and ("://" in value or not value.isprintable()):
+            raise ValueError("data must be a path on this machine, such as /data/train.npz")
+        return value
 
     @model_validator(mode="after")
     def _options_need_tfdata(self) -> Self:
@@ -153,7 +177,10 @@ class Pipeline(Frozen):
             parts.append(f"{self.parallel_calls} parallel calls")
         parts += [name for name in ("cache", "shuffle") if getattr(self, name)]
         if self.preprocess_us:
-            parts.append(f"{self.preprocess_us:g} µs a sample preprocessing")
+            how = " in Python" if self.preprocess_python else ""
+            parts.append(f"{self.preprocess_us:g} µs a sample preprocessing{how}")
+        if self.data is not None:
+            parts.append(f"own data ({PurePath(self.data).name})")
         return "tf.data, " + ", ".join(parts)
 
 
@@ -164,7 +191,8 @@ class SweepPlan(Frozen):
     """Everything a sweep needs. ``batches`` is the first, coarse grid; ``refine`` allows sizes between them.
 
     ``step_width`` is the relative width of a cell's 95 % interval that is enough, ``crossover_width`` the same for the
-    crossover ((high − low) / batch). ``margin`` is the lead asked for, 0.05 being 5 %.
+    crossover ((high − low) / batch). ``margin`` is the lead asked for, 0.05 being 5 %. With ``trace``, three batches
+    are traced at the end (:mod:`core.traced`).
     """
 
     schema_version: Literal[1] = PLAN_SCHEMA
@@ -177,6 +205,7 @@ class SweepPlan(Frozen):
     step_width: Annotated[float, Field(gt=0, le=1)] = 0.05
     crossover_width: Annotated[float, Field(gt=0, le=MAX_CROSSOVER_WIDTH)] = 0.25
     margin: Annotated[float, Field(gt=0, le=1)] = 0.05
+    trace: bool = True
 
     @field_validator("batches")
     @classmethod

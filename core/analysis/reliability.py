@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
 from core.analysis.observations import Observations
-from core.results import Round, Run, Warning
+from core.results import Noise, Run, Warning
 
 BUSY_PCT = 25.0  # of one core: a neighbour that takes this much moves a 2-core machine's step times
 STEAL_PCT = 5.0
@@ -17,7 +18,7 @@ SLOW_CLOCK = 0.75  # of the run's own median clock (nvbench discards samples bel
 
 def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
     """Warnings derived from a run's rounds and their noise records."""
-    found = [*_replicates(observations), *_neighbours(run.rounds), *_clock(run.rounds)]
+    found = [*_replicates(observations), *disturbances([r.noise for r in run.rounds])]
     if observations.unstable:
         found.append(
             Warning(
@@ -60,8 +61,13 @@ def _replicates(observations: Observations) -> list[Warning]:
     return found
 
 
-def _neighbours(rounds: tuple[Round, ...]) -> list[Warning]:
-    seen = [r.noise for r in rounds if r.noise.other_cpu_pct is not None]
+def disturbances(noises: Sequence[Noise]) -> tuple[Warning, ...]:
+    """Warnings about neighbours, steal and a slow clock from what was sampled once a round."""
+    return (*_neighbours(noises), *_clock(noises))
+
+
+def _neighbours(noises: Sequence[Noise]) -> list[Warning]:
+    seen = [n for n in noises if n.other_cpu_pct is not None]
     busy = [n for n in seen if (n.other_cpu_pct or 0.0) > BUSY_PCT]
     found = []
     if len(busy) > COMMON_SHARE * max(1, len(seen)):
@@ -83,21 +89,21 @@ def _neighbours(rounds: tuple[Round, ...]) -> list[Warning]:
                 f"{len(seen)} rounds.",
             )
         )
-    sharing = sorted({name for r in rounds for name in r.noise.gpu_shared_by})
+    sharing = sorted({name for n in noises for name in n.gpu_shared_by})
     if sharing:
         found.append(Warning(code="gpu_shared", text=f"Other processes used the GPU: {', '.join(sharing)}."))
     return found
 
 
-def _clock(rounds: tuple[Round, ...]) -> list[Warning]:
-    clocks = np.array([r.noise.cpu_mhz for r in rounds if r.noise.cpu_mhz is not None])
-    throttled = sum(1 for r in rounds if r.noise.throttled)
+def _clock(noises: Sequence[Noise]) -> list[Warning]:
+    clocks = np.array([n.cpu_mhz for n in noises if n.cpu_mhz is not None])
+    throttled = sum(1 for n in noises if n.throttled)
     slow = int(np.sum(clocks < SLOW_CLOCK * np.median(clocks))) if len(clocks) else 0
-    if max(throttled, slow) <= COMMON_SHARE * max(1, len(rounds)):
+    if max(throttled, slow) <= COMMON_SHARE * max(1, len(noises)):
         return []
     return [
         Warning(
             code="throttled",
-            text=f"The clock was throttled or slow during {max(throttled, slow)} of {len(rounds)} rounds.",
+            text=f"The clock was throttled or slow during {max(throttled, slow)} of {len(noises)} rounds.",
         )
     ]

@@ -158,8 +158,8 @@ def median_interval(samples: Array, confidence: float = CONFIDENCE) -> tuple[flo
     """
     n = len(samples)
     tail, k = 0.0, 0
-    for i in range(n // 2 + 1):
-        tail += math.comb(n, i) / 2**n
+    for i in range(n // 2 + 1):  # by logarithms: the coefficients themselves have thousands of digits
+        tail += math.exp(math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) - n * math.log(2))
         if 2 * tail > 1 - confidence:
             break
         k = i + 1

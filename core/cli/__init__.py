@@ -1,4 +1,4 @@
-"""The engine without a browser: ``python -m core devices | sweep | verdict | report | trace``.
+"""The engine without a browser: ``python -m core devices | sweep | verdict | report | trace | diagnose | pipeline``.
 
 Exit status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
 failure. Modules that take long to load are imported where a command needs them; only a sweep's worker processes, and
@@ -13,6 +13,8 @@ import click
 
 from core.cli.answers import report, verdict
 from core.cli.devices import devices
+from core.cli.diagnose import diagnose_command
+from core.cli.pipeline import pipeline_command
 from core.cli.sweep import sweep
 from core.cli.trace import trace
 
@@ -22,7 +24,7 @@ def commands() -> None:
     """From which batch size on is one target faster than another? Measure it, and read the verdict."""
 
 
-for command in (devices, sweep, verdict, report, trace):
+for command in (devices, sweep, verdict, report, trace, diagnose_command, pipeline_command):
     commands.add_command(command)
 
 

@@ -11,8 +11,9 @@ from click.core import ParameterSource
 from pydantic import ValidationError
 
 from core.cli.files import BadInput, read_bytes
+from core.datasource import check_data, check_fits
 from core.families import Network, families, network_from_name
-from core.spec import Mode, Optimizer, PipelineKind, SweepPlan, Target, explain, parse_batches
+from core.spec import Mode, Optimizer, Pipeline, PipelineKind, SweepPlan, Target, explain, parse_batches
 
 MAX_PLAN_BYTES = 1_000_000
 DEFAULT_BATCHES = "1:1024"
@@ -26,7 +27,7 @@ def plan_options(function: F) -> F:
         click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="All choices from a plan in JSON."),
         click.option("--preset", help="Network by its short name, such as 784-512-512-10."),
         click.option("--family", type=click.Choice(sorted(families())), default="mlp", show_default=True),
-        *_size_options(),
+        *size_options(),
         click.option("--mode", type=click.Choice(get_args(Mode)), default="train", show_default=True),
         click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
         click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's)."),
@@ -42,6 +43,8 @@ def plan_options(function: F) -> F:
         click.option("--cache", is_flag=True, help="tfdata: cache the samples."),
         click.option("--shuffle", is_flag=True, help="tfdata: shuffle the samples."),
         click.option("--preprocess-us", type=float, help="tfdata: work a sample in the map, in µs."),
+        click.option("--data", help="tfdata: own data, an .npy, .npz or TFRecord file or a folder of images."),
+        click.option("--no-trace", is_flag=True, help="No profiler traces at the end."),
     ]
     for option in reversed(options):
         function = option(function)
@@ -55,23 +58,34 @@ def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target
         return _plan_of_file(context, given["plan_file"])
     try:
         data: dict[str, Any] = {
-            "workload": {"network": _network(given), "mode": given["mode"], "optimizer": given["optimizer"]},
+            "workload": {"network": network_of(given), "mode": given["mode"], "optimizer": given["optimizer"]},
             "targets": tuple(Target.parse(text) for text in given["targets"] or ()) or default_targets(),
             "batches": parse_batches(given["batches"]),
             "refine": not given["no_refine"],
-            "pipeline": {"kind": given["pipeline"]} | _pipeline_options(given),
+            "trace": not given["no_trace"],
+            "pipeline": {"kind": given["pipeline"]} | pipeline_options(given),
         }
         named = {"budget_s": "budget", "step_width": "step_width", "crossover_width": "crossover_width"}
         named |= {"margin": "margin"}
         data |= {field: given[flag] for field, flag in named.items() if given[flag] is not None}
-        return SweepPlan.model_validate(data)
+        plan = SweepPlan.model_validate(data)
+        return plan if given["data"] is None else _with_data(plan, given["data"])
     except ValidationError as error:
         raise BadInput(explain(error)) from None
     except ValueError as error:
         raise BadInput(str(error)) from None
 
 
-def _size_options() -> list[Callable[[F], F]]:
+def _with_data(plan: SweepPlan, path: str) -> SweepPlan:
+    """The plan with the data at a path, kept absolute. Raises ValueError with a sentence where they cannot be used."""
+    source = check_data(path)
+    check_fits(source, plan.workload)
+    pipeline = Pipeline.model_validate(plan.pipeline.model_dump() | {"data": source.path})
+    return plan.model_copy(update={"pipeline": pipeline})
+
+
+def size_options() -> list[Callable[[F], F]]:
+    """A flag for every size of every family."""
     choices = {choice.name: choice for family in families().values() for choice in family.choices}
     return [
         click.option(
@@ -83,7 +97,8 @@ def _size_options() -> list[Callable[[F], F]]:
     ]
 
 
-def _network(given: dict[str, Any]) -> Network:
+def network_of(given: dict[str, Any]) -> Network:
+    """The network of the flags. Raises ValueError with a sentence."""
     family = families()[given["family"]]
     sizes = {choice.name: given[choice.name] for choice in family.choices if given[choice.name] is not None}
     if given["preset"] is None:
@@ -94,7 +109,8 @@ def _network(given: dict[str, Any]) -> Network:
     return network_from_name(given["preset"], given["family"])
 
 
-def _pipeline_options(given: dict[str, Any]) -> dict[str, Any]:
+def pipeline_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a Pipeline from its flags, where they are given. Raises ValueError with a sentence."""
     options: dict[str, Any] = {name: True for name in ("cache", "shuffle") if given[name]}
     for name in ("prefetch", "parallel_calls"):
         if (text := given[name]) is not None:

@@ -44,7 +44,7 @@ REFRESH_S = 2.0
 def sweep(context: click.Context, out: Path | None, name: str | None, store: bool, **_: Any) -> None:
     """Measure two targets against each other on this machine, and print the verdict."""
     cancel = threading.Event()
-    with _stop_signals(cancel):
+    with stop_signals(cancel):
         plan = make_plan(context, lambda: default_targets(list_devices()))
         if out is not None:
             check_writable(out)
@@ -52,13 +52,13 @@ def sweep(context: click.Context, out: Path | None, name: str | None, store: boo
         run, error = _measure(plan, name, _Keeper(_open_store() if store else None, out is not None), cancel)
         if out is not None and (run.rounds or error is None):
             write_file(out, run.to_json(indent=1) + "\n")
-            _say(f"Wrote {out}.")
+            say(f"Wrote {out}.")
     if error is not None:
         raise Failure(error)
     if run.rounds:
         click.echo(verdict_text(run, answer_of(run)))
     elif run.status == "cancelled":
-        _say("Stopped before the first round; nothing was measured.")
+        say("Stopped before the first round; nothing was measured.")
     else:
         raise Failure(f"No cell could be measured. {next((c.reason for c in run.cells if c.reason), '')}".rstrip())
 
@@ -88,7 +88,7 @@ class _Keeper:
             act(self._store)
         except StoreError as error:
             self._store = None
-            _say(f"The history stopped: {error} The sweep goes on; {self._elsewhere}.")
+            say(f"The history stopped: {error} The sweep goes on; {self._elsewhere}.")
 
 
 def _open_store() -> Store:
@@ -137,11 +137,11 @@ def _measure(plan: SweepPlan, name: str | None, recorder: Recorder, cancel: thre
 def _describe(plan: SweepPlan) -> None:
     """Say what will run and what it needs. Raises BadInput when it cannot fit in memory."""
     network, largest = plan.workload.network, plan.batches[-1]
-    _say(plan.title)
-    _say(f"{network.parameters:,} parameters, {plan.workload.flops_per_sample:,} FLOPs a sample, {plan.pipeline.title}")
+    say(plan.title)
+    say(f"{network.parameters:,} parameters, {plan.workload.flops_per_sample:,} FLOPs a sample, {plan.pipeline.title}")
     for target in plan.targets:
         needed = estimate_bytes(plan.workload, target, largest).total_bytes
-        _say(f"{target}: about {size(needed)} of memory at batch {largest:,} (estimated)")
+        say(f"{target}: about {size(needed)} of memory at batch {largest:,} (estimated)")
     available = available_memory_bytes()
     if available is not None:
         try:
@@ -151,7 +151,7 @@ def _describe(plan: SweepPlan) -> None:
 
 
 @contextmanager
-def _stop_signals(cancel: threading.Event) -> Iterator[None]:
+def stop_signals(cancel: threading.Event) -> Iterator[None]:
     """The first signal cancels the sweep, which then ends in order; a second one ends the program."""
 
     def stop(_: int, __: FrameType | None) -> None:
@@ -196,7 +196,7 @@ class _PlainLines:
         progress = snapshot.progress
         if progress.phase != self._phase or progress.elapsed_s - self._last_s >= REFRESH_S:
             self._phase, self._last_s = progress.phase, progress.elapsed_s
-            _say(f"{progress.elapsed_s:6.1f} s  {_words(snapshot)}")
+            say(f"{progress.elapsed_s:6.1f} s  {_words(snapshot)}")
 
 
 def _words(snapshot: Snapshot) -> str:
@@ -205,5 +205,6 @@ def _words(snapshot: Snapshot) -> str:
     return f"{progress.activity} ({progress.cells_done} of {progress.cells_total} cells).{so_far}"
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """A line on stderr."""
     click.echo(text, err=True)

@@ -1,4 +1,4 @@
-"""The job of this process: one sweep or one demonstration at a time, in a background thread, seen as snapshots.
+"""The job of this process: one sweep, study or demonstration at a time, in a background thread, seen as snapshots.
 
 Pages and the command line start, cancel and watch through this class; nothing else owns an engine thread. Snapshots
 are immutable, so any number of browser tabs may read them while the engine goes on.
@@ -7,31 +7,39 @@ are immutable, so any number of browser tabs may read them while the engine goes
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from core.environment import capture_environment
+from core.experiment import Diagnosis, Experiment
 from core.measure.clock import Clock, WallClock
 from core.measure.lock import Busy, holder, machine_lock
 from core.measure.noise import NoiseSampler
 from core.measure.pair import NoiseSource, SweepFailed
 from core.measure.process import launch_processes
 from core.measure.progress import Progress, Recorder, Snapshot
-from core.measure.protocol import Launcher
+from core.measure.protocol import Launcher, WorkerError
+from core.measure.studies import StudyFailed, StudySnapshot, StudyTools
 from core.measure.supervisor import run_sweep
 from core.results import Run
 from core.spec import SweepPlan
 from core.store import new_run_id
+from core.store.studies import StudyKind
 
 __all__ = ["Busy", "Jobs", "TaskSnapshot", "new_run"]
+
+StudyWork = Callable[[StudyTools], Experiment | Diagnosis]
 
 
 class RunStore(Recorder, Protocol):
     """A recorder that can also read a run back; :class:`core.store.Store` is one."""
 
     def load(self, run_id: str) -> Run: ...
+
+    def add_study(self, kind: StudyKind, study_id: str, run_id: str | None, body: str) -> None: ...
 
 
 class TaskSnapshot:
@@ -78,6 +86,7 @@ class Jobs:
         self._thread: threading.Thread | None = None
         self._snapshot: Snapshot | None = None
         self._task: TaskSnapshot | None = None
+        self._study: StudySnapshot | None = None
         atexit.register(self.close)
 
     def start(self, plan: SweepPlan, name: str | None = None) -> str:
@@ -105,8 +114,26 @@ class Jobs:
             self._thread.start()
         return True
 
+    def start_study(self, kind: StudyKind, description: str, work: StudyWork) -> bool:
+        """Run a pipeline study or a diagnosis in the background and store it; False when something else is running."""
+        with self._guard:
+            if self._is_active() or holder() is not None:
+                return False
+            self._cancel = threading.Event()
+            self._study = StudySnapshot(kind, description, active=True)
+            tools = StudyTools(self._launcher, self._clock, self._cancel, self._noise, self._keep_progress)
+            self._thread = threading.Thread(
+                target=self._do_study, args=(kind, work, tools), name="breakeven-study", daemon=True
+            )
+            self._thread.start()
+        return True
+
+    def study_snapshot(self) -> StudySnapshot | None:
+        """The study that is running, or the last one of this process."""
+        return self._study
+
     def cancel(self) -> None:
-        """Ask the sweep to stop; what it measured is kept."""
+        """Ask the sweep or study to stop; what it measured is kept."""
         self._cancel.set()
 
     def snapshot(self) -> Snapshot | None:
@@ -174,6 +201,24 @@ class Jobs:
             task.error = str(error)
         finally:
             task.active = False
+
+    def _do_study(self, kind: StudyKind, work: StudyWork, tools: StudyTools) -> None:
+        assert self._study is not None
+        result, error = None, None
+        try:
+            with machine_lock(self._study.description):
+                result = work(tools)
+            run_id = result.run_id if isinstance(result, Diagnosis) else None
+            self._store.add_study(kind, new_run_id(), run_id, result.to_json())
+        except (Busy, StudyFailed, SweepFailed, WorkerError) as failure:
+            error = str(failure)
+        except Exception as failure:  # whatever breaks ends this study, never the app
+            error = f"The study stopped: {failure}"
+        self._study = dataclasses.replace(self._study, active=False, result=result, error=error)
+
+    def _keep_progress(self, progress: Progress) -> None:
+        assert self._study is not None
+        self._study = dataclasses.replace(self._study, progress=progress)
 
     def _keep(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

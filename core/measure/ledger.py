@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.measure.progress import Record, Recorder
 from core.results import Cell, Outcome, Process, Round, Run, Setup, Status, StopReason, Warning
+from core.traced import TracedCell
 
 
 class Ledger:
@@ -17,12 +18,13 @@ class Ledger:
         self._rounds: list[Round] = list(run.rounds)
         self._cells: dict[tuple[int, int], Cell] = {(c.target, c.batch): c for c in run.cells}
         self._warnings: dict[str, Warning] = {w.code: w for w in run.warnings}
+        self._traces: dict[tuple[int, int], TracedCell] = {(t.target, t.batch): t for t in run.traces}
         self._frozen: Run | None = None
         self.revision = 0
         recorder.begin(run)
 
     def add(self, *records: Record) -> None:
-        """Keep records; a Cell or Warning replaces the one of the same cell or code."""
+        """Keep records; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
         for record in records:
             if isinstance(record, Process):
                 self._processes.append(record)
@@ -32,6 +34,8 @@ class Ledger:
                 self._rounds.append(record)
             elif isinstance(record, Cell):
                 self._cells[record.target, record.batch] = record
+            elif isinstance(record, TracedCell):
+                self._traces[record.target, record.batch] = record
             else:
                 self._warnings[record.code] = record
         self._recorder.record(self._base.id, records)
@@ -78,6 +82,7 @@ class Ledger:
                     "rounds": tuple(self._rounds),
                     "cells": tuple(sorted(self._cells.values(), key=lambda c: (c.target, c.batch))),
                     "warnings": tuple(self._warnings.values()),
+                    "traces": tuple(trace for _, trace in sorted(self._traces.items())),
                 }
             )
         return self._frozen.model_copy(update={"elapsed_s": elapsed_s})

@@ -15,6 +15,7 @@ from core.measure.clock import Clock
 from core.measure.ledger import Ledger
 from core.measure.protocol import Launcher, Prepare, Worker, WorkerError, WorkerLost
 from core.measure.schedule import Costs
+from core.measure.tracing import trace_prepared
 from core.results import Block, Noise, Process, Round, Warning
 from core.spec import SweepPlan
 
@@ -124,6 +125,20 @@ class WorkerPair:
                 return
             prepared = [t for t in prepared if batch in self._prepared[t]]
             self._round(batch, pass_index, prepared)
+
+    def trace(self, target: int, batch: int) -> None:
+        """Trace a cell and record it; a failure becomes a warning. Cancelled is raised."""
+        self._check_cancel()
+        if not self._workers or not self._prepare(target, batch):
+            return
+        step_ms = self._targets[target].step_ms.get(batch, 1.0)
+        try:
+            self._ledger.add(trace_prepared(self._workers[target], target, batch, step_ms))
+        except WorkerError as error:
+            text = f"{self._plan.target_names[target]} at batch {batch} could not be traced: {error.reason}"
+            self._ledger.add(Warning(code=f"trace_{target}_{batch}", text=text))
+            if isinstance(error, WorkerLost):
+                self.close()
 
     def _check_cancel(self) -> None:
         if self._cancel.is_set():

@@ -22,6 +22,8 @@ from core.environment import available_memory_bytes
 from core.measure.protocol import (
     MEMORY_IS_SHORT,
     REPLY,
+    AnyReply,
+    AnyRequest,
     BlockDone,
     CellFailed,
     Failed,
@@ -32,6 +34,8 @@ from core.measure.protocol import (
     Release,
     Released,
     RunBlock,
+    Traced,
+    TraceSteps,
     Worker,
     WorkerLost,
 )
@@ -54,9 +58,7 @@ OUT_OF_MEMORY_SIGNS = (
     "Cannot allocate memory",
 )
 
-AnyReply = Ready | Prepared | BlockDone | Released | Failed
-AnyRequest = Hello | Prepare | RunBlock | Release
-R = TypeVar("R", Ready, Prepared, BlockDone, Released)
+R = TypeVar("R", Ready, Prepared, BlockDone, Traced, Released)
 
 
 def worker_environment(target: Target) -> dict[str, str]:
@@ -121,17 +123,25 @@ class ProcessWorker:
 
     def prepare(self, request: Prepare, deadline_s: float) -> Prepared:
         reply = self._ask(request, Prepared, f"preparing batch {request.batch}", deadline_s)
-        self._same(reply, reply.batch == request.batch)
+        self._same(reply, (reply.batch, reply.slot) == (request.batch, request.slot))
         return reply
 
-    def block(self, batch: int, steps: int, deadline_s: float) -> BlockDone:
-        reply = self._ask(RunBlock(batch=batch, steps=steps), BlockDone, f"measuring batch {batch}", deadline_s)
-        self._same(reply, reply.batch == batch and reply.steps == steps and reply.block_ms > 0)
+    def block(self, batch: int, steps: int, deadline_s: float, slot: int = 0) -> BlockDone:
+        request = RunBlock(batch=batch, steps=steps, slot=slot)
+        reply = self._ask(request, BlockDone, f"measuring batch {batch}", deadline_s)
+        fits = (reply.batch, reply.steps, reply.slot) == (batch, steps, slot)
+        self._same(reply, fits and reply.block_ms > 0)
         return reply
 
-    def release(self, batch: int) -> None:
-        reply = self._ask(Release(batch=batch), Released, f"releasing batch {batch}", RELEASE_DEADLINE_S)
+    def trace(self, batch: int, steps: int, deadline_s: float) -> Traced:
+        reply = self._ask(TraceSteps(batch=batch, steps=steps), Traced, f"tracing batch {batch}", deadline_s)
         self._same(reply, reply.batch == batch)
+        return reply
+
+    def release(self, batch: int, slot: int = 0) -> None:
+        request = Release(batch=batch, slot=slot)
+        reply = self._ask(request, Released, f"releasing batch {batch}", RELEASE_DEADLINE_S)
+        self._same(reply, (reply.batch, reply.slot) == (batch, slot))
 
     def cpu_time_s(self) -> float:
         """User and system seconds so far; after the process's end what was last seen."""

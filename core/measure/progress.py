@@ -7,9 +7,10 @@ from typing import Literal, Protocol
 
 from core.analysis.answer import Answer
 from core.results import Cell, Process, Round, Run, Setup, Status, Warning
+from core.traced import TracedCell
 
-Record = Process | Setup | Round | Cell | Warning
-Phase = Literal["starting", "measuring", "restarting", "finishing", "done"]
+Record = Process | Setup | Round | Cell | Warning | TracedCell
+Phase = Literal["starting", "measuring", "restarting", "tracing", "finishing", "done"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,20 @@ class Recorder(Protocol):
         ...
 
     def record(self, run_id: str, records: tuple[Record, ...]) -> None:
-        """Commit records at once; a Cell or Warning replaces the one of the same cell or code."""
+        """Commit records at once; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
         ...
 
     def finish(self, run_id: str, status: Status, elapsed_s: float) -> None: ...
+
+
+class NullRecorder:
+    """Keeps nothing: for a sweep whose run is part of something larger, which is kept as a whole."""
+
+    def begin(self, run: Run) -> None:
+        pass
+
+    def record(self, run_id: str, records: tuple[Record, ...]) -> None:
+        pass
+
+    def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:
+        pass

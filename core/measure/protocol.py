@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from core.results import Outcome, Setup
 from core.spec import Frozen, Pipeline, Target, Workload
+from core.traced import DeviceTrace, HostOp, TracedCell
 
 PROTOCOL_VERSION: Literal[1] = 1
 MEMORY_IS_SHORT = "memory is short"
@@ -33,12 +34,16 @@ class Prepare(Frozen):
 
     ``block_ms`` is how long a block must last at least (DESIGN §3.4); ``warmup_ms`` caps the warm-up.
     ``steps_per_block`` is given when the cell was calibrated in an earlier process, so that blocks stay alike.
+    ``slot`` tells apart cells of the same batch. ``variant`` replaces the worker's target where a cell differs in what
+    is no matter of the process (precision, execution, steps_per_execution); device and threads must be the worker's.
     """
 
     kind: Literal["prepare"] = "prepare"
     workload: Workload
     pipeline: Pipeline
     batch: int
+    slot: int = 0
+    variant: Target | None = None
     block_ms: float = 20.0
     warmup_ms: float = 2000.0
     latency_samples: int = 9
@@ -51,6 +56,16 @@ class RunBlock(Frozen):
     kind: Literal["block"] = "block"
     batch: int
     steps: int
+    slot: int = 0
+
+
+class TraceSteps(Frozen):
+    """Run ``steps`` steps of a prepared cell under the profiler, and as many without. Answered by :class:`Traced`."""
+
+    kind: Literal["trace"] = "trace"
+    batch: int
+    steps: int
+    slot: int = 0
 
 
 class Release(Frozen):
@@ -58,6 +73,7 @@ class Release(Frozen):
 
     kind: Literal["release"] = "release"
     batch: int
+    slot: int = 0
 
 
 class Ready(Frozen):
@@ -75,6 +91,7 @@ class Prepared(Frozen):
 
     kind: Literal["prepared"] = "prepared"
     batch: int
+    slot: int = 0
     build_ms: float
     first_call_ms: float
     warmup_steps: int
@@ -87,7 +104,7 @@ class Prepared(Frozen):
     host_ops: tuple[str, ...] = ()
 
     def to_setup(self, target: int, process: int) -> Setup:
-        return Setup(target=target, process=process, **self.model_dump(exclude={"kind"}))
+        return Setup(target=target, process=process, **self.model_dump(exclude={"kind", "slot"}))
 
 
 class BlockDone(Frozen):
@@ -95,11 +112,29 @@ class BlockDone(Frozen):
     batch: int
     steps: int
     block_ms: float
+    slot: int = 0
+
+
+class Traced(Frozen):
+    """As :class:`core.traced.TracedCell`, whose target the supervisor adds."""
+
+    kind: Literal["traced"] = "traced"
+    batch: int
+    slot: int = 0
+    device: DeviceTrace
+    host_ops: tuple[HostOp, ...] = ()
+    retraces: int = 0
+    profiled_step_ms: float
+    unprofiled_step_ms: float
+
+    def to_cell(self, target: int) -> TracedCell:
+        return TracedCell(target=target, **self.model_dump(exclude={"kind", "slot"}))
 
 
 class Released(Frozen):
     kind: Literal["released"] = "released"
     batch: int
+    slot: int = 0
 
 
 class Failed(Frozen):
@@ -110,10 +145,10 @@ class Failed(Frozen):
     reason: str
 
 
-Request = Annotated[Hello | Prepare | RunBlock | Release, Field(discriminator="kind")]
-Reply = Annotated[Ready | Prepared | BlockDone | Released | Failed, Field(discriminator="kind")]
-REQUEST: TypeAdapter[Hello | Prepare | RunBlock | Release] = TypeAdapter(Request)
-REPLY: TypeAdapter[Ready | Prepared | BlockDone | Released | Failed] = TypeAdapter(Reply)
+AnyRequest = Hello | Prepare | RunBlock | TraceSteps | Release
+AnyReply = Ready | Prepared | BlockDone | Traced | Released | Failed
+REQUEST: TypeAdapter[AnyRequest] = TypeAdapter(Annotated[AnyRequest, Field(discriminator="kind")])
+REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminator="kind")])
 
 
 class WorkerError(Exception):
@@ -140,9 +175,11 @@ class Worker(Protocol):
 
     def prepare(self, request: Prepare, deadline_s: float) -> Prepared: ...
 
-    def block(self, batch: int, steps: int, deadline_s: float) -> BlockDone: ...
+    def block(self, batch: int, steps: int, deadline_s: float, slot: int = 0) -> BlockDone: ...
 
-    def release(self, batch: int) -> None: ...
+    def trace(self, batch: int, steps: int, deadline_s: float) -> Traced: ...
+
+    def release(self, batch: int, slot: int = 0) -> None: ...
 
     def cpu_time_s(self) -> float:
         """CPU seconds the worker process has used so far, so that noise can be told from our own work."""

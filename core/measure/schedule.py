@@ -22,6 +22,7 @@ SCAN_ROUNDS = 3  # rounds of a batch in the coarse scan
 VISIT_ROUNDS = 2  # rounds of a batch in a pass: few, so that passes are many and spread
 MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
 GOOD_PROCESSES = 6  # starts before longer epochs are worth more: t at 95 % falls from 3.2 (four) to 2.6 (six)
+TRACE_SHARE, MOST_TRACE_S = 0.1, 8.0  # of the budget kept for tracing three batches at the end, and at most
 LOBE_SHARE = 0.15  # of the largest lobe; below it a change of sign is taken for noise
 REFINE_SHARE = 0.2  # of the budget that one round of refinement may take; noise must not breed sizes without end
 MIN_EPOCH_PASSES = 4  # a process's median must shrug off a stalled round
@@ -45,6 +46,20 @@ class Costs:
     startup_s: float
     prepare_s: float
     round_s: float
+
+
+def trace_reserve_s(plan: SweepPlan) -> float:
+    """Seconds of the budget that are kept for traces."""
+    return min(MOST_TRACE_S, TRACE_SHARE * plan.budget_s) if plan.trace else 0.0
+
+
+def batches_to_trace(measured: tuple[int, ...], crossovers: tuple[float, ...]) -> tuple[int, ...]:
+    """The batch nearest the crossover (without one, the middle), the smallest and the largest, in that order."""
+    if not measured:
+        return ()
+    middle = measured[len(measured) // 2]
+    nearest = min(measured, key=lambda b: abs(math.log(b / crossovers[0]))) if crossovers else middle
+    return tuple(dict.fromkeys((nearest, measured[0], measured[-1])))
 
 
 def shortest_epoch_s(costs: Costs, active: int, passes: int = MIN_EPOCH_PASSES) -> float:

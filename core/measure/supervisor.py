@@ -60,7 +60,8 @@ class _Sweep:
         self._clock, self._on_progress = clock, on_progress
         self._start_s, self._before_s = clock.now_s(), run.elapsed_s
         budget_s = max(self._plan.budget_s - run.elapsed_s, RESUME_SHARE * self._plan.budget_s)
-        self._end_s = self._start_s + budget_s
+        self._final_s = self._start_s + budget_s
+        self._end_s = self._final_s - schedule.trace_reserve_s(self._plan)
         self._epoch_end_s = self._end_s
         self._ledger = Ledger(run.model_copy(update={"status": "running"}), recorder)
         self._pair = WorkerPair(
@@ -71,6 +72,7 @@ class _Sweep:
         self._answer: Answer | None = None
         self._compared: tuple[Verdict | None, Curve | None] = (None, None)
         self._compared_at = -1
+        self._ran_out = False  # of the time for measuring; traces come after it
         self._last_snapshot_s = float("-inf")
 
     def execute(self) -> Run:
@@ -79,6 +81,8 @@ class _Sweep:
         try:
             self._tell("starting", "Starting one worker process for each target")
             self._measure()
+            self._ran_out = self._remaining_s() <= 0
+            self._trace()
         except Cancelled:
             status = "cancelled"
         except SweepFailed as failure:
@@ -121,6 +125,19 @@ class _Sweep:
         self._epoch_end_s = self._end_s
         if not self._answered(starts >= schedule.MIN_PROCESSES):
             self._passes_until(self._end_s, None)
+
+    def _trace(self) -> None:
+        """Three batches on both targets under the profiler, as far as the time kept for it goes."""
+        if not self._plan.trace:
+            return
+        self._epoch_end_s = self._final_s
+        verdict, _ = self._update()
+        crossovers = tuple(c.batch for c in verdict.crossovers) if verdict is not None else ()
+        for batch in schedule.batches_to_trace(self._run().batches, crossovers):
+            for target in (0, 1):
+                if self._clock.now_s() < self._final_s:
+                    self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._plan.target_names[target]}")
+                    self._pair.trace(target, batch)
 
     def _epoch_fits(self) -> bool:
         return self._remaining_s() >= schedule.shortest_epoch_s(self._pair.costs, len(self._active()))
@@ -225,8 +242,7 @@ class _Sweep:
     def _settle(self, status: Status) -> None:
         """Write into every cell why its sampling stopped."""
         run = self._run()
-        out_of_time = self._remaining_s() <= 0
-        fallback: StopReason = "cancelled" if status == "cancelled" else "budget" if out_of_time else "answered"
+        fallback: StopReason = "cancelled" if status == "cancelled" else "budget" if self._ran_out else "answered"
         for target in (0, 1):
             for batch in sorted(self._tried | set(self._plan.batches)):
                 cell = self._ledger.cell(target, batch)
@@ -257,5 +273,5 @@ class _Sweep:
         self._answer = analyse(run) if run.rounds else None
         total = 2 * len(self._tried | set(self._plan.batches))
         done = sum(1 for c in run.cells if c.outcome != "measured" or self._ledger.rounds_of(c.target, c.batch) >= 2)
-        progress = Progress(phase, activity, done, total, self._elapsed_s(), max(0.0, self._remaining_s()))
+        progress = Progress(phase, activity, done, total, self._elapsed_s(), max(0.0, self._final_s - now))
         self._on_progress(Snapshot(run, progress, self._answer, self._ledger.revision, error))

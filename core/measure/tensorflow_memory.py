@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import tensorflow as tf
 
+from core.datasource import DataError, inspect_data
 from core.measure.protocol import MEMORY_IS_SHORT, CellFailed, Prepare
 from core.measure.tensorflow_pipeline import pool_size
 
@@ -74,13 +75,23 @@ def least_bytes(request: Prepare, built: bool) -> int:
     workload = request.workload
     copies = (2 + OPTIMIZER_COPIES[workload.optimizer] if workload.training else 1) * (not built)
     sample = math.prod(workload.network.input_shape)
-    batches = 1 if request.pipeline.kind == "resident" else pool_size(workload, request.batch)
+    own = request.pipeline.data is not None
+    batches = 1 if own or request.pipeline.kind == "resident" else pool_size(workload, request.batch)
     sizes = [layer.activations for layer in workload.network.layers]
     alive = sum(sizes) if workload.training else max(map(sum, pairwise(sizes)), default=sizes[0])
     # values of half precision count by their two bytes
     return FLOAT_BYTES * (copies * workload.network.parameters + request.batch * batches * sample) + (
-        LEAST_ACTIVATION_BYTES * request.batch * alive
+        LEAST_ACTIVATION_BYTES * request.batch * alive + _data_bytes(request, FLOAT_BYTES * sample)
     )
+
+
+def _data_bytes(request: Prepare, sample_bytes: int) -> int:
+    """What the user's own data keep in memory: unpacked arrays, and every sample where the pipeline caches them."""
+    if request.pipeline.data is None:
+        return 0
+    source = inspect_data(request.pipeline.data)
+    cached = (source.samples or 0) * sample_bytes if request.pipeline.cache else 0
+    return source.memory_bytes + cached
 
 
 def check_fits(request: Prepare, limit_bytes: int | None, built: bool) -> None:
@@ -91,8 +102,11 @@ def check_fits(request: Prepare, limit_bytes: int | None, built: bool) -> None:
     """
     if limit_bytes is None:
         return
+    try:
+        needed = least_bytes(request, built)
+    except DataError as error:
+        raise CellFailed("error", str(error)) from None
     left = max(0, limit_bytes - int(psutil.Process().memory_info().rss))
-    needed = least_bytes(request, built)
     facts = f"batch {request.batch} needs at least {needed / 2**30:.2f} GiB of {left / 2**30:.2f} GiB left"
     if needed > left:
         raise CellFailed("out_of_memory", f"There is not enough memory: {facts}.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -16,6 +17,7 @@ from core.measure.protocol import CellFailed
 from core.measure.tensorflow_pipeline import Feed
 from core.spec import Target, Workload
 
+MIN_LEAD_CALLS = 2
 LEARNING_RATE = 1e-4
 """Does not enter a step's cost; small, so that a network stays in one state however long it is measured."""
 
@@ -25,7 +27,8 @@ def build_model(workload: Workload, target: Target) -> Any:
     keras.utils.set_random_seed(0)
     keras.mixed_precision.set_dtype_policy(target.precision)
     model = workload.network.build(keras)
-    how = {"jit_compile": target.execution == "xla", "run_eagerly": target.execution == "eager"}
+    how: dict[str, Any] = {"jit_compile": target.execution == "xla", "run_eagerly": target.execution == "eager"}
+    how["steps_per_execution"] = target.steps_per_execution
     if not workload.training:
         model.compile(**how)
         return model
@@ -56,13 +59,16 @@ class CellStep:
     """One cell's step: Keras's own compiled function, made for this cell alone, on this cell's feed.
 
     A ``tf.function`` of Keras relaxes its shapes when it sees a second batch size, so a function is never shared
-    between cells; the model's variables are, since step times do not depend on their values.
+    between cells; the model's variables are, since step times do not depend on their values. ``per_call`` steps run
+    in one call of it (Keras's ``steps_per_execution``).
     """
 
-    def __init__(self, model: Any, workload: Workload, feed: Feed) -> None:
+    def __init__(self, model: Any, workload: Workload, feed: Feed, per_call: int = 1) -> None:
         self.model = model
+        self.per_call = per_call
         self._training = workload.training
-        self._iterator = feed.iterator
+        self._feed = feed
+        self._iterator: Any = None
         if self._training:
             model.make_train_function(force=True)
             self._function, model.train_function = model.train_function, None
@@ -76,16 +82,37 @@ class CellStep:
         return self._function(self._iterator)
 
     def _predict_once(self) -> Any:
-        return self._function([next(self._iterator)])
+        return self._function([next(self._iterator) for _ in range(self.per_call)])
+
+    @contextlib.contextmanager
+    def fed(self, lead_in: bool = True) -> Iterator[None]:
+        """While this lasts the step has data to draw; a fresh pipeline first runs until it is in its stride.
+
+        The lead-in takes the feed's ``lead_ms`` and two calls at least.
+        """
+        self._iterator = self._feed.open()
+        if self._feed.lead_ms:
+            next(self._iterator)  # sets the pipeline's own functions up, which is no part of a step
+        try:
+            spent_ms, calls = 0.0, 0
+            while lead_in and self._feed.lead_ms and (calls < MIN_LEAD_CALLS or spent_ms < self._feed.lead_ms):
+                spent_ms += self.run(self.per_call)
+                calls += 1
+            yield
+        finally:
+            self._iterator = None  # ends a pipeline's threads
 
     def run(self, steps: int) -> float:
-        """Run ``steps`` steps and wait for the device once; milliseconds by the monotonic clock."""
+        """Run ``steps`` steps (whole calls) and wait for the device once; milliseconds by the monotonic clock."""
+        calls, rest = divmod(steps, self.per_call)
+        if rest or not calls:
+            raise CellFailed("error", f"A block of {steps} steps is not whole calls of {self.per_call} steps.")
         call = self.call
         collecting = gc.isenabled()
         gc.disable()
         try:
             start = time.perf_counter_ns()
-            for _ in itertools.repeat(None, steps):
+            for _ in itertools.repeat(None, calls):
                 last = call()
             tf.test.experimental.sync_devices()
             end = time.perf_counter_ns()

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from core.measure.tensorflow_data import own_dataset, sample_count
 from core.spec import Pipeline, Target, Workload
 
 SEED = 20_160
 POOL_BYTES = 64 * 2**20  # host batches kept to choose from: as many as fit in here, within these two bounds
 MIN_POOL, MAX_POOL = 2, 8
+# How long a fresh tf.data iterator runs before it is timed: buffers fill, and AUTOTUNE, which looks again after 10, 20,
+# 40, … ms, has settled (measured: benchmarks/pipeline.py)
+LEAD_MS, AUTOTUNE_LEAD_MS = 150.0, 400.0
+MAX_SHUFFLED = 10_000  # samples in a shuffle buffer; more of the user's own data could fill the memory
 CHUNK = 512  # values that one iteration of the preprocessing loop works on; small enough to stay in the first cache
 CALIBRATION_ITERATIONS = 40
 CALIBRATION_BATCH = 32
+PYTHON_LOOPS = 20_000  # about a millisecond
 
 
 @dataclass(frozen=True)
 class Feed:
-    """What a step draws from. ``epoch_steps`` steps must run before a cache is filled (0: there is none)."""
+    """What a step draws from. ``epoch_steps`` steps must run before a cache is filled (0: there is none).
 
-    iterator: Iterator[Any]
+    ``open`` gives the iterator to draw from now. A ``tf.data`` pipeline gives a fresh one, which must run for
+    ``lead_ms`` before it is timed and be dropped afterwards: one that is kept goes on working while other cells are
+    measured, and hands out what it prepared then for nothing.
+    """
+
+    open: Callable[[], Iterator[Any]]
     epoch_steps: int = 0
+    lead_ms: float = 0.0
+
+
+def kept(iterator: Iterator[Any]) -> Feed:
+    """A feed that does nothing while nobody draws from it, so that its iterator can stay."""
+    return Feed(lambda: iterator)
 
 
 def make_arrays(workload: Workload, samples: int) -> tuple[np.ndarray, ...]:
@@ -48,32 +65,56 @@ def pool_size(workload: Workload, batch: int) -> int:
 
 
 def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, device: str) -> Feed:
-    """Feed of batches (x, y) for training or (x,) for inference; ``device`` is TensorFlow's name of the target."""
+    """Feed of batches (x, y) for training or (x,) for inference; ``device`` is TensorFlow's name of the target.
+
+    Keras trains several steps a call only from a ``tf.data`` iterator, so with ``steps_per_execution`` resident and
+    host batches come through one, as ``fit`` brings them.
+    """
+    many = target.steps_per_execution > 1
     if pipeline.kind == "resident":
         with tf.device(device):
             tensors = tuple(tf.identity(tf.constant(array)) for array in make_arrays(workload, batch))
-        return Feed(itertools.repeat(tensors))
-    count = pool_size(workload, batch)
-    arrays = make_arrays(workload, count * batch)
+        return kept(_iterate([tensors], device) if many else itertools.repeat(tensors))
     if pipeline.kind == "host":
+        count = pool_size(workload, batch)
+        arrays = make_arrays(workload, count * batch)
         batches = [tuple(a[i * batch : (i + 1) * batch] for a in arrays) for i in range(count)]
-        return Feed(itertools.cycle(batches))
-    iterator = iter(make_dataset(arrays, pipeline, batch, target.threads))
-    next(iterator)  # the pipeline's own functions are set up now, not within the step's first call
-    return Feed(iterator, epoch_steps=count if pipeline.cache else 0)
+        return kept(_iterate(batches, None) if many else itertools.cycle(batches))
+    samples, dataset = make_samples(workload, pipeline, batch)
+    batches = make_dataset(dataset, samples, pipeline, batch, target.threads)
+    tuned = "auto" in (pipeline.prefetch, pipeline.parallel_calls)
+    lead_ms = AUTOTUNE_LEAD_MS if tuned else LEAD_MS
+    return Feed(lambda: iter(batches), -(-samples // batch) if pipeline.cache else 0, lead_ms)
 
 
-def make_dataset(arrays: tuple[np.ndarray, ...], pipeline: Pipeline, batch: int, threads: int | None) -> Any:
-    """Endless tf.data pipeline: map, cache, shuffle, repeat, batch, prefetch, each only where it is asked for."""
+def _iterate(batches: list[tuple[Any, ...]], device: str | None) -> Iterator[Any]:
+    """The batches over and over, as a ``tf.data`` iterator that hands out each at no cost but its own."""
+    stacked = tuple(tf.stack(column) for column in zip(*batches, strict=True))
+    dataset = tf.data.Dataset.from_tensor_slices(stacked).cache().repeat()
+    if device is not None and device.startswith("GPU"):
+        dataset = dataset.apply(tf.data.experimental.prefetch_to_device(f"/{device}"))
+    return iter(dataset)
+
+
+def make_samples(workload: Workload, pipeline: Pipeline, batch: int) -> tuple[int, Any]:
+    """How many samples there are (0: not known, nor needed), and they themselves as a ``tf.data`` pipeline."""
+    if pipeline.data is not None:
+        dataset = own_dataset(pipeline.data, workload, _number(pipeline.parallel_calls))
+        return sample_count(pipeline.data) if pipeline.cache or pipeline.shuffle else 0, dataset
+    samples = pool_size(workload, batch) * batch
     with tf.device("/CPU:0"):
-        dataset = tf.data.Dataset.from_tensor_slices(arrays)
-    if pipeline.preprocess_us or pipeline.parallel_calls is not None:
-        work = Preprocessing(pipeline.preprocess_us)
+        return samples, tf.data.Dataset.from_tensor_slices(make_arrays(workload, samples))
+
+
+def make_dataset(dataset: Any, samples: int, pipeline: Pipeline, batch: int, threads: int | None) -> Any:
+    """Endless batches from samples: map, cache, shuffle, repeat, batch, prefetch, each only where it is asked for."""
+    if pipeline.preprocess_us or (pipeline.parallel_calls is not None and pipeline.data is None):
+        work = (PythonPreprocessing if pipeline.preprocess_python else Preprocessing)(pipeline.preprocess_us)
         dataset = dataset.map(work, num_parallel_calls=_number(pipeline.parallel_calls))
     if pipeline.cache:
         dataset = dataset.cache()
     if pipeline.shuffle:
-        dataset = dataset.shuffle(len(arrays[0]), seed=SEED)
+        dataset = dataset.shuffle(min(samples, MAX_SHUFFLED), seed=SEED)
     dataset = dataset.repeat().batch(batch, drop_remainder=True)
     if pipeline.prefetch:
         dataset = dataset.prefetch(_number(pipeline.prefetch))
@@ -116,6 +157,43 @@ class Preprocessing:
         start = tf.reshape(x, [-1])[0]
         # the sum enters the sample times zero, so that no optimiser can drop the work
         return (x + 0.0 * _work(start, self._count), *rest)
+
+
+class PythonPreprocessing:
+    """As :class:`Preprocessing`, but in Python, through ``tf.numpy_function``: it holds the interpreter's lock, so
+    that calls do not run in parallel however many are allowed.
+    """
+
+    def __init__(self, microseconds: float) -> None:
+        self._loops = round(microseconds / python_loop_us()) if microseconds else 0
+
+    def __call__(self, *sample: Any) -> tuple[Any, ...]:
+        if not self._loops:
+            return sample
+        x, *rest = sample
+        start = tf.reshape(x, [-1])[0]
+        value = tf.numpy_function(self._run, [start], tf.float32, stateful=False)
+        value.set_shape([])
+        return (x + 0.0 * value, *rest)
+
+    def _run(self, start: Any) -> Any:
+        return np.float32(_python_work(float(start), self._loops))
+
+
+def _python_work(value: float, loops: int) -> float:
+    for _ in range(loops):
+        value = 0.5 * value + 0.25
+    return value
+
+
+def python_loop_us() -> float:
+    """Cost of one iteration of the Python loop, µs, best of five."""
+    took_us = []
+    for _ in range(5):
+        begin = time.perf_counter_ns()
+        _python_work(0.1, PYTHON_LOOPS)
+        took_us.append((time.perf_counter_ns() - begin) * 1e-3)
+    return min(took_us) / PYTHON_LOOPS
 
 
 def _work(start: Any, iterations: Any) -> Any:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from core.measure.protocol import Prepare
+from core.measure.protocol import Prepare, RunBlock
 from core.measure.worker import end_with_stdin, take_stdout
 from core.spec import Pipeline, Target, Workload
 
@@ -46,9 +46,11 @@ def measure(workload: Workload, batch: int) -> Iterator[tuple[str, float]]:
 
     feed = make_feed(infer, TARGET, Pipeline(), batch, "CPU:0")
     step = CellStep(build_model(infer, TARGET), infer, feed)
-    start = time.time()
-    step.call()
-    yield "single_call", 1000 * (time.time() - start)
+    with step.fed():
+        start = time.time()
+        step.call()
+        took_s = time.time() - start
+    yield "single_call", 1000 * took_s
     yield "infer", ours(infer, batch)
 
     arrays = make_arrays(train, EPOCH_STEPS * batch)
@@ -66,7 +68,9 @@ def ours(workload: Workload, batch: int) -> float:
     engine = TensorFlowEngine(TARGET)
     prepared = engine.prepare(Prepare(workload=workload, pipeline=Pipeline(kind="host"), batch=batch))
     steps = prepared.steps_per_block
-    step_ms = statistics.median(engine.block(batch, steps).block_ms / steps for _ in range(OUR_BLOCKS))
+    step_ms = statistics.median(
+        engine.block(RunBlock(batch=batch, steps=steps)).block_ms / steps for _ in range(OUR_BLOCKS)
+    )
     engine.release(batch)
     return step_ms
 

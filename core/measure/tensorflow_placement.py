@@ -58,14 +58,26 @@ HEAVY = ("MatMul", "Conv", "Einsum", "RNN", "Attention")
 
 @dataclass(frozen=True)
 class Placement:
-    """``summary``: one text for each device, with its number of operations; ``host_ops``: types that fell back."""
+    """``summary``: one text for each device, with its number of operations; ``host_ops``: types that fell back.
+
+    ``host_nodes``: names of the graphs' operations that are on the host (empty for eager steps).
+    """
 
     summary: tuple[str, ...]
     host_ops: tuple[str, ...]
+    host_nodes: frozenset[str] = frozenset()
 
 
-def watch_first_step(step: Callable[[], Any]) -> tuple[Any, Counter[tuple[str, str]]]:
-    """Run a compiled step for the first time; its result and how often each (device, operation type) was placed.
+@dataclass(frozen=True)
+class Placed:
+    """How often each (device, operation type) was placed, and the names of operations on the host."""
+
+    counts: Counter[tuple[str, str]]
+    host_nodes: frozenset[str] = frozenset()
+
+
+def watch_first_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
+    """Run a compiled step for the first time; its result and where its operations were placed.
 
     TensorFlow hands out the graphs that it partitions over devices while run metadata are collected. A cluster that
     XLA compiles is one program on one device and shows no operations here; its outputs tell where it was.
@@ -77,16 +89,17 @@ def watch_first_step(step: Callable[[], Any]) -> tuple[Any, Counter[tuple[str, s
         metadata = ctx.export_run_metadata()
     finally:
         ctx.disable_run_metadata()
-    placed: Counter[tuple[str, str]] = Counter()
-    for function in metadata.function_graphs:
-        for graph in function.partition_graphs:
-            for node in graph.node:
-                if node.op not in BOOKKEEPING and not node.op.endswith(("Dataset", "DatasetV2", "DatasetV3")):
-                    placed[(short_name(node.device), node.op)] += 1
-    return result, placed
+    graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
+    nodes = [node for graph in graphs for node in graph.node]
+    placed = Counter(
+        (short_name(node.device), node.op)
+        for node in nodes
+        if node.op not in BOOKKEEPING and not node.op.endswith(("Dataset", "DatasetV2", "DatasetV3"))
+    )
+    return result, Placed(placed, frozenset(n.name for n in nodes if short_name(n.device).startswith("CPU")))
 
 
-def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Counter[tuple[str, str]]]:
+def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
     """Run one step operation by operation; the devices are those where the outputs lie."""
     placed: Counter[tuple[str, str]] = Counter()
 
@@ -98,12 +111,12 @@ def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Counter[tuple[str, s
 
     op_callbacks.add_op_callback(note)
     try:
-        return step(), placed
+        return step(), Placed(placed)
     finally:
         op_callbacks.remove_op_callback(note)
 
 
-def verify(model: Any, outputs: Any, placed: Counter[tuple[str, str]], device: str, xla: bool) -> Placement:
+def verify(model: Any, outputs: Any, placed: Placed, device: str, xla: bool) -> Placement:
     """Placement of a step that belongs on ``device`` (CPU:0 or GPU:0). Raises CellFailed ``misplaced`` otherwise."""
     strays = sorted({d for v in model.variables if _large(v) and (d := short_name(v.value.device)) != device})
     if strays:
@@ -111,19 +124,19 @@ def verify(model: Any, outputs: Any, placed: Counter[tuple[str, str]], device: s
     lie_on = {short_name(t.backing_device) for t in tf.nest.flatten(outputs) if t.dtype.is_floating}
     if lie_on != {device}:
         raise CellFailed("misplaced", f"The step's outputs lie on {', '.join(sorted(lie_on))}, not on {device}.")
-    elsewhere = Counter({op: n for (where, op), n in placed.items() if where != device})
+    elsewhere = Counter({op: n for (where, op), n in placed.counts.items() if where != device})
     heavy = sorted(op for op in elsewhere if any(name in op for name in HEAVY))
     if heavy:
         raise CellFailed("misplaced", f"{', '.join(heavy)} ran on another device than {device}.")
     counts: Counter[str] = Counter()
-    for (where, _), number in placed.items():
+    for (where, _), number in placed.counts.items():
         counts[where] += number
     if not xla and not counts[device]:
         raise CellFailed("misplaced", f"No operation of the step ran on {device}.")
     summary = [f"{where} ({number} operations)" for where, number in sorted(counts.items())]
     if xla:
         summary.insert(0, f"{device} (program compiled by XLA)")
-    return Placement(tuple(summary), tuple(sorted(elsewhere)))
+    return Placement(tuple(summary), tuple(sorted(elsewhere)), placed.host_nodes)
 
 
 def short_name(device: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
@@ -15,11 +17,24 @@ import psutil
 import tensorflow as tf
 
 from core.measure import tensorflow_placement, timing
-from core.measure.protocol import BlockDone, CellFailed, Hello, Prepare, Prepared, Ready, Released
+from core.measure.protocol import (
+    BlockDone,
+    CellFailed,
+    Hello,
+    Prepare,
+    Prepared,
+    Ready,
+    Released,
+    RunBlock,
+    Traced,
+    TraceSteps,
+)
+from core.measure.tensorflow_data import explain_reading
 from core.measure.tensorflow_memory import PeakMeter, check_fits, limit_memory
 from core.measure.tensorflow_model import CellStep, build_model, renew
 from core.measure.tensorflow_pipeline import Feed, make_feed
-from core.spec import Target, Workload
+from core.measure.tensorflow_trace import trace_steps
+from core.spec import Pipeline, Target, Workload
 
 OUT_OF_MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "out of memory", "OUT_OF_MEMORY", "OOM when", "bad_alloc")
 MAX_DETAIL = 200
@@ -78,6 +93,17 @@ def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@dataclass(frozen=True)
+class _Cell:
+    """A prepared cell: what it computes, with what feed, and the operations that its graphs placed on the host."""
+
+    workload: Workload
+    target: Target
+    pipeline: Pipeline
+    step: CellStep
+    host_nodes: frozenset[str] = frozenset()
+
+
 class TensorFlowEngine:
     """Cells of one target. Cells of the same workload share the model's variables, never its compiled functions."""
 
@@ -85,57 +111,84 @@ class TensorFlowEngine:
         self._target = target
         self._limit = memory_limit_bytes
         self._device = _device(target)
-        self._cells: dict[int, tuple[Workload, CellStep]] = {}
-        self._models: dict[Workload, Any] = {}
+        self._cells: dict[tuple[int, int], _Cell] = {}
+        self._models: dict[tuple[Workload, Target], Any] = {}
 
     def prepare(self, request: Prepare) -> Prepared:
         """Build, trace, verify, warm up and calibrate a cell; on failure nothing of it is kept."""
-        self.release(request.batch)
+        self.release(request.batch, request.slot)
+        target = self._variant(request)
         try:
-            with _outcomes():
-                check_fits(request, self._limit, built=request.workload in self._models)
-                return self._prepare(request)
+            with _outcomes(request.pipeline):
+                check_fits(request, self._limit, built=(request.workload, target) in self._models)
+                return self._prepare(request, target)
         except CellFailed:
-            self.release(request.batch)
+            self.release(request.batch, request.slot)
             raise
 
-    def block(self, batch: int, steps: int) -> BlockDone:
-        if batch not in self._cells:
-            raise CellFailed("error", f"Batch {batch} was not prepared in this worker.")
-        workload, step = self._cells[batch]
-        with _outcomes():
-            block_ms = step.run(steps)
-            if workload.training:
-                self._check_finite(workload, step)
-        return BlockDone(batch=batch, steps=steps, block_ms=block_ms)
+    def block(self, request: RunBlock) -> BlockDone:
+        cell = self._cell(request.batch, request.slot)
+        with _outcomes(cell.pipeline), cell.step.fed():
+            block_ms = cell.step.run(request.steps)
+            if cell.workload.training:
+                self._check_finite(cell)
+        return BlockDone(batch=request.batch, steps=request.steps, block_ms=block_ms, slot=request.slot)
 
-    def release(self, batch: int) -> Released:
+    def trace(self, request: TraceSteps) -> Traced:
+        """Profile some steps of a prepared cell; :mod:`core.measure.tensorflow_trace`."""
+        cell = self._cell(request.batch, request.slot)
+        with _outcomes(cell.pipeline), cell.step.fed():
+            found = trace_steps(cell.step, request.steps, cell.host_nodes if cell.target.is_gpu else None)
+        return Traced(batch=request.batch, slot=request.slot, **found)
+
+    def release(self, batch: int, slot: int = 0) -> Released:
         """Forget a cell, and its model when no other cell uses it. A batch that is not there is no error."""
-        if self._cells.pop(batch, None) is None:
-            return Released(batch=batch)
-        used = {workload for workload, _ in self._cells.values()}
-        self._models = {workload: model for workload, model in self._models.items() if workload in used}
-        gc.collect()
-        return Released(batch=batch)
+        if self._cells.pop((batch, slot), None) is not None:
+            used = {(cell.workload, cell.target) for cell in self._cells.values()}
+            self._models = {key: model for key, model in self._models.items() if key in used}
+            gc.collect()
+        return Released(batch=batch, slot=slot)
 
-    def _prepare(self, request: Prepare) -> Prepared:
-        target, workload = self._target, request.workload
+    def _cell(self, batch: int, slot: int) -> _Cell:
+        if (batch, slot) not in self._cells:
+            raise CellFailed("error", f"Batch {batch} was not prepared in this worker.")
+        return self._cells[batch, slot]
+
+    def _variant(self, request: Prepare) -> Target:
+        """The cell's target. Raises CellFailed when it would need a process of its own."""
+        variant = request.variant or self._target
+        if (variant.device, variant.threads) != (self._target.device, self._target.threads):
+            raise CellFailed("error", f"{variant} needs a worker of its own; this one serves {self._target}.")
+        return variant
+
+    def _prepare(self, request: Prepare, target: Target) -> Prepared:
+        workload = request.workload
         meter = PeakMeter(target.is_gpu)
         begin = time.perf_counter_ns()
         feed = make_feed(workload, target, request.pipeline, request.batch, self._device)
-        if workload not in self._models:
+        if (workload, target) not in self._models:
             with tf.device(self._device):
-                self._models[workload] = build_model(workload, target)
-        step = CellStep(self._models[workload], workload, feed)
+                self._models[workload, target] = build_model(workload, target)
+        step = CellStep(self._models[workload, target], workload, feed, target.steps_per_execution)
         build_ms = (time.perf_counter_ns() - begin) * 1e-6
-        self._cells[request.batch] = workload, step
-        first_call_ms, placement = self._first_call(step)
-        self._check_finite(workload, step)
+        with step.fed(lead_in=False):
+            return self._run_in(step, feed, request, target, build_ms, meter)
+
+    def _run_in(
+        self, step: CellStep, feed: Feed, request: Prepare, target: Target, build_ms: float, meter: PeakMeter
+    ) -> Prepared:
+        """First call, warm-up, calibration and latency of a cell that was built."""
+        workload = request.workload
+        first_call_ms, placement = self._first_call(step, target)
+        cell = _Cell(workload, target, request.pipeline, step, placement.host_nodes)
+        self._cells[request.batch, request.slot] = cell
+        self._check_finite(cell)
         warm, steps = self._settle(step, feed, request)
-        self._check_finite(workload, step)
-        latency = tuple(step.run(1) for _ in range(request.latency_samples))
+        self._check_finite(cell)
+        latency = tuple(step.run(step.per_call) / step.per_call for _ in range(request.latency_samples))
         return Prepared(
             batch=request.batch,
+            slot=request.slot,
             build_ms=build_ms,
             first_call_ms=first_call_ms,
             warmup_steps=warm.steps,
@@ -148,34 +201,41 @@ class TensorFlowEngine:
             host_ops=placement.host_ops,
         )
 
-    def _first_call(self, step: CellStep) -> tuple[float, tensorflow_placement.Placement]:
+    def _first_call(self, step: CellStep, target: Target) -> tuple[float, tensorflow_placement.Placement]:
         """First call (trace, compile, run, synchronise) in ms, and where it ran. An eager second step is watched."""
-        execution = self._target.execution
-        if execution == "eager":
+        if target.execution == "eager":
             first_ms = step.run(1)
             _, placed = tensorflow_placement.watch_eager_step(lambda: step.run(1))
         else:
-            first_ms, placed = tensorflow_placement.watch_first_step(lambda: step.run(1))
-        xla = execution == "xla"
+            first_ms, placed = tensorflow_placement.watch_first_step(lambda: step.run(step.per_call))
+        xla = target.execution == "xla"
         return first_ms, tensorflow_placement.verify(step.model, step.last, placed, self._device, xla)
 
     def _settle(self, step: CellStep, feed: Feed, request: Prepare) -> tuple[timing.WarmUp, int]:
-        warm = timing.warm_up(step.run, request.warmup_ms, feed.epoch_steps)
-        if request.steps_per_block is not None:
-            return warm, request.steps_per_block
-        resolution_ms = timing.clock_resolution_ms()
-        return warm, timing.calibrate(step.run, warm.step_ms, request.block_ms, resolution_ms)
+        """Warm up and calibrate in calls, of one step or of ``steps_per_execution``; the result is in steps."""
+        each = step.per_call
 
-    def _check_finite(self, workload: Workload, step: CellStep) -> None:
+        def run_calls(calls: int) -> float:
+            return step.run(calls * each)
+
+        warm = timing.warm_up(run_calls, request.warmup_ms, -(-feed.epoch_steps // each))
+        in_steps = dataclasses.replace(warm, steps=warm.steps * each, step_ms=warm.step_ms / each)
+        if request.steps_per_block is not None:
+            return in_steps, request.steps_per_block
+        resolution_ms = timing.clock_resolution_ms()
+        block_ms = max(request.block_ms, feed.lead_ms / 2)  # a lead-in for every block: let it be worth it
+        return in_steps, each * timing.calibrate(run_calls, warm.step_ms, block_ms, resolution_ms)
+
+    def _check_finite(self, cell: _Cell) -> None:
         try:
-            step.check_finite()
+            cell.step.check_finite()
         except CellFailed:
-            renew(step.model, workload, self._target)
+            renew(cell.step.model, cell.workload, cell.target)
             raise
 
 
 @contextlib.contextmanager
-def _outcomes() -> Iterator[None]:
+def _outcomes(pipeline: Pipeline) -> Iterator[None]:
     """Turn what TensorFlow raises into the outcome of a cell."""
     try:
         yield
@@ -186,4 +246,6 @@ def _outcomes() -> Iterator[None]:
         exhausted = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)
         if exhausted or any(sign in str(error) for sign in OUT_OF_MEMORY_SIGNS):
             raise CellFailed("out_of_memory", f"The cell did not fit into memory: {detail}") from None
+        if pipeline.data is not None and (sentence := explain_reading(error, pipeline.data)) is not None:
+            raise CellFailed("error", sentence) from None
         raise CellFailed("error", f"TensorFlow could not run this cell: {type(error).__name__}: {detail}") from error

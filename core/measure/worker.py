@@ -17,16 +17,19 @@ from pydantic import ValidationError
 
 from core.measure.protocol import (
     REQUEST,
+    AnyReply,
+    AnyRequest,
     BlockDone,
     CellFailed,
     Failed,
     Hello,
     Prepare,
     Prepared,
-    Ready,
     Release,
     Released,
     RunBlock,
+    Traced,
+    TraceSteps,
 )
 from core.spec import explain
 
@@ -36,17 +39,16 @@ FRAMEWORKS = {"tensorflow": "core.measure.tensorflow_worker"}
 MAX_REASON = 300
 
 
-AnyReply = Ready | Prepared | BlockDone | Released | Failed
-
-
 class Engine(Protocol):
     """A framework set up on one target. Every call raises :class:`CellFailed` with the cell's outcome."""
 
     def prepare(self, request: Prepare) -> Prepared: ...
 
-    def block(self, batch: int, steps: int) -> BlockDone: ...
+    def block(self, request: RunBlock) -> BlockDone: ...
 
-    def release(self, batch: int) -> Released: ...
+    def trace(self, request: TraceSteps) -> Traced: ...
+
+    def release(self, batch: int, slot: int) -> Released: ...
 
 
 class Server:
@@ -58,7 +60,7 @@ class Server:
     def answer(self, line: bytes) -> str:
         """The reply to one line, as JSON. Whatever goes wrong becomes a ``failed`` reply."""
         try:
-            reply: AnyReply = self._serve(REQUEST.validate_json(line))
+            reply = self._serve(REQUEST.validate_json(line))
         except CellFailed as failure:
             reply = Failed(outcome=failure.outcome, reason=failure.reason)
         except ValidationError as error:
@@ -70,7 +72,7 @@ class Server:
             reply = Failed(outcome="error", reason=f"{type(error).__name__}: {error}"[:MAX_REASON])
         return reply.model_dump_json()
 
-    def _serve(self, request: Hello | Prepare | RunBlock | Release) -> Ready | Prepared | BlockDone | Released:
+    def _serve(self, request: AnyRequest) -> AnyReply:
         if isinstance(request, Hello):
             if self._engine is not None:
                 raise CellFailed("error", "The worker was greeted twice; one process serves one target.")
@@ -82,8 +84,11 @@ class Server:
         if isinstance(request, Prepare):
             return self._engine.prepare(request)
         if isinstance(request, RunBlock):
-            return self._engine.block(request.batch, request.steps)
-        return self._engine.release(request.batch)
+            return self._engine.block(request)
+        if isinstance(request, TraceSteps):
+            return self._engine.trace(request)
+        assert isinstance(request, Release)
+        return self._engine.release(request.batch, request.slot)
 
 
 def take_stdout() -> BinaryIO:

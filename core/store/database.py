@@ -1,8 +1,8 @@
 """The database under the store: where it is, its tables and version, transactions, and errors as sentences.
 
 Tables: ``runs`` (one row a run with what a list of runs shows, and ``head``, the run's JSON without its records),
-``rounds`` (run, index, JSON), ``records`` (processes, setups, cells and warnings: run, kind, key, JSON) and
-``schema_version``.
+``rounds`` (run, index, JSON), ``records`` (processes, setups, cells, traces and warnings: run, kind, key, JSON),
+``studies`` (pipeline studies and diagnoses: kind, run, JSON) and ``schema_version``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from sqlalchemy import (
     inspect,
     select,
     text,
+    update,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-STORE_VERSION = 1
+STORE_VERSION = 2  # 2 added the table of studies; an older store gets it when it is opened
 BUSY_TIMEOUT_S = 20.0
 MAX_NAME = 200
 OPENING_LOCK = 724_011  # any number, known to every Breakeven that opens the same PostgreSQL database
@@ -78,6 +79,16 @@ RECORDS = Table(
     Column("key", String(200), primary_key=True),
     Column("position", Integer, nullable=False),
     Column("json", Text, nullable=False),
+)
+STUDIES = Table(
+    "studies",
+    META,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("run_id", String(64)),
+    Column("created_at", String(40), nullable=False),
+    Column("json", Text, nullable=False),
+    Index("studies_by_time", "kind", "created_at"),
 )
 
 
@@ -137,6 +148,11 @@ class Database:
             version = _stored_version(db)
         if version is None:
             self._create()
+        elif version < STORE_VERSION:
+            with self.write() as db:
+                self._wait_for_others(db)
+                META.create_all(db)  # only what is missing
+                db.execute(update(VERSION).values(version=STORE_VERSION))
         elif version > STORE_VERSION:
             raise StoreError(
                 f"The runs in {self.where} were written by a newer version of Breakeven (store version {version}, "
@@ -150,14 +166,18 @@ class Database:
                 raw.cursor().execute("PRAGMA journal_mode=WAL")  # readers and a writer side by side; kept in the file
                 raw.close()
         with self.write() as db:
-            if not self.is_sqlite:
-                db.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
+            self._wait_for_others(db)
             if _stored_version(db) is not None:
                 return  # another process was faster
             if inspect(db).has_table("runs"):
                 raise StoreError(f"{self.where} belongs to another program and was left alone; {self._elsewhere}.")
             META.create_all(db)
             db.execute(insert(VERSION).values(version=STORE_VERSION))
+
+    def _wait_for_others(self, db: Connection) -> None:
+        """One process at a time makes tables; SQLite's own transaction sees to it."""
+        if not self.is_sqlite:
+            db.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
 
     @property
     def _elsewhere(self) -> str:

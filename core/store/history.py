@@ -13,6 +13,7 @@ from core.results import Run, Status
 from core.store.database import MAX_NAME, RECORDS, ROUNDS, RUNS, Database, RunNotFound, StoreError
 from core.store.owner import is_alive, this_process
 from core.store.rows import RunSummary, content, insert_run, now, plain, put_records, read_row, read_run, read_summaries
+from core.store.studies import StudyKind, StudySummary, add_study, drop_studies, read_studies, read_study
 
 KEEP_DELETED = timedelta(days=30)
 ID_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -58,7 +59,7 @@ class Store:
             db.execute(update(RUNS).where(RUNS.c.id == run.id).values(started))
 
     def record(self, run_id: str, records: tuple[Record, ...]) -> None:
-        """Commit records at once; a Cell or Warning replaces the one of the same cell or code."""
+        """Commit records at once; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
         with self._database.write() as db:
             if read_row(db, run_id) is None:
                 raise RunNotFound(f"There is no run {run_id} to add rounds to.")
@@ -107,6 +108,7 @@ class Store:
                 db.execute(delete(ROUNDS).where(ROUNDS.c.run_id == run_id))
                 db.execute(delete(RECORDS).where(RECORDS.c.run_id == run_id))
                 db.execute(delete(RUNS).where(RUNS.c.id == run_id))
+                drop_studies(db, run_id)
         return len(ids)
 
     def add(self, run: Run) -> str:
@@ -127,6 +129,21 @@ class Store:
                 run = run.model_copy(update={"id": new_run_id()})
             insert_run(db, run)
         return run.id
+
+    def add_study(self, kind: StudyKind, study_id: str, run_id: str | None, body: str) -> None:
+        """Keep a finished pipeline study or diagnosis as JSON."""
+        with self._database.write() as db:
+            add_study(db, kind, study_id, run_id, body)
+
+    def studies(self, kind: StudyKind, run_id: str | None = None) -> tuple[StudySummary, ...]:
+        """Newest first; those of one run where ``run_id`` is given."""
+        with self._database.read() as db:
+            return read_studies(db, kind, run_id)
+
+    def load_study(self, study_id: str) -> str:
+        """A study's JSON. Raises RunNotFound."""
+        with self._database.read() as db:
+            return read_study(db, study_id)
 
     def mark_interrupted(self) -> int:
         """Runs whose process is gone become ``interrupted``; returns how many. Called when an app starts."""

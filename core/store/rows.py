@@ -13,8 +13,15 @@ from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from core.measure.progress import Record
 from core.results import Cell, Process, Round, Run, Setup, Warning
 from core.store.database import MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
+from core.traced import TracedCell
 
-KINDS: dict[type, str] = {Process: "processes", Setup: "setups", Cell: "cells", Warning: "warnings"}
+KINDS: dict[type, str] = {
+    Process: "processes",
+    Setup: "setups",
+    Cell: "cells",
+    Warning: "warnings",
+    TracedCell: "traces",
+}
 RECORD_FIELDS = {"rounds", *KINDS.values()}
 
 
@@ -78,11 +85,11 @@ def insert_run(db: Connection, run: Run) -> None:
         "head": run.model_dump_json(exclude=RECORD_FIELDS),
     }
     db.execute(insert(RUNS).values(row))
-    put_records(db, run.id, (*run.rounds, *run.processes, *run.setups, *run.cells, *run.warnings))
+    put_records(db, run.id, (*run.rounds, *run.processes, *run.setups, *run.cells, *run.warnings, *run.traces))
 
 
 def put_records(db: Connection, run_id: str, records: Sequence[Record]) -> None:
-    """Add records to a run; a Cell or Warning replaces the one of the same cell or code, in its place."""
+    """Add records to a run; a Cell, TracedCell or Warning replaces the one of the same cell or code, in its place."""
     rounds = [record for record in records if isinstance(record, Round)]
     _put_rounds(db, run_id, rounds)
     of_run = RECORDS.c.run_id == run_id
@@ -147,4 +154,4 @@ def _key(record: Record) -> str | None:
     """What a later record replaces by; None for what is only ever added."""
     if isinstance(record, Warning):
         return record.code
-    return f"{record.target}:{record.batch}" if isinstance(record, Cell) else None
+    return f"{record.target}:{record.batch}" if isinstance(record, Cell | TracedCell) else None

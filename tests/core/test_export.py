@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 
 import pytest
 
 from core.analysis.analyse import analyse
-from core.export import cell_rows, cells_csv, rounds_csv, run_json, verdict_data
+from core.analysis.findings import diagnose
+from core.experiment import Diagnosis
+from core.export import cell_rows, cells_csv, diagnosis_data, rounds_csv, run_json, verdict_data
 from core.imports import read_run
 from core.report import html_report
 from core.results import Run
+from tests.support.diagnoses import HELPING, make_diagnosis
 from tests.support.runs import make_run
 
 HOSTILE = '=HYPERLINK("http://x","y")<script>alert(1)</script>'
@@ -142,3 +146,20 @@ def test_the_report_escapes_what_people_wrote() -> None:
     page = html_report(run, analyse(run))
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_a_diagnosis_is_strict_json_from_which_everything_follows() -> None:
+    """One start of three rounds: its bounds are not known, and must not become NaN or Infinity."""
+    run = make_run()
+    diagnosis = make_diagnosis(run, HELPING, processes=1, rounds=3, failed={"xla": "No."}, reruns={"steps-8": run})
+    told = diagnose(run, diagnosis)
+    text = json.dumps(diagnosis_data(diagnosis, told), allow_nan=False)
+    data = json.loads(text)
+    assert Diagnosis.model_validate(data["record"]) == diagnosis
+    assert (data["verdict"], data["reason"], data["label"]) == (told.sentence, told.reason, "recorded")
+    assert (data["target"], data["batch"]) == (1, diagnosis.batch)
+    steps = next(f for f in data["findings"] if f["family"] == "steps")
+    assert steps["gain"] is not None
+    assert (steps["low"], steps["high"], steps["judgement"]) == (None, None, "unclear")
+    assert [r["code"] for r in data["readings"]] == [r.code for r in told.readings]
+    assert data["warnings"] == [w.model_dump() for w in told.warnings]

@@ -13,6 +13,7 @@ from core.analysis.analyse import analyse
 from core.measure.jobs import TaskSnapshot
 from core.measure.lock import Busy
 from core.measure.progress import Progress, Snapshot
+from core.measure.studies import StudySnapshot, StudyTools
 from core.results import Run, Status
 from core.spec import SweepPlan
 from core.store import Store
@@ -30,6 +31,9 @@ class FakeJobs:
         self.current: Snapshot | None = None
         self.task: TaskSnapshot | None = None
         self.tasks: list[tuple[str, Callable[[], Any]]] = []
+        self.study: StudySnapshot | None = None
+        self.studies: list[tuple[str, str, Callable[[StudyTools], Any]]] = []
+        self.on_study: Callable[[str, str], StudySnapshot] | None = None
         self.elsewhere: str | None = None
         self.refusal: str | None = None
         self.on_start: Callable[[SweepPlan], Snapshot] | None = None
@@ -65,6 +69,17 @@ class FakeJobs:
 
     def task_snapshot(self) -> TaskSnapshot | None:
         return self.task
+
+    def start_study(self, kind: str, description: str, work: Callable[[StudyTools], Any]) -> bool:
+        if self.refusal:
+            return False
+        self.studies.append((kind, description, work))
+        if self.on_study:
+            self.study = self.on_study(kind, description)
+        return True
+
+    def study_snapshot(self) -> StudySnapshot | None:
+        return self.study
 
     def close(self) -> None:
         pass

@@ -8,13 +8,15 @@ crossover of the two noiseless curves is what a sweep should find.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.measure.protocol import BlockDone, CellFailed, Prepare, Prepared, Ready, WorkerLost
+from core.measure.protocol import BlockDone, CellFailed, Prepare, Prepared, Ready, Traced, WorkerLost
 from core.results import Outcome
 from core.spec import Target
+from core.traced import DeviceTrace, StepParts
 
 
 @dataclass
@@ -62,6 +64,7 @@ class NoiseModel:
     stall_factor: float = 4.0
 
 
+MAX_TARGETS = 8  # worker processes side by side
 QUIET = NoiseModel(0.002, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
 
 
@@ -103,6 +106,7 @@ class Machine:
     startup_s: float = 5.0
     prepare_s: float = 0.5
     faults: tuple[Fault, ...] = ()
+    law: Callable[[Prepare, Target], float] | None = None
     clock: VirtualClock = field(default_factory=VirtualClock)
     starts: int = 0
     open_workers: int = 0
@@ -110,7 +114,9 @@ class Machine:
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
         self.common = _Drift(self.rng, self.noise.common_drift, self.noise.drift_s)
-        self.own = [_Drift(self.rng, self.noise.own_drift, self.noise.drift_s) for _ in range(2)]
+        self.own = [
+            _Drift(self.rng, self.noise.own_drift, self.noise.drift_s) for _ in range(MAX_TARGETS if self.law else 2)
+        ]
         self._fired: dict[Fault, int] = {}
 
     def launch(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[SimulatedWorker, ...]:
@@ -118,7 +124,7 @@ class Machine:
         self.starts += 1
         self.clock.advance(self.startup_s)
         self.open_workers += len(targets)
-        return tuple(SimulatedWorker(self, index, str(target)) for index, target in enumerate(targets))
+        return tuple(SimulatedWorker(self, index, target) for index, target in enumerate(targets))
 
     def fault(self, target: int, batch: int, in_block: bool) -> None:
         """Raises the planted fault for this cell, if there is one left."""
@@ -129,6 +135,12 @@ class Machine:
                     self._fired[fault] = fired + 1
                     kind = WorkerLost if fault.lost else CellFailed
                     raise kind(fault.outcome, f"Planted fault: {fault.outcome} at batch {batch}.")
+
+    def step_ms(self, index: int, target: Target, request: Prepare) -> float:
+        """The true step time of a cell: the target's curve, or ``law`` of the cell and the target that it runs on."""
+        if self.law is not None:
+            return self.law(request, request.variant or target)
+        return self.curves[index].step_ms(request.batch)
 
     def true_crossover(self, low: float, high: float) -> float | None:
         """The batch between low and high at which the noiseless curves are equal, by bisection."""
@@ -146,12 +158,12 @@ class Machine:
 
 
 class SimulatedWorker:
-    def __init__(self, machine: Machine, target: int, device: str) -> None:
-        self._machine, self._target = machine, target
+    def __init__(self, machine: Machine, target: int, runs_on: Target) -> None:
+        self._machine, self._target, self._runs_on = machine, target, runs_on
         self._offset = machine.rng.normal(0, machine.noise.process) if machine.noise.process else 0.0
-        self._cells: dict[int, float] = {}
+        self._cells: dict[tuple[int, int], tuple[float, float]] = {}
         self._open = True
-        self.ready = Ready(pid=1000 + target, startup_ms=1000 * machine.startup_s, device=device)
+        self.ready = Ready(pid=1000 + target, startup_ms=1000 * machine.startup_s, device=str(runs_on))
 
     def prepare(self, request: Prepare, deadline_s: float) -> Prepared:
         assert self._open
@@ -159,10 +171,12 @@ class SimulatedWorker:
         machine = self._machine
         machine.clock.advance(machine.prepare_s)
         machine.fault(self._target, request.batch, in_block=False)
-        self._cells[request.batch] = machine.rng.normal(0, machine.noise.cell) if machine.noise.cell else 0.0
-        step_ms = machine.curves[self._target].step_ms(request.batch)
+        offset = machine.rng.normal(0, machine.noise.cell) if machine.noise.cell else 0.0
+        step_ms = machine.step_ms(self._target, self._runs_on, request)
+        self._cells[request.batch, request.slot] = offset, step_ms
         return Prepared(
             batch=request.batch,
+            slot=request.slot,
             build_ms=20.0,
             first_call_ms=300.0,
             warmup_steps=40,
@@ -172,24 +186,44 @@ class SimulatedWorker:
             latency_ms=(1.1 * step_ms,) * 3,
         )
 
-    def block(self, batch: int, steps: int, deadline_s: float) -> BlockDone:
+    def block(self, batch: int, steps: int, deadline_s: float, slot: int = 0) -> BlockDone:
         assert self._open
         machine, noise = self._machine, self._machine.noise
         machine.fault(self._target, batch, in_block=True)
         now_s = machine.clock.now_s()
-        log = machine.common.at(now_s) + machine.own[self._target].at(now_s) + self._offset + self._cells[batch]
+        offset, true_ms = self._cells[batch, slot]
+        log = machine.common.at(now_s) + machine.own[self._target].at(now_s) + self._offset + offset
         log += noise.tail * float(machine.rng.standard_t(3))
         if noise.stall_share and machine.rng.random() < noise.stall_share:
             log += math.log1p(machine.rng.random() * (noise.stall_factor - 1))
-        step_ms = machine.curves[self._target].step_ms(batch) * math.exp(log)
+        step_ms = true_ms * math.exp(log)
         if step_ms * steps / 1000 > deadline_s:
             machine.clock.advance(deadline_s)
             raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
         machine.clock.advance(step_ms * steps / 1000 + 0.001)
-        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps)
+        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot)
 
-    def release(self, batch: int) -> None:
-        self._cells.pop(batch, None)
+    def trace(self, batch: int, steps: int, deadline_s: float) -> Traced:
+        """Steps of known parts: what does not grow with the batch is launch, the rest compute."""
+        assert self._open
+        machine = self._machine
+        machine.fault(self._target, batch, in_block=True)
+        _, step_ms = self._cells[batch, 0]
+        machine.clock.advance(deadline_s * 0.001 + 1.1 * step_ms * steps / 1000)
+        launch_ms = 1.1 * min(step_ms, machine.curves[self._target].floor_ms)
+        parts = StepParts(step_ms=1.1 * step_ms, compute_ms=1.1 * step_ms - launch_ms, launch_ms=launch_ms)
+        device = DeviceTrace(
+            device="simulated",
+            steps=(parts,) * steps,
+            kernels=3 * steps,
+            busy_ms=parts.compute_ms * steps,
+            span_ms=parts.step_ms * steps,
+            steps_from="host steps",
+        )
+        return Traced(batch=batch, device=device, profiled_step_ms=parts.step_ms, unprofiled_step_ms=step_ms)
+
+    def release(self, batch: int, slot: int = 0) -> None:
+        self._cells.pop((batch, slot), None)
 
     def cpu_time_s(self) -> float:
         return 0.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from core.results import Run
-from core.spec import SweepPlan
+from core.spec import Pipeline, SweepPlan
 from tests.support.commands import TARGETS, Command, refused
 from tests.support.runs import make_run
 from tests.support.simulation import Machine
@@ -33,6 +34,8 @@ from tests.support.simulation import Machine
         (("--mode", "dream"), "train"),
         (("--prefetch", "2"), "tfdata"),
         (("--pipeline", "tfdata", "--prefetch", "some"), "--prefetch"),
+        (("--pipeline", "tfdata", "--data", "/nowhere/train.npz"), "There is nothing at /nowhere/train.npz"),
+        (("--pipeline", "tfdata", "--data", "https://example.org/x.npy"), "path on this machine"),
         (("--width", "16384", "--depth", "64", "--batches", "65536"), "GB"),
         (("--out", "/nowhere/run.json"), "cannot be written"),
         (("--plan", "/nowhere.json"), "cannot be read"),
@@ -67,10 +70,50 @@ def test_flags_reach_the_plan(cli: Command, tmp_path: Path) -> None:
     assert plan.workload.network.name == "20-64-64-64-1"
     assert (plan.workload.optimizer, plan.refine, plan.batches) == ("sgd", False, (1, 8))
     assert (plan.step_width, plan.crossover_width, plan.margin, plan.budget_s) == (0.2, 0.5, 0.1, 10)
-    assert plan.pipeline.model_dump() == {
-        "kind": "tfdata", "prefetch": "auto", "parallel_calls": 2, "cache": True, "shuffle": True, "preprocess_us": 5,
-    }  # fmt: skip
+    assert plan.pipeline == Pipeline(
+        kind="tfdata", prefetch="auto", parallel_calls=2, cache=True, shuffle=True, preprocess_us=5
+    )
+    assert plan.trace
     assert planned(cli, tmp_path, "--pipeline", "tfdata", "--prefetch", "off", *TARGETS).pipeline.prefetch == 0
+
+
+@pytest.mark.usefixtures("machine")
+def test_traces_can_be_left_out(cli: Command, tmp_path: Path) -> None:
+    out = tmp_path / "run.json"
+    assert cli("sweep", "--budget", "40", "--no-store", "--out", out, *TARGETS, "--no-trace")[0] == 0
+    run = Run.from_json(out.read_bytes())
+    assert run.plan is not None
+    assert (run.plan.trace, run.traces) == (False, ())
+
+
+@pytest.fixture
+def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ten samples of 20 values in a file; its folder is the working directory."""
+    path = tmp_path / "samples.npz"
+    np.savez(path, x=np.zeros((10, 20), np.float32), y=np.zeros(10, np.int64))
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+@pytest.mark.usefixtures("machine")
+def test_own_data_are_kept_as_an_absolute_path(cli: Command, tmp_path: Path, samples: Path) -> None:
+    plan = planned(cli, tmp_path, *TARGETS, "--pipeline", "tfdata", "--preset", "20-8-4", "--data", samples.name)
+    assert plan.pipeline.data == str(samples)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--pipeline", "tfdata", "--preset", "30-8-4"), "20 values a sample; the network takes 30"),
+        (("--preset", "20-8-4"), "tfdata pipeline only"),
+    ],
+    ids=["wrong size", "wrong pipeline"],
+)
+def test_data_that_cannot_be_used_are_refused(
+    cli: Command, machine: Machine, samples: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in refused(cli("sweep", *TARGETS, *arguments, "--data", str(samples)))
+    assert machine.starts == 0
 
 
 @pytest.mark.usefixtures("machine")

@@ -8,6 +8,7 @@ from core.measure import schedule
 from core.measure.schedule import Costs
 from core.results import Run
 from tests.support.points import run_of
+from tests.support.sweeps import plan
 
 TRIED = tuple(2**i for i in range(11))
 
@@ -126,3 +127,29 @@ def test_a_cell_stops_when_precise_or_on_a_plateau() -> None:
     assert schedule.cell_state(settled(list(rng.uniform(0.5, 1.5, 8))), 0, 8, 0.05) is None
     drifting = list(np.exp(np.linspace(0, 3, 60)))
     assert schedule.cell_state(settled(drifting), 0, 8, 0.05) == "plateau"
+
+
+@pytest.mark.parametrize(
+    ("measured", "crossovers", "expected"),
+    [
+        ((), (), ()),
+        ((64,), (), (64,)),
+        ((1, 64), (), (64, 1)),
+        (TRIED, (), (32, 1, 1024)),
+        (TRIED, (41.0,), (32, 1, 1024)),
+        (TRIED, (46.0,), (64, 1, 1024)),  # √(32·64) = 45.3
+        (TRIED, (1.2, 500.0), (1, 1024)),
+        (TRIED, (5000.0,), (1024, 1)),
+    ],
+)
+def test_the_crossover_is_traced_first_then_both_ends(
+    measured: tuple[int, ...], crossovers: tuple[float, ...], expected: tuple[int, ...]
+) -> None:
+    assert schedule.batches_to_trace(measured, crossovers) == expected
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "trace", "reserve_s"), [(20.0, True, 2.0), (80.0, True, 8.0), (3600.0, True, 8.0), (80.0, False, 0.0)]
+)
+def test_a_tenth_of_the_budget_is_kept_for_traces(budget_s: float, trace: bool, reserve_s: float) -> None:
+    assert schedule.trace_reserve_s(plan(budget_s=budget_s, trace=trace)) == pytest.approx(reserve_s)

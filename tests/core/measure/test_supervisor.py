@@ -189,7 +189,7 @@ def test_snapshots_tell_the_truth() -> None:
     seen: list[Snapshot] = []
     sweep(Machine(CROSSING), plan(), on_progress=seen.append)
     assert seen[0].progress.phase == "starting"
-    assert {s.progress.phase for s in seen} == {"starting", "measuring", "restarting", "done"}
+    assert {s.progress.phase for s in seen} == {"starting", "measuring", "restarting", "tracing", "done"}
     assert [s.revision for s in seen] == sorted(s.revision for s in seen)
     for snapshot in seen:
         assert 0 <= snapshot.progress.cells_done <= snapshot.progress.cells_total

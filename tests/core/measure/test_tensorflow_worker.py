@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -242,3 +243,70 @@ def test_requests_are_validated_again_in_the_worker():
     assert "must be hello" in first
     assert "refused a request" in second
     assert "tpu" in third
+
+
+def test_variants_of_the_same_process_live_side_by_side(graph):
+    """Precision, execution and steps per execution are a cell's own; device and threads are the process's."""
+    texts = ("cpu,threads=1,execution=xla", "cpu,threads=1,execution=eager", "cpu,threads=1,precision=mixed_bfloat16")
+    for slot, text in enumerate(texts, start=1):
+        prepared = graph.prepare(cell(slot=slot, variant=Target.parse(text)), CELL_S)
+        assert prepared.slot == slot
+        assert ("XLA" in prepared.placement[0]) == ("xla" in text)
+    for slot in (2, 1, 3):
+        assert graph.block(4, 2, CELL_S, slot).block_ms > 0
+    with pytest.raises(CellFailed, match="a worker of its own"):
+        graph.prepare(cell(slot=9, variant=Target.parse("cpu,threads=2")), CELL_S)
+    for slot in (1, 2, 3):
+        graph.release(4, slot)
+    with pytest.raises(CellFailed, match="not prepared"):
+        graph.block(4, 2, CELL_S, 1)
+
+
+@pytest.mark.parametrize("workload", [TRAIN, INFER], ids=["train", "infer"])
+@pytest.mark.parametrize("pipeline", [Pipeline(), Pipeline(kind="host"), TFDATA], ids=lambda p: p.kind)
+def test_steps_per_execution_makes_whole_calls(graph, workload, pipeline):
+    several = Target.parse("cpu,threads=1,steps_per_execution=4")
+    prepared = graph.prepare(cell(workload, 4, pipeline, slot=5, variant=several), CELL_S)
+    assert prepared.steps_per_block % 4 == 0
+    done = graph.block(4, prepared.steps_per_block, CELL_S, 5)
+    assert done.steps == prepared.steps_per_block
+    with pytest.raises(CellFailed, match="whole calls"):
+        graph.block(4, 6, CELL_S, 5)
+    graph.release(4, 5)
+
+
+def test_a_trace_of_some_steps_is_partitioned_in_the_worker(workers):
+    for worker in workers:
+        worker.prepare(cell(), CELL_S)
+        traced = worker.trace(4, 5, CELL_S)
+        assert traced.device.steps_from == "host steps"
+        assert len(traced.device.steps) == 5
+        mean = traced.device.mean()
+        assert 0 < mean.compute_ms < mean.step_ms
+        assert mean.h2d_ms == mean.d2h_ms == 0
+        assert traced.profiled_step_ms > 0
+        assert traced.unprofiled_step_ms > 0
+        assert traced.device.timeline
+        assert traced.host_ops == ()
+        assert traced.retraces == 0
+
+
+def test_a_starved_step_shows_input_in_its_trace(graph):
+    slow = Pipeline(kind="tfdata", preprocess_us=2000)
+    graph.prepare(cell(TRAIN, 8, slow), CELL_S)
+    mean = graph.trace(8, 4, CELL_S).device.mean()
+    assert mean.input_ms > 0.5 * mean.step_ms
+    graph.release(8)
+
+
+def test_own_data_reach_the_step(graph, tmp_path):
+    path = tmp_path / "digits.npz"
+    rng = np.random.default_rng(0)
+    inputs = TRAIN.network.input_shape[0]
+    np.savez(path, x=rng.standard_normal((20, inputs)).astype(np.float32), y=np.arange(20) % TRAIN.network.classes)
+    prepared = graph.prepare(cell(TRAIN, 4, Pipeline(kind="tfdata", data=str(path), prefetch=1)), CELL_S)
+    assert prepared.steps_per_block >= 1
+    assert graph.block(4, 12, CELL_S).block_ms > 0  # more samples than there are: the data repeat
+    np.savez(path, x=np.zeros((20, 7), np.float32))
+    with pytest.raises(CellFailed, match="7 values a sample"):
+        graph.prepare(cell(TRAIN, 4, Pipeline(kind="tfdata", data=str(path))), CELL_S)

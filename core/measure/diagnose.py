@@ -1,0 +1,134 @@
+"""Try the remedies for one target of a finished run, then measure the crossover anew with those that help."""
+
+from __future__ import annotations
+
+from core.analysis.analyse import analyse
+from core.analysis.answer import Answer
+from core.analysis.findings import best_arms, is_behind
+from core.analysis.remedies import arms_for, with_remedy
+from core.experiment import Diagnosis, Rerun
+from core.measure.experiment import ExperimentPlan, run_experiment
+from core.measure.pair import SweepFailed
+from core.measure.progress import NullRecorder, Progress
+from core.measure.studies import StudyTools, checked
+from core.measure.supervisor import run_sweep
+from core.results import Run
+from core.spec import MAX_BATCH, MIN_BATCH, MIN_BUDGET_S, SweepPlan
+
+EXPERIMENT_SHARE = 0.6  # of the budget for trying the remedies; the rest is for the crossover
+MOST_RERUNS = 3
+SHORTEST_RERUN_S = 15.0  # less shows no crossover even of clear cases
+AROUND = (1 / 8, 1 / 3, 1.0, 3.0, 8.0)  # batches of a rerun, as factors of the old crossover
+THINNED = 5  # batches of a rerun where there was no crossover
+MIN_DIAGNOSIS_S = 10.0
+
+
+def default_target(run: Run) -> int:
+    """The GPU where one target is one, else the second target."""
+    if run.plan is not None and run.plan.targets[0].is_gpu and not run.plan.targets[1].is_gpu:
+        return 0
+    return 1
+
+
+def default_batch(run: Run, answer: Answer, target: int) -> int:
+    """The largest measured batch at which the target is behind; the middle one where it is nowhere behind."""
+    behind = [batch for batch in run.batches if answer.cell(target, batch) and is_behind(answer, target, batch)]
+    measured = [batch for batch in run.batches if answer.cell(target, batch)]
+    return behind[-1] if behind else measured[len(measured) // 2]
+
+
+def run_diagnosis(tools: StudyTools, run: Run, target: int, batch: int, budget_s: float) -> Diagnosis:
+    """Measure a diagnosis within the budget. Raises ValueError (no plan) or StudyFailed."""
+    begin_s = tools.clock.now_s()
+    found = try_remedies(tools, run, target, batch, EXPERIMENT_SHARE * budget_s)
+    reruns, why = _rerun_helping(tools, run, found, begin_s + budget_s)
+    took_s = tools.clock.now_s() - begin_s
+    whole = found.experiment.model_copy(update={"elapsed_s": took_s, "budget_s": budget_s})
+    return found.model_copy(update={"experiment": whole, "reruns": reruns, "skipped": found.skipped | why})
+
+
+def try_remedies(tools: StudyTools, run: Run, target: int, batch: int, budget_s: float) -> Diagnosis:
+    """Every remedy beside the step as it is, without the crossover. Raises ValueError (no plan) or StudyFailed."""
+    arms, skipped = arms_for(run, target, batch)
+    assert run.plan is not None  # arms_for refuses a run without one
+    plan = ExperimentPlan(run.plan.workload, arms, budget_s)
+    experiment = checked(
+        run_experiment(
+            plan,
+            launcher=tools.launcher,
+            clock=tools.clock,
+            cancel=tools.cancel,
+            on_progress=tools.report,
+            noise=tools.noise(),
+        )
+    )
+    return Diagnosis(run_id=run.id, target=target, batch=batch, experiment=experiment, skipped=skipped)
+
+
+def rerun_plan(run: Run, diagnosis: Diagnosis, arm: int, budget_s: float) -> SweepPlan | None:
+    """A small sweep around the old crossover with the remedy applied; None where both targets would be the same."""
+    assert run.plan is not None
+    changed = with_remedy(run.plan, diagnosis.target, diagnosis.experiment.arms[arm])
+    if changed is None:
+        return None
+    update = {"batches": _batches(run, diagnosis.batch), "budget_s": budget_s, "trace": False}
+    return SweepPlan.model_validate(changed.model_copy(update=update).model_dump())
+
+
+def _batches(run: Run, batch: int) -> tuple[int, ...]:
+    """Around the crossover, or over the plan's range where there was none; always with the diagnosed batch."""
+    assert run.plan is not None
+    crossovers = analyse(run).verdict.crossovers
+    if crossovers:
+        around = {round(crossovers[0].batch * factor) for factor in AROUND}
+    else:
+        planned = run.plan.batches
+        around = {planned[i * (len(planned) - 1) // (THINNED - 1)] for i in range(THINNED)}
+    return tuple(sorted(min(MAX_BATCH, max(MIN_BATCH, b)) for b in around | {batch}))
+
+
+def _rerun_helping(
+    tools: StudyTools, run: Run, found: Diagnosis, end_s: float
+) -> tuple[tuple[Rerun, ...], dict[str, str]]:
+    """Whole small sweeps, one for each of the best remedies, and why others were not measured anew."""
+    helping = best_arms(found)
+    reruns: list[Rerun] = []
+    why: dict[str, str] = {}
+    affordable = min(MOST_RERUNS, len(helping), int((end_s - tools.clock.now_s()) / SHORTEST_RERUN_S))
+    for place, arm in enumerate(helping):
+        code = found.experiment.arms[arm].code
+        if tools.cancel.is_set() or place >= affordable:  # the best ones come first
+            why[code] = "Not measured anew: the budget ended first."
+            continue
+        budget_s = max(MIN_BUDGET_S, (end_s - tools.clock.now_s()) / (affordable - place))
+        plan = rerun_plan(run, found, arm, budget_s)
+        if plan is None:
+            why[code] = "Not measured anew: with it both targets would be the same."
+            continue
+        try:
+            reruns.append(Rerun(code=code, run=_sweep(tools, run, plan, code)))
+        except SweepFailed as error:
+            why[code] = f"Not measured anew: {error}"
+    return tuple(reruns), why
+
+
+def _sweep(tools: StudyTools, run: Run, plan: SweepPlan, code: str) -> Run:
+    fresh = Run(
+        id=f"{run.id[:40]}-{code}"[:64],
+        name=plan.title[:200],
+        created_at=run.created_at,
+        label="measured",
+        status="running",
+        target_names=plan.target_names,
+        plan=plan,
+    )
+    tools.report(Progress("measuring", f"Measuring the crossover anew with {code}", 0, 1, 0.0, plan.budget_s))
+    return run_sweep(
+        fresh,
+        launcher=tools.launcher,
+        clock=tools.clock,
+        recorder=NullRecorder(),
+        cancel=tools.cancel,
+        on_progress=lambda snapshot: tools.report(snapshot.progress),
+        noise=tools.noise(),
+    )

@@ -1,0 +1,279 @@
+"""Measure the arms of an experiment side by side: fresh processes several times, every arm in every round.
+
+Arms on the same device with the same threads share a worker process, so that what differs from process to process
+cancels in their ratio; other threads or another device get a worker of their own. All workers live side by side.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from core.analysis.effects import effects
+from core.environment import capture_environment
+from core.experiment import Arm, ArmBlock, ArmOutcome, ArmRound, Ended, Experiment
+from core.measure.clock import Clock
+from core.measure.pair import BLOCK_DEADLINE_S, HANG_FACTOR, PREPARE_DEADLINE_S, START_DEADLINE_S, NoiseSource
+from core.measure.progress import Progress
+from core.measure.protocol import CellFailed, Launcher, Prepare, Worker, WorkerError
+from core.results import Noise, Outcome, Warning
+from core.spec import Target, Workload
+
+MIN_STARTS, MAX_STARTS = 3, 5  # below three, no interval over starts; above five, starting costs more than it tells
+USUAL_STARTS = 4  # where the budget allows it
+SETUP_SHARE = 0.5  # of the budget that starting and preparing may take; dearer variants get fewer starts
+MIN_ROUNDS = 4  # in one start; a start's median must shrug off a stalled round
+PRECISE = 0.015  # half width of log speed-up at which an arm is known well enough to stop early
+WARMUP_MS = 600.0
+MOST_OF_BUDGET = 0.1  # an arm whose block alone takes more of the budget is left out
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class ExperimentPlan:
+    workload: Workload
+    arms: tuple[Arm, ...]
+    budget_s: float
+
+
+def run_experiment(
+    plan: ExperimentPlan,
+    *,
+    launcher: Launcher,
+    clock: Clock,
+    cancel: threading.Event,
+    on_progress: OnProgress | None = None,
+    noise: NoiseSource | None = None,
+) -> Experiment:
+    """Measure all arms within the budget. What fails becomes an arm's outcome; without a round the status is failed."""
+    return _Runner(plan, launcher, clock, cancel, on_progress, noise).run()
+
+
+class _Stopped(Exception):
+    """Cancelled, or nothing to compare with; ``status`` is the experiment's."""
+
+    def __init__(self, status: Ended) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@dataclass
+class _Start:
+    """One start of the workers: who serves which arm, and how many steps make its block."""
+
+    index: int
+    workers: tuple[Worker, ...]
+    hosts: tuple[Target, ...]
+    steps: dict[int, int] = field(default_factory=dict)
+
+    def worker(self, arm: Arm) -> Worker:
+        return self.workers[self.hosts.index(host_of(arm.target))]
+
+
+def host_of(target: Target) -> Target:
+    """The target whose worker process can serve this one too."""
+    return Target(device=target.device, threads=target.threads)
+
+
+class _Runner:
+    def __init__(
+        self,
+        plan: ExperimentPlan,
+        launcher: Launcher,
+        clock: Clock,
+        cancel: threading.Event,
+        on_progress: OnProgress | None,
+        noise: NoiseSource | None,
+    ) -> None:
+        self._plan, self._launcher, self._clock, self._cancel = plan, launcher, clock, cancel
+        self._on_progress, self._noise = on_progress, noise
+        self._begin_s = clock.now_s()
+        self._end_s = self._begin_s + plan.budget_s
+        self._created = datetime.now(UTC).isoformat(timespec="seconds")
+        self._environment = capture_environment()
+        self._rounds: list[ArmRound] = []
+        self._outcomes: dict[int, ArmOutcome] = {}
+        self._block_s: dict[int, float] = {}
+        self._calibrated: dict[int, int] = {}
+        self._wanted = USUAL_STARTS
+
+    def run(self) -> Experiment:
+        status: Ended = "finished"
+        starts = whole = 0  # a start that a lost worker cut short is none of those that are wanted
+        try:
+            while whole < MAX_STARTS and not self._is_enough(starts, whole):
+                whole += self._one_start(starts, whole)
+                starts += 1
+        except _Stopped as stopped:
+            status = stopped.status
+        if status != "cancelled":  # what was measured before a loss still counts
+            status = "finished" if self._rounds else "failed"
+        self._tell(status.capitalize())
+        return self._experiment(status)
+
+    def _is_enough(self, starts: int, whole: int) -> bool:
+        """Whether another start would be in vain: no time for it, or every arm is known precisely."""
+        if starts == 0:
+            return False
+        remaining_s = self._end_s - self._clock.now_s()
+        if remaining_s <= 0.6 * self._a_start_s(starts):
+            return True
+        if whole < MIN_STARTS:
+            return False
+        found = effects(self._experiment("finished"))
+        bounds = [(e.speed_up, e.speed_up_high) for e in found if e.arm]
+        return all(high is not None and high / middle - 1 <= PRECISE for middle, high in bounds)
+
+    def _a_start_s(self, starts: int) -> float:
+        return (self._clock.now_s() - self._begin_s) / starts
+
+    def _until(self, whole: int, begin_s: float) -> float:
+        """When the start that began then ends: what was left, divided among the starts wanted, by what the first took.
+
+        With too few starts for an interval over them, what starts differ by is allowed for (:mod:`core.analysis.
+        effects`), which tells more than three starts of hardly a round.
+        """
+        if whole == 0:
+            setup_s = max(self._clock.now_s() - begin_s, 1e-3)
+            self._wanted = min(USUAL_STARTS, max(1, int(SETUP_SHARE * self._plan.budget_s / setup_s)))
+        return begin_s + (self._end_s - begin_s) / max(1, self._wanted - whole)
+
+    def _one_start(self, index: int, whole: int) -> bool:
+        """Launch, prepare every arm, and run rounds for this start's share of the time, at least ``MIN_ROUNDS``.
+
+        ``whole`` starts came before; False when a lost worker cut this one short.
+        """
+        self._check()
+        begin_s = self._clock.now_s()
+        active = [i for i in range(len(self._plan.arms)) if i not in self._outcomes]
+        hosts = tuple(dict.fromkeys(host_of(self._plan.arms[i].target) for i in active))
+        start = _Start(index, self._launch(hosts, active), hosts)
+        try:
+            for arm in active:
+                self._prepare(start, arm)
+            self._sample_noise(start)  # what starting took is nobody's noise
+            done, end_s = 0, self._until(whole, begin_s)
+            while start.steps and (done < MIN_ROUNDS or self._clock.now_s() < end_s):
+                self._check()
+                if self._clock.now_s() >= self._end_s and done:
+                    break
+                self._round(start)
+                done += 1
+            return True
+        except WorkerError:
+            return False  # noted as the arm's outcome; the next start goes on without it
+        finally:
+            for worker in start.workers:
+                worker.close()
+
+    def _launch(self, hosts: tuple[Target, ...], active: list[int]) -> tuple[Worker, ...]:
+        self._tell(f"Starting {len(hosts)} worker process{'es' if len(hosts) > 1 else ''}")
+        try:
+            return self._launcher(hosts, START_DEADLINE_S)
+        except WorkerError as error:
+            for arm in active:
+                self._fail(arm, error.outcome, error.reason)
+            raise _Stopped("failed") from error
+
+    def _prepare(self, start: _Start, arm: int) -> None:
+        """Prepare one arm; a failed cell is out, a lost worker ends this start."""
+        self._check()
+        what = self._plan.arms[arm]
+        self._tell(f"Preparing: {what.title}")
+        request = Prepare(
+            workload=self._plan.workload,
+            pipeline=what.pipeline,
+            batch=what.batch,
+            slot=arm,
+            variant=what.target,
+            warmup_ms=WARMUP_MS,
+            latency_samples=3,
+            steps_per_block=self._calibrated.get(arm),
+        )
+        try:
+            done = start.worker(what).prepare(request, PREPARE_DEADLINE_S)
+        except CellFailed as error:
+            self._fail(arm, error.outcome, error.reason)
+            return
+        except WorkerError as error:
+            self._fail(arm, error.outcome, error.reason)
+            raise
+        self._calibrated[arm] = done.steps_per_block
+        step_ms = sorted(done.latency_ms)[len(done.latency_ms) // 2] if done.latency_ms else 0.0
+        block_s = self._block_s.setdefault(arm, done.steps_per_block * step_ms / 1000)
+        if block_s > MOST_OF_BUDGET * self._plan.budget_s and arm:
+            self._fail(arm, "skipped", f"One block takes about {block_s:.0f} s, too much of the budget.")
+            return
+        start.steps[arm] = done.steps_per_block
+
+    def _round(self, start: _Start) -> None:
+        """One block of every arm, in an order that turns around each round and begins one further every second."""
+        number = len(self._rounds)
+        order = sorted(start.steps)
+        turn = number // 2 % len(order)
+        order = order[turn:] + order[:turn]
+        self._tell("Measuring all variants in turn")
+        blocks = []
+        for arm in order if number % 2 == 0 else reversed(order):
+            self._check()
+            blocks.append(self._block(start, arm))
+        noise = self._sample_noise(start)
+        self._rounds.append(ArmRound(index=number, blocks=tuple(blocks), noise=noise))
+
+    def _block(self, start: _Start, arm: int) -> ArmBlock:
+        what, steps = self._plan.arms[arm], start.steps[arm]
+        deadline_s = max(BLOCK_DEADLINE_S, HANG_FACTOR * self._block_s[arm])
+        at_s = self._clock.now_s() - self._begin_s
+        try:
+            done = start.worker(what).block(what.batch, steps, deadline_s, arm)
+        except WorkerError as error:
+            self._fail(arm, error.outcome, error.reason)
+            raise
+        self._block_s[arm] = done.block_ms / 1000
+        return ArmBlock(arm=arm, process=start.index, steps=steps, step_ms=done.block_ms / steps, at_s=at_s)
+
+    def _fail(self, arm: int, outcome: Outcome, reason: str) -> None:
+        self._outcomes[arm] = ArmOutcome(arm=arm, outcome=outcome, reason=reason)
+        if arm == 0:
+            raise _Stopped("failed")
+
+    def _check(self) -> None:
+        if self._cancel.is_set():
+            raise _Stopped("cancelled")
+
+    def _sample_noise(self, start: _Start) -> Noise:
+        if self._noise is None:
+            return Noise()
+        used = sum(worker.cpu_time_s() for worker in start.workers)
+        return self._noise.sample(used, tuple(worker.ready.pid for worker in start.workers))
+
+    def _tell(self, activity: str) -> None:
+        if self._on_progress is None:
+            return
+        elapsed_s = self._clock.now_s() - self._begin_s
+        seen = {block.arm for item in self._rounds for block in item.blocks} | set(self._outcomes)
+        remaining_s = max(0.0, self._end_s - self._clock.now_s())
+        self._on_progress(Progress("measuring", activity, len(seen), len(self._plan.arms), elapsed_s, remaining_s))
+
+    def _warnings(self) -> tuple[Warning, ...]:
+        """That the measurement was cut short, where the step as it is failed after some rounds."""
+        cut = self._outcomes.get(0)
+        if cut is None or not self._rounds:
+            return ()
+        return (Warning(code="cut_short", text=f"Cut short after {len(self._rounds)} rounds: {cut.reason}"),)
+
+    def _experiment(self, status: Ended) -> Experiment:
+        return Experiment(
+            workload=self._plan.workload,
+            arms=self._plan.arms,
+            rounds=tuple(self._rounds),
+            outcomes=tuple(self._outcomes[arm] for arm in sorted(self._outcomes)),
+            warnings=self._warnings(),
+            status=status,
+            created_at=self._created,
+            elapsed_s=self._clock.now_s() - self._begin_s,
+            budget_s=self._plan.budget_s,
+            environment=self._environment,
+        )

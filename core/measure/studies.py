@@ -1,0 +1,67 @@
+"""What a study needs to measure, and the studies themselves: a pipeline's ways of feeding, a run's diagnosis."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.experiment import Diagnosis, Experiment
+from core.measure.clock import Clock
+from core.measure.experiment import ExperimentPlan, OnProgress, run_experiment
+from core.measure.pair import NoiseSource
+from core.measure.progress import Progress
+from core.measure.protocol import Launcher
+
+__all__ = ["ExperimentPlan", "StudySnapshot", "StudyTools", "pipeline_study"]
+
+
+@dataclass(frozen=True)
+class StudyTools:
+    """How to measure here: real workers and the wall clock, or simulated ones in tests."""
+
+    launcher: Launcher
+    clock: Clock
+    cancel: threading.Event
+    noise: Callable[[], NoiseSource | None]
+    report: OnProgress
+
+
+@dataclass(frozen=True)
+class StudySnapshot:
+    """A study at one moment; ``result`` when it is done, ``error`` (a sentence) when it could not be."""
+
+    kind: str
+    description: str
+    active: bool
+    progress: Progress | None = None
+    result: Experiment | Diagnosis | None = None
+    error: str | None = None
+
+
+class StudyFailed(Exception):
+    """A study could not measure what it is about; the message is a sentence."""
+
+
+def pipeline_study(tools: StudyTools, plan: ExperimentPlan) -> Experiment:
+    """Measure every way of feeding the step. Raises StudyFailed when even the first cannot run."""
+    return checked(
+        run_experiment(
+            plan,
+            launcher=tools.launcher,
+            clock=tools.clock,
+            cancel=tools.cancel,
+            on_progress=tools.report,
+            noise=tools.noise(),
+        )
+    )
+
+
+def checked(experiment: Experiment) -> Experiment:
+    """The experiment itself. Raises StudyFailed when there is nothing to compare with: no first arm, or no round."""
+    if experiment.status == "failed":
+        why = next((outcome.reason for outcome in experiment.outcomes), "")
+        raise StudyFailed(why or "Nothing could be measured within the budget; give it more time.")
+    if not experiment.rounds:
+        raise StudyFailed("Cancelled before the first round; nothing was measured.")
+    return experiment

@@ -1,0 +1,131 @@
+"""``pipeline``: a whole study on simulated workers, its text and JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.experiment import Experiment
+from core.measure.protocol import Prepare
+from core.results import Outcome
+from core.spec import Target
+from tests.support.commands import Command, refused
+from tests.support.simulation import Fault, Machine
+
+SHORT = ("pipeline", "--preset", "784-128-10", "--target", "cpu", "--batch", 64, "--budget", 60)
+RESIDENT_MS = 2.0
+
+
+def law(request: Prepare, _: Target) -> float:
+    """Feeding takes 64 × cost / 2 cores; whatever is prefetched hides it behind the step, without it they add up."""
+    pipeline = request.pipeline
+    if pipeline.kind != "tfdata":
+        return RESIDENT_MS
+    feed_ms = 64 * pipeline.preprocess_us / 2 / 1000
+    return max(RESIDENT_MS, feed_ms) if pipeline.prefetch else RESIDENT_MS + feed_ms
+
+
+@pytest.fixture
+def fed(machine: Machine) -> Machine:
+    machine.law = law
+    return machine
+
+
+@pytest.mark.usefixtures("fed")
+def test_a_study_prints_verdict_table_and_label(cli: Command) -> None:
+    status, out, err = cli(*SHORT)
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0].startswith("Input-bound: none beyond noise")
+    assert lines[1].startswith("Prefetch stops helping at 1, at ")
+    assert "not beyond doubt at 50 µs, but at 100 µs" in lines[2]
+    assert [line for line in lines if line.startswith("Resident on the device")]
+    assert [line for line in lines if line.startswith("Preprocessing 500 µs a sample") and "% (95 %: " in line]
+    assert any(line.startswith("All times are measured: 784-128-10 (training, adam) on cpu") for line in lines)
+    assert "14 ways of feeding" in err
+    assert "Preparing: Prefetch 2" in err
+
+
+@pytest.mark.usefixtures("fed")
+def test_json_and_file_hold_the_same_object_and_the_record_reads_back(cli: Command, tmp_path: Path) -> None:
+    out_file = tmp_path / "pipeline.json"
+    status, out, _ = cli(*SHORT, "--json", "--out", out_file)
+    data = json.loads(out)
+    assert status == 0
+    assert json.loads(out_file.read_text()) == data
+    assert list(data) == [
+        "verdict", "label", "target", "batch", "chosen", "arms", "missing", "families", "prefetch", "starvation",
+        "record",
+    ]  # fmt: skip
+    assert data["families"]["prefetch"] == ["prefetch-0", "prefetch-1", "prefetch-2", "prefetch-4", "base"]
+    shares = {arm["code"]: arm["share"] for arm in data["arms"]}
+    assert shares["resident"] is None
+    assert shares["cost-500"]["value"] == pytest.approx(1 - RESIDENT_MS / 16.0, abs=0.05)
+    assert shares["cost-500"]["level"] == "highly input-bound"
+    assert data["starvation"]["low_us"] < data["starvation"]["cost_us"] < data["starvation"]["high_us"]
+    assert len(Experiment.model_validate(data["record"]).rounds) > 10
+
+
+@pytest.mark.usefixtures("fed")
+def test_flags_reach_the_arms(cli: Command) -> None:
+    flags = ("--prefetch", "off", "--parallel-calls", 3, "--preprocess-us", 75, "--mode", "infer", "--shuffle")
+    status, out, _ = cli(*SHORT, *flags, "--json")
+    assert status == 0
+    record = Experiment.model_validate(json.loads(out)["record"])
+    base = record.arms[record.index_of("base") or 0].pipeline
+    assert (base.prefetch, base.parallel_calls, base.preprocess_us, base.shuffle) == (0, 3, 75.0, True)
+    assert record.workload.mode == "infer"
+
+
+@pytest.mark.usefixtures("fed")
+def test_own_data_are_described_and_cost_nothing_more_by_default(cli: Command, tmp_path: Path) -> None:
+    path = tmp_path / "mine.npy"
+    np.save(path, np.zeros((9, 784), np.uint8))
+    status, out, err = cli(*SHORT, "--data", path)
+    assert status == 0
+    assert "mine.npy: 9 samples of 784" in err
+    assert "As chosen: tf.data, prefetch auto, auto parallel calls, own data (mine.npy)." in out
+    assert "Your own data feed the tf.data rows" in out
+
+
+@pytest.mark.usefixtures("fed")
+def test_the_default_target_is_the_whole_cpu_without_a_gpu(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.cli.pipeline.default_targets", lambda _: (Target(threads=1), Target(threads=2)))
+    status, out, _ = cli("pipeline", "--preset", "784-128-10", "--budget", 40, "--json")
+    assert (status, json.loads(out)["target"]) == (0, "cpu")
+
+
+def test_a_first_arm_that_fails_is_one_sentence_and_status_1(cli: Command, fed: Machine) -> None:
+    outcome: Outcome = "out_of_memory"
+    fed.faults = (Fault(target=0, batch=64, outcome=outcome),)
+    status, out, err = cli(*SHORT)
+    assert (status, out) == (1, "")
+    assert err.splitlines()[-1] == "Planted fault: out_of_memory at batch 64."
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--batch", 0), "greater than or equal to 1"),
+        (("--budget", 1), "greater than or equal to 2"),
+        (("--target", "tpu"), "device “tpu” is unknown"),
+        (("--preset", "9-9"), "9-9"),
+        (("--prefetch", "some"), "--prefetch is “some”"),
+        (("--parallel-calls", "0"), "parallel_calls"),
+        (("--preprocess-us", -1), "preprocess_us"),
+        (("--data", "/nowhere/x.npz"), "There is nothing at /nowhere/x.npz on this machine."),
+        (("--data", ""), "No path is given"),
+        (("--data", "https://x/y.npz"), "a path on this machine"),
+        (("--out", "/nowhere/pipeline.json"), "cannot be written"),
+    ],
+)
+def test_what_is_wrong_gets_one_sentence_and_status_2(cli: Command, flags: tuple[object, ...], sentence: str) -> None:
+    assert sentence in refused(cli(*SHORT, *flags))
+
+
+def test_data_that_do_not_fit_the_network_are_refused(cli: Command, tmp_path: Path) -> None:
+    np.save(tmp_path / "small.npy", np.zeros((3, 10), np.float32))
+    assert "the network takes 784" in refused(cli(*SHORT, "--data", tmp_path / "small.npy"))

@@ -1,0 +1,90 @@
+"""Experiments on a simulated machine that notes what it was asked."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.experiment import Arm, Experiment
+from core.measure.experiment import ExperimentPlan, run_experiment
+from core.measure.protocol import Prepare
+from core.spec import Pipeline, Target, Workload
+from tests.support.simulation import QUIET, Curve, Machine, NoiseModel, SimulatedWorker
+
+WORKLOAD = Workload(network="784-128-10")
+ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # not used: the law says how long a step takes
+GAINS = {"as-is": 1.0, "xla": 1.5, "steps-8": 2.0, "resident": 1.1}
+CPU = Target()
+
+
+def arm(code: str, target: Target = CPU, batch: int = 64, **pipeline: Any) -> Arm:
+    return Arm(code=code, title=f"Variant {code}", target=target, pipeline=Pipeline(**pipeline), batch=batch)
+
+
+FOUR = (
+    arm("as-is", kind="host"),
+    arm("xla", Target(execution="xla"), kind="host"),
+    arm("steps-8", Target(steps_per_execution=8), kind="host"),
+    arm("resident"),
+)
+MIXED = (
+    arm("as-is", Target(threads=2)),
+    arm("threads-1", Target(threads=1)),
+    arm("xla", Target(threads=2, execution="xla")),
+    arm("gpu", Target(device="gpu:0")),
+    arm("gpu-xla", Target(device="gpu:0", execution="xla", precision="mixed_float16")),
+)
+
+
+def law(request: Prepare, target: Target) -> float:
+    """5 ms, divided by what the variant gains."""
+    gain = 1.1 if request.pipeline.kind == "resident" else 1.0
+    gain *= 1.5 if target.execution == "xla" else 1.0
+    return 5.0 / (gain * (2.0 if target.steps_per_execution == 8 else 1.0))
+
+
+@dataclass
+class Watched(Machine):
+    """Notes which targets were launched and what each worker was asked for."""
+
+    law: Callable[[Prepare, Target], float] | None = law
+    launched: list[tuple[Target, ...]] = field(default_factory=list)
+    asked: list[tuple[int, Target, Prepare]] = field(default_factory=list)
+    deadlines: list[float] = field(default_factory=list)
+
+    def launch(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[SimulatedWorker, ...]:
+        self.launched.append(targets)
+        workers = super().launch(targets, deadline_s)
+        return tuple(Noted(self, index, worker._runs_on) for index, worker in enumerate(workers))
+
+
+class Noted(SimulatedWorker):
+    """Tells the machine what it was asked."""
+
+    _machine: Watched
+
+    def prepare(self, request: Prepare, deadline_s: float) -> Any:
+        self._machine.asked.append((self._machine.starts - 1, self._runs_on, request))
+        return super().prepare(request, deadline_s)
+
+    def block(self, batch: int, steps: int, deadline_s: float, slot: int = 0) -> Any:
+        self._machine.deadlines.append(deadline_s)
+        return super().block(batch, steps, deadline_s, slot)
+
+
+def machine(noise: NoiseModel = QUIET, **options: Any) -> Watched:
+    return Watched(ANY, noise, **options)
+
+
+def measure(made: Machine, arms: tuple[Arm, ...] = FOUR, budget_s: float = 60.0, **options: Any) -> Experiment:
+    cancel = options.pop("cancel", None) or threading.Event()
+    plan = ExperimentPlan(WORKLOAD, arms, budget_s)
+    return run_experiment(plan, launcher=made.launch, clock=made.clock, cancel=cancel, **options)
+
+
+def processes(found: Experiment) -> dict[int, int]:
+    """Rounds by start of the workers."""
+    return Counter(item.blocks[0].process for item in found.rounds)
