@@ -14,6 +14,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from core.experiment import Experiment
 from core.results import Label, Run
 
 GUIDE = "#888888"
@@ -70,7 +71,7 @@ def short(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
-def environment_line(run: Run) -> str:
+def environment_line(run: Run | Experiment) -> str:
     """Label, day and machine in one line, for the inside of a picture."""
     parts = [run.label, run.created_at[:10]]
     environment = run.environment

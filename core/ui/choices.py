@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -74,13 +74,14 @@ def build(draft: Draft, available_bytes: int) -> Outcome:
             errors[field] = str(error)
         return None
 
-    workload = attempt("workload", lambda: _workload(draft))
+    chosen = (draft.family, draft.preset, draft.sizes, draft.mode, draft.optimizer)
+    workload = attempt("workload", lambda: make_workload(*chosen))
     targets = [attempt(f"target {i}", partial(Target, **values)) for i, values in enumerate(draft.targets)]
     if targets[0] is not None and targets[0] == targets[1]:
         errors["targets"] = f"Both targets are “{targets[0]}”; choose two that differ."
     batches = attempt("batches", lambda: _batches(draft.batches))
     pipeline = attempt("pipeline", lambda: Pipeline(**draft.pipeline))
-    budget_s = attempt("budget", lambda: _budget(draft.budget_s))
+    budget_s = attempt("budget", lambda: checked_budget(draft.budget_s))
     crossover_width = attempt("crossover width", lambda: _crossover_width(draft.crossover_width_pct))
     step_width = attempt("width", lambda: _width(draft.width_pct))
     if errors:
@@ -95,20 +96,23 @@ def build(draft: Draft, available_bytes: int) -> Outcome:
     return Outcome(None if errors else plan, workload, errors)
 
 
-def _workload(draft: Draft) -> Workload:
-    family = families()[draft.family]
-    if draft.preset is not None:
-        network = family.from_name(draft.preset)
+def make_workload(
+    family: str, preset: str | None, sizes: Mapping[str, int | None], mode: str, optimizer: str
+) -> Workload:
+    """Workload from a form; ``sizes`` count where there is no ``preset``. Raises ValueError with a sentence."""
+    kind = families()[family]
+    if preset is not None:
+        network = kind.from_name(preset)
     else:
-        sizes: dict[str, int] = {}
-        for choice in family.choices:
-            value = draft.sizes.get(choice.name)
+        found: dict[str, int] = {}
+        for choice in kind.choices:
+            value = sizes.get(choice.name)
             if value is None or not choice.low <= value <= choice.high:
                 given = "is empty" if value is None else f"is {value:,}"
                 raise ValueError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
-            sizes[choice.name] = value
-        network = family.from_choices(sizes)
-    return Workload.model_validate({"network": network, "mode": draft.mode, "optimizer": draft.optimizer})
+            found[choice.name] = value
+        network = kind.from_choices(found)
+    return Workload.model_validate({"network": network, "mode": mode, "optimizer": optimizer})
 
 
 def _batches(chosen: tuple[Any, ...]) -> tuple[int, ...]:
@@ -121,7 +125,8 @@ def _batches(chosen: tuple[Any, ...]) -> tuple[int, ...]:
     return geometric_grid(low, high)
 
 
-def _budget(value: float | None) -> float:
+def checked_budget(value: float | None) -> float:
+    """The budget in seconds. Raises ValueError with a sentence."""
     if value is None or not MIN_BUDGET_S <= value <= MAX_BUDGET_S:
         raise ValueError(f"The budget must lie between {MIN_BUDGET_S:g} and {MAX_BUDGET_S:,.0f} seconds.")
     return float(value)

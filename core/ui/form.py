@@ -10,17 +10,18 @@ from core.analysis.memory import estimate_bytes
 from core.environment import available_memory_bytes
 from core.families import families
 from core.measure.lock import Busy
-from core.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH, Execution, Mode, Optimizer, PipelineKind, Precision
+from core.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH, Execution, Mode, Optimizer, PipelineKind, Precision, Target
 from core.store import StoreError
 from core.ui import machine, registry
 from core.ui.choices import Draft, Outcome, build, count_words, size_words
 from core.ui.states import progress_words
-from core.ui.words import MODES, OPTIMIZERS, PIPELINES
+from core.ui.words import MODES, OPTIMIZERS, PIPELINES, PYTHON_HELP
 
 OWN_SIZES = "Own sizes"
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
 PROBLEM = "start_problem"
 KEEP: Any = "session"  # choices survive a visit to another page
+STEPS_PER_EXECUTION = (1, 2, 4, 8, 16, 32)
 
 
 def show(busy: str | None) -> None:
@@ -28,8 +29,8 @@ def show(busy: str | None) -> None:
     found = machine.devices()
     top = st.container()
     machine.gpu_notice(found)
-    wrong = _Places()
-    workload = _workload(wrong)
+    wrong = Places()
+    workload = workload_fields(wrong)
     targets = (_target(0, found, wrong), _target(1, found, wrong))
     wrong.here("targets")
     batches = _batches(wrong)
@@ -43,7 +44,7 @@ def show(busy: str | None) -> None:
         _button(outcome, busy, name)
 
 
-class _Places:
+class Places:
     """A place below each field for the sentence that says what is wrong there, filled once all fields are known."""
 
     def __init__(self) -> None:
@@ -58,7 +59,8 @@ class _Places:
                 slot.error(errors[field], icon=":material/error:")
 
 
-def _workload(wrong: _Places) -> dict[str, Any]:
+def workload_fields(wrong: Places) -> dict[str, Any]:
+    """Network, mode and optimizer, as :func:`core.ui.choices.make_workload` takes them; shared by pages."""
     known = families()
     names = list(known)
     family = names[0]
@@ -96,37 +98,46 @@ def _workload(wrong: _Places) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _target(index: int, found: machine.Machine, wrong: _Places) -> dict[str, Any]:
-    """One row of choices for a target; threads can be chosen for the CPU only."""
-    default = found.default_targets()[index]
+def _target(index: int, found: machine.Machine, wrong: Places) -> dict[str, Any]:
+    """One of the two targets of a sweep."""
     st.markdown(f"**{('First', 'Second')[index]} target**")
+    values = target_fields(str(index), found.default_targets()[index], found)
+    wrong.here(f"target {index}")
+    return values
+
+
+def target_fields(name: str, default: Target, found: machine.Machine) -> dict[str, Any]:
+    """Choices for a target, their keys ending in ``name``; threads can be chosen for the CPU only."""
     with st.grid(2, min_column_width=120, gap="small"):
         device = st.selectbox(
             "Device", found.names, index=found.names.index(default.device), format_func=found.title,
-            key=f"form_device_{index}", persist_state=KEEP,
+            key=f"form_device_{name}", persist_state=KEEP,
         )  # fmt: skip
         threads = st.number_input(
-            "Threads", value=default.threads, placeholder="all", step=1, key=f"form_threads_{index}",
+            "Threads", value=default.threads, placeholder="all", step=1, key=f"form_threads_{name}",
             disabled=device != "cpu", persist_state=KEEP,
             help="Threads TensorFlow may use; empty means as many as it likes.",
         )  # fmt: skip
         precision = st.selectbox(
-            "Precision", get_args(Precision), key=f"form_precision_{index}", persist_state=KEEP,
+            "Precision", get_args(Precision), key=f"form_precision_{name}", persist_state=KEEP,
             help="Mixed precision computes in 16 bits and keeps the weights in 32.",
         )  # fmt: skip
         execution = st.selectbox(
             "Execution", get_args(Execution), index=get_args(Execution).index(default.execution),
-            key=f"form_execution_{index}", persist_state=KEEP,
+            key=f"form_execution_{name}", persist_state=KEEP,
             help="graph: compiled once, Keras' default. xla: fused by the XLA compiler. eager: op by op.",
         )  # fmt: skip
-    wrong.here(f"target {index}")
+        steps = st.selectbox(
+            "Steps per execution", STEPS_PER_EXECUTION, key=f"form_steps_{name}", persist_state=KEEP,
+            disabled=execution == "eager", help="How many steps one call of the compiled function runs (Keras).",
+        )  # fmt: skip
     return {
         "device": device, "threads": threads if device == "cpu" else None, "precision": precision,
-        "execution": execution,
+        "execution": execution, "steps_per_execution": 1 if execution == "eager" else steps,
     }  # fmt: skip
 
 
-def _batches(wrong: _Places) -> tuple[Any, ...]:
+def _batches(wrong: Places) -> tuple[Any, ...]:
     kind = st.segmented_control(
         "Batch sizes", ["range", "list"], default="range", required=True, format_func=str.capitalize,
         key="form_batch_kind", persist_state=KEEP,
@@ -149,7 +160,7 @@ def _batches(wrong: _Places) -> tuple[Any, ...]:
     return chosen
 
 
-def _more(wrong: _Places) -> tuple[dict[str, Any], str]:
+def _more(wrong: Places) -> tuple[dict[str, Any], str]:
     """What most sweeps leave as it is, folded: pipeline, refinement, budget, precision and the run's name."""
     with st.expander("Pipeline, refinement, budget and precision", icon=":material/tune:"):
         pipeline = _pipeline(wrong)
@@ -167,7 +178,7 @@ def _more(wrong: _Places) -> tuple[dict[str, Any], str]:
     return {"pipeline": pipeline, "refine": refine, "budget_s": budget, **widths}, name
 
 
-def _precision(wrong: _Places) -> tuple[float | None, float | None]:
+def _precision(wrong: Places) -> tuple[float | None, float | None]:
     """How narrow is narrow enough: for the crossover, and for the step times where there is none."""
     left, right = st.columns(2)
     crossover_width = left.number_input(
@@ -186,7 +197,7 @@ def _precision(wrong: _Places) -> tuple[float | None, float | None]:
     return crossover_width, width
 
 
-def _pipeline(wrong: _Places) -> dict[str, Any]:
+def _pipeline(wrong: Places) -> dict[str, Any]:
     kind = st.selectbox(
         "How a batch reaches the step", get_args(PipelineKind), format_func=PIPELINES.__getitem__,
         key="form_pipeline", persist_state=KEEP,
@@ -203,6 +214,7 @@ def _pipeline(wrong: _Places) -> dict[str, Any]:
             "Preprocessing (µs a sample)", value=0.0, step=10.0, key="form_preprocess",
             help="Real work spent on every sample in the map function.",
         )  # fmt: skip
+        values["preprocess_python"] = left.checkbox("In Python", key="form_python", help=PYTHON_HELP)
         values["cache"] = right.checkbox("Cache", key="form_cache")
         values["shuffle"] = right.checkbox("Shuffle", key="form_shuffle")
     wrong.here("pipeline")

@@ -23,6 +23,18 @@ def pages() -> list[StreamlitPage]:
             help="The verdict of one run, its charts, and how it was measured.",
         ),
         st.Page(
+            "pages/overhead.py", title="Overhead", icon=":material/stacked_bar_chart:", url_path="overhead",
+            help="Where a step goes: traced parts beside the fitted share, a timeline, kernels, what ran on the host.",
+        ),
+        st.Page(
+            "pages/pipeline.py", title="Pipeline", icon=":material/water_pump:", url_path="pipeline",
+            help="How much of a step the input takes, which prefetch is enough, from which cost on the device starves.",
+        ),
+        st.Page(
+            "pages/diagnosis.py", title="Diagnosis", icon=":material/stethoscope:", url_path="diagnosis",
+            help="What would make a target faster: every remedy tried here, ranked by its measured gain.",
+        ),
+        st.Page(
             "pages/history.py", title="History", icon=":material/history:", url_path="history",
             help="Every run kept here: open, compare, rename, delete, import, export.",
         ),

@@ -18,11 +18,12 @@ from core.analysis.answer import Answer
 from core.examples import load_example
 from core.results import Run
 from core.store import RunNotFound, RunSummary, Store, StoreError
+from core.traced import TracedCell
 
 if TYPE_CHECKING:
     from core.measure.jobs import Jobs
 
-Revision = tuple[str, str, str, int, int]
+Revision = tuple[str, str, str, int, int, tuple[tuple[int, int, float], ...]]
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def quieten() -> None:
 
 def revision(run: Run) -> Revision:
     """Changes whenever anything that an answer or a picture shows has changed."""
-    return (run.id, run.name, run.status, len(run.rounds), len(run.cells))
+    traces = tuple((cell.target, cell.batch, cell.profiled_step_ms) for cell in run.traces)
+    return (run.id, run.name, run.status, len(run.rounds), len(run.cells), traces)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
@@ -104,6 +106,15 @@ def figure_of(kind: str, run: Run, answer: Answer, dark: bool = False) -> go.Fig
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _stored(key: RunSummary, _store: Store) -> Run:
     return _store.load(key.id)
+
+
+def keep_trace(store: Store, run_id: str, cell: TracedCell) -> None:
+    """Add a traced cell to a stored run, from any thread. Raises StoreError.
+
+    A list of runs does not show traces, so the runs held here are forgotten and read again.
+    """
+    store.record(run_id, (cell,))
+    _stored.clear()
 
 
 def find_run(run_id: str) -> Run:

@@ -33,6 +33,10 @@ STOPS = {
 }
 MODES = {"train": "Training", "infer": "Inference"}
 OPTIMIZERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}
+PYTHON_HELP = (
+    "The work is Python code wrapped for the map, as many pipelines have it: it holds Python's lock, so that parallel "
+    "calls do not help."
+)
 PIPELINES = {
     "resident": "Resident on the device",
     "host": "Host array fed each step",
@@ -53,7 +57,17 @@ TERMS = (
     ("floor, slope", "The fixed cost of a step and the marginal cost of a sample, fitted to the step times."),
     (
         "overhead share",
-        "The share of a step in which the device does no useful arithmetic: 1 − slope × batch ÷ step time.",
+        "The share of a step in which the device does no useful arithmetic. Fitted: 1 − slope × batch ÷ step time, on "
+        "any machine. Traced: 1 − time with a kernel or operation running ÷ step time, from a profiler trace.",
+    ),
+    (
+        "traced parts",
+        "A profiled step divided without gaps or overlaps: compute, copies to and from the device, waiting for input, "
+        "launch and other work of the host, and the rest.",
+    ),
+    (
+        "profiled ÷ unprofiled",
+        "How much longer a step takes under the profiler. Above 1.3 the traced parts are not to be trusted.",
     ),
     (
         "crossover",
@@ -117,6 +131,23 @@ RULES = (
         "One measurement at a time",
         "A lock on the machine, and a log of what other processes did meanwhile, which becomes a warning where it "
         "mattered.",
+    ),
+    (
+        "A step divided without remainder",
+        "In a profiler trace every instant of a step goes to the first that is active of: compute, copy to the host, "
+        "copy between devices, copy to the device, waiting for input, launch and other work of the host. The parts "
+        "sum to the step exactly. A profiler slows small steps, so profiled over unprofiled time stands beside it.",
+    ),
+    (
+        "Remedies are tried, not guessed",
+        "A diagnosis measures each remedy beside the step as it is, in the same rounds and in several starts of the "
+        "workers, and recommends only what gains at least 3 % beyond its interval. The crossover is then measured "
+        "anew with what helps.",
+    ),
+    (
+        "A pipeline in its stride",
+        "A tf.data pipeline that idles goes on filling its buffers. Every block therefore opens a fresh one, lets it "
+        "run until it is in its stride, is timed, and drops it.",
     ),
     (
         "Failures are results",

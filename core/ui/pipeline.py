@@ -1,0 +1,113 @@
+"""The Pipeline page around its result: what will be measured, the study that is running, which study is shown."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pandas as pd
+import streamlit as st
+
+from core.experiment import Experiment
+from core.measure.studies import StudySnapshot
+from core.pipeline_study import PipelineStudy
+from core.store import RunNotFound
+from core.ui import registry
+from core.ui.live import POLL_S, WATCH_S
+from core.ui.pipeline_result import RANDOM_BESIDE
+from core.ui.states import progress_words
+from core.ui.verdict import plain
+
+KIND: Literal["pipeline"] = "pipeline"
+
+
+def running() -> StudySnapshot | None:
+    """The pipeline study that runs in this process, or None."""
+    study = registry.engine().jobs.study_snapshot()
+    return study if study is not None and study.kind == KIND and study.active else None
+
+
+@st.fragment(run_every=POLL_S)
+def progress() -> None:
+    """The running study in numbers; when it has ended the page runs once more, without this timer."""
+    study = running()
+    if study is None:
+        st.rerun()
+        return
+    at = study.progress
+    with st.container(border=True):
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            st.markdown("**Measuring the input pipeline**", width="content")
+            st.button("Cancel", icon=":material/stop_circle:", key="cancel_pipeline", on_click=_cancel,
+                      help="Stops soon. What was measured until then is kept.")  # fmt: skip
+        if at is None:
+            st.progress(0.0, text="Starting")
+            return
+        share = min(1.0, at.elapsed_s / max(at.elapsed_s + at.remaining_s, 1e-9))
+        st.progress(share, text=plain(at.activity))
+        with st.container(horizontal=True):
+            st.metric("Ways of feeding seen", f"{at.cells_done} of {at.cells_total}")
+            st.metric("Time left, at most", progress_words(at.remaining_s))
+            st.metric("Elapsed", progress_words(at.elapsed_s))
+
+
+def _cancel() -> None:
+    registry.engine().jobs.cancel()
+
+
+def failed() -> None:
+    """Why the last study of this process has no result."""
+    study = registry.engine().jobs.study_snapshot()
+    if study is not None and study.kind == KIND and not study.active and study.error:
+        st.error(plain(study.error), icon=":material/error:")
+
+
+@st.fragment(run_every=WATCH_S)
+def watch() -> None:
+    """While idle: notice a study that another tab has started."""
+    if running() is not None:
+        st.rerun()
+
+
+def shown() -> tuple[str, Experiment] | None:
+    """The study in the address, else the chosen or newest one, with its id; None where there is none to be read."""
+    asked = st.query_params.get("study") or _chosen()
+    if asked is None:
+        return None
+    try:
+        return asked, _load(asked)
+    except (RunNotFound, ValueError) as error:
+        st.error(plain(str(error)), icon=":material/search_off:")
+        return None
+
+
+def _chosen() -> str | None:
+    """The newest study, or an older one that was picked; a new one becomes the choice."""
+    found = {summary.id: summary.created_at for summary in registry.engine().store.studies(KIND)}
+    ids = list(found)
+    if len(ids) < 2 or st.context.is_embedded:
+        return ids[0] if ids else None
+    return st.selectbox(
+        "Study", ids, key=f"pipeline_study-{ids[0]}", width=260,
+        format_func=lambda study_id: f"{found[study_id].replace('T', ' ')[:16]} UTC",
+    )  # fmt: skip
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _load(study_id: str) -> Experiment:
+    return Experiment.from_json(registry.engine().store.load_study(study_id))
+
+
+def before(study: PipelineStudy | None) -> None:
+    """What a study is and what the one chosen would measure."""
+    st.markdown(
+        "The same step is fed in several ways on this machine: from data that never leave the device, from a host "
+        "array, and through `tf.data`, as you choose it and with one setting changed at a time. What a step takes "
+        "longer than with resident data is the share that the input costs."
+    )
+    if study is None:
+        return
+    st.subheader("What will be measured", anchor=False)
+    rows = [{"Way of feeding": arm.title, "Pipeline": arm.pipeline.title} for arm in study.arms]
+    st.table(pd.DataFrame(rows), border="horizontal", hide_index=True)
+    if study.base.data is not None:
+        st.caption(RANDOM_BESIDE)
