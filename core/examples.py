@@ -1,16 +1,35 @@
-"""The finished example that everybody sees first: a real sweep recorded by this tool, with its environment."""
+"""The finished examples that everybody sees first: a sweep, its diagnosis and a pipeline study, all real, recorded by
+this tool with the environment they came from.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 
+from core.experiment import Diagnosis, Experiment
 from core.results import Run
 
-EXAMPLE_FILE = Path(__file__).parent / "data" / "example.json"
+DATA = Path(__file__).parent / "data"
+EXAMPLE_FILE = DATA / "example.json"
+DIAGNOSIS_FILE = DATA / "example_diagnosis.json"
+PIPELINE_FILE = DATA / "example_pipeline.json"
+DIAGNOSIS_ID, PIPELINE_ID = "example-diagnosis", "example-pipeline"
 
 
 @cache
 def load_example() -> Run:
     """The shipped example. Raises FileNotFoundError or ValueError (with a sentence) when the file is damaged."""
     return Run.from_json(EXAMPLE_FILE.read_bytes())
+
+
+@cache
+def load_example_diagnosis() -> Diagnosis:
+    """The diagnosis of :func:`load_example`'s run. Raises FileNotFoundError or ValueError."""
+    return Diagnosis.from_json(DIAGNOSIS_FILE.read_bytes())
+
+
+@cache
+def load_example_pipeline() -> Experiment:
+    """A finished pipeline study. Raises FileNotFoundError or ValueError."""
+    return Experiment.from_json(PIPELINE_FILE.read_bytes())

@@ -23,6 +23,7 @@ with left:
         pipeline.failed()
         pipeline.watch()
     if found is not None and not running:
+        pipeline.explain_example(found[1])
         pipeline_result.show(*found)
-    else:
+    if found is None or running or pipeline.is_example(found[1]):
         pipeline.before(study)

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from core.examples import load_example
 from core.store import Store
 from tests.support.runs import make_run
 
@@ -185,3 +186,28 @@ def test_a_real_sweep_is_seen_by_every_tab_and_can_be_cancelled(server: str, bro
     expect(second.get_by_text("Your newest run")).to_be_visible()
     expect(page.get_by_text("This sweep was cancelled")).to_be_visible()
     expect(page.get_by_role("button", name="Measure this machine")).to_be_enabled()
+
+
+@pytest.mark.parametrize(
+    ("path", "charts"), [("overhead", 2), ("pipeline", 3), ("diagnosis", 1)], ids=lambda value: str(value)
+)
+def test_the_shipped_examples_are_drawn(server: str, browser: Any, path: str, charts: int) -> None:
+    """Traces, diagnosis and pipeline study of the example: every chart has its place and no page an exception."""
+    page = open_tab(browser, f"{server}/{path}?run={load_example().id}")
+    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator(".js-plotly-plot")).to_have_count(charts, timeout=PATIENCE_MS)
+    expect(page.get_by_text("recorded", exact=True).first).to_be_visible()
+    assert page.locator("[data-testid=stException]").count() == 0
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.wait_for_timeout(500)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 1024
+
+
+def test_a_real_cell_is_traced_from_the_page(server: str, browser: Any) -> None:
+    """The button starts a worker, and the page turns to the new trace when it is there."""
+    page = open_tab(browser, f"{server}/overhead?run={make_run(1).id}")
+    page.get_by_role("button", name="Trace this cell").click()
+    expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible(timeout=2 * PATIENCE_MS)
+    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENCE_MS)
+    expect(page.get_by_text("measured", exact=True).first).to_be_visible()

@@ -20,7 +20,12 @@ from core.traced import DeviceTrace
 MIN_GAIN = 0.03  # a remedy must gain at least this, beyond its interval, before it is recommended
 Judgement = Literal["helps", "no effect", "hurts", "unclear", "failed", "not tried"]
 Reason = Literal["helps", "helps_but_behind", "none_helps_behind", "none_helps", "open", "failed"]
-VARIED = ("steps", "precision", "threads", "batch")  # families whose arms differ in a setting that must be named
+TITLES = {  # of families whose arms differ in a setting that must be named
+    "steps": "{arm}",
+    "precision": "Mixed precision ({arm})",
+    "threads": "{arm} instead",
+    "batch": "{arm} (time per sample)",
+}
 ORDER: tuple[Judgement, ...] = ("helps", "unclear", "no effect", "hurts", "failed", "not tried")
 
 
@@ -111,7 +116,7 @@ def _finding(run: Run, answer: Answer, diagnosis: Diagnosis, name: str, measured
     return Finding(
         family=name,
         code=arm.code,
-        title=f"{remedy.title}: {arm.title}" if name in VARIED else remedy.title,
+        title=TITLES.get(name, remedy.title).format(arm=arm.title),
         judgement=judge(best),
         gain=best.speed_up,
         low=best.speed_up_low,
@@ -206,7 +211,7 @@ def _verdict(
     bounds = "" if best.low is None or best.high is None else f", 95 % interval {best.low:.2f} to {best.high:.2f}"
     sentence = f"{best.title} helps most: {best.gain:.2f} times faster at batch {batch:,}{bounds}."
     if best.family == "batch" and len(helping) > 1:
-        sentence += f" At the same batch it is {helping[1].title} ({helping[1].gain:.2f} times)."
+        sentence += f" At the same batch: {helping[1].title}, {helping[1].gain:.2f} times faster."
     if behind and _still_behind(diagnosis, helping):
         return f"{sentence} Even so, {other} stays ahead at batch {batch:,}.", "helps_but_behind"
     return sentence, "helps"

@@ -51,9 +51,9 @@ def variant_title(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def whole_title(diagnosis: Diagnosis, finding: Finding) -> str:
-    """The remedy with the variant that was measured, where its name does not say it: ``Mixed precision: float32``."""
+    """The remedy, with the variant that was measured where its name does not say it."""
     variant = variant_title(diagnosis, finding)
-    return finding.title if finding.title.endswith(variant) else f"{finding.title}: {variant}"
+    return finding.title if variant in finding.title else f"{finding.title}: {variant}"
 
 
 def gain_words(finding: Finding) -> str:

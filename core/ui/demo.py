@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 import streamlit as st
 
@@ -11,9 +13,12 @@ from core.measure.pitfalls import PitfallReport, run_pitfalls
 from core.spec import Workload
 from core.ui import live, registry
 
+if TYPE_CHECKING:
+    from core.measure.jobs import TaskSnapshot
+
 WORKLOAD, DEADLINE_S, POLL_S = "784-128-10", 240.0, 1.0
 BATCHES = (1, 32, 256, 1024)
-PROBLEM = "demo_problem"
+PROBLEM, DESCRIPTION = "demo_problem", "Timing"
 
 
 def show() -> None:
@@ -23,7 +28,7 @@ def show() -> None:
         f"{WORKLOAD} on this machine's CPU, is timed in the ways articles do it, beside our figure. It takes about "
         "half a minute, most of which is TensorFlow starting."
     )
-    task = registry.engine().jobs.task_snapshot()
+    task = _task()
     active = task is not None and task.active
     busy = None if active else live.busy_sentence()
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -44,9 +49,15 @@ def show() -> None:
         result(task.result)
 
 
+def _task() -> TaskSnapshot | None:
+    """The demonstration that runs or ran last; other short measurements are not this page's."""
+    task = registry.engine().jobs.task_snapshot()
+    return task if task is not None and task.description.startswith(DESCRIPTION) else None
+
+
 @st.fragment(run_every=POLL_S)
 def _wait() -> None:
-    task = registry.engine().jobs.task_snapshot()
+    task = _task()
     if task is None or not task.active:
         st.rerun()
         return
@@ -56,7 +67,7 @@ def _wait() -> None:
 def _start(batch: int) -> None:
     workload = Workload(network=network_from_name(WORKLOAD))
     started = registry.engine().jobs.run_task(
-        f"Timing {WORKLOAD} at batch {batch} in several ways", lambda: run_pitfalls(workload, batch, DEADLINE_S)
+        f"{DESCRIPTION} {WORKLOAD} at batch {batch} in several ways", lambda: run_pitfalls(workload, batch, DEADLINE_S)
     )
     if not started:
         st.session_state[PROBLEM] = "Something else is being measured on this machine; try again when it is done."

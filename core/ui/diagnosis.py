@@ -214,17 +214,12 @@ def shown(run: Run) -> tuple[str, Diagnosis] | None:
 def _readable(run: Run) -> dict[str, Diagnosis]:
     """The diagnoses of a run that can be read, newest first; others are said."""
     found: dict[str, Diagnosis] = {}
-    for summary in registry.engine().store.studies(KIND, run.id):
+    for summary in registry.diagnoses(run):
         try:
-            found[summary.id] = _load(summary.id)
+            found[summary.id] = registry.load_diagnosis(summary.id)
         except (RunNotFound, ValueError) as error:
             st.warning(plain(str(error)), icon=":material/search_off:")
     return found
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _load(study_id: str) -> Diagnosis:
-    return Diagnosis.from_json(registry.engine().store.load_study(study_id))
 
 
 def _name(run: Run, diagnosis: Diagnosis) -> str:

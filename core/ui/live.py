@@ -29,7 +29,7 @@ def busy_sentence() -> str | None:
         return "A sweep is running on this machine. Only one runs at a time, so that none disturbs another."
     task = registry.engine().jobs.task_snapshot()
     if task is not None and task.active:
-        return f"{task.description} on the Method page; that takes less than a minute."
+        return f"{task.description} is under way; that takes less than a minute."
     study = registry.engine().jobs.study_snapshot()
     if study is not None and study.active:
         return f"{study.description} is under way. Only one measurement runs at a time, so that none disturbs another."

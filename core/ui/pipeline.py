@@ -74,7 +74,7 @@ def shown() -> tuple[str, Experiment] | None:
     if asked is None:
         return None
     try:
-        return asked, _load(asked)
+        return asked, registry.load_pipeline(asked)
     except (RunNotFound, ValueError) as error:
         st.error(plain(str(error)), icon=":material/search_off:")
         return None
@@ -82,7 +82,7 @@ def shown() -> tuple[str, Experiment] | None:
 
 def _chosen() -> str | None:
     """The newest study, or an older one that was picked; a new one becomes the choice."""
-    found = {summary.id: summary.created_at for summary in registry.engine().store.studies(KIND)}
+    found = {summary.id: summary.created_at for summary in registry.pipeline_studies()}
     ids = list(found)
     if len(ids) < 2 or st.context.is_embedded:
         return ids[0] if ids else None
@@ -92,9 +92,15 @@ def _chosen() -> str | None:
     )  # fmt: skip
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _load(study_id: str) -> Experiment:
-    return Experiment.from_json(registry.engine().store.load_study(study_id))
+def is_example(experiment: Experiment) -> bool:
+    """Whether it was not measured here: the shipped study."""
+    return experiment.label == "recorded"
+
+
+def explain_example(experiment: Experiment) -> None:
+    """Say of the shipped study what it is."""
+    if is_example(experiment):
+        st.caption("A finished example, recorded on another machine. Press “Measure the pipeline” for this one.")
 
 
 def before(study: PipelineStudy | None) -> None:

@@ -15,9 +15,11 @@ import streamlit as st
 from core import figures
 from core.analysis.analyse import analyse
 from core.analysis.answer import Answer
-from core.examples import load_example
+from core.examples import DIAGNOSIS_ID, PIPELINE_ID, load_example, load_example_diagnosis, load_example_pipeline
+from core.experiment import Diagnosis, Experiment
 from core.results import Run
 from core.store import RunNotFound, RunSummary, Store, StoreError
+from core.store.studies import StudySummary
 from core.traced import TracedCell
 
 if TYPE_CHECKING:
@@ -137,6 +139,45 @@ def find_run(run_id: str) -> Run:
 def summaries() -> tuple[RunSummary, ...]:
     """Every stored run, newest first."""
     return engine().store.summaries()
+
+
+def diagnoses(run: Run) -> tuple[StudySummary, ...]:
+    """The stored diagnoses of a run, newest first; the shipped one after them where it is the example's."""
+    found = engine().store.studies("diagnosis", run.id)
+    try:
+        shipped = load_example_diagnosis()
+    except (OSError, ValueError):
+        return found
+    if shipped.run_id != run.id:
+        return found
+    return (*found, StudySummary(DIAGNOSIS_ID, "diagnosis", run.id, shipped.experiment.created_at))
+
+
+def pipeline_studies() -> tuple[StudySummary, ...]:
+    """The stored pipeline studies, newest first; while there is none, the shipped one."""
+    found = engine().store.studies("pipeline")
+    if found:
+        return found
+    try:
+        return (StudySummary(PIPELINE_ID, "pipeline", None, load_example_pipeline().created_at),)
+    except (OSError, ValueError):
+        return ()
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def load_diagnosis(study_id: str) -> Diagnosis:
+    """A diagnosis by id. Raises StoreError or ValueError."""
+    if study_id == DIAGNOSIS_ID:
+        return load_example_diagnosis()
+    return Diagnosis.from_json(engine().store.load_study(study_id))
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def load_pipeline(study_id: str) -> Experiment:
+    """A pipeline study by id. Raises StoreError or ValueError."""
+    if study_id == PIPELINE_ID:
+        return load_example_pipeline()
+    return Experiment.from_json(engine().store.load_study(study_id))
 
 
 def newest_own() -> Run | None:

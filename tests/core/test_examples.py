@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from core import examples
+from core.analysis.analyse import analyse
+from core.analysis.findings import diagnose
+from core.analysis.pipeline import pipeline_answer
+from core.results import Run
 from tests.support.runs import make_run
 
 
@@ -27,3 +31,22 @@ def test_a_damaged_example_is_refused() -> None:
     with pytest.raises(ValueError, match="no Breakeven run"):
         examples.load_example()
     examples.load_example.cache_clear()
+
+
+SHIPPED = Path(examples.__file__).parent / "data"
+
+
+def test_what_is_shipped_is_recorded_and_belongs_together() -> None:
+    run = Run.from_json((SHIPPED / "example.json").read_bytes())
+    assert run.label == "recorded"
+    assert run.environment is not None
+    assert analyse(run).verdict.kind == "crossover"
+    assert {(t.target, t.batch) for t in run.traces} >= {(0, 1), (1, 1), (0, 1024), (1, 1024)}
+    diagnosis = examples.load_example_diagnosis()
+    assert diagnosis.run_id == run.id
+    assert diagnosis.experiment.label == "recorded"
+    assert {rerun.run.label for rerun in diagnosis.reruns} <= {"recorded"}
+    assert diagnose(run, diagnosis).findings[0].gain is not None
+    study = examples.load_example_pipeline()
+    assert study.label == "recorded"
+    assert pipeline_answer(study).sentence

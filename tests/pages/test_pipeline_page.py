@@ -53,10 +53,18 @@ def tables_text(at: AppTest) -> str:
 def test_before_anything_was_measured_the_page_says_what_will_be(engine: Any) -> None:
     at = open_page(PAGE)
     assert "What will be measured" in text_of(at)
-    assert list(at.table[0].value["Way of feeding"][:3]) == [
+    assert "A finished example, recorded on another machine" in text_of(at)
+    arms = next(table.value for table in at.table if "Pipeline" in table.value)
+    assert list(arms["Way of feeding"][:3]) == [
         "Resident on the device", "Host array fed each step", "As chosen",
     ]  # fmt: skip
-    assert len(at.table[0].value) == 14
+    assert len(arms) == 14
+
+
+def test_without_the_example_nothing_is_drawn_before_a_measurement(engine: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("core.ui.registry.load_example_pipeline", lambda: Experiment.from_json("{}"))
+    at = open_page(PAGE)
+    assert "What will be measured" in text_of(at)
     assert not chart_titles(at)
     assert not at.metric
     assert not button(at).disabled

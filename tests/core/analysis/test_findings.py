@@ -93,7 +93,7 @@ def test_what_is_unclear_ranks_below_what_helps_however_large() -> None:
 def test_a_remedy_shows_its_best_arm_and_names_the_others() -> None:
     run = run_of()
     steps = finding(diagnose(run, make_diagnosis(run, HELPING)).findings, "steps")
-    assert (steps.code, steps.title) == ("steps-32", "Several steps per execution: 32 steps per execution")
+    assert (steps.code, steps.title) == ("steps-32", "32 steps per execution")
     assert re.fullmatch(r"8 steps per execution: (1\.9|2\.0)\d×; 2 steps per execution: 1\.[45]\d×", steps.others)
     xla = finding(diagnose(run, make_diagnosis(run, HELPING)).findings, "xla")
     assert (xla.title, xla.others) == ("XLA", "")
@@ -156,7 +156,7 @@ def test_the_best_remedy_is_the_verdict() -> None:
     told = diagnose(run, make_diagnosis(run, HELPING))
     assert told.reason == "helps"
     assert re.fullmatch(
-        r"Several steps per execution: 32 steps per execution helps most: 2\.\d\d times faster at batch 8, "
+        r"32 steps per execution helps most: 2\.\d\d times faster at batch 8, "
         r"95 % interval 2\.\d\d to 2\.\d\d\.",
         told.sentence,
     )
