@@ -129,7 +129,14 @@ def _span_marker(look: PartLook) -> dict[str, Any]:
     return {
         "color": look.colour,
         "line": {"width": 1, "color": GUIDE},
-        "pattern": {"shape": look.pattern, "fgcolor": INK, "fgopacity": 0.45, "size": 6, "solidity": 0.2},
+        "pattern": {
+            "shape": look.pattern,
+            "fillmode": "overlay",
+            "fgcolor": INK,
+            "fgopacity": 0.45,
+            "size": 6,
+            "solidity": 0.2,
+        },
     }
 
 

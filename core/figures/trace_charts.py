@@ -134,7 +134,10 @@ def _add_bars(figure: go.Figure, cells: Sequence[TracedCell], bars: Sequence[tup
                 marker={
                     "color": look.colour, "line": {"width": 0.8, "color": GUIDE},
                     "opacity": [1.0 if cell.trusted else FADED for cell in cells],
-                    "pattern": {"shape": look.pattern, "fgcolor": INK, "fgopacity": 0.5, "size": 7, "solidity": 0.22},
+                    "pattern": {
+                        "shape": look.pattern, "fillmode": "overlay", "fgcolor": INK, "fgopacity": 0.5, "size": 7,
+                        "solidity": 0.22,
+                    },
                 },
                 customdata=[_bar_hover(c, s, m.part_ms(part)) for c, s, m in zip(cells, shares, means, strict=True)],
                 hovertemplate=f"<b>{name} (traced)</b><br>%{{customdata}}<extra></extra>",

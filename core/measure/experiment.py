@@ -129,15 +129,17 @@ class _Runner:
     def _a_start_s(self, starts: int) -> float:
         return (self._clock.now_s() - self._begin_s) / starts
 
-    def _until(self, whole: int, begin_s: float) -> float:
-        """When the start that began then ends: what was left, divided among the starts wanted, by what the first took.
+    def _until(self, whole: int, begin_s: float, setup_s: float, round_s: float) -> float:
+        """When the start that began then ends: what was left, divided among the starts wanted.
 
-        With too few starts for an interval over them, what starts differ by is allowed for (:mod:`core.analysis.
-        effects`), which tells more than three starts of hardly a round.
+        How many are wanted follows from what setting up and a round took in the first. With too few for an interval
+        over starts, what they differ by is allowed for (:mod:`core.analysis.effects`), which tells more than three
+        starts of hardly a round.
         """
         if whole == 0:
-            setup_s = max(self._clock.now_s() - begin_s, 1e-3)
-            self._wanted = min(USUAL_STARTS, max(1, int(SETUP_SHARE * self._plan.budget_s / setup_s)))
+            by_setup = SETUP_SHARE * self._plan.budget_s / max(setup_s, 1e-3)
+            by_rounds = self._plan.budget_s / max(setup_s + MIN_ROUNDS * round_s, 1e-3)
+            self._wanted = max(1, int(min(USUAL_STARTS, by_setup, by_rounds)))
         return begin_s + (self._end_s - begin_s) / max(1, self._wanted - whole)
 
     def _one_start(self, index: int, whole: int) -> bool:
@@ -154,13 +156,15 @@ class _Runner:
             for arm in active:
                 self._prepare(start, arm)
             self._sample_noise(start)  # what starting took is nobody's noise
-            done, end_s = 0, self._until(whole, begin_s)
+            ready_s, done, end_s = self._clock.now_s(), 0, self._end_s
             while start.steps and (done < MIN_ROUNDS or self._clock.now_s() < end_s):
                 self._check()
                 if self._clock.now_s() >= self._end_s and done:
                     break
                 self._round(start)
                 done += 1
+                if done == 1:
+                    end_s = self._until(whole, begin_s, ready_s - begin_s, self._clock.now_s() - ready_s)
             return True
         except WorkerError:
             return False  # noted as the arm's outcome; the next start goes on without it

@@ -83,9 +83,8 @@ def fitted_against_traced(cell: TracedCell, fit: Fit | None) -> tuple[str, ...]:
         return ("There is no fitted share to compare with: it takes step times at three batch sizes or more.",)
     traced, fitted = cell.device.mean().overhead_share, fit.overhead_share(cell.batch)
     points = 100 * (fitted - traced)
-    begin = (
-        f"At batch {cell.batch:,} {percent(fitted)} of a step is overhead by the fit and {percent(traced)} by the trace"
-    )
+    by_fit, by_trace = f"{percent(fitted)} of a step is overhead by the fit", f"{percent(traced)} by the trace"
+    begin = f"At batch {cell.batch:,}, {by_fit} and {by_trace}"
     if abs(points) < AGREE_PP:
         found = [f"{begin}: they agree within {AGREE_PP:.0f} percentage points."]
     elif points > 0:
