@@ -103,16 +103,25 @@ def _reason(run: Run, answer: Answer | None) -> str:
 
 def _charts(run: Run, answer: Answer) -> str:
     # imported here because most commands of the command line draw nothing, and plotly takes a while to load
-    from core.figures import chart_config, overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+    from core.figures import (
+        chart_config,
+        overhead_figure,
+        speed_up_figure,
+        step_time_figure,
+        throughput_figure,
+        trace_share_figure,
+    )
 
+    figures = {
+        "step-time": step_time_figure(run, answer),
+        "speed-up": speed_up_figure(run, answer),
+        "throughput": throughput_figure(run, answer),
+        "overhead": overhead_figure(run, answer),
+    }
+    for target in sorted({cell.target for cell in run.traces}):
+        figures[f"traced-{target + 1}"] = trace_share_figure(run, target, answer.fits[target])
     charts: list[str] = []
-    for name, draw in (
-        ("step-time", step_time_figure),
-        ("speed-up", speed_up_figure),
-        ("throughput", throughput_figure),
-        ("overhead", overhead_figure),
-    ):
-        figure = draw(run, answer)
+    for name, figure in figures.items():
         figure.update_layout(template="plotly_white")
         charts.append(
             figure.to_html(

@@ -18,6 +18,7 @@ from core.report import html_report
 from core.results import Run
 from tests.support.diagnoses import HELPING, make_diagnosis
 from tests.support.runs import make_run
+from tests.support.traced import cpu_cell, with_traces
 
 HOSTILE = '=HYPERLINK("http://x","y")<script>alert(1)</script>'
 
@@ -163,3 +164,14 @@ def test_a_diagnosis_is_strict_json_from_which_everything_follows() -> None:
     assert (steps["low"], steps["high"], steps["judgement"]) == (None, None, "unclear")
     assert [r["code"] for r in data["readings"]] == [r.code for r in told.readings]
     assert data["warnings"] == [w.model_dump() for w in told.warnings]
+
+
+def test_the_report_shows_where_traced_steps_go() -> None:
+    """One chart for each target that has traces, with their label; none without."""
+    run = make_run(label="recorded")
+    assert 'id="traced-' not in html_report(run, analyse(run))
+    traced = with_traces(run, cpu_cell(8, target=1), cpu_cell(64, target=1))
+    page = html_report(traced, analyse(traced))
+    assert 'id="traced-2"' in page
+    assert 'id="traced-1"' not in page
+    assert "steps under the profiler, recorded" in page

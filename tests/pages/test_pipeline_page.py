@@ -50,7 +50,8 @@ def tables_text(at: AppTest) -> str:
     return "\n".join(str(table.value.to_dict("list")) for table in [*at.table, *at.dataframe])
 
 
-def test_before_anything_was_measured_the_page_says_what_will_be(engine: Any) -> None:
+@pytest.mark.usefixtures("engine")
+def test_before_anything_was_measured_the_page_says_what_will_be() -> None:
     at = open_page(PAGE)
     assert "What will be measured" in text_of(at)
     assert "A finished example, recorded on another machine" in text_of(at)
