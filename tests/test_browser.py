@@ -117,15 +117,18 @@ def test_cold_deep_link_opens_the_run_inside_the_frame(server: str, browser: Any
     expect(page.get_by_role("heading", name="History")).to_be_visible()
 
 
-def test_nothing_overlaps_in_a_narrow_window(server: str, browser: Any) -> None:
-    page = open_tab(browser, f"{server}/crossover?run={make_run(1).id}")
+@pytest.mark.parametrize(
+    ("page_name", "number"), [("crossover", 1), ("overhead", 0), ("pipeline", 0), ("pipeline", 2), ("diagnosis", 0)]
+)
+def test_nothing_overlaps_in_a_narrow_window(server: str, browser: Any, page_name: str, number: int) -> None:
+    run_id = make_run(1).id if page_name == "crossover" else load_example().id
+    page = open_tab(browser, f"{server}/{page_name}?run={run_id}")
     page.set_viewport_size({"width": 1024, "height": 768})
     expect(page.locator(".js-plotly-plot .infolayer .annotation-text").first).to_be_visible(timeout=PATIENCE_MS)
     page.wait_for_timeout(1000)  # charts redraw once at their final width
-    chart = page.locator(".js-plotly-plot").nth(1)
-    boxes = [
-        box for text in chart.locator(".annotation-text, .legendtext, .xtitle").all() if (box := text.bounding_box())
-    ]
+    chart = page.locator(".js-plotly-plot").nth(number)
+    texts = chart.locator(".annotation-text, .legendtext, .xtitle, .xtick text")
+    boxes = [box for text in texts.all() if (box := text.bounding_box())]
     assert len(boxes) >= 6
     frame = chart.bounding_box()
     for i, a in enumerate(boxes):
@@ -196,7 +199,7 @@ def test_the_shipped_examples_are_drawn(server: str, browser: Any, path: str, ch
     page = open_tab(browser, f"{server}/{path}?run={load_example().id}")
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator(".js-plotly-plot")).to_have_count(charts, timeout=PATIENCE_MS)
-    expect(page.get_by_text("recorded", exact=True).first).to_be_visible()
+    expect(page.get_by_text(re.compile("recorded")).first).to_be_visible()
     assert page.locator("[data-testid=stException]").count() == 0
     page.set_viewport_size({"width": 1024, "height": 768})
     page.wait_for_timeout(500)
@@ -210,4 +213,4 @@ def test_a_real_cell_is_traced_from_the_page(server: str, browser: Any) -> None:
     page.get_by_role("button", name="Trace this cell").click()
     expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible(timeout=2 * PATIENCE_MS)
     expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENCE_MS)
-    expect(page.get_by_text("measured", exact=True).first).to_be_visible()
+    expect(page.get_by_text(re.compile("measured")).first).to_be_visible()

@@ -56,7 +56,7 @@ def calls_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
 def _family_bars(experiment: Experiment, answer: PipelineAnswer, family: Family, word: str) -> list[_Bar]:
     look, bars = _tfdata_look(experiment), []
     for fed in answer.family(experiment.arms, family):
-        name = f"{word}<br>{setting(family, experiment.arms[fed.arm].pipeline)}"
+        name = f"{word}<br>{setting(family, experiment.arms[fed.arm].pipeline).replace('AUTOTUNE', 'auto')}"
         bars.append(_Bar(f"<b>{name}</b>" if fed.code == BASE else name, fed, look, ""))
     return bars
 
@@ -80,15 +80,16 @@ def _bars_figure(experiment: Experiment, answer: PipelineAnswer, bars: Sequence[
     for position, bar in enumerate(bars):
         figure.add_annotation(
             x=position, y=_top(bar.fed), text=_label(bar.fed), showarrow=False, yanchor="bottom", yshift=3,
-            font={"size": 11.5},
+            font={"size": 11},
         )  # fmt: skip
     _resident_level(figure, answer, "")
     figure.update_xaxes(
         tickvals=list(range(len(bars))), ticktext=[bar.name for bar in bars], range=[-0.6, max(len(bars), 1) - 0.4],
-        tickfont={"size": 11.5}, zeroline=False, showgrid=False,
+        tickfont={"size": 11}, tickangle=0, zeroline=False, showgrid=False,
     )  # fmt: skip
     figure.update_yaxes(title=axis_title("Step time (ms)"), range=[0, 1.24 * top], gridcolor=GRID, zeroline=False)
-    foot = [f"{WHISKER_NOTE} Dotted: resident data. Bold: as chosen. Input: 1 − resident ÷ step."]
+    told = "Dotted: resident data. Bold: as chosen. Under the time: input-bound share, 1 − resident ÷ step."
+    foot = [f"{WHISKER_NOTE} {told}"]
     return _framed(figure, experiment, title, foot)
 
 
@@ -234,7 +235,7 @@ def _label(fed: Fed) -> str:
     share = f"{100 * fed.share.shown[0]:.0f} %"
     if fed.share.level == "none":
         share = "none" if fed.share.settled else f"≤ {fed.share.at_most}"
-    return f"{number(fed.step_ms)} ms<br>input: {share}"
+    return f"{number(fed.step_ms)} ms<br>{share}"
 
 
 def _hover(fed: Fed) -> str:

@@ -64,7 +64,7 @@ def test_bars_are_the_step_times_in_order_with_whiskers_and_the_resident_line() 
     codes = ["resident", "host", "prefetch-0", "prefetch-1", "prefetch-2", "prefetch-4", "base"]
     measured = [answer.of(code) for code in codes]
     assert list(bars.y) == [fed.step_ms for fed in measured if fed is not None]
-    assert figure.layout.xaxis.ticktext[-1] == "<b>prefetch<br>AUTOTUNE</b>"
+    assert figure.layout.xaxis.ticktext[-1] == "<b>prefetch<br>auto</b>"
     for fed, above, below in zip(measured, bars.error_y.array, bars.error_y.arrayminus, strict=True):
         assert fed is not None
         assert fed.step_ms + above == pytest.approx(fed.high_ms)
@@ -77,7 +77,7 @@ def test_bars_are_the_step_times_in_order_with_whiskers_and_the_resident_line() 
 
 def test_the_calls_chart_has_its_family_alone() -> None:
     figure = draw(calls_figure, make_pipeline_experiment())
-    assert list(figure.layout.xaxis.ticktext) == ["calls<br>1", "calls<br>2", "calls<br>4", "<b>calls<br>AUTOTUNE</b>"]
+    assert list(figure.layout.xaxis.ticktext) == ["calls<br>1", "calls<br>2", "calls<br>4", "<b>calls<br>auto</b>"]
 
 
 def test_the_cost_chart_has_time_and_share_at_the_same_places() -> None:

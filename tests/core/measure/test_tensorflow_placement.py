@@ -27,9 +27,10 @@ from core.measure.tensorflow_worker import start
 from core.spec import Pipeline, Target, Workload
 
 engine, _ = start(Hello(target=Target()))
-engine.prepare(Prepare(workload=Workload(network="20-16-4"), pipeline=Pipeline(kind="tfdata"), batch=8, warmup_ms=100))
-cell = engine._cells[8, 0]
-found = trace_steps(cell.step, 3, None)
+engine.prepare(Prepare(workload=Workload(network="256-256-10"), pipeline=Pipeline(kind="tfdata"), batch=64, warmup_ms=100))
+cell = engine._cells[64, 0]
+with cell.step.fed():
+    found = trace_steps(cell.step, 3, None)
 named = [operation(kernel.name) for kernel in found["device"].top]
 told = {"nodes": sorted(cell.host_nodes), "traced": sorted({name for name, _ in filter(None, named)}), "said": {}}
 
