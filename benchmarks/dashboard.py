@@ -26,7 +26,8 @@ from tests.support.runs import make_run
 
 MEMORY_GOAL_MB = 250.0
 RERUN_GOAL_MS = 200.0
-PAGES = {"sweep": "", "crossover": "crossover", "history": "history", "method": "method"}
+NAMES = ("crossover", "overhead", "pipeline", "diagnosis", "history", "method")
+PAGES = {"sweep": "", **{name: name for name in NAMES}}
 MORE_RUNS = 10  # opened one after the other, so that the server's caches of runs and charts are filled
 PATIENCE_MS = 60_000
 

@@ -210,8 +210,13 @@ def _verdict(
     best = helping[0]
     bounds = "" if best.low is None or best.high is None else f", 95 % interval {best.low:.2f} to {best.high:.2f}"
     sentence = f"{best.title} helps most: {best.gain:.2f} times faster at batch {batch:,}{bounds}."
-    if best.family == "batch" and len(helping) > 1:
-        sentence += f" At the same batch: {helping[1].title}, {helping[1].gain:.2f} times faster."
+    if best.family == "batch":
+        larger = best.code.partition("-")[2]
+        sentence = (
+            f"A batch of {int(larger):,} helps most: {best.gain:.2f} times faster a sample than {batch:,}{bounds}."
+        )
+        if len(helping) > 1:
+            sentence += f" At the same batch: {helping[1].title}, {helping[1].gain:.2f} times faster."
     if behind and _still_behind(diagnosis, helping):
         return f"{sentence} Even so, {other} stays ahead at batch {batch:,}.", "helps_but_behind"
     return sentence, "helps"

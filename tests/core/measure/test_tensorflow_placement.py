@@ -27,7 +27,8 @@ from core.measure.tensorflow_worker import start
 from core.spec import Pipeline, Target, Workload
 
 engine, _ = start(Hello(target=Target()))
-engine.prepare(Prepare(workload=Workload(network="256-256-10"), pipeline=Pipeline(kind="tfdata"), batch=64, warmup_ms=100))
+workload = Workload(network="256-256-10")
+engine.prepare(Prepare(workload=workload, pipeline=Pipeline(kind="tfdata"), batch=64, warmup_ms=100))
 cell = engine._cells[64, 0]
 with cell.step.fed():
     found = trace_steps(cell.step, 3, None)
