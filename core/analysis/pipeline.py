@@ -172,6 +172,8 @@ def _prefetch(experiment: Experiment, fed: Sequence[Fed]) -> PrefetchAnswer | No
     by = "" if gain is None else f", at {gain.words} the speed of off"
     if names[enough] == "off":
         sentence = "Prefetch does not help here: off is as fast as any setting, within 2 % or the noise."
+        if gain is not None and gain.value > 1 / AS_GOOD:
+            sentence = f"Prefetch is not shown to help: {names[best]} is the fastest{by}."
     elif enough == family[-1]:
         sentence = f"Prefetch {names[enough]} is the fastest{by}; the other settings are slower."
     else:

@@ -17,6 +17,7 @@ from core.spec import Mode, Optimizer, Pipeline, PipelineKind, SweepPlan, Target
 
 MAX_PLAN_BYTES = 1_000_000
 DEFAULT_BATCHES = "1:1024"
+FLAGS = ("cache", "shuffle", "preprocess_python")  # of a pipeline, set by naming them
 NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store"}
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +44,7 @@ def plan_options(function: F) -> F:
         click.option("--cache", is_flag=True, help="tfdata: cache the samples."),
         click.option("--shuffle", is_flag=True, help="tfdata: shuffle the samples."),
         click.option("--preprocess-us", type=float, help="tfdata: work a sample in the map, in µs."),
+        click.option("--preprocess-python", is_flag=True, help="tfdata: that work is Python code."),
         click.option("--data", help="tfdata: own data, an .npy, .npz or TFRecord file or a folder of images."),
         click.option("--no-trace", is_flag=True, help="No profiler traces at the end."),
     ]
@@ -111,7 +113,7 @@ def network_of(given: dict[str, Any]) -> Network:
 
 def pipeline_options(given: dict[str, Any]) -> dict[str, Any]:
     """Fields of a Pipeline from its flags, where they are given. Raises ValueError with a sentence."""
-    options: dict[str, Any] = {name: True for name in ("cache", "shuffle") if given[name]}
+    options: dict[str, Any] = {name: True for name in FLAGS if given[name]}
     for name in ("prefetch", "parallel_calls"):
         if (text := given[name]) is not None:
             options[name] = (

@@ -39,6 +39,7 @@ def _study_options(function: Any) -> Any:
         click.option("--cache", is_flag=True, help="Cache the samples."),
         click.option("--shuffle", is_flag=True, help="Shuffle the samples."),
         click.option("--preprocess-us", type=float, help="Work a sample in the map, in µs (default: 50; 0 with data)."),
+        click.option("--preprocess-python", is_flag=True, help="That work is Python code."),
         click.option("--data", help="Your own data: .npy, .npz, TFRecord files, or a folder of PNG or JPEG images."),
         click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds."),
     ]

@@ -78,6 +78,19 @@ def test_prefetch_that_gains_nothing_is_said_to() -> None:
     assert "does not help" in answer.sentence
 
 
+def test_a_gain_within_the_noise_is_neither_claimed_nor_denied() -> None:
+    def truth(arm: Arm) -> float:
+        return 3.0 * (1.1 if arm.code == "prefetch-0" else 1.0)
+
+    answer = pipeline_answer(make_pipeline_experiment(seed=1, truth=truth, noise=0.2)).prefetch
+    assert answer is not None
+    assert answer.gain is not None
+    assert answer.gain.value > 1.02
+    assert answer.gain.low is not None
+    assert answer.gain.low < 1
+    assert answer.sentence.startswith("Prefetch is not shown to help: ")
+
+
 def test_a_prefetch_that_none_other_reaches_is_the_fastest() -> None:
     answer = pipeline_answer(make_pipeline_experiment(truth=lambda arm: 2.0 if arm.code == "base" else 3.0)).prefetch
     assert answer is not None

@@ -65,13 +65,19 @@ def test_flags_reach_the_plan(cli: Command, tmp_path: Path) -> None:
         cli, tmp_path, "--batches", "1,8", *TARGETS, "--depth", "3", "--width", "64", "--inputs", "20",
         "--classes", "1", "--optimizer", "sgd", "--step-width", "0.2", "--crossover-width", "0.5", "--margin", "0.1",
         "--no-refine", "--pipeline", "tfdata", "--prefetch", "auto", "--parallel-calls", "2", "--cache", "--shuffle",
-        "--preprocess-us", "5",
+        "--preprocess-us", "5", "--preprocess-python",
     )  # fmt: skip
     assert plan.workload.network.name == "20-64-64-64-1"
     assert (plan.workload.optimizer, plan.refine, plan.batches) == ("sgd", False, (1, 8))
     assert (plan.step_width, plan.crossover_width, plan.margin, plan.budget_s) == (0.2, 0.5, 0.1, 10)
     assert plan.pipeline == Pipeline(
-        kind="tfdata", prefetch="auto", parallel_calls=2, cache=True, shuffle=True, preprocess_us=5
+        kind="tfdata",
+        prefetch="auto",
+        parallel_calls=2,
+        cache=True,
+        shuffle=True,
+        preprocess_us=5,
+        preprocess_python=True,
     )
     assert plan.trace
     assert planned(cli, tmp_path, "--pipeline", "tfdata", "--prefetch", "off", *TARGETS).pipeline.prefetch == 0
