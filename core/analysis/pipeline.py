@@ -178,6 +178,8 @@ def _prefetch(experiment: Experiment, fed: Sequence[Fed]) -> PrefetchAnswer | No
         sentence = f"Prefetch {names[enough]} is the fastest{by}; the other settings are slower."
     else:
         sentence = f"Prefetch stops helping at {names[enough]}{by}; more gains nothing beyond 2 % or the noise."
+    if gain is not None and gain.low is None:
+        sentence = "Too few rounds to say where prefetch stops helping; give it more time."
     return PrefetchAnswer(names[enough], names[best], gain, sentence)
 
 

@@ -91,6 +91,12 @@ def test_a_gain_within_the_noise_is_neither_claimed_nor_denied() -> None:
     assert answer.sentence.startswith("Prefetch is not shown to help: ")
 
 
+def test_without_intervals_nothing_is_said_of_prefetch() -> None:
+    answer = pipeline_answer(make_pipeline_experiment(processes=1, rounds=3)).prefetch
+    assert answer is not None
+    assert answer.sentence.startswith("Too few rounds")
+
+
 def test_a_prefetch_that_none_other_reaches_is_the_fastest() -> None:
     answer = pipeline_answer(make_pipeline_experiment(truth=lambda arm: 2.0 if arm.code == "base" else 3.0)).prefetch
     assert answer is not None
