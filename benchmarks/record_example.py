@@ -24,7 +24,7 @@ from core.measure.diagnose import default_batch, run_diagnosis
 from core.measure.lock import machine_lock
 from core.measure.noise import NoiseSampler
 from core.measure.process import launch_processes
-from core.measure.studies import ExperimentPlan, StudyTools, pipeline_study
+from core.measure.studies import ExperimentPlan, StudyTools, measure_arms
 from core.pipeline_study import DEFAULT_BASE, PipelineStudy
 from core.results import Run
 from core.spec import SweepPlan, Target, Workload, parse_batches
@@ -72,7 +72,7 @@ def diagnosis(tools: StudyTools, run: Run, budget_s: float) -> Diagnosis:
 
 def pipeline(tools: StudyTools, budget_s: float) -> Experiment:
     study = PipelineStudy(workload=WORKLOAD, target=Target(), batch=64, base=DEFAULT_BASE, budget_s=budget_s)
-    found = pipeline_study(tools, ExperimentPlan(study.workload, study.arms, study.budget_s))
+    found = measure_arms(tools, ExperimentPlan(study.workload, study.arms, study.budget_s))
     return found.model_copy(update={"label": "recorded"})
 
 

@@ -18,8 +18,6 @@ from core.analysis.observations import PROCESS_ALLOWANCE
 from core.analysis.statistics import CONFIDENCE, MIN_UNITS, median_interval, normal_quantile, t_quantile
 from core.experiment import Experiment
 
-MIN_ROUNDS = 6  # fewer cannot support a distribution-free 95 % interval of the median
-
 
 @dataclass(frozen=True)
 class Effect:
@@ -37,11 +35,6 @@ class Effect:
     speed_up_high: float | None
     rounds: int
     processes: int
-
-    @property
-    def helps(self) -> bool:
-        """Whether the arm is faster beyond doubt."""
-        return self.speed_up_low is not None and self.speed_up_low > 1.0
 
 
 def effects(experiment: Experiment, base: int = 0) -> tuple[Effect, ...]:
@@ -85,12 +78,10 @@ def log_effect(logs: dict[int, list[float]]) -> tuple[float, float]:
     alpha = 1 - CONFIDENCE
     rounds = np.array([value for values in logs.values() for value in values])
     low, high = median_interval(rounds)
-    scatter = (high - low) / 2  # of the median over all rounds, as if starts did not differ
+    scatter = (high - low) / 2  # of the median over all rounds, as if starts did not differ; infinite for too few
     if n >= MIN_UNITS:
         # starts as units; never narrower than the rounds inside them alone would allow
         spread = t_quantile(1 - alpha / 2, n - 1) * float(np.std(medians, ddof=1)) / math.sqrt(n)
         return float(np.mean(medians)), max(spread, scatter if math.isfinite(scatter) else 0.0)
-    if len(rounds) < MIN_ROUNDS:
-        return float(np.median(rounds)), math.inf
     allowed = normal_quantile(1 - alpha / 2) * PROCESS_ALLOWANCE / math.sqrt(n)
     return float(np.mean(medians)), math.hypot(scatter, allowed)

@@ -120,7 +120,7 @@ def _measure(study: PipelineStudy) -> Experiment:
     from core.measure.noise import NoiseSampler
     from core.measure.process import launch_processes
     from core.measure.progress import Progress
-    from core.measure.studies import StudyFailed, StudyTools, pipeline_study
+    from core.measure.studies import StudyFailed, StudyTools, measure_arms
 
     cancel = threading.Event()
     last = ""
@@ -134,7 +134,7 @@ def _measure(study: PipelineStudy) -> Experiment:
     tools = StudyTools(launch_processes, WallClock(), cancel, NoiseSampler, report)
     try:
         with stop_signals(cancel), machine_lock(f"Input pipeline of {study.title}"):
-            return pipeline_study(tools, ExperimentPlan(study.workload, study.arms, study.budget_s))
+            return measure_arms(tools, ExperimentPlan(study.workload, study.arms, study.budget_s))
     except (Busy, StudyFailed) as error:
         raise Failure(str(error)) from None
 

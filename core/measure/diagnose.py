@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 from core.analysis.analyse import analyse
 from core.analysis.answer import Answer
 from core.analysis.findings import best_arms, is_behind
 from core.analysis.remedies import arms_for, with_remedy
 from core.experiment import Diagnosis, Rerun
-from core.measure.experiment import ExperimentPlan, run_experiment
+from core.measure.experiment import ExperimentPlan
 from core.measure.pair import SweepFailed
 from core.measure.progress import NullRecorder, Progress
-from core.measure.studies import StudyTools, checked
+from core.measure.studies import StudyTools, measure_arms
 from core.measure.supervisor import run_sweep
 from core.results import Run
 from core.spec import MAX_BATCH, MIN_BATCH, MIN_BUDGET_S, SweepPlan
@@ -40,6 +43,7 @@ def default_batch(run: Run, answer: Answer, target: int) -> int:
 def run_diagnosis(tools: StudyTools, run: Run, target: int, batch: int, budget_s: float) -> Diagnosis:
     """Measure a diagnosis within the budget. Raises ValueError (no plan) or StudyFailed."""
     begin_s = tools.clock.now_s()
+    tools = _by_the_whole(tools, begin_s, budget_s)
     found = try_remedies(tools, run, target, batch, EXPERIMENT_SHARE * budget_s)
     reruns, why = _rerun_helping(tools, run, found, begin_s + budget_s)
     took_s = tools.clock.now_s() - begin_s
@@ -47,21 +51,22 @@ def run_diagnosis(tools: StudyTools, run: Run, target: int, batch: int, budget_s
     return found.model_copy(update={"experiment": whole, "reruns": reruns, "skipped": found.skipped | why})
 
 
+def _by_the_whole(tools: StudyTools, begin_s: float, budget_s: float) -> StudyTools:
+    """Tools that report time by the whole budget: each part of a diagnosis knows only its own."""
+
+    def report(progress: Progress) -> None:
+        elapsed_s = tools.clock.now_s() - begin_s
+        tools.report(replace(progress, elapsed_s=elapsed_s, remaining_s=max(0.0, budget_s - elapsed_s)))
+
+    return replace(tools, report=report)
+
+
 def try_remedies(tools: StudyTools, run: Run, target: int, batch: int, budget_s: float) -> Diagnosis:
     """Every remedy beside the step as it is, without the crossover. Raises ValueError (no plan) or StudyFailed."""
     arms, skipped = arms_for(run, target, batch)
     assert run.plan is not None  # arms_for refuses a run without one
     plan = ExperimentPlan(run.plan.workload, arms, budget_s)
-    experiment = checked(
-        run_experiment(
-            plan,
-            launcher=tools.launcher,
-            clock=tools.clock,
-            cancel=tools.cancel,
-            on_progress=tools.report,
-            noise=tools.noise(),
-        )
-    )
+    experiment = measure_arms(tools, plan)
     return Diagnosis(run_id=run.id, target=target, batch=batch, experiment=experiment, skipped=skipped)
 
 
@@ -106,17 +111,18 @@ def _rerun_helping(
             why[code] = "Not measured anew: with it both targets would be the same."
             continue
         try:
-            reruns.append(Rerun(code=code, run=_sweep(tools, run, plan, code)))
+            reruns.append(Rerun(code=code, run=_sweep(tools, found, plan, code)))
         except SweepFailed as error:
             why[code] = f"Not measured anew: {error}"
     return tuple(reruns), why
 
 
-def _sweep(tools: StudyTools, run: Run, plan: SweepPlan, code: str) -> Run:
+def _sweep(tools: StudyTools, found: Diagnosis, plan: SweepPlan, code: str) -> Run:
     fresh = Run(
-        id=f"{run.id[:40]}-{code}"[:64],
+        id=f"{found.run_id[:40]}-{code}"[:64],
         name=plan.title[:200],
-        created_at=run.created_at,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment=found.experiment.environment,
         label="measured",
         status="running",
         target_names=plan.target_names,

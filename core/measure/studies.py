@@ -13,7 +13,7 @@ from core.measure.pair import NoiseSource
 from core.measure.progress import Progress
 from core.measure.protocol import Launcher
 
-__all__ = ["ExperimentPlan", "StudySnapshot", "StudyTools", "pipeline_study"]
+__all__ = ["ExperimentPlan", "StudySnapshot", "StudyTools", "measure_arms"]
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,16 @@ class StudyFailed(Exception):
     """A study could not measure what it is about; the message is a sentence."""
 
 
-def pipeline_study(tools: StudyTools, plan: ExperimentPlan) -> Experiment:
-    """Measure every way of feeding the step. Raises StudyFailed when even the first cannot run."""
-    return checked(
-        run_experiment(
-            plan,
-            launcher=tools.launcher,
-            clock=tools.clock,
-            cancel=tools.cancel,
-            on_progress=tools.report,
-            noise=tools.noise(),
-        )
+def measure_arms(tools: StudyTools, plan: ExperimentPlan) -> Experiment:
+    """Measure a study's arms. Raises StudyFailed when there is nothing to compare with: no first arm, or no round."""
+    experiment = run_experiment(
+        plan,
+        launcher=tools.launcher,
+        clock=tools.clock,
+        cancel=tools.cancel,
+        on_progress=tools.report,
+        noise=tools.noise(),
     )
-
-
-def checked(experiment: Experiment) -> Experiment:
-    """The experiment itself. Raises StudyFailed when there is nothing to compare with: no first arm, or no round."""
     if experiment.status == "failed":
         why = next((outcome.reason for outcome in experiment.outcomes), "")
         raise StudyFailed(why or "Nothing could be measured within the budget; give it more time.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from statistics import median
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -236,7 +235,7 @@ def _how_measured(run: Run, diagnosis: Diagnosis) -> None:
         ("Starts of the workers", f"{_starts(diagnosis)}", "Each start counts as one observation."),
         ("Crossovers measured anew", f"{len(diagnosis.reruns)}", "Whole small sweeps, one a remedy."),
         ("Time", progress_words(experiment.elapsed_s), f"Of a budget of {progress_words(experiment.budget_s)}."),
-        *_noise(diagnosis),
+        *evidence.noise_facts([item.noise for item in experiment.rounds]),
     ]
     with st.container(horizontal=True):
         for name, value, meaning in facts:
@@ -246,19 +245,6 @@ def _how_measured(run: Run, diagnosis: Diagnosis) -> None:
         "interval lies above 1.03×."
     )
     evidence.environment(run.model_copy(update={"environment": experiment.environment}))
-
-
-def _noise(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
-    noise = [item.noise for item in diagnosis.experiment.rounds]
-    facts = []
-    busy = [one.other_cpu_pct for one in noise if one.other_cpu_pct is not None]
-    if busy:
-        meaning = "CPU use of all other processes, in percent of one core: the median over rounds, and the most."
-        facts.append(("Other processes", f"{median(busy):.0f} %, at most {max(busy):.0f} %", meaning))
-    steal = [one.steal_pct for one in noise if one.steal_pct is not None]
-    if steal and max(steal) >= 0.5:
-        facts.append(("Steal", f"at most {max(steal):.0f} %", "Time the hypervisor took from this machine."))
-    return facts
 
 
 def _take_along(run: Run, study_id: str, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:

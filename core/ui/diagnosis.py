@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,14 +12,12 @@ from core.analysis.answer import Answer
 from core.analysis.remedies import REMEDIES, arms_for, family
 from core.experiment import Diagnosis
 from core.measure.diagnose import MIN_DIAGNOSIS_S, default_batch, default_target, run_diagnosis
-from core.measure.progress import Progress
 from core.measure.studies import StudySnapshot, StudyTools
 from core.results import Run
 from core.spec import MAX_BUDGET_S
 from core.store import RunNotFound
-from core.ui import live, machine, registry
+from core.ui import live, machine, registry, study_progress
 from core.ui.diagnosed import same_machine
-from core.ui.states import progress_words
 from core.ui.verdict import plain
 
 KIND: Literal["diagnosis"] = "diagnosis"
@@ -119,7 +116,7 @@ def _start(run: Run, target: int, batch: int, budget_s: float) -> None:
     registry.quieten()
 
     def work(tools: StudyTools) -> Diagnosis:
-        return run_diagnosis(_by_the_whole(tools, budget_s), run, target, batch, budget_s)
+        return run_diagnosis(tools, run, target, batch, budget_s)
 
     description = f"The diagnosis of run {run.id} ({run.target_names[target]} at batch {batch:,})"
     if registry.engine().jobs.start_study(KIND, description, work):
@@ -128,56 +125,21 @@ def _start(run: Run, target: int, batch: int, budget_s: float) -> None:
         st.session_state[PROBLEM] = REFUSED
 
 
-def _by_the_whole(tools: StudyTools, budget_s: float) -> StudyTools:
-    """Tools that report time by the whole budget: each part of a diagnosis knows only its own."""
-    begin_s = tools.clock.now_s()
-
-    def report(progress: Progress) -> None:
-        elapsed_s = tools.clock.now_s() - begin_s
-        left_s = max(0.0, budget_s - elapsed_s)
-        tools.report(dataclasses.replace(progress, elapsed_s=elapsed_s, remaining_s=left_s))
-
-    return dataclasses.replace(tools, report=report)
-
-
 def running() -> StudySnapshot | None:
-    """The diagnosis that runs in this process, or None."""
-    study = registry.engine().jobs.study_snapshot()
-    return study if study is not None and study.kind == KIND and study.active else None
+    """The study of this page that runs in this process, or None."""
+    return study_progress.running(KIND)
 
 
 @st.fragment(run_every=live.POLL_S)
 def progress() -> None:
     """The running diagnosis in numbers; when it has ended the page runs once more, without this timer."""
-    study = running()
-    if study is None:
-        st.rerun()
-        return
-    at = study.progress
-    with st.container(border=True):
-        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            st.markdown(f"**{plain(study.description)}**", width="content")
-            st.button("Cancel", icon=":material/stop_circle:", key="cancel_diagnosis", on_click=_cancel,
-                      help="Stops soon. What was measured until then is kept.")  # fmt: skip
-        if at is None:
-            st.progress(0.0, text="Starting")
-            return
-        share = min(1.0, at.elapsed_s / max(at.elapsed_s + at.remaining_s, 1e-9))
-        st.progress(share, text=plain(at.activity))
-        with st.container(horizontal=True):
-            st.metric("Time left, at most", progress_words(at.remaining_s))
-            st.metric("Elapsed", progress_words(at.elapsed_s))
-
-
-def _cancel() -> None:
-    registry.engine().jobs.cancel()
+    study_progress.progress(KIND, "")
 
 
 def failed() -> None:
     """Why the last diagnosis of this process has no result."""
-    study = registry.engine().jobs.study_snapshot()
-    if study is not None and study.kind == KIND and not study.active and study.error:
-        st.error(plain(f"{study.description} failed: {study.error}"), icon=":material/error:")
+    if (last := study_progress.error_of(KIND)) is not None:
+        st.error(plain(f"{last.description} failed: {last.error}"), icon=":material/error:")
 
 
 @st.fragment(run_every=live.WATCH_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 import pandas as pd
@@ -9,7 +10,7 @@ import streamlit as st
 
 from core.analysis.answer import Answer, Fit
 from core.figures.style import number
-from core.results import Run
+from core.results import Noise, Run
 from core.ui import charts
 from core.ui.states import progress_words
 from core.ui.tables import cells_table, environment_table
@@ -111,11 +112,17 @@ def _facts(run: Run) -> list[tuple[str, str, str]]:
         ("Worker processes", f"{processes}", "Started over the sweep, both targets together."),
         ("Time", progress_words(run.elapsed_s) if run.elapsed_s else "not recorded", "Of the whole sweep."),
     ]
-    busy = [r.noise.other_cpu_pct for r in run.rounds if r.noise.other_cpu_pct is not None]
+    return facts + noise_facts([r.noise for r in run.rounds])
+
+
+def noise_facts(noises: Sequence[Noise]) -> list[tuple[str, str, str]]:
+    """What else the machine did during the rounds: name, value, meaning."""
+    facts = []
+    busy = [noise.other_cpu_pct for noise in noises if noise.other_cpu_pct is not None]
     if busy:
         meaning = "CPU use of all other processes, in percent of one core: the median over rounds, and the most."
         facts.append(("Other processes", f"{median(busy):.0f} %, at most {max(busy):.0f} %", meaning))
-    steal = [r.noise.steal_pct for r in run.rounds if r.noise.steal_pct is not None]
+    steal = [noise.steal_pct for noise in noises if noise.steal_pct is not None]
     if steal and max(steal) >= 0.5:
         facts.append(("Steal", f"at most {max(steal):.0f} %", "Time the hypervisor took from this machine."))
     return facts

@@ -8,57 +8,37 @@ import pandas as pd
 import streamlit as st
 
 from core.experiment import Experiment
+from core.measure.progress import Progress
 from core.measure.studies import StudySnapshot
 from core.pipeline_study import PipelineStudy
 from core.store import RunNotFound
-from core.ui import registry
+from core.ui import registry, study_progress
 from core.ui.live import POLL_S, WATCH_S
 from core.ui.pipeline_result import RANDOM_BESIDE
-from core.ui.states import progress_words
 from core.ui.verdict import plain
 
 KIND: Literal["pipeline"] = "pipeline"
 
 
 def running() -> StudySnapshot | None:
-    """The pipeline study that runs in this process, or None."""
-    study = registry.engine().jobs.study_snapshot()
-    return study if study is not None and study.kind == KIND and study.active else None
+    """The study of this page that runs in this process, or None."""
+    return study_progress.running(KIND)
 
 
 @st.fragment(run_every=POLL_S)
 def progress() -> None:
     """The running study in numbers; when it has ended the page runs once more, without this timer."""
-    study = running()
-    if study is None:
-        st.rerun()
-        return
-    at = study.progress
-    with st.container(border=True):
-        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            st.markdown("**Measuring the input pipeline**", width="content")
-            st.button("Cancel", icon=":material/stop_circle:", key="cancel_pipeline", on_click=_cancel,
-                      help="Stops soon. What was measured until then is kept.")  # fmt: skip
-        if at is None:
-            st.progress(0.0, text="Starting")
-            return
-        share = min(1.0, at.elapsed_s / max(at.elapsed_s + at.remaining_s, 1e-9))
-        st.progress(share, text=plain(at.activity))
-        with st.container(horizontal=True):
-            st.metric("Ways of feeding seen", f"{at.cells_done} of {at.cells_total}")
-            st.metric("Time left, at most", progress_words(at.remaining_s))
-            st.metric("Elapsed", progress_words(at.elapsed_s))
+    study_progress.progress(KIND, "Measuring the input pipeline", _seen)
 
 
-def _cancel() -> None:
-    registry.engine().jobs.cancel()
+def _seen(at: Progress) -> None:
+    st.metric("Ways of feeding seen", f"{at.cells_done} of {at.cells_total}")
 
 
 def failed() -> None:
     """Why the last study of this process has no result."""
-    study = registry.engine().jobs.study_snapshot()
-    if study is not None and study.kind == KIND and not study.active and study.error:
-        st.error(plain(study.error), icon=":material/error:")
+    if (last := study_progress.error_of(KIND)) is not None:
+        st.error(plain(str(last.error)), icon=":material/error:")
 
 
 @st.fragment(run_every=WATCH_S)

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from core.datasource import Source, check_data
-from core.measure.studies import ExperimentPlan, StudyTools, pipeline_study
+from core.measure.studies import ExperimentPlan, StudyTools, measure_arms
 from core.pipeline_study import DEFAULT_BASE, DEFAULT_BATCH, DEFAULT_BUDGET_S, PipelineStudy
 from core.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH
 from core.ui import machine, registry
@@ -111,7 +111,7 @@ def _start(study: PipelineStudy) -> None:
     plan = ExperimentPlan(study.workload, study.arms, study.budget_s)
 
     def work(tools: StudyTools) -> Any:
-        return pipeline_study(tools, plan)
+        return measure_arms(tools, plan)
 
     if not registry.engine().jobs.start_study("pipeline", f"Measuring the input pipeline of {study.title}", work):
         st.session_state[PROBLEM] = BUSY

@@ -86,18 +86,6 @@ def tools(reports: list[Progress] | None = None) -> StudyTools:
     )  # fmt: skip
 
 
-def test_time_left_is_of_the_whole_budget_whatever_a_part_says() -> None:
-    told: list[Progress] = []
-    given = tools(told)
-    whole = diagnosis._by_the_whole(given, 120.0)
-    whole.clock.advance(30.0)  # type: ignore[attr-defined]
-    whole.report(replace(AT, elapsed_s=3.0, remaining_s=7.0))
-    whole.clock.advance(200.0)  # type: ignore[attr-defined]
-    whole.report(AT)
-    assert [(p.elapsed_s, p.remaining_s) for p in told] == [(30.0, 90.0), (230.0, 0.0)]
-    assert told[0].activity == AT.activity
-
-
 def test_a_running_diagnosis_shows_progress_and_can_be_cancelled(engine: Any) -> None:
     engine.jobs.study = RUNNING
     at = open_page("diagnosis", run=kept(engine, RUN))

@@ -34,7 +34,7 @@ def keep(engine: Any, experiment: Experiment, study_id: str = "20260105-study") 
 def plan_of(engine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The plan that the started work measures."""
     seen: list[Any] = []
-    monkeypatch.setattr("core.ui.pipeline_form.pipeline_study", lambda _, plan: seen.append(plan))
+    monkeypatch.setattr("core.ui.pipeline_form.measure_arms", lambda _, plan: seen.append(plan))
     kind, _, work = engine.jobs.studies[-1]
     assert kind == "pipeline"
     work(None)

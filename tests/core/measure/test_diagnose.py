@@ -78,6 +78,10 @@ def test_the_crossover_is_measured_anew_with_what_helps() -> None:
     finding = diagnose(case.run, found).findings[0]
     assert "Before:" in finding.crossover
     assert any("crossover anew" in progress.activity for progress in said)
+    elapsed = [progress.elapsed_s for progress in said]
+    assert elapsed == sorted(elapsed)  # of the whole diagnosis, also while a part of it begins anew
+    assert all(p.elapsed_s + p.remaining_s == pytest.approx(max(120.0, p.elapsed_s)) for p in said)
+    assert rerun.run.environment == found.experiment.environment
 
 
 def test_a_remedy_that_makes_both_targets_the_same_has_no_crossover() -> None:

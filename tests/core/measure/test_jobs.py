@@ -12,7 +12,7 @@ from core.measure.lock import machine_lock
 from core.measure.pair import SweepFailed
 from core.measure.progress import Progress
 from core.measure.protocol import WorkerLost
-from core.measure.studies import ExperimentPlan, StudyFailed, StudyTools, pipeline_study
+from core.measure.studies import ExperimentPlan, StudyFailed, StudyTools, measure_arms
 from core.results import Run
 from core.spec import Pipeline, Target, Workload
 from core.store.studies import StudyKind
@@ -192,7 +192,7 @@ def study_plan(budget_s: float = 30.0) -> ExperimentPlan:
 
 
 def work(tools: StudyTools) -> Experiment:
-    return pipeline_study(tools, study_plan())
+    return measure_arms(tools, study_plan())
 
 
 def test_a_study_runs_in_the_background_under_the_machines_lock(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:

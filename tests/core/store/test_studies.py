@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
-from sqlalchemy.engine import make_url
+from sqlalchemy import inspect, text
 
 from core.experiment import Diagnosis
 from core.results import Run
@@ -22,36 +18,8 @@ from tests.support.diagnoses import HELPING, make_diagnosis
 from tests.support.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
-POSTGRES = os.environ.get("BREAKEVEN_TEST_POSTGRES_URL")
 ROOT = Path(__file__).parents[3]
 SMALL = {"batches": (1, 8, 64), "processes": 2, "passes": 1, "rounds_per_pass": 2}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty database: a file, or a schema of its own in the PostgreSQL database."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'runs.sqlite3'}"
-        return
-    if not POSTGRES:
-        pytest.skip("BREAKEVEN_TEST_POSTGRES_URL is not set: the store was not tested on PostgreSQL")
-    schema = f"test_{uuid.uuid4().hex}"
-    whole = make_url(POSTGRES).set(drivername="postgresql+psycopg")
-    engine = create_engine(whole)
-    with engine.begin() as db:
-        db.execute(text(f"CREATE SCHEMA {schema}"))
-    inside = whole.set(drivername="postgresql").update_query_dict({"options": f"-csearch_path={schema}"})
-    yield inside.render_as_string(hide_password=False)
-    with engine.begin() as db:
-        db.execute(text(f"DROP SCHEMA {schema} CASCADE"))
-    engine.dispose()
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    store = Store(url)
-    yield store
-    store.close()
 
 
 def run_of(seed: int = 0) -> Run:

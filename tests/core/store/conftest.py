@@ -1,0 +1,43 @@
+"""An empty store for each test, on SQLite and on PostgreSQL where one is at hand."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
+
+from core.store import Store
+
+POSTGRES = os.environ.get("BREAKEVEN_TEST_POSTGRES_URL")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty database: a file, or a schema of its own in the PostgreSQL database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'runs.sqlite3'}"
+        return
+    if not POSTGRES:
+        pytest.skip("BREAKEVEN_TEST_POSTGRES_URL is not set: the store was not tested on PostgreSQL")
+    schema = f"test_{uuid.uuid4().hex}"
+    whole = make_url(POSTGRES).set(drivername="postgresql+psycopg")
+    engine = create_engine(whole)
+    with engine.begin() as db:
+        db.execute(text(f"CREATE SCHEMA {schema}"))
+    inside = whole.set(drivername="postgresql").update_query_dict({"options": f"-csearch_path={schema}"})
+    yield inside.render_as_string(hide_password=False)
+    with engine.begin() as db:
+        db.execute(text(f"DROP SCHEMA {schema} CASCADE"))
+    engine.dispose()
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    store = Store(url)
+    yield store
+    store.close()
