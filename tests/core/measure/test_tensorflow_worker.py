@@ -310,3 +310,13 @@ def test_own_data_reach_the_step(graph, tmp_path):
     np.savez(path, x=np.zeros((20, 7), np.float32))
     with pytest.raises(CellFailed, match="7 values a sample"):
         graph.prepare(cell(TRAIN, 4, Pipeline(kind="tfdata", data=str(path))), CELL_S)
+
+
+def test_a_pipeline_that_idled_hands_out_nothing_for_free(graph):
+    """What it could prepare while other cells were measured must not make its next block fast."""
+    slow = Pipeline(kind="tfdata", prefetch=4, preprocess_us=2000)
+    graph.prepare(cell(TRAIN, 8, slow), CELL_S)
+    steady_ms = graph.block(8, 16, CELL_S).block_ms / 16
+    time.sleep(20 * steady_ms / 1000)
+    assert graph.block(8, 2, CELL_S).block_ms / 2 > 0.5 * steady_ms
+    graph.release(8)
