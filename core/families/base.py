@@ -15,7 +15,11 @@ from pydantic import BaseModel, ConfigDict
 
 @dataclass(frozen=True)
 class Choice:
-    """One whole number a person picks to describe a network; pages draw it as an input, the CLI as a flag."""
+    """One whole number a person picks to describe a network; pages draw it as an input, the CLI as a flag.
+
+    ``words`` name the values from ``low`` to ``high`` where they are kinds and no amounts (LSTM, GRU). Families whose
+    networks grow call what grows them ``depth`` and ``width``; the label says what that is in the family.
+    """
 
     name: str
     label: str
@@ -23,13 +27,15 @@ class Choice:
     high: int
     default: int
     help: str
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class LayerCount:
     """Per-sample counts of one layer.
 
-    ``forward_flops`` counts a multiply-add as 2. ``activations`` is the number of values the layer outputs.
+    ``forward_flops`` counts a multiply-add as 2. ``activations`` is the number of values the layer outputs,
+    ``internal`` the number that it makes inside and training keeps for the backward pass (gates of an LSTM, attention scores).
     ``input_gradient_flops`` is what the backward pass spends on the layer's input (zero for the first layer).
     """
 
@@ -39,6 +45,7 @@ class LayerCount:
     weight_gradient_flops: int
     input_gradient_flops: int
     activations: int
+    internal: int = 0
 
 
 class Network(BaseModel, ABC):
@@ -66,6 +73,21 @@ class Network(BaseModel, ABC):
         """Number of outputs; 1 means a sigmoid with binary cross-entropy."""
 
     @property
+    def vocabulary(self) -> int | None:
+        """Samples hold whole numbers from 0 below this (token ids); None: they hold real numbers."""
+        return None
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """Shape of one sample's labels: () for one class a sample, (n,) for one at each of n positions."""
+        return ()
+
+    @property
+    def from_logits(self) -> bool:
+        """Whether the outputs of more than one class are logits rather than probabilities."""
+        return True
+
+    @property
     @abstractmethod
     def layers(self) -> tuple[LayerCount, ...]:
         """Counts of each layer, first to last."""
@@ -90,8 +112,8 @@ class Network(BaseModel, ABC):
 
     @property
     def activations(self) -> int:
-        """Values output by all layers for one sample."""
-        return sum(layer.activations for layer in self.layers)
+        """Values that all layers output or make inside, for one sample."""
+        return sum(layer.activations + layer.internal for layer in self.layers)
 
     def flops_per_sample(self, training: bool) -> int:
         """Floating point operations for one sample; a multiply-add counts 2.

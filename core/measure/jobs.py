@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from core.environment import capture_environment
-from core.experiment import Diagnosis, Experiment
 from core.measure.clock import Clock, WallClock
 from core.measure.lock import Busy, holder, machine_lock
 from core.measure.noise import NoiseSampler
@@ -22,7 +21,7 @@ from core.measure.pair import NoiseSource, SweepFailed
 from core.measure.process import launch_processes
 from core.measure.progress import Progress, Recorder, Snapshot
 from core.measure.protocol import Launcher, WorkerError
-from core.measure.studies import StudyFailed, StudySnapshot, StudyTools
+from core.measure.studies import StudyFailed, StudyRecord, StudySnapshot, StudyTools
 from core.measure.supervisor import run_sweep
 from core.results import Run
 from core.spec import SweepPlan
@@ -31,7 +30,7 @@ from core.store.studies import StudyKind
 
 __all__ = ["Busy", "Jobs", "TaskSnapshot", "new_run"]
 
-StudyWork = Callable[[StudyTools], Experiment | Diagnosis]
+StudyWork = Callable[[StudyTools], StudyRecord]
 
 
 class RunStore(Recorder, Protocol):
@@ -115,7 +114,7 @@ class Jobs:
         return True
 
     def start_study(self, kind: StudyKind, description: str, work: StudyWork) -> bool:
-        """Run a pipeline study or a diagnosis in the background and store it; False when something else is running."""
+        """Run a study in the background and store it; False when something else is running."""
         with self._guard:
             if self._is_active() or holder() is not None:
                 return False
@@ -208,8 +207,7 @@ class Jobs:
         try:
             with machine_lock(self._study.description):
                 result = work(tools)
-            run_id = result.run_id if isinstance(result, Diagnosis) else None
-            self._store.add_study(kind, new_run_id(), run_id, result.to_json())
+            self._store.add_study(kind, new_run_id(), getattr(result, "run_id", None), result.to_json())
         except (Busy, StudyFailed, SweepFailed, WorkerError) as failure:
             error = str(failure)
         except Exception as failure:  # whatever breaks ends this study, never the app

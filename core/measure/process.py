@@ -26,17 +26,24 @@ from core.measure.protocol import (
     AnyRequest,
     BlockDone,
     CellFailed,
+    Describe,
+    Described,
     Failed,
+    GradientsSampled,
     Hello,
+    OpenTraining,
     Prepare,
     Prepared,
     Ready,
     Release,
     Released,
     RunBlock,
+    SampleGradients,
     Traced,
     TraceSteps,
-    Worker,
+    Train,
+    Trained,
+    TrainingOpened,
     WorkerLost,
 )
 from core.spec import Target
@@ -58,7 +65,7 @@ OUT_OF_MEMORY_SIGNS = (
     "Cannot allocate memory",
 )
 
-R = TypeVar("R", Ready, Prepared, BlockDone, Traced, Released)
+R = TypeVar("R", Ready, Prepared, BlockDone, Traced, Released, Described, TrainingOpened, Trained, GradientsSampled)
 
 
 def worker_environment(target: Target) -> dict[str, str]:
@@ -88,7 +95,15 @@ class ProcessWorker:
 
     ready: Ready
 
-    def __init__(self, target: Target, memory_limit_bytes: int | None = None, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        target: Target,
+        memory_limit_bytes: int | None = None,
+        command: Sequence[str] = COMMAND,
+        *,
+        watch_memory: bool = False,
+        allow_code: bool = False,
+    ) -> None:
         self.target = target
         self._process = subprocess.Popen(
             command,
@@ -111,7 +126,14 @@ class ProcessWorker:
         for thread in self._threads:
             thread.start()
         with contextlib.suppress(WorkerLost):  # remembered; wait_ready raises it
-            self._send(Hello(target=target, memory_limit_bytes=memory_limit_bytes))
+            self._send(
+                Hello(
+                    target=target,
+                    memory_limit_bytes=memory_limit_bytes,
+                    watch_memory=watch_memory,
+                    allow_code=allow_code,
+                )
+            )
 
     @property
     def pid(self) -> int:
@@ -136,6 +158,20 @@ class ProcessWorker:
     def trace(self, batch: int, steps: int, deadline_s: float) -> Traced:
         reply = self._ask(TraceSteps(batch=batch, steps=steps), Traced, f"tracing batch {batch}", deadline_s)
         self._same(reply, reply.batch == batch)
+        return reply
+
+    def describe(self, request: Describe, deadline_s: float) -> Described:
+        return self._ask(request, Described, f"building the model of {request.entry}", deadline_s)
+
+    def open_training(self, request: OpenTraining, deadline_s: float) -> TrainingOpened:
+        return self._ask(request, TrainingOpened, "setting the training up", deadline_s)
+
+    def train(self, request: Train, deadline_s: float) -> Trained:
+        return self._ask(request, Trained, f"training for {request.steps} steps", deadline_s)
+
+    def sample_gradients(self, request: SampleGradients, deadline_s: float) -> GradientsSampled:
+        reply = self._ask(request, GradientsSampled, f"taking {request.draws} draws of gradients", deadline_s)
+        self._same(reply, len(reply.small_norm2) == len(reply.big_norm2) == request.draws)
         return reply
 
     def release(self, batch: int, slot: int = 0) -> None:
@@ -282,13 +318,21 @@ def memory_limits(targets: Sequence[Target]) -> list[int | None]:
     ]
 
 
-def launch_processes(targets: tuple[Target, ...], deadline_s: float) -> tuple[Worker, ...]:
-    """Start one worker process for each target, side by side (:class:`core.measure.protocol.Launcher`)."""
+def launch_processes(
+    targets: tuple[Target, ...], deadline_s: float, *, allow_code: bool = False, limit_bytes: int | None = None
+) -> tuple[ProcessWorker, ...]:
+    """Start one worker process for each target, side by side (:class:`core.measure.protocol.Launcher`).
+
+    With ``limit_bytes`` each worker ends itself as soon as its resident memory passes that; see
+    :class:`core.measure.protocol.Hello` for ``allow_code``.
+    """
     end = time.monotonic() + deadline_s
     workers: list[ProcessWorker] = []
+    watched = limit_bytes is not None
+    limits = [limit_bytes] * len(targets) if watched else memory_limits(targets)
     try:
-        for target, limit in zip(targets, memory_limits(targets), strict=True):
-            workers.append(ProcessWorker(target, limit))
+        for target, limit in zip(targets, limits, strict=True):
+            workers.append(ProcessWorker(target, limit, watch_memory=watched, allow_code=allow_code))
         for worker in workers:
             worker.wait_ready(end - time.monotonic())
     except BaseException:

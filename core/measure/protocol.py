@@ -21,12 +21,18 @@ MEMORY_IS_SHORT = "memory is short"
 
 
 class Hello(Frozen):
-    """Start the framework on ``target`` and say what it found. Answered by :class:`Ready`."""
+    """Start the framework on ``target`` and say what it found. Answered by :class:`Ready`.
+
+    With ``watch_memory`` the worker ends itself as soon as its resident memory passes the limit. Only with
+    ``allow_code`` does it import the code that a network names; a person's own ``--model`` asks for that, nothing else.
+    """
 
     kind: Literal["hello"] = "hello"
     protocol: Literal[1] = PROTOCOL_VERSION
     target: Target
     memory_limit_bytes: int | None = None
+    watch_memory: bool = False
+    allow_code: bool = False
 
 
 class Prepare(Frozen):
@@ -76,8 +82,54 @@ class Release(Frozen):
     slot: int = 0
 
 
+class Describe(Frozen):
+    """Build the model that ``entry`` (package.module:function, looked for in ``folder`` first) returns and say what it
+    is. Answered by :class:`Described`.
+    """
+
+    kind: Literal["describe"] = "describe"
+    entry: str
+    folder: str
+
+
+class OpenTraining(Frozen):
+    """Build a network and its task for real training. Answered by :class:`TrainingOpened`.
+
+    The task's labels come from a teacher network, or with ``data`` from the person's own files. ``batch`` is what
+    :class:`Train` uses.
+    """
+
+    kind: Literal["open_training"] = "open_training"
+    workload: Workload
+    batch: int
+    learning_rate: float
+    data: str | None = None
+    seed: int = 0
+
+
+class Train(Frozen):
+    """Train on for ``steps`` steps, then take the loss on held-out samples. Answered by :class:`Trained`."""
+
+    kind: Literal["train"] = "train"
+    steps: int
+
+
+class SampleGradients(Frozen):
+    """``draws`` times: the gradients of ``parts`` batches of ``small`` samples each, without changing the weights.
+    Answered by :class:`GradientsSampled`.
+    """
+
+    kind: Literal["sample_gradients"] = "sample_gradients"
+    small: int
+    parts: int
+    draws: int
+
+
 class Ready(Frozen):
+    """``memory_bytes`` is the process's resident memory with the framework started: what cells come on top of."""
+
     kind: Literal["ready"] = "ready"
+    memory_bytes: int | None = None
     pid: int
     startup_ms: float
     device: str
@@ -137,6 +189,43 @@ class Released(Frozen):
     slot: int = 0
 
 
+class Described(Frozen):
+    """A model as its author's code builds it. ``layers`` hold what :class:`core.families.LayerCount` has."""
+
+    kind: Literal["described"] = "described"
+    name: str
+    input_shape: tuple[int, ...]
+    vocabulary: int | None = None
+    classes: int
+    label_shape: tuple[int, ...] = ()
+    from_logits: bool = True
+    layers: tuple[dict[str, int | str], ...]
+
+
+class TrainingOpened(Frozen):
+    """``samples`` are what it trains on (None: drawn anew without end), ``loss`` that of the untrained network."""
+
+    kind: Literal["training_opened"] = "training_opened"
+    samples: int | None
+    loss: float
+
+
+class Trained(Frozen):
+    """``step`` counts from the start of training."""
+
+    kind: Literal["trained"] = "trained"
+    step: int
+    loss: float
+
+
+class GradientsSampled(Frozen):
+    """For each draw the mean of |G|² over its small batches, and |G|² of their mean, which is the big batch's."""
+
+    kind: Literal["gradients_sampled"] = "gradients_sampled"
+    small_norm2: tuple[float, ...]
+    big_norm2: tuple[float, ...]
+
+
 class Failed(Frozen):
     """A request failed; the worker lives on. ``outcome`` becomes the cell's."""
 
@@ -145,8 +234,10 @@ class Failed(Frozen):
     reason: str
 
 
-AnyRequest = Hello | Prepare | RunBlock | TraceSteps | Release
-AnyReply = Ready | Prepared | BlockDone | Traced | Released | Failed
+AnyRequest = Hello | Prepare | RunBlock | TraceSteps | Release | Describe | OpenTraining | Train | SampleGradients
+AnyReply = (
+    Ready | Prepared | BlockDone | Traced | Released | Described | TrainingOpened | Trained | GradientsSampled | Failed
+)
 REQUEST: TypeAdapter[AnyRequest] = TypeAdapter(Annotated[AnyRequest, Field(discriminator="kind")])
 REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminator="kind")])
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from core.experiment import Diagnosis, Experiment
+from core.experiment import Experiment
 from core.measure.clock import Clock
 from core.measure.experiment import ExperimentPlan, OnProgress, run_experiment
 from core.measure.pair import NoiseSource
 from core.measure.progress import Progress
 from core.measure.protocol import Launcher
 
-__all__ = ["ExperimentPlan", "StudySnapshot", "StudyTools", "measure_arms"]
+__all__ = ["ExperimentPlan", "StudyRecord", "StudySnapshot", "StudyTools", "measure_arms"]
+
+
+class StudyRecord(Protocol):
+    """What a study measured. One that belongs to a run names it in ``run_id``."""
+
+    def to_json(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class StudySnapshot:
     description: str
     active: bool
     progress: Progress | None = None
-    result: Experiment | Diagnosis | None = None
+    result: StudyRecord | None = None
     error: str | None = None
 
 

@@ -52,6 +52,18 @@ def _status_bytes(field: str) -> int | None:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), None)
 
 
+def held_bytes(gpu: bool) -> int:
+    """Memory held now: the allocator's for a GPU, the whole process's resident memory for a CPU."""
+    if gpu:
+        return int(tf.config.experimental.get_memory_info("GPU:0")["current"])
+    return int(psutil.Process().memory_info().rss)
+
+
+def watch_memory(limit_bytes: int, gpu: bool) -> None:
+    """STUB."""
+    raise NotImplementedError
+
+
 def limit_memory(limit_bytes: int) -> None:
     """Let this process's resident memory grow to ``limit_bytes`` at most (Linux); a larger allocation fails at once.
 

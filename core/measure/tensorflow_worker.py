@@ -20,20 +20,30 @@ from core.measure import tensorflow_placement, timing
 from core.measure.protocol import (
     BlockDone,
     CellFailed,
+    Describe,
+    Described,
+    GradientsSampled,
     Hello,
+    OpenTraining,
     Prepare,
     Prepared,
     Ready,
     Released,
     RunBlock,
+    SampleGradients,
     Traced,
     TraceSteps,
+    Train,
+    Trained,
+    TrainingOpened,
 )
+from core.measure.tensorflow_code import describe_model
 from core.measure.tensorflow_data import explain_reading
-from core.measure.tensorflow_memory import PeakMeter, check_fits, limit_memory
+from core.measure.tensorflow_memory import PeakMeter, check_fits, held_bytes, limit_memory, watch_memory
 from core.measure.tensorflow_model import CellStep, build_model, renew
 from core.measure.tensorflow_pipeline import Feed, make_feed
 from core.measure.tensorflow_trace import trace_steps
+from core.measure.tensorflow_training import Training
 from core.spec import Pipeline, Target, Workload
 
 OUT_OF_MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "out of memory", "OUT_OF_MEMORY", "OOM when", "bad_alloc")
@@ -46,7 +56,9 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
     name = _choose_gpu(target) if target.is_gpu else _choose_cpu(target)
     with tf.device(_device(target)):
         tf.constant(0.0) + 1.0  # the runtime starts with the first operation
-    if hello.memory_limit_bytes is not None and not target.is_gpu:
+    if hello.memory_limit_bytes is not None and hello.watch_memory:
+        watch_memory(hello.memory_limit_bytes, target.is_gpu)
+    elif hello.memory_limit_bytes is not None and not target.is_gpu:
         limit_memory(hello.memory_limit_bytes)
     versions = {"tensorflow": metadata.version("tensorflow"), "keras": str(keras.__version__)}
     if target.is_gpu:
@@ -54,12 +66,13 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
     ready = Ready(
         pid=os.getpid(),
         startup_ms=1000 * max(0.0, time.time() - psutil.Process().create_time()),
+        memory_bytes=held_bytes(target.is_gpu),
         device=_device(target),
         device_name=name,
         threads=None if target.is_gpu else target.threads or _usable_cores(),
         versions=versions,
     )
-    return TensorFlowEngine(target, hello.memory_limit_bytes), ready
+    return TensorFlowEngine(target, hello.memory_limit_bytes, hello.allow_code), ready
 
 
 def _choose_cpu(target: Target) -> str:
@@ -107,8 +120,10 @@ class _Cell:
 class TensorFlowEngine:
     """Cells of one target. Cells of the same workload share the model's variables, never its compiled functions."""
 
-    def __init__(self, target: Target, memory_limit_bytes: int | None = None) -> None:
+    def __init__(self, target: Target, memory_limit_bytes: int | None = None, allow_code: bool = False) -> None:
         self._target = target
+        self._allow_code = allow_code
+        self._training: Training | None = None
         self._limit = memory_limit_bytes
         self._device = _device(target)
         self._cells: dict[tuple[int, int], _Cell] = {}
@@ -148,6 +163,29 @@ class TensorFlowEngine:
             self._models = {key: model for key, model in self._models.items() if key in used}
             gc.collect()
         return Released(batch=batch, slot=slot)
+
+    def describe(self, request: Describe) -> Described:
+        if not self._allow_code:
+            raise CellFailed("error", f"This worker runs no code of its own accord, so not {request.entry} either.")
+        return describe_model(request.entry, request.folder)
+
+    def open_training(self, request: OpenTraining) -> TrainingOpened:
+        with _outcomes(Pipeline()):
+            self._training = Training(request, self._target, self._device)
+            return self._training.opened
+
+    def train(self, request: Train) -> Trained:
+        with _outcomes(Pipeline()):
+            return self._open_training().train(request.steps)
+
+    def sample_gradients(self, request: SampleGradients) -> GradientsSampled:
+        with _outcomes(Pipeline()):
+            return self._open_training().sample(request)
+
+    def _open_training(self) -> Training:
+        if self._training is None:
+            raise CellFailed("error", "No training was opened in this worker.")
+        return self._training
 
     def _cell(self, batch: int, slot: int) -> _Cell:
         if (batch, slot) not in self._cells:

@@ -21,15 +21,23 @@ from core.measure.protocol import (
     AnyRequest,
     BlockDone,
     CellFailed,
+    Describe,
+    Described,
     Failed,
+    GradientsSampled,
     Hello,
+    OpenTraining,
     Prepare,
     Prepared,
     Release,
     Released,
     RunBlock,
+    SampleGradients,
     Traced,
     TraceSteps,
+    Train,
+    Trained,
+    TrainingOpened,
 )
 from core.spec import explain
 
@@ -49,6 +57,14 @@ class Engine(Protocol):
     def trace(self, request: TraceSteps) -> Traced: ...
 
     def release(self, batch: int, slot: int) -> Released: ...
+
+    def describe(self, request: Describe) -> Described: ...
+
+    def open_training(self, request: OpenTraining) -> TrainingOpened: ...
+
+    def train(self, request: Train) -> Trained: ...
+
+    def sample_gradients(self, request: SampleGradients) -> GradientsSampled: ...
 
 
 class Server:
@@ -73,22 +89,34 @@ class Server:
         return reply.model_dump_json()
 
     def _serve(self, request: AnyRequest) -> AnyReply:
-        if isinstance(request, Hello):
-            if self._engine is not None:
-                raise CellFailed("error", "The worker was greeted twice; one process serves one target.")
+        if isinstance(request, Hello) and self._engine is None:
             module = importlib.import_module(FRAMEWORKS[request.target.framework])
             self._engine, ready = module.start(request)
             return ready
         if self._engine is None:
             raise CellFailed("error", "The worker's first request must be hello.")
-        if isinstance(request, Prepare):
-            return self._engine.prepare(request)
-        if isinstance(request, RunBlock):
-            return self._engine.block(request)
-        if isinstance(request, TraceSteps):
-            return self._engine.trace(request)
-        assert isinstance(request, Release)
-        return self._engine.release(request.batch, request.slot)
+        return self._ask(self._engine, request)
+
+    def _ask(self, engine: Engine, request: AnyRequest) -> AnyReply:
+        match request:
+            case Prepare():
+                return engine.prepare(request)
+            case RunBlock():
+                return engine.block(request)
+            case TraceSteps():
+                return engine.trace(request)
+            case Describe():
+                return engine.describe(request)
+            case OpenTraining():
+                return engine.open_training(request)
+            case Train():
+                return engine.train(request)
+            case SampleGradients():
+                return engine.sample_gradients(request)
+            case Release():
+                return engine.release(request.batch, request.slot)
+            case Hello():
+                raise CellFailed("error", "The worker was greeted twice; one process serves one target.")
 
 
 def take_stdout() -> BinaryIO:

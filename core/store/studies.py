@@ -1,4 +1,4 @@
-"""Pipeline studies and diagnoses in the store: whole JSON documents, found by kind and, where they have one, by run."""
+"""Studies of every kind in the store: whole JSON documents, found by kind and, where they have one, by run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, insert, select
 from core.store.database import STUDIES, RunNotFound
 from core.store.rows import now
 
-StudyKind = Literal["pipeline", "diagnosis"]
+StudyKind = Literal["pipeline", "diagnosis", "frontier", "memory", "noise"]
 
 
 @dataclass(frozen=True)
