@@ -35,7 +35,8 @@ class LayerCount:
     """Per-sample counts of one layer.
 
     ``forward_flops`` counts a multiply-add as 2. ``activations`` is the number of values the layer outputs,
-    ``internal`` the number that it makes inside and training keeps for the backward pass (gates of an LSTM, attention scores).
+    ``internal`` the number that it makes inside and training keeps for the backward pass (gates of an LSTM, attention
+    scores).
     ``input_gradient_flops`` is what the backward pass spends on the layer's input (zero for the first layer).
     """
 
