@@ -1,52 +1,140 @@
-"""Memory a workload needs, estimated before anything runs.
+"""Memory a workload needs, predicted before anything runs, part by part.
 
-M = P·(weights + gradients + optimizer state) + b·k·(activation bytes) + data (DESIGN's notes: float32 training needs
-4 + 4 + s bytes a parameter, s = 0 for SGD, 4 with momentum, 8 for Adam; mixed precision adds a 2-byte copy).
+Weights, gradients and optimizer state follow from the parameters: 4 + 4 + s bytes each in training, s = 0 for SGD, 4
+with momentum, 8 for Adam (Kingma and Ba 2015 keep two moments); mixed precision adds a 2-byte copy of the weights
+(Micikevicius et al. 2018). What layers put out, training keeps until the backward pass, with the gradients of a few of
+them beside; inference holds a few layers' outputs at a time. How many copies of each part TensorFlow really holds at
+its peak, :class:`Copies` says: its defaults are measured, and :mod:`core.analysis.memory_fit` fits them to a machine.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
-from core.spec import SweepPlan, Target, Workload
+from core.families import Network
+from core.spec import Execution, SweepPlan, Target, Workload
 
+CONTEXT_BYTES = 655_000_000  # a process with TensorFlow started, nothing built (measured: benchmarks/memory.py)
 _STATE_BYTES = {"sgd": 0, "momentum": 4, "adam": 8}
-# Activations live twice at the worst: kept for the backward pass, and its gradient beside it.
-_TRAINING_COPIES, _INFERENCE_COPIES = 2, 1
-_CONTEXT_BYTES = 600_000_000  # a process with TensorFlow imported (measured: notes on measurement, 0.6 GB)
+_LABEL_BYTES = 8  # int64
+_INITIALISER_COPIES = 2.3  # random numbers, and the same scaled, while a layer is built (measured: likewise)
+_INSIDE_AT_ONCE = 1 / 3
 _RESERVE = 0.9  # share of the memory that may be planned for
 
 
 @dataclass(frozen=True)
+class Copies:
+    """What of each part is alive at the peak.
+
+    ``model_bytes`` and ``layer_bytes`` are what a model and each of its layers cost however small: traced graphs,
+    compiled code. ``update`` counts copies of the largest layer's weights that an optimizer's update holds, ``kept``
+    those of all layers' outputs in training, ``passing`` those of the largest layer's outputs that come and go beside
+    them, ``feeding`` those of the batch while it is made (a step has one).
+    """
+
+    model_bytes: float
+    layer_bytes: float
+    update: float
+    kept: float
+    passing: float
+    feeding: float
+
+
+# Measured on a CPU: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured.
+USUAL: dict[Execution, Copies] = {
+    "graph": Copies(19e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
+    "eager": Copies(26e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
+    "xla": Copies(110e6, 2.0e6, update=0.3, kept=2.1, passing=1.0, feeding=3.0),
+}
+
+
+@dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes by part; ``total_bytes`` is without the framework's own process."""
+    """Bytes by part; ``total_bytes`` is without the framework's own process (:data:`CONTEXT_BYTES`)."""
 
     weights_bytes: int
     gradients_bytes: int
     optimizer_bytes: int
     activations_bytes: int
+    workspace_bytes: int
     data_bytes: int
 
     @property
     def total_bytes(self) -> int:
         return (
-            self.weights_bytes + self.gradients_bytes + self.optimizer_bytes + self.activations_bytes + self.data_bytes
+            self.weights_bytes
+            + self.gradients_bytes
+            + self.optimizer_bytes
+            + self.activations_bytes
+            + self.workspace_bytes
+            + self.data_bytes
         )
 
 
-def estimate_bytes(workload: Workload, target: Target, batch: int) -> MemoryEstimate:
-    """Estimated memory of one cell."""
-    network, training = workload.network, workload.training
+@dataclass(frozen=True)
+class Sizes:
+    """Of a network: parameters, those of the ``largest`` layer, and how many ``layers``. In values a sample: what all
+    layers put out or make inside (``kept``), the layer with the most (``passing``), and the sample itself.
+    """
+
+    parameters: int
+    largest: int
+    layers: int
+    kept: int
+    passing: float
+    sample: int
+
+
+@lru_cache(maxsize=512)
+def sizes(network: Network) -> Sizes:
+    """The sizes that memory depends on.
+
+    A layer without weights that puts out as many values as the one before it (an activation, a sum, a flattening)
+    works in its memory. What a layer makes inside is not all there at once, measured: about a third.
+    """
+    layers = network.layers
+    first, rest = layers[0], layers[1:]
+    own = [first.activations] + [
+        0 if layer.parameters == 0 and layer.activations == before.activations else layer.activations
+        for before, layer in zip(layers, rest, strict=False)
+    ]
+    return Sizes(
+        parameters=sum(layer.parameters for layer in layers),
+        largest=max(layer.parameters for layer in layers),
+        layers=len(layers),
+        kept=sum(own) + sum(layer.internal for layer in layers),
+        passing=max(layer.activations + _INSIDE_AT_ONCE * layer.internal for layer in layers),
+        sample=math.prod(network.input_shape),
+    )
+
+
+def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copies | None = None) -> MemoryEstimate:
+    """Predicted peak memory of one cell beyond the framework's own, with the usual copies unless others are given.
+
+    The peak is reached in a step, or before it, where making the batch or the largest layer takes more than a step
+    does; workspace and data make up for that.
+    """
+    used, found, training = copies or USUAL[target.execution], sizes(workload.network), workload.training
     mixed = target.precision != "float32"
-    copies = _TRAINING_COPIES if training else _INFERENCE_COPIES
-    activation_bytes = 2 if mixed else 4
+    weights = (6 if mixed else 4) * found.parameters
+    gradients = 4 * found.parameters if training else 0
+    state = _STATE_BYTES[workload.optimizer] * found.parameters if training else 0
+    kept = (2 if mixed else 4) * used.kept * found.kept if training else 0.0
+    activations = batch * (kept + 4 * used.passing * found.passing)  # casts come and go: 4 bytes each
+    workspace = used.model_bytes + used.layer_bytes * found.layers + 4 * used.update * found.largest * training
+    data = batch * (4 * found.sample + _LABEL_BYTES * training)
+    beside_weights = gradients + state + activations + workspace
+    building = 4 * _INITIALISER_COPIES * found.largest
+    step = data + weights + max(beside_weights, building)
     return MemoryEstimate(
-        weights_bytes=network.parameters * (6 if mixed else 4),
-        gradients_bytes=network.parameters * 4 if training else 0,
-        optimizer_bytes=network.parameters * _STATE_BYTES[workload.optimizer] if training else 0,
-        activations_bytes=copies * batch * network.activations * activation_bytes,
-        data_bytes=4 * batch * (math.prod(network.input_shape) + 1),
+        weights_bytes=weights,
+        gradients_bytes=gradients,
+        optimizer_bytes=state,
+        activations_bytes=round(activations),
+        workspace_bytes=round(workspace + max(0.0, building - beside_weights)),
+        data_bytes=round(data + max(0.0, used.feeding * data - step)),
     )
 
 
@@ -56,7 +144,7 @@ def check_fits(plan: SweepPlan, available_bytes: int) -> None:
     GPU targets are judged by the worker, which knows the card's memory; there, running out is an outcome of a cell.
     """
     on_host = [target for target in plan.targets if not target.is_gpu]
-    fixed = _CONTEXT_BYTES * len(plan.targets)
+    fixed = CONTEXT_BYTES * len(plan.targets)
     for batch in reversed(plan.batches):
         needed = fixed + sum(estimate_bytes(plan.workload, target, batch).total_bytes for target in on_host)
         if needed <= _RESERVE * available_bytes:

@@ -11,24 +11,22 @@ from click.core import ParameterSource
 from pydantic import ValidationError
 
 from core.cli.files import BadInput, read_bytes
+from core.cli.networks import network_of, network_options
 from core.datasource import check_data, check_fits
-from core.families import Network, families, network_from_name
 from core.spec import Mode, Optimizer, Pipeline, PipelineKind, SweepPlan, Target, explain, parse_batches
 
 MAX_PLAN_BYTES = 1_000_000
 DEFAULT_BATCHES = "1:1024"
 FLAGS = ("cache", "shuffle", "preprocess_python")  # of a pipeline, set by naming them
-NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store"}
+NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store", "model"}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def plan_options(function: F) -> F:
-    """Every choice of a plan as a flag; the sizes of a network come from its family."""
+    """Every choice of a plan as a flag; those of a network are :func:`core.cli.networks.network_options`."""
     options = [
         click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="All choices from a plan in JSON."),
-        click.option("--preset", help="Network by its short name, such as 784-512-512-10."),
-        click.option("--family", type=click.Choice(sorted(families())), default="mlp", show_default=True),
-        *size_options(),
+        network_options(),
         click.option("--mode", type=click.Choice(get_args(Mode)), default="train", show_default=True),
         click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
         click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's)."),
@@ -84,31 +82,6 @@ def _with_data(plan: SweepPlan, path: str) -> SweepPlan:
     check_fits(source, plan.workload)
     pipeline = Pipeline.model_validate(plan.pipeline.model_dump() | {"data": source.path})
     return plan.model_copy(update={"pipeline": pipeline})
-
-
-def size_options() -> list[Callable[[F], F]]:
-    """A flag for every size of every family."""
-    choices = {choice.name: choice for family in families().values() for choice in family.choices}
-    return [
-        click.option(
-            f"--{choice.name.replace('_', '-')}",
-            type=int,
-            help=f"{choice.help} {choice.low:,} to {choice.high:,} (default {choice.default}).",
-        )
-        for choice in choices.values()
-    ]
-
-
-def network_of(given: dict[str, Any]) -> Network:
-    """The network of the flags. Raises ValueError with a sentence."""
-    family = families()[given["family"]]
-    sizes = {choice.name: given[choice.name] for choice in family.choices if given[choice.name] is not None}
-    if given["preset"] is None:
-        return family.from_choices({choice.name: choice.default for choice in family.choices} | sizes)
-    if sizes:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in sizes)
-        raise ValueError(f"--preset names the whole network; leave it out, or {flags}.")
-    return network_from_name(given["preset"], given["family"])
 
 
 def pipeline_options(given: dict[str, Any]) -> dict[str, Any]:

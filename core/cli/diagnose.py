@@ -12,11 +12,13 @@ from core.analysis.answer import Answer
 from core.analysis.findings import DiagnosisAnswer, diagnose
 from core.cli.answers import answer_of
 from core.cli.files import BadInput, Failure, check_writable, read_file, write_file
+from core.cli.model_code import launcher_for, model_permission
 from core.cli.sweep import REFRESH_S, say, stop_signals
 from core.cli.text import table
 from core.environment import capture_environment
 from core.experiment import Diagnosis
 from core.export import diagnosis_data
+from core.measure.protocol import Launcher
 from core.results import Run
 from core.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH
 
@@ -26,10 +28,17 @@ from core.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH
 @click.option("--budget", "budget_s", type=float, default=120.0, show_default=True, help="Seconds for all of it.")
 @click.option("--target", help="Which of the run's two targets, by its name (default: the GPU, else the second).")
 @click.option("--batch", type=int, help="At which batch (default: the largest at which the target is behind).")
+@model_permission
 @click.option("--out", type=click.Path(path_type=Path), help="Write the diagnosis to this file, in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def diagnose_command(
-    path: Path, budget_s: float, target: str | None, batch: int | None, out: Path | None, as_json: bool
+    path: Path,
+    budget_s: float,
+    target: str | None,
+    batch: int | None,
+    model: str | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Try every remedy for one target of the run in PATH, and say what each gains here and does to the crossover.
 
@@ -40,8 +49,10 @@ def diagnose_command(
     run = read_file(path)
     answer = answer_of(run)
     index, at = _choices(run, answer, target, batch, budget_s)
+    assert run.plan is not None  # _choices refuses a run without one
+    launcher = launcher_for(run.plan.workload.network, model)
     _same_machine(run)
-    found = _measure(run, index, at, budget_s)
+    found = _measure(run, index, at, budget_s, launcher)
     told = diagnose(run, found)
     if out is not None:
         write_file(out, json.dumps(diagnosis_data(found, told), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
@@ -77,13 +88,12 @@ def _same_machine(run: Run) -> None:
         say("Warning: this run was measured on another machine; the remedies are measured on this one.")
 
 
-def _measure(run: Run, target: int, batch: int, budget_s: float) -> Diagnosis:
+def _measure(run: Run, target: int, batch: int, budget_s: float, launcher: Launcher) -> Diagnosis:
     from core.measure.clock import WallClock
     from core.measure.diagnose import run_diagnosis
     from core.measure.lock import Busy, machine_lock
     from core.measure.noise import NoiseSampler
     from core.measure.pair import SweepFailed
-    from core.measure.process import launch_processes
     from core.measure.progress import Progress
     from core.measure.studies import StudyFailed, StudyTools
 
@@ -97,7 +107,7 @@ def _measure(run: Run, target: int, batch: int, budget_s: float) -> Diagnosis:
             last_s = clock.now_s()
             say(f"{last_s - begin_s:6.1f} s  {progress.activity}")
 
-    tools = StudyTools(launch_processes, clock, cancel, NoiseSampler, report)
+    tools = StudyTools(launcher, clock, cancel, NoiseSampler, report)
     try:
         with stop_signals(cancel), machine_lock(f"Diagnosing {run.name}"):
             return run_diagnosis(tools, run, target, batch, budget_s)

@@ -10,16 +10,19 @@ from typing import Any, get_args
 import click
 from pydantic import ValidationError
 
+from core.analysis.cudnn import cudnn_note
 from core.analysis.pipeline import Fed, PipelineAnswer, pipeline_answer
-from core.cli.choices import network_of, pipeline_options, size_options
+from core.cli.choices import pipeline_options
 from core.cli.devices import default_targets
 from core.cli.files import BadInput, Failure, check_writable, write_file
+from core.cli.model_code import launcher_for
+from core.cli.networks import network_of, network_options
 from core.cli.sweep import say, stop_signals
 from core.cli.text import table
 from core.datasource import check_data, check_fits
 from core.environment import list_devices
 from core.experiment import Experiment
-from core.families import families
+from core.measure.protocol import Launcher
 from core.pipeline_export import pipeline_data
 from core.pipeline_study import BASE, DEFAULT_BASE, DEFAULT_BATCH, DEFAULT_BUDGET_S, PipelineStudy
 from core.spec import Mode, Optimizer, Target, Workload, explain
@@ -27,9 +30,7 @@ from core.spec import Mode, Optimizer, Target, Workload, explain
 
 def _study_options(function: Any) -> Any:
     options = [
-        click.option("--preset", help="Network by its short name, such as 784-512-512-10."),
-        click.option("--family", type=click.Choice(sorted(families())), default="mlp", show_default=True),
-        *size_options(),
+        network_options(),
         click.option("--mode", type=click.Choice(get_args(Mode)), default="train", show_default=True),
         click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
         click.option("--target", help="Such as cpu,threads=1 or gpu:0 (default: the GPU, else the CPU)."),
@@ -62,8 +63,11 @@ def pipeline_command(context: click.Context, out: Path | None, as_json: bool, **
     if out is not None:
         check_writable(out)
     study = _study(context.params)
+    launcher = launcher_for(study.workload.network, context.params["model"])
     say(f"{study.title}: {len(study.arms)} ways of feeding, as chosen: {study.base.title}")
-    experiment = _measure(study)
+    if (note := cudnn_note(study.workload, (study.target,))) is not None:
+        say(note)
+    experiment = _measure(study, launcher)
     try:
         answer = pipeline_answer(experiment)
     except ValueError as error:
@@ -112,13 +116,12 @@ def _target(text: str | None) -> Target:
     return found if found.is_gpu else Target()
 
 
-def _measure(study: PipelineStudy) -> Experiment:
+def _measure(study: PipelineStudy, launcher: Launcher) -> Experiment:
     """Run the study in this thread, under the machine's lock. Raises Failure with a sentence."""
     from core.measure.clock import WallClock
     from core.measure.experiment import ExperimentPlan
     from core.measure.lock import Busy, machine_lock
     from core.measure.noise import NoiseSampler
-    from core.measure.process import launch_processes
     from core.measure.progress import Progress
     from core.measure.studies import StudyFailed, StudyTools, measure_arms
 
@@ -131,7 +134,7 @@ def _measure(study: PipelineStudy) -> Experiment:
             last = progress.activity
             say(f"{progress.elapsed_s:6.1f} s  {progress.activity}")
 
-    tools = StudyTools(launch_processes, WallClock(), cancel, NoiseSampler, report)
+    tools = StudyTools(launcher, WallClock(), cancel, NoiseSampler, report)
     try:
         with stop_signals(cancel), machine_lock(f"Input pipeline of {study.title}"):
             return measure_arms(tools, ExperimentPlan(study.workload, study.arms, study.budget_s))

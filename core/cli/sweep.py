@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from core.analysis.cudnn import cudnn_note
 from core.analysis.memory import check_fits, estimate_bytes
 from core.cli.answers import answer_of
 from core.cli.choices import make_plan, plan_options
 from core.cli.devices import default_targets
 from core.cli.files import BadInput, Failure, check_writable, write_file
+from core.cli.model_code import launcher_for
 from core.cli.text import size, verdict_text
 from core.environment import available_memory_bytes, list_devices
 from core.measure.progress import Record, Recorder, Snapshot
+from core.measure.protocol import Launcher
 from core.results import Run, Status
 from core.spec import SweepPlan
 
@@ -48,8 +51,10 @@ def sweep(context: click.Context, out: Path | None, name: str | None, store: boo
         plan = make_plan(context, lambda: default_targets(list_devices()))
         if out is not None:
             check_writable(out)
+        launcher = launcher_for(plan.workload.network, context.params["model"])
         _describe(plan)
-        run, error = _measure(plan, name, _Keeper(_open_store() if store else None, out is not None), cancel)
+        keeper = _Keeper(_open_store() if store else None, out is not None)
+        run, error = _measure(plan, name, keeper, cancel, launcher)
         if out is not None and (run.rounds or error is None):
             write_file(out, run.to_json(indent=1) + "\n")
             say(f"Wrote {out}.")
@@ -100,14 +105,15 @@ def _open_store() -> Store:
         raise Failure(f"{error} With --no-store a sweep runs without the history.") from None
 
 
-def _measure(plan: SweepPlan, name: str | None, recorder: Recorder, cancel: threading.Event) -> tuple[Run, str | None]:
+def _measure(
+    plan: SweepPlan, name: str | None, recorder: Recorder, cancel: threading.Event, launcher: Launcher
+) -> tuple[Run, str | None]:
     """Run the sweep in this thread, under the machine's lock: the run as far as it came, and what ended it early."""
     from core.measure.clock import WallClock
     from core.measure.jobs import new_run
     from core.measure.lock import Busy, machine_lock
     from core.measure.noise import NoiseSampler
     from core.measure.pair import SweepFailed
-    from core.measure.process import launch_processes
     from core.measure.supervisor import run_sweep
     from core.store import new_run_id
 
@@ -122,7 +128,7 @@ def _measure(plan: SweepPlan, name: str | None, recorder: Recorder, cancel: thre
 
             finished = run_sweep(
                 run,
-                launcher=launch_processes,
+                launcher=launcher,
                 clock=WallClock(),
                 recorder=recorder,
                 cancel=cancel,
@@ -142,6 +148,8 @@ def _describe(plan: SweepPlan) -> None:
     for target in plan.targets:
         needed = estimate_bytes(plan.workload, target, largest).total_bytes
         say(f"{target}: about {size(needed)} of memory at batch {largest:,} (estimated)")
+    if (note := cudnn_note(plan.workload, plan.targets)) is not None:
+        say(note)
     available = available_memory_bytes()
     if available is not None:
         try:

@@ -7,6 +7,8 @@ import pkgutil
 from functools import cache
 from typing import Any, cast
 
+from pydantic import ValidationError
+
 from core.families.base import Choice, LayerCount, Network
 
 __all__ = ["Choice", "LayerCount", "Network", "families", "network_from_dict", "network_from_name"]
@@ -33,9 +35,25 @@ def network_from_dict(data: dict[str, Any]) -> Network:
     return known[family].model_validate(data)
 
 
-def network_from_name(name: str, family: str = "mlp") -> Network:
-    """Network by its short name, such as 784-512-512-10. Raises ValueError with a sentence."""
+def network_from_name(name: str, family: str | None = None) -> Network:
+    """Network by its short name, such as 784-512-512-10, in that family, or in the first one that knows the name.
+
+    Raises ValueError with a sentence (pydantic's where a name is understood and its sizes are not accepted).
+    """
     known = families()
-    if family not in known:
-        raise ValueError(f"Network family “{family}” is unknown; accepted are {', '.join(sorted(known))}.")
-    return known[family].from_name(name)
+    if family is not None:
+        if family not in known:
+            raise ValueError(f"Network family “{family}” is unknown; accepted are {', '.join(sorted(known))}.")
+        return known[family].from_name(name)
+    outside_limits: ValidationError | None = None
+    for kind in known.values():
+        try:
+            return kind.from_name(name)
+        except ValidationError as error:
+            outside_limits = error
+        except ValueError:
+            continue
+    if outside_limits is not None:
+        raise outside_limits
+    examples = ", ".join(kind.presets[0] for kind in known.values() if kind.presets)
+    raise ValueError(f"“{name[:60]}” is no network of any family; write it as in {examples}.")

@@ -57,6 +57,8 @@ class Network(BaseModel, ABC):
     title: ClassVar[str]
     choices: ClassVar[tuple[Choice, ...]]
     presets: ClassVar[tuple[str, ...]]
+    notation: ClassVar[str] = ""
+    """What a short name says, for the help beside the presets."""
 
     @property
     @abstractmethod
@@ -85,7 +87,7 @@ class Network(BaseModel, ABC):
 
     @property
     def from_logits(self) -> bool:
-        """Whether the outputs of more than one class are logits rather than probabilities."""
+        """Whether the outputs are logits rather than probabilities (a sigmoid's or a softmax's)."""
         return True
 
     @property

@@ -21,6 +21,7 @@ class Mlp(Network):
     """``hidden`` Dense layers with ReLU, then a Dense output of ``outputs`` units (1: sigmoid, more: logits)."""
 
     title: ClassVar[str] = "Multi-layer perceptron"
+    notation: ClassVar[str] = "Inputs, hidden layers, classes."
     presets: ClassVar[tuple[str, ...]] = (
         "784-128-10",
         "784-512-512-10",
@@ -53,6 +54,10 @@ class Mlp(Network):
     @property
     def classes(self) -> int:
         return self.outputs
+
+    @property
+    def from_logits(self) -> bool:
+        return self.outputs > 1
 
     @property
     def layers(self) -> tuple[LayerCount, ...]:

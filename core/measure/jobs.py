@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from core.environment import capture_environment
+from core.families.code import refuse_code
 from core.measure.clock import Clock, WallClock
 from core.measure.lock import Busy, holder, machine_lock
 from core.measure.noise import NoiseSampler
@@ -89,11 +90,14 @@ class Jobs:
         atexit.register(self.close)
 
     def start(self, plan: SweepPlan, name: str | None = None) -> str:
-        """Begin a sweep and return its run id. Raises Busy with a sentence."""
+        """Begin a sweep and return its run id. Raises Busy with a sentence, or ValueError for a person's own code."""
         return self._begin(lambda: new_run(new_run_id(), plan, name))
 
     def resume(self, run_id: str) -> str:
-        """Take an interrupted or cancelled run up again. Raises Busy, or ValueError when it has no plan."""
+        """Take an interrupted or cancelled run up again. Raises Busy, or ValueError when it has no plan.
+
+        One of a person's own code is refused as well: nobody asked here for that code to be run.
+        """
 
         def load() -> Run:
             run = self._store.load(run_id)
@@ -166,6 +170,8 @@ class Jobs:
             if (elsewhere := holder()) is not None:
                 raise Busy(elsewhere)
             run = make()
+            if run.plan is not None:
+                refuse_code(run.plan.workload.network)
             self._cancel = threading.Event()
             progress = Progress("starting", "Starting", 0, 0, run.elapsed_s, 0.0)
             self._snapshot = Snapshot(run.model_copy(update={"status": "running"}), progress, None, 0)

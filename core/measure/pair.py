@@ -97,7 +97,7 @@ class WorkerPair:
         self._process = self._ledger.next_process
         self._ledger.add(
             *(
-                Process(index=self._process, target=target, **worker.ready.model_dump(exclude={"kind"}))
+                Process(index=self._process, target=target, **worker.ready.model_dump(exclude={"kind", "memory_bytes"}))
                 for target, worker in enumerate(self._workers)
             )
         )

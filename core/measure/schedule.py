@@ -93,7 +93,7 @@ def good_passes(costs: Costs, active: int, scatter: float) -> int:
     scatter between processes and σ₂ between rounds, √(c₁σ₂² / c₂σ₁²) rounds in each process are best.
     """
     restart_s = costs.startup_s + (active + GUESTS) * costs.prepare_s
-    rounds = math.sqrt(restart_s / (active * costs.round_s)) * scatter / PROCESS_ALLOWANCE
+    rounds = math.sqrt(restart_s / (max(1, active) * costs.round_s)) * scatter / PROCESS_ALLOWANCE
     return min(MAX_EPOCH_PASSES, max(MIN_EPOCH_PASSES, round(rounds / VISIT_ROUNDS)))
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
+import threading
+import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +21,8 @@ from core.measure.tensorflow_pipeline import pool_size
 OPTIMIZER_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
 FLOAT_BYTES = 4
 LEAST_ACTIVATION_BYTES = 2
+WATCH_S = 0.003  # in which a process that writes new memory as fast as it can takes some 10 MB
+BACKSTOP, BACKSTOP_BYTES = 1.25, 500_000_000  # memory is mapped before it is resident: more may be mapped than held
 SHORT_SHARE = 0.25  # a cell whose lower bound is above this share of what is left may well not fit
 
 
@@ -60,8 +65,36 @@ def held_bytes(gpu: bool) -> int:
 
 
 def watch_memory(limit_bytes: int, gpu: bool) -> None:
-    """STUB."""
-    raise NotImplementedError
+    """End this process as soon as its resident memory passes ``limit_bytes``, before the machine swaps.
+
+    A thread looks every few milliseconds; the log then says of what the process ended. It cannot look while other
+    code holds the interpreter's lock, so that :func:`limit_memory` stands behind it with room to spare. On a GPU the
+    allocator itself keeps the limit, which was set with the device.
+    """
+    if gpu:
+        return
+    limit_memory(round(BACKSTOP * limit_bytes) + BACKSTOP_BYTES)
+    threading.Thread(target=_end_above, args=(limit_bytes,), name="memory watch", daemon=True).start()
+
+
+def _end_above(limit_bytes: int) -> None:
+    resident_bytes = _reader_of_resident_bytes()
+    while (now := resident_bytes()) <= limit_bytes:
+        time.sleep(WATCH_S)
+    words = f"{MEMORY_IS_SHORT}: resident memory is {now / 1e9:.2f} GB, the limit {limit_bytes / 1e9:.2f} GB\n"
+    os.write(2, words.encode())  # past Python's own stream, whose lock another thread may hold
+    os._exit(1)
+
+
+def _reader_of_resident_bytes() -> Callable[[], int]:
+    """The cheapest way to read this process's resident memory here."""
+    try:
+        statm = os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
+        process = psutil.Process()
+        return lambda: int(process.memory_info().rss)
+    page_bytes = os.sysconf("SC_PAGESIZE")
+    return lambda: page_bytes * int(os.pread(statm, 128, 0).split()[1])
 
 
 def limit_memory(limit_bytes: int) -> None:
@@ -106,7 +139,7 @@ def _data_bytes(request: Prepare, sample_bytes: int) -> int:
     return source.memory_bytes + cached
 
 
-def check_fits(request: Prepare, limit_bytes: int | None, built: bool) -> None:
+def check_fits(request: Prepare, limit_bytes: int | None, built: bool, gpu: bool = False) -> None:
     """Raise CellFailed ``out_of_memory`` before anything is built where even the lower bound is more than is left.
 
     Some of TensorFlow's CPU kernels end the process when an allocation fails: this keeps clear of most such cases,
@@ -118,7 +151,7 @@ def check_fits(request: Prepare, limit_bytes: int | None, built: bool) -> None:
         needed = least_bytes(request, built)
     except DataError as error:
         raise CellFailed("error", str(error)) from None
-    left = max(0, limit_bytes - int(psutil.Process().memory_info().rss))
+    left = max(0, limit_bytes - held_bytes(gpu))
     facts = f"batch {request.batch} needs at least {needed / 2**30:.2f} GiB of {left / 2**30:.2f} GiB left"
     if needed > left:
         raise CellFailed("out_of_memory", f"There is not enough memory: {facts}.")

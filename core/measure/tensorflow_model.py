@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from core.families import Network
 from core.measure.protocol import CellFailed
 from core.measure.tensorflow_pipeline import Feed
 from core.spec import Target, Workload
@@ -23,7 +24,10 @@ LEARNING_RATE = 1e-4
 
 
 def build_model(workload: Workload, target: Target) -> Any:
-    """Compiled ``keras.Model`` with all its variables, in the target's precision and execution mode."""
+    """Compiled ``keras.Model`` with all its variables, in the target's precision and execution mode.
+
+    Raises CellFailed ``error`` with a sentence where Keras would quietly leave XLA out.
+    """
     keras.utils.set_random_seed(0)
     keras.mixed_precision.set_dtype_policy(target.precision)
     model = workload.network.build(keras)
@@ -31,12 +35,26 @@ def build_model(workload: Workload, target: Target) -> Any:
     how["steps_per_execution"] = target.steps_per_execution
     if not workload.training:
         model.compile(**how)
-        return model
-    binary = workload.network.classes == 1
-    loss = keras.losses.BinaryCrossentropy() if binary else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=_optimizer(workload.optimizer), loss=loss, **how)
+        return _compiled_as_asked(model, target)
+    model.compile(optimizer=_optimizer(workload.optimizer), loss=make_loss(workload.network), **how)
     model.optimizer.build(model.trainable_variables)  # as fit does before its first step
+    return _compiled_as_asked(model, target)
+
+
+def _compiled_as_asked(model: Any, target: Target) -> Any:
+    """The model. Keras goes on without XLA where a layer may call cuDNN, which would be timed under the wrong name."""
+    if target.execution == "xla" and not model.jit_compile:
+        kinds = sorted({type(layer).__name__ for layer in model._flatten_layers() if not layer.supports_jit})
+        what = f"{' and '.join(kinds)} layers" if kinds else "this network"
+        raise CellFailed("error", f"Keras does not compile {what} with XLA here; choose execution=graph instead.")
     return model
+
+
+def make_loss(network: Network) -> Any:
+    """Cross-entropy between a network's outputs, logits or probabilities, and the numbers of the right classes."""
+    if network.classes == 1:
+        return keras.losses.BinaryCrossentropy(from_logits=network.from_logits)
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=network.from_logits)
 
 
 def _optimizer(name: str) -> Any:

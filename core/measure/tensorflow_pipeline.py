@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -47,20 +48,32 @@ def kept(iterator: Iterator[Any]) -> Feed:
 
 
 def make_arrays(workload: Workload, samples: int) -> tuple[np.ndarray, ...]:
-    """Seeded random inputs (samples, *input_shape) float32 and, for training, labels (samples,) or (samples, 1)."""
+    """Seeded random samples (samples, *input_shape) and, for training, labels (samples, *label_shape).
+
+    Samples are float32, or int64 token ids below the network's vocabulary. Labels are int64 class numbers; for one
+    class float32 zeros and ones, with a last axis of length 1.
+    """
     rng = np.random.default_rng(SEED)
-    x = rng.standard_normal((samples, *workload.network.input_shape), dtype=np.float32)
+    network = workload.network
+    shape = (samples, *network.input_shape)
+    # whole numbers are int64 throughout, which TensorFlow keeps on a GPU (int32 goes to the host)
+    x = (
+        rng.standard_normal(shape, dtype=np.float32)
+        if network.vocabulary is None
+        else rng.integers(0, network.vocabulary, shape)
+    )
     if not workload.training:
         return (x,)
-    classes = workload.network.classes
-    if classes == 1:
-        return x, rng.integers(0, 2, (samples, 1)).astype(np.float32)
-    return x, rng.integers(0, classes, samples)  # int64, which TensorFlow keeps on a GPU (int32 goes to the host)
+    labels = (samples, *network.label_shape)
+    if network.classes == 1:
+        return x, rng.integers(0, 2, (*labels, 1)).astype(np.float32)
+    return x, rng.integers(0, network.classes, labels)
 
 
 def pool_size(workload: Workload, batch: int) -> int:
     """Number of different batches that a host or tf.data feed holds."""
-    batch_bytes = 4 * batch * int(np.prod(workload.network.input_shape))
+    value_bytes = 4 if workload.network.vocabulary is None else 8
+    batch_bytes = value_bytes * batch * math.prod(workload.network.input_shape)
     return min(MAX_POOL, max(MIN_POOL, POOL_BYTES // batch_bytes))
 
 
@@ -154,9 +167,8 @@ class Preprocessing:
         if not self.iterations:
             return sample
         x, *rest = sample
-        start = tf.reshape(x, [-1])[0]
         # the sum enters the sample times zero, so that no optimiser can drop the work
-        return (x + 0.0 * _work(start, self._count), *rest)
+        return (x + tf.cast(0.0 * _work(_first(x), self._count), x.dtype), *rest)
 
 
 class PythonPreprocessing:
@@ -171,13 +183,16 @@ class PythonPreprocessing:
         if not self._loops:
             return sample
         x, *rest = sample
-        start = tf.reshape(x, [-1])[0]
-        value = tf.numpy_function(self._run, [start], tf.float32, stateful=False)
+        value = tf.numpy_function(self._run, [_first(x)], tf.float32, stateful=False)
         value.set_shape([])
-        return (x + 0.0 * value, *rest)
+        return (x + tf.cast(0.0 * value, x.dtype), *rest)
 
     def _run(self, start: Any) -> Any:
         return np.float32(_python_work(float(start), self._loops))
+
+
+def _first(x: Any) -> Any:
+    return tf.cast(tf.reshape(x, [-1])[0], tf.float32)
 
 
 def _python_work(value: float, loops: int) -> float:

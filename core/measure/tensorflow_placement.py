@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
@@ -54,11 +55,13 @@ BOOKKEEPING = frozenset(
 )
 # Where the arithmetic of a network is; one of these on the host means that a GPU target was not measured
 HEAVY = ("MatMul", "Conv", "Einsum", "RNN", "Attention")
+CUDNN = "CudnnRNN"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """``summary``: one text for each device, with its number of operations; ``host_ops``: types that fell back.
+    """``summary``: one text for each device, with its number of operations, and on a GPU whether the recurrent layers
+    ran by cuDNN; ``host_ops``: types that fell back.
 
     ``host_nodes``: names of the graphs' operations that are on the host (empty for eager steps).
     """
@@ -136,7 +139,19 @@ def verify(model: Any, outputs: Any, placed: Placed, device: str, xla: bool) -> 
     summary = [f"{where} ({number} operations)" for where, number in sorted(counts.items())]
     if xla:
         summary.insert(0, f"{device} (program compiled by XLA)")
+    if device.startswith("GPU"):
+        summary += _recurrent(model, placed, device)
     return Placement(tuple(summary), tuple(sorted(elsewhere)), placed.host_nodes)
+
+
+def _recurrent(model: Any, placed: Placed, device: str) -> list[str]:
+    """Which kernels of cuDNN were among the operations, where the network has recurrent layers."""
+    layers = sum(isinstance(layer, keras.layers.RNN) for layer in model._flatten_layers(include_self=False))
+    if not layers:
+        return []
+    kernels = {op: n for (where, op), n in sorted(placed.counts.items()) if where == device and op.startswith(CUDNN)}
+    ran = ", ".join(f"{n} {op}" for op, n in kernels.items()) or "no kernel of cuDNN, but Keras's own loop"
+    return [f"{device} ({layers} recurrent layer{'s' if layers > 1 else ''} ran by {ran})"]
 
 
 def short_name(device: str) -> str:

@@ -16,6 +16,7 @@ import keras
 import psutil
 import tensorflow as tf
 
+from core.families.code import CodeError, refuse_code
 from core.measure import tensorflow_placement, timing
 from core.measure.protocol import (
     BlockDone,
@@ -53,7 +54,8 @@ MAX_DETAIL = 200
 def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
     """Set the target's device up. Raises CellFailed, with what TensorFlow found, where there is no such device."""
     target = hello.target
-    name = _choose_gpu(target) if target.is_gpu else _choose_cpu(target)
+    limit_bytes = hello.memory_limit_bytes if hello.watch_memory else None
+    name = _choose_gpu(target, limit_bytes) if target.is_gpu else _choose_cpu(target)
     with tf.device(_device(target)):
         tf.constant(0.0) + 1.0  # the runtime starts with the first operation
     if hello.memory_limit_bytes is not None and hello.watch_memory:
@@ -83,7 +85,7 @@ def _choose_cpu(target: Target) -> str:
     return ""
 
 
-def _choose_gpu(target: Target) -> str:
+def _choose_gpu(target: Target, limit_bytes: int | None) -> str:
     index = int(target.device.removeprefix("gpu:"))
     gpus = tf.config.list_physical_devices("GPU")
     if index >= len(gpus):
@@ -94,7 +96,11 @@ def _choose_gpu(target: Target) -> str:
             "“pip install -r requirements-gpu.txt”, on Linux or WSL2.",
         )
     tf.config.set_visible_devices([gpus[index]], "GPU")
-    tf.config.experimental.set_memory_growth(gpus[index], True)
+    if limit_bytes is None:
+        tf.config.experimental.set_memory_growth(gpus[index], True)
+    else:  # TensorFlow takes one of both: the limit is taken from the card at once
+        allowed = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes // 2**20)
+        tf.config.set_logical_device_configuration(gpus[index], [allowed])
     return str(tf.config.experimental.get_device_details(gpus[index]).get("device_name", ""))
 
 
@@ -131,11 +137,13 @@ class TensorFlowEngine:
 
     def prepare(self, request: Prepare) -> Prepared:
         """Build, trace, verify, warm up and calibrate a cell; on failure nothing of it is kept."""
+        self._check_allowed(request.workload)
         self.release(request.batch, request.slot)
         target = self._variant(request)
         try:
             with _outcomes(request.pipeline):
-                check_fits(request, self._limit, built=(request.workload, target) in self._models)
+                built = (request.workload, target) in self._models
+                check_fits(request, self._limit, built, target.is_gpu)
                 return self._prepare(request, target)
         except CellFailed:
             self.release(request.batch, request.slot)
@@ -170,6 +178,7 @@ class TensorFlowEngine:
         return describe_model(request.entry, request.folder)
 
     def open_training(self, request: OpenTraining) -> TrainingOpened:
+        self._check_allowed(request.workload)
         with _outcomes(Pipeline()):
             self._training = Training(request, self._target, self._device)
             return self._training.opened
@@ -181,6 +190,14 @@ class TensorFlowEngine:
     def sample_gradients(self, request: SampleGradients) -> GradientsSampled:
         with _outcomes(Pipeline()):
             return self._open_training().sample(request)
+
+    def _check_allowed(self, workload: Workload) -> None:
+        """Raise CellFailed for a network of a person's own code that this worker was not told to import."""
+        try:
+            if not self._allow_code:
+                refuse_code(workload.network)
+        except CodeError as error:
+            raise CellFailed("error", str(error)) from None
 
     def _open_training(self) -> Training:
         if self._training is None:
@@ -279,6 +296,8 @@ def _outcomes(pipeline: Pipeline) -> Iterator[None]:
         yield
     except CellFailed:
         raise
+    except CodeError as error:
+        raise CellFailed("error", str(error)) from error
     except Exception as error:
         detail = " ".join(str(error).split())[:MAX_DETAIL]
         exhausted = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from core.analysis.memory import check_fits
-from core.families import families
+from core.families import Choice, Network, families
 from core.spec import (
     MAX_BUDGET_S,
     MAX_CROSSOVER_WIDTH,
@@ -24,12 +24,16 @@ from core.spec import (
     parse_batches,
 )
 
+OWN_ARCHITECTURE = "own"
+"""The family whose networks come from a file instead of sizes."""
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Draft:
     """A form as it stands. ``preset`` is None for own ``sizes``; None in a number means an emptied field.
+    ``architecture`` is a network read from a file, or the sentence that refused the file.
 
     ``batches`` is ("range", low, high) or ("list", text). Interval widths that are enough, in percent: ``width_pct`` of
     the step time, ``crossover_width_pct`` of the crossover's batch size.
@@ -47,6 +51,7 @@ class Draft:
     budget_s: float | None
     crossover_width_pct: float | None
     width_pct: float | None
+    architecture: Network | str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ def build(draft: Draft, available_bytes: int) -> Outcome:
             errors[field] = str(error)
         return None
 
-    chosen = (draft.family, draft.preset, draft.sizes, draft.mode, draft.optimizer)
+    chosen = (draft.family, draft.preset, draft.sizes, draft.mode, draft.optimizer, draft.architecture)
     workload = attempt("workload", lambda: make_workload(*chosen))
     targets = [attempt(f"target {i}", partial(Target, **values)) for i, values in enumerate(draft.targets)]
     if targets[0] is not None and targets[0] == targets[1]:
@@ -97,22 +102,42 @@ def build(draft: Draft, available_bytes: int) -> Outcome:
 
 
 def make_workload(
-    family: str, preset: str | None, sizes: Mapping[str, int | None], mode: str, optimizer: str
+    family: str,
+    preset: str | None,
+    sizes: Mapping[str, int | None],
+    mode: str,
+    optimizer: str,
+    architecture: Network | str | None = None,
 ) -> Workload:
-    """Workload from a form; ``sizes`` count where there is no ``preset``. Raises ValueError with a sentence."""
-    kind = families()[family]
-    if preset is not None:
-        network = kind.from_name(preset)
+    """Workload from a form; ``sizes`` count where there is no ``preset``, ``architecture`` where they are a file's.
+
+    Raises ValueError with a sentence.
+    """
+    if family == OWN_ARCHITECTURE:
+        network = _read_network(architecture)
+    elif preset is not None:
+        network = families()[family].from_name(preset)
     else:
-        found: dict[str, int] = {}
-        for choice in kind.choices:
-            value = sizes.get(choice.name)
-            if value is None or not choice.low <= value <= choice.high:
-                given = "is empty" if value is None else f"is {value:,}"
-                raise ValueError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
-            found[choice.name] = value
-        network = kind.from_choices(found)
+        network = families()[family].from_choices(checked_sizes(families()[family].choices, sizes))
     return Workload.model_validate({"network": network, "mode": mode, "optimizer": optimizer})
+
+
+def _read_network(architecture: Network | str | None) -> Network:
+    if isinstance(architecture, Network):
+        return architecture
+    raise ValueError(architecture or "Choose a file with your architecture: Keras JSON or a .keras file.")
+
+
+def checked_sizes(choices: tuple[Choice, ...], sizes: Mapping[str, int | None]) -> dict[str, int]:
+    """The value of every choice. Raises ValueError with a sentence."""
+    found: dict[str, int] = {}
+    for choice in choices:
+        value = sizes.get(choice.name)
+        if value is None or not choice.low <= value <= choice.high:
+            given = "is empty" if value is None else f"is {value:,}"
+            raise ValueError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
+        found[choice.name] = value
+    return found
 
 
 def _batches(chosen: tuple[Any, ...]) -> tuple[int, ...]:
@@ -155,5 +180,7 @@ def count_words(value: float) -> str:
 
 
 def size_words(size_bytes: float) -> str:
-    """Bytes as MB or GB, powers of ten."""
-    return f"{size_bytes / 1e9:.3g} GB" if size_bytes >= 1e9 else f"{max(size_bytes / 1e6, 0.01):.3g} MB"
+    """Bytes as kB, MB or GB, powers of ten."""
+    if size_bytes >= 1e9:
+        return f"{size_bytes / 1e9:.3g} GB"
+    return f"{size_bytes / 1e6:.3g} MB" if size_bytes >= 1e6 else f"{max(size_bytes / 1e3, 0.01):.3g} kB"

@@ -6,21 +6,22 @@ from typing import Any, get_args
 
 import streamlit as st
 
+from core.analysis.cudnn import cudnn_note
 from core.analysis.memory import estimate_bytes
 from core.environment import available_memory_bytes
-from core.families import families
 from core.measure.lock import Busy
 from core.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH, Execution, Mode, Optimizer, PipelineKind, Precision, Target
 from core.store import StoreError
 from core.ui import machine, registry
 from core.ui.choices import Draft, Outcome, build, count_words, size_words
+from core.ui.network_form import KEEP, network_fields
 from core.ui.states import progress_words
+from core.ui.verdict import plain
 from core.ui.words import MODES, OPTIMIZERS, PIPELINES, PYTHON_HELP
 
-OWN_SIZES = "Own sizes"
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
 PROBLEM = "start_problem"
-KEEP: Any = "session"  # choices survive a visit to another page
+ACTIVATION_BYTES = 4
 STEPS_PER_EXECUTION = (1, 2, 4, 8, 16, 32)
 
 
@@ -33,13 +34,16 @@ def show(busy: str | None) -> None:
     workload = workload_fields(wrong)
     targets = (_target(0, found, wrong), _target(1, found, wrong))
     wrong.here("targets")
+    recurrent = st.empty()
     batches = _batches(wrong)
+    wrong.here("memory")
     more, name = _more(wrong)
     draft = Draft(targets=targets, batches=batches, **workload, **more)
     outcome = build(draft, available_memory_bytes())
+    if outcome.plan is not None and (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
+        recurrent.info(plain(note), icon=":material/speed:")
     _cost(outcome)
-    wrong.here("memory")
-    wrong.fill(outcome.errors)
+    wrong.fill({field: plain(sentence) for field, sentence in outcome.errors.items()})
     with top:
         _button(outcome, busy, name)
 
@@ -61,27 +65,7 @@ class Places:
 
 def workload_fields(wrong: Places) -> dict[str, Any]:
     """Network, mode and optimizer, as :func:`core.ui.choices.make_workload` takes them; shared by pages."""
-    known = families()
-    names = list(known)
-    family = names[0]
-    if len(names) > 1:
-        family = st.selectbox(
-            "Network family", names, format_func=lambda n: known[n].title, key="form_family", persist_state=KEEP
-        )
-    kind = known[family]
-    options = [*kind.presets, OWN_SIZES]
-    preset = st.selectbox(
-        f"Workload: {kind.title.lower()}", options, index=min(1, len(options) - 1), key=f"form_preset_{family}",
-        persist_state=KEEP, help="Inputs, hidden layers, classes. The last entry lets you choose sizes of your own.",
-    )  # fmt: skip
-    sizes: dict[str, int | None] = {}
-    if preset == OWN_SIZES:
-        with st.grid(2, min_column_width=120, gap="small"):
-            for choice in kind.choices:
-                sizes[choice.name] = st.number_input(
-                    choice.label, value=choice.default, step=1, key=f"form_{family}_{choice.name}",
-                    help=f"{choice.help} {choice.low:,} to {choice.high:,}.", persist_state=KEEP,
-                )  # fmt: skip
+    network = network_fields()
     wrong.here("workload")
     with st.container(horizontal=True, gap="small"):
         mode = st.segmented_control(
@@ -92,10 +76,7 @@ def workload_fields(wrong: Places) -> dict[str, Any]:
             "Optimizer", get_args(Optimizer), index=2, format_func=OPTIMIZERS.__getitem__, key="form_optimizer",
             disabled=mode != "train", persist_state=KEEP,
         )  # fmt: skip
-    return {
-        "family": family, "preset": None if preset == OWN_SIZES else preset, "sizes": sizes, "mode": mode,
-        "optimizer": optimizer,
-    }  # fmt: skip
+    return {**network, "mode": mode, "optimizer": optimizer}
 
 
 def _target(index: int, found: machine.Machine, wrong: Places) -> dict[str, Any]:
@@ -229,6 +210,11 @@ def _cost(outcome: Outcome) -> None:
     with st.container(horizontal=True, gap="medium"):
         st.metric("Parameters", count_words(work.network.parameters))
         st.metric("FLOPs a sample", count_words(work.flops_per_sample), help="A multiply-add counts 2.")
+        st.metric(
+            "Activations a sample", size_words(ACTIVATION_BYTES * work.network.activations),
+            help=f"{count_words(work.network.activations)} values that the layers output or make inside for one "
+            "sample, in float32.",
+        )  # fmt: skip
         if outcome.plan is not None:
             largest = outcome.plan.batches[-1]
             total = max(estimate_bytes(work, target, largest).total_bytes for target in outcome.plan.targets)
@@ -258,9 +244,9 @@ def _button(outcome: Outcome, busy: str | None, name: str) -> None:
     else:
         plan = outcome.plan
         words = f"{plan.title}, batch {plan.batches[0]:,} to {plan.batches[-1]:,}"
-        st.caption(f"{words}, at most {progress_words(plan.budget_s)}. Change any of it below.")
+        st.caption(f"{plain(words)}, at most {progress_words(plan.budget_s)}. Change any of it below.")
     if problem := st.session_state.pop(PROBLEM, None):
-        st.error(problem, icon=":material/error:")
+        st.error(plain(problem), icon=":material/error:")
 
 
 def _start(plan: Any, name: str | None) -> None:

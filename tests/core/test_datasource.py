@@ -234,6 +234,13 @@ def test_arrays_of_another_size_do_not_fit(tmp_path):
     assert str(caught.value) == "The arrays in x.npz have 32 × 32 × 3 values a sample; the network takes 784."
 
 
+def test_token_ids_and_answers_at_each_position_are_not_what_own_data_hold(tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.zeros((2, 6), np.int32))
+    source = check_data(str(tmp_path / "x.npz"))
+    with pytest.raises(DataError, match=r"x\.npz holds numbers or images; transformer-8x1-.* takes token ids"):
+        check_fits(source, training("transformer-8x1-h2-s6-f2-v50-2"))
+
+
 def test_images_fit_networks_that_take_images_and_have_a_class_for_each_folder(tmp_path):
     source = check_data(str(images(tmp_path / "set", "a/1.png", "b/1.png", "c/1.png")))
     check_fits(source, training("784-8-3"))

@@ -147,7 +147,8 @@ def test_gpus_are_read_from_the_driver(monkeypatch):
 
 
 @pytest.mark.skipif(bool(list_devices().gpus), reason="needs a machine without a GPU")
-def test_tensorflow_itself_is_asked_in_a_process_of_its_own():
+def test_tensorflow_itself_is_asked_in_a_process_of_its_own(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)  # another test may have imported it
     probe = probe_devices(120)
     assert not probe.gpu_found
     assert "TensorFlow found no GPU" in probe.said

@@ -8,15 +8,53 @@ from pydantic import ValidationError
 from core.families import families, network_from_dict, network_from_name
 from core.families.mlp import Mlp
 
+CHOSEN = [name for name, kind in families().items() if kind.choices]
 
-def test_every_preset_of_every_family_reads_back() -> None:
-    for family, kind in families().items():
-        assert kind.presets
-        for name in kind.presets:
-            network = network_from_name(name, family)
-            assert network.name == name
-            assert network_from_dict(network.model_dump()) == network
-            assert network.parameters == sum(layer.parameters for layer in network.layers)
+
+@pytest.mark.parametrize("family", CHOSEN)
+def test_every_preset_reads_back(family: str) -> None:
+    kind = families()[family]
+    assert kind.presets
+    assert kind.notation.endswith(".")
+    for name in kind.presets:
+        network = network_from_name(name, family)
+        assert network.name == name
+        assert network_from_name(name) == network  # no other family takes the name first
+        assert network_from_dict(network.model_dump()) == network
+        assert network.parameters == sum(layer.parameters for layer in network.layers)
+
+
+@pytest.mark.parametrize("family", CHOSEN)
+def test_choices_have_defaults_that_build_and_a_word_for_each_kind(family: str) -> None:
+    kind = families()[family]
+    defaults = {choice.name: choice.default for choice in kind.choices}
+    assert len(defaults) == len(kind.choices)
+    network = kind.from_choices(defaults)
+    assert kind.from_name(network.name) == network
+    assert network.classes == defaults["classes"]
+    for choice in kind.choices:
+        assert choice.low <= choice.default <= choice.high
+        assert len(choice.words) in (0, choice.high - choice.low + 1)
+
+
+@pytest.mark.parametrize("family", ["mlp", "cnn", "transformer", "recurrent"])
+@pytest.mark.parametrize("name", ["depth", "width"])
+def test_networks_grow_with_depth_and_with_width(family: str, name: str) -> None:
+    kind = families()[family]
+    defaults = {choice.name: choice.default for choice in kind.choices}
+    small, large = (kind.from_choices(defaults | {name: factor * defaults[name]}) for factor in (1, 2))
+    assert small.parameters < large.parameters
+    assert small.flops_per_sample(True) < large.flops_per_sample(True)
+    assert small.activations < large.activations
+
+
+def test_a_name_of_no_family_is_answered_with_examples() -> None:
+    with pytest.raises(ValueError, match=r"“lots” is no network of any family; .*lenet5.*784-128-10"):
+        network_from_name("lots")
+    with pytest.raises(ValidationError, match="8192"):  # understood, and out of the limits
+        network_from_name("lstm-9999x1-28x28-10")
+    with pytest.raises(ValueError, match="“cobweb” is unknown; accepted are"):
+        network_from_name("lenet5", "cobweb")
 
 
 def test_the_presets_people_write_about_are_there() -> None:

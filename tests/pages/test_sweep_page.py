@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import html
+import json
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.families import families
 from core.results import Run
 from core.store import StoreError
 from core.ui import machine, registry
@@ -80,10 +83,109 @@ def test_choices_become_the_plan(engine: Any) -> None:
     assert (plan.budget_s, plan.step_width, plan.crossover_width, name) == (33.0, 0.1, 0.5, "Mine")
 
 
+def test_code_is_no_family_of_the_form_and_the_perceptron_is_its_first() -> None:
+    family = open_page().selectbox(key="form_family")
+    assert family.value == "mlp"
+    assert set(families()) - set(known_to(family)) == {"code"}
+
+
+def errors(at: AppTest) -> list[str]:
+    """Sentences beside fields, as they are read on the page."""
+    return [html.unescape(error.value).replace("\\", "") for error in at.error]
+
+
+def known_to(family: Any) -> list[str]:
+    """Names of the families whose titles a selectbox shows."""
+    return [name for name, kind in families().items() if kind.title in family.options]
+
+
+@pytest.mark.parametrize("family", [name for name, kind in families().items() if kind.presets])
+def test_each_family_has_its_presets_and_sizes_with_a_plan_at_once(engine: Any, family: str) -> None:
+    at = open_page()
+    at.selectbox(key="form_family").set_value(family).run()
+    assert not at.exception
+    assert at.selectbox(key=f"form_preset_{family}").options == [*families()[family].presets, "Own sizes"]
+    at.selectbox(key=f"form_preset_{family}").select_index(0).run()
+    at.number_input(key="form_high").set_value(2).run()
+    assert not at.error
+    button(at).click().run()
+    assert engine.jobs.started[0][0].workload.network.name == families()[family].presets[0]
+
+
+def test_sizes_with_words_become_the_network(engine: Any) -> None:
+    at = open_page()
+    at.selectbox(key="form_family").set_value("recurrent").run()
+    at.selectbox(key="form_preset_recurrent").select("Own sizes").run()
+    at.get_by_key("form_recurrent_cell").set_value(1)
+    at.number_input(key="form_recurrent_depth").set_value(3)
+    at.number_input(key="form_recurrent_sequence").set_value(20).run()
+    button(at).click().run()
+    assert engine.jobs.started[0][0].workload.network.name == "gru-128x3-20x32-10"
+
+
+def test_sizes_that_do_not_go_together_get_one_sentence() -> None:
+    at = open_page()
+    at.selectbox(key="form_family").set_value("transformer").run()
+    at.selectbox(key="form_preset_transformer").select("Own sizes").run()
+    at.number_input(key="form_transformer_heads").set_value(3).run()
+    assert errors(at) == ["d_model 128 is no multiple of 3 heads; 126 or 129 would be one."]
+    assert button(at).disabled
+
+
+def architecture(units: object) -> bytes:
+    """What ``model.to_json()`` writes for one Dense layer on 5 values."""
+    dense = {"class_name": "Dense", "config": {"name": "dense_of_mine", "units": units}}
+    start = {"class_name": "InputLayer", "config": {"batch_shape": [None, 5], "dtype": "float32", "name": "input"}}
+    return json.dumps({"class_name": "Sequential", "config": {"name": "s", "layers": [start, dense]}}).encode()
+
+
+def test_an_uploaded_architecture_is_described_measured_and_outlives_a_visit_elsewhere(engine: Any) -> None:
+    at = open_page()
+    at.selectbox(key="form_family").set_value("own").run()
+    assert errors(at) == ["Choose a file with your architecture: Keras JSON or a .keras file."]
+    at.file_uploader(key="form_architecture").upload("mine.json", architecture(3)).run()
+    assert not at.error
+    assert "mine: 1 layer, 18 parameters, input 5, 3 outputs." in html.unescape(text_of(at))
+    at.switch_page("pages/method.py").run()
+    at.switch_page("pages/sweep.py").run()
+    button(at).click().run()
+    network = engine.jobs.started[0][0].workload.network
+    assert (network.family, network.name, network.parameters) == ("own", "mine", 18)
+
+
+def test_names_in_a_file_are_shown_and_never_become_markup() -> None:
+    at = open_page()
+    at.selectbox(key="form_family").set_value("own").run()
+    data = architecture("many").replace(b"dense_of_mine", b"![x](https://a.example/x.png)")
+    at.file_uploader(key="form_architecture").upload("mine.json", data).run()
+    assert "!\\[x\\](https&#58;//a.example" in at.error[0].value
+
+
+def test_what_keras_does_with_recurrent_layers_on_a_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "gpu:0 · Card"}, 8, ())
+    monkeypatch.setattr(machine, "devices", lambda: found)
+    at = open_page()
+    assert "cuDNN" not in text_of(at)
+    at.selectbox(key="form_family").set_value("recurrent").run()
+    assert "runs the recurrent layers by cuDNN's kernels" in text_of(at)
+
+
+@pytest.mark.parametrize(("data", "words"), [(architecture("many"), "dense_of_mine"), (b"{", "JSON")])
+def test_a_refused_architecture_says_why_beside_the_field(data: bytes, words: str) -> None:
+    at = open_page()
+    at.selectbox(key="form_family").set_value("own").run()
+    at.file_uploader(key="form_architecture").upload("mine.json", data).run()
+    assert not at.exception
+    (error,) = errors(at)
+    assert words in error
+    assert button(at).disabled
+
+
 def test_cost_is_shown_before_anything_runs() -> None:
     text = text_of(open_page())
     assert "Parameters 670 thousand" in text
     assert "FLOPs a sample 3.21 million" in text
+    assert "Activations a sample 4.14 kB" in text
     assert "Memory at batch 1,024" in text
 
 
@@ -103,7 +205,7 @@ def test_a_bad_choice_gets_one_sentence_and_no_start(key: str, value: float, sen
     at = open_page()
     at.number_input(key=key).set_value(value).run()
     assert not at.exception
-    assert [e.value for e in at.error if sentence in e.value]
+    assert [said for said in errors(at) if sentence in said]
     assert len(at.error) == 1
     assert button(at).disabled
 

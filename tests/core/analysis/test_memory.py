@@ -2,26 +2,65 @@
 
 import pytest
 
-from core.analysis.memory import check_fits, estimate_bytes
+from core.analysis.memory import USUAL, Copies, check_fits, estimate_bytes, sizes
+from core.families import network_from_name
 from core.spec import SweepPlan, Target, Workload
 
 CPU, GPU = Target(), Target(device="gpu:0")
+ONLY_KEPT = Copies(0.0, 0.0, update=0.0, kept=1.0, passing=0.0, feeding=1.0)
 
 
 def test_parts_follow_the_formula() -> None:
     workload = Workload(network="784-128-10", optimizer="adam")
-    found = estimate_bytes(workload, CPU, 32)
+    found, usual = estimate_bytes(workload, CPU, 32), USUAL["graph"]
     parameters = workload.network.parameters
-    assert found.weights_bytes == 4 * parameters
+    assert found.weights_bytes == found.gradients_bytes == 4 * parameters
     assert found.optimizer_bytes == 8 * parameters
-    assert found.activations_bytes == 2 * 32 * 138 * 4
-    assert found.data_bytes == 32 * 785 * 4
-    assert found.total_bytes == 16 * parameters + found.activations_bytes + found.data_bytes
+    assert found.activations_bytes == round(32 * 4 * (usual.kept * 138 + usual.passing * 128))
+    assert found.data_bytes == 32 * (4 * 784 + 8)
+    assert found.workspace_bytes == round(usual.model_bytes + 2 * usual.layer_bytes + 4 * usual.update * 785 * 128)
+    assert found.total_bytes == 16 * parameters + found.activations_bytes + found.data_bytes + found.workspace_bytes
 
 
-def test_inference_keeps_neither_gradients_nor_optimizer() -> None:
-    found = estimate_bytes(Workload(network="784-128-10", mode="infer"), CPU, 32)
+@pytest.mark.parametrize(("optimizer", "state"), [("sgd", 0), ("momentum", 4), ("adam", 8)])
+def test_optimizers_keep_so_many_bytes_a_parameter(optimizer: str, state: int) -> None:
+    workload = Workload.model_validate({"network": "784-128-10", "optimizer": optimizer})
+    assert estimate_bytes(workload, CPU, 1).optimizer_bytes == state * workload.network.parameters
+
+
+def test_inference_keeps_neither_gradients_nor_optimizer_nor_layers() -> None:
+    workload = Workload(network="784-128x8-10", mode="infer")
+    found = estimate_bytes(workload, CPU, 32)
     assert found.gradients_bytes == found.optimizer_bytes == 0
+    assert found.activations_bytes == round(32 * 4 * USUAL["graph"].passing * 128)
+
+
+def test_mixed_precision_adds_a_copy_of_the_weights_and_halves_what_is_kept() -> None:
+    workload = Workload(network="784-128-10")
+    whole = estimate_bytes(workload, CPU, 1000, ONLY_KEPT)
+    mixed = estimate_bytes(workload, Target(precision="mixed_bfloat16"), 1000, ONLY_KEPT)
+    assert mixed.weights_bytes == 1.5 * whole.weights_bytes
+    assert mixed.activations_bytes == 0.5 * whole.activations_bytes == 1000 * 138 * 2
+
+
+def test_making_a_batch_or_a_layer_can_take_more_than_a_step() -> None:
+    wide = Workload(network="65536-64-10", mode="infer")
+    batch_bytes = 512 * 4 * 65_536
+    assert estimate_bytes(wide, CPU, 512).total_bytes == pytest.approx(3 * batch_bytes, rel=0.01)
+    large = Workload(network="8192-8192-10", mode="infer")
+    assert estimate_bytes(large, CPU, 1).total_bytes > 3 * 4 * 8192 * 8192
+
+
+def test_a_layer_that_works_in_place_keeps_nothing_of_its_own() -> None:
+    """ResNet-8's activations, batch normalisations aside, have the sizes of the layers before them."""
+    network = network_from_name("resnet8", "cnn")
+    in_place = [
+        layer.activations
+        for before, layer in zip(network.layers, network.layers[1:], strict=False)
+        if not layer.parameters and layer.activations == before.activations
+    ]
+    assert len(in_place) >= 6
+    assert sizes(network).kept == network.activations - sum(in_place)
 
 
 def plan(network: str, batches: tuple[int, ...]) -> SweepPlan:

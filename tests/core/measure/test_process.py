@@ -127,7 +127,7 @@ def test_a_failed_launch_leaves_nothing_running(monkeypatch):
     started = []
 
     class Tracked(ProcessWorker):
-        def __init__(self, target, limit):
+        def __init__(self, target, limit, **_):
             how = "exit" if not started else "silent"
             super().__init__(target, limit, (sys.executable, str(FAKE), how))
             started.append(self)

@@ -71,6 +71,12 @@ def test_the_budget_is_kept() -> None:
         assert machine.clock.now_s() <= budget_s + 2.0
 
 
+def test_a_start_that_takes_the_whole_budget_leaves_every_cell_skipped_with_the_reason() -> None:
+    run = sweep(Machine(CROSSING, startup_s=18.0), plan(budget_s=12.0))
+    assert (run.status, run.rounds) == ("finished", ())
+    assert {(cell.outcome, cell.reason) for cell in run.cells} == {("skipped", "The budget ended first.")}
+
+
 def test_a_sweep_ends_early_when_the_answer_is_narrow_enough() -> None:
     machine = Machine(CROSSING)
     run = sweep(machine, plan(budget_s=600, crossover_width=0.25))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from core.families import network_from_name
 from core.ui.choices import Draft, build, count_words, size_words
 
 PLENTY = 64_000_000_000
@@ -35,12 +36,21 @@ def test_own_sizes_become_a_network() -> None:
     assert outcome.workload.network.name == "20-64-64-1"
 
 
+def test_a_network_read_from_a_file_is_the_network() -> None:
+    read = network_from_name("lenet5")
+    outcome = build(replace(GOOD, family="own", preset=None, architecture=read), PLENTY)
+    assert outcome.plan is not None
+    assert outcome.plan.workload.network == read
+
+
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [
         ({"preset": None, "sizes": {**SIZES, "width": 7}}, "workload", "accepted are 8 to 16,384"),
         ({"preset": None, "sizes": {**SIZES, "depth": None}}, "workload", "is empty"),
         ({"preset": "1-2"}, "workload", "no multi-layer perceptron"),
+        ({"family": "own", "preset": None}, "workload", "Choose a file"),
+        ({"family": "own", "preset": None, "architecture": "Layer 3 is odd."}, "workload", "Layer 3 is odd."),
         ({"targets": ({"device": "tpu"}, {"device": "cpu"})}, "target 0", "accepted are cpu, gpu:0"),
         ({"targets": ({"device": "cpu"}, {"device": "cpu"})}, "targets", "choose two that differ"),
         ({"batches": ("range", 8, 4)}, "batches", "must rise"),
@@ -78,5 +88,6 @@ def test_counts_in_words(value: float, words: str) -> None:
 
 
 def test_sizes_in_words() -> None:
+    assert size_words(4_136) == "4.14 kB"
     assert size_words(22_400_000) == "22.4 MB"
     assert size_words(2_000_000_000) == "2 GB"

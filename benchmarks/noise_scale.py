@@ -1,0 +1,152 @@
+"""Is the gradient noise scale right where its answer is known, and does it predict the steps that other batches take?
+
+Known answer: linear regression with known gradient covariance (tests/support/noises.py) in a real worker, whose task is
+replaced by it; many independent studies, and how often their intervals hold the truth. Steps: a small network on a
+teacher's task is really trained to the same loss at several batches, each at the best learning rate of a grid, and the
+steps it took are printed beside those predicted from the noise scale measured at the reference batch alone.
+
+    python -m benchmarks.noise_scale [--studies 60] [--network 64-128-10] [--optimizer sgd] [--seeds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+import threading
+
+from core.analysis.batch_times import steps_at
+from core.analysis.noise_scale import noise_scale, training_noise
+from core.measure.clock import WallClock
+from core.measure.lock import machine_lock
+from core.measure.noise_study import run_noise_study
+from core.measure.process import ProcessWorker, launch_processes
+from core.measure.protocol import CellFailed, OpenTraining, SampleGradients, Train
+from core.measure.studies import StudyTools
+from core.noise_study import GradientDraw, LossPoint, NoisePlan, steps_to
+from core.spec import Target, Workload
+
+DEADLINE_S = 300.0
+INPUTS, DISTANCE = 20, 0.5
+TRACE, SQUARED = (INPUTS + 1) * DISTANCE**2 + INPUTS, DISTANCE**2  # tests/support/noises.py derives both
+SMALL, PARTS, DRAWS = 16, 16, 8
+REFERENCE, BATCHES = 64, (16, 64, 256, 1024, 4096)
+RATES = {"sgd": 0.05, "momentum": 0.005, "adam": 0.001}  # the middle of each grid, at the reference batch
+FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0)
+TARGET_LOSS, MOST_SAMPLES = 1.0, 2_000_000
+
+REGRESSION = f"""
+import keras
+import tensorflow as tf
+from core.measure import tensorflow_training as training
+
+def make_task(request):
+    model = keras.Sequential([keras.layers.Input(({INPUTS},)), keras.layers.Dense(1, use_bias=False)])
+    model.set_weights([tf.one_hot([0], {INPUTS}) [0][:, None] * {DISTANCE}])
+    def draw(samples, seed):
+        x = tf.random.stateless_normal((samples, {INPUTS}), seed)
+        return x, tf.random.stateless_normal((samples, 1), seed + 1_000_003)
+    loss = lambda y, outputs: 0.5 * tf.reduce_mean(tf.square(outputs - y))
+    return training.Task(model, loss, draw, draw(256, tf.constant([1, 2])))
+
+training.make_task = make_task
+from core.measure.worker import main
+main()
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--studies", type=int, default=60)
+    parser.add_argument("--network", default="64-128-10")
+    parser.add_argument("--optimizer", choices=sorted(RATES), default="sgd")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    with machine_lock("benchmarks/noise_scale.py"):
+        regression(options.studies)
+        steps(Workload(network=options.network, optimizer=options.optimizer), options.seeds)
+
+
+def regression(studies: int) -> None:
+    """Estimates of the known noise scale by the real worker, and how often their 95 % intervals hold it."""
+    worker = ProcessWorker(Target(), command=(sys.executable, "-c", REGRESSION))
+    found = []
+    try:
+        worker.wait_ready(DEADLINE_S)
+        plain = Workload(network=f"{INPUTS}-8-2", optimizer="sgd")  # the worker replaces it
+        worker.open_training(OpenTraining(workload=plain, batch=REFERENCE, learning_rate=0.1), DEADLINE_S)
+        for _ in range(studies):
+            asked = SampleGradients(small=SMALL, parts=PARTS, draws=DRAWS)
+            reply = worker.sample_gradients(asked, DEADLINE_S)
+            pairs = zip(reply.small_norm2, reply.big_norm2, strict=True)
+            big = SMALL * PARTS
+            found.append(
+                noise_scale([GradientDraw(step=0, small=SMALL, big=big, small_norm2=s, big_norm2=b) for s, b in pairs])
+            )
+    finally:
+        worker.close()
+    truth = TRACE / SQUARED
+    inside = sum(one.low <= truth and (one.high is None or truth <= one.high) for one in found)
+    middle = statistics.median(one.value for one in found if one.value is not None)
+    print(f"Linear regression: true noise scale {truth:.1f}, median of {studies} estimates {middle:.1f}")
+    print(f"95 % intervals that hold the truth: {inside} of {studies} ({inside / studies:.0%})")
+
+
+def steps(workload: Workload, seeds: int) -> None:
+    """Steps to the target loss, measured at each batch's best learning rate, beside those predicted."""
+    (worker,) = launch_processes((Target(),), DEADLINE_S)
+    try:
+        measured = {batch: best_rate(worker, workload, batch, seeds) for batch in BATCHES}
+    finally:
+        worker.close()
+    rate = measured[REFERENCE][0]
+    plan = NoisePlan(workload=workload, batch=REFERENCE, learning_rate=rate, target_loss=TARGET_LOSS, budget_s=60.0)
+    tools = StudyTools(launch_processes, WallClock(), threading.Event(), lambda: None, lambda _: None)
+    noise = training_noise(run_noise_study(tools, plan))
+    if noise is None or noise.value is None or noise.steps is None:
+        print("The study did not reach the loss.")
+        return
+    high = "no upper bound" if noise.high is None else f"{noise.high:,.0f}"
+    print(f"\n{workload.title}, loss {TARGET_LOSS:g}, {seeds} seeds; noise scale {noise.value:,.0f} "
+          f"(95 %: {noise.low:,.0f} to {high}), {noise.steps:,.0f} steps at batch {REFERENCE}")  # fmt: skip
+    print("batch  best rate   steps (seeds from, to)  predicted (95 % from, to)  measured / predicted")
+    for batch, (best, took) in measured.items():
+        predicted, middle = steps_at(noise, batch), statistics.median(took)
+        assert predicted is not None
+        print(
+            f"{batch:>5} {best:>10.4g} {middle:>7.0f} ({min(took):>6.0f}, {max(took):>6.0f}) {predicted.value:>10.0f} "
+            f"({predicted.low or 0:>6.0f}, {predicted.high or math.inf:>6.0f}) {middle / predicted.value:>21.2f}"
+        )
+
+
+def best_rate(worker: ProcessWorker, workload: Workload, batch: int, seeds: int) -> tuple[float, list[float]]:
+    """The learning rate of the grid with the fewest steps to the target loss, and those of each seed.
+
+    The grid moves with the square root of the batch, the middle between the rules in use.
+    """
+    middle = RATES[workload.optimizer] * math.sqrt(batch / REFERENCE)
+    found = []
+    for factor in FACTORS:
+        found.append((steps_to_loss(worker, workload, batch, factor * middle, seed=0), factor * middle))
+    first, rate = min(found)
+    return rate, [first, *(steps_to_loss(worker, workload, batch, rate, seed) for seed in range(1, seeds))]
+
+
+def steps_to_loss(worker: ProcessWorker, workload: Workload, batch: int, rate: float, seed: int) -> float:
+    """Steps until the held-out loss is at the target, as a study counts them; infinite where it is not reached."""
+    request = OpenTraining(workload=workload, batch=batch, learning_rate=rate, seed=seed)
+    losses = [LossPoint(step=0, loss=worker.open_training(request, DEADLINE_S).loss)]
+    while losses[-1].step * batch < MOST_SAMPLES:
+        try:
+            done = worker.train(Train(steps=max(1, round(0.05 * losses[-1].step))), DEADLINE_S)
+        except CellFailed:  # diverged
+            return math.inf
+        losses.append(LossPoint(step=done.step, loss=done.loss))
+        if (found := steps_to(TARGET_LOSS, losses)) is not None:
+            return found
+    return math.inf
+
+
+if __name__ == "__main__":
+    main()

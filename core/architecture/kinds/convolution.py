@@ -1,0 +1,157 @@
+"""Convolutions: plain, grouped, dilated, transposed, depthwise and separable, over 1, 2 or 3 axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from core.architecture.kinds.activation import CHANNELS_LAST, activation
+from core.architecture.kinds.dense import product, with_activation
+from core.architecture.options import Option, Options, flag, maybe, only, sizes, whole, word
+from core.architecture.rule import Rule, Shape, Work, joined, size, with_axes
+
+MAX_KERNEL = 4_096
+GRID = {1: "steps and channels", 2: "rows, columns and channels", 3: "depth, rows, columns and channels"}
+
+
+def windows(shape: Shape, options: Options, kernel: str = "kernel_size") -> Shape:
+    """Positions of a kernel over the axes before the channels. Raises ValueError where it does not fit."""
+    found = []
+    dilations = options.get("dilation_rate", (1,) * len(options[kernel]))
+    for length, extent, stride, dilation in zip(shape, options[kernel], options["strides"], dilations, strict=True):
+        reach = dilation * (extent - 1) + 1
+        usable = length if options["padding"] != "valid" else length - reach + 1
+        if usable < 1:
+            raise ValueError(
+                f"a window of {reach} does not fit into an axis of {length}; its input has the shape {shape}"
+            )
+        found.append(-(-usable // stride))
+    return tuple(found)
+
+
+def _filters(options: Options, filters: int, channels: int, grid: Shape) -> Work:
+    """``filters`` kernels over ``channels`` channels each, at every position of ``grid``."""
+    work = product(size(grid), size(options["kernel_size"]) * channels, filters, options["use_bias"])
+    return replace(work, output=(*grid, filters))
+
+
+def _plain(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        groups = options["groups"]
+        if channels % groups or options["filters"] % groups:
+            raise ValueError(
+                f"{channels} input channels and {options['filters']} filters do not divide into {groups} groups"
+            )
+        counted = _filters(options, options["filters"], channels // groups, windows(tuple(grid), options))
+        return with_activation(counted, options["activation"])
+
+    return work
+
+
+def _transposed(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        filters = options["filters"]
+        output = (*_spread(tuple(grid), options), filters)
+        counted = product(size(shapes[0][:-1]), channels, size(options["kernel_size"]) * filters, bias=False)
+        bias = options["use_bias"]
+        counted = replace(
+            counted,
+            output=output,
+            weights=counted.weights + filters * bias,
+            forward=counted.forward + size(output) * bias,
+            weight_gradient=counted.weight_gradient + size(output) * bias,
+        )
+        return with_activation(counted, options["activation"])
+
+    return work
+
+
+def _spread(grid: Shape, options: Options) -> Shape:
+    """Output positions of a transposed convolution (Keras's rule for TensorFlow's padding)."""
+    found = []
+    extra = options["output_padding"] or (None,) * len(grid)
+    each = zip(grid, options["kernel_size"], options["strides"], options["dilation_rate"], extra, strict=True)
+    for length, extent, stride, dilation, padding in each:
+        if padding is not None and padding >= stride:
+            raise ValueError(f"option “output_padding” is {padding}; it must be less than the stride of {stride}")
+        reach = (extent - 1) * dilation + 1
+        if options["padding"] == "same":
+            found.append(length * stride if padding is None else (length - 1) * stride + reach % 2 + padding)
+        else:
+            ends = max(reach, stride) if padding is None else reach + padding
+            found.append((length - 1) * stride + ends)
+    if min(found) < 1:
+        raise ValueError(f"its output would have the shape {tuple(found)}")
+    return tuple(found)
+
+
+def _depthwise(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        each = _filters(options, channels * options["depth_multiplier"], 1, windows(tuple(grid), options))
+        return with_activation(each, options["activation"])
+
+    return work
+
+
+def _separable(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        places = windows(tuple(grid), options)
+        inner = channels * options["depth_multiplier"]
+        depthwise = _filters({**options, "use_bias": False}, inner, 1, places)
+        mixing = product(size(places), inner, options["filters"], options["use_bias"])
+        return with_activation(joined((*places, options["filters"]), depthwise, mixing), options["activation"])
+
+    return work
+
+
+def _no_stride_with_dilation(options: dict[str, Any]) -> dict[str, Any]:
+    if max(options["strides"]) > 1 and max(options["dilation_rate"]) > 1:
+        raise ValueError("options “strides” and “dilation_rate” are both above 1; one of them must be 1")
+    return options
+
+
+def _grid(rank: int, *, causal: bool = False) -> dict[str, Option]:
+    one = (1,) * rank
+    return {
+        "kernel_size": sizes(rank, high=MAX_KERNEL),
+        "strides": sizes(rank, high=MAX_KERNEL, default=one),
+        "padding": word("valid", "same", *(["causal"] if causal else []), default="valid"),
+        **CHANNELS_LAST,
+        "dilation_rate": sizes(rank, high=MAX_KERNEL, default=one),
+        "activation": activation(),
+        "use_bias": flag(True),
+    }
+
+
+def _rule(options: dict[str, Option], work: Callable[[Options, tuple[Shape, ...]], Work]) -> Rule:
+    return Rule(options, work, settle=_no_stride_with_dilation)
+
+
+FILTERS = {"filters": whole()}
+LORA = {"lora_rank": only(None), "lora_alpha": only(None)}
+DEPTH = {"depth_multiplier": whole(default=1)}
+
+RULES = {
+    **{
+        f"Conv{rank}D": _rule(
+            FILTERS | _grid(rank, causal=rank == 1) | {"groups": whole(default=1)} | LORA, _plain(rank)
+        )
+        for rank in (1, 2, 3)
+    },
+    **{
+        f"Conv{rank}DTranspose": _rule(
+            FILTERS | _grid(rank) | {"output_padding": maybe(sizes(rank, low=0, high=MAX_KERNEL))}, _transposed(rank)
+        )
+        for rank in (1, 2)
+    },
+    **{f"DepthwiseConv{rank}D": _rule(_grid(rank) | DEPTH, _depthwise(rank)) for rank in (1, 2)},
+    **{
+        f"SeparableConv{rank}D": _rule(FILTERS | _grid(rank, causal=rank == 1) | DEPTH, _separable(rank))
+        for rank in (1, 2)
+    },
+}

@@ -1,0 +1,60 @@
+"""Pooling over windows and over all positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from core.architecture.kinds.activation import CHANNELS_LAST
+from core.architecture.kinds.convolution import GRID, MAX_KERNEL, windows
+from core.architecture.options import REQUIRED, Options, flag, maybe, sizes, word
+from core.architecture.rule import Rule, Shape, Work, pointwise, size, with_axes
+
+
+def _windowed(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        strided = {**options, "strides": options["strides"] or options["pool_size"]}
+        output = (*windows(tuple(grid), strided, "pool_size"), channels)
+        return pointwise(output, size(options["pool_size"]) * size(output))
+
+    return work
+
+
+def _over_all(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        ones = (1,) * len(grid) if options["keepdims"] else ()
+        return pointwise((*ones, channels), size(shapes[0]))
+
+    return work
+
+
+def _own_stride(options: dict[str, Any]) -> dict[str, Any]:
+    """Strides that equal the window are Keras's default."""
+    same = options["strides"] == options["pool_size"]
+    return {**options, "strides": None} if same else options
+
+
+def _windows(rank: int, default: Any) -> Rule:
+    return Rule(
+        {
+            "pool_size": sizes(rank, high=MAX_KERNEL, default=default),
+            "strides": maybe(sizes(rank, high=MAX_KERNEL)),
+            "padding": word("valid", "same", default="valid"),
+            **CHANNELS_LAST,
+        },
+        _windowed(rank),
+        settle=_own_stride,
+    )
+
+
+RULES = {
+    **{f"MaxPooling{rank}D": _windows(rank, (2,) * rank) for rank in (1, 2, 3)},
+    **{f"AveragePooling{rank}D": _windows(rank, REQUIRED) for rank in (1, 2, 3)},
+    **{
+        f"Global{name}Pooling{rank}D": Rule({**CHANNELS_LAST, "keepdims": flag(False)}, _over_all(rank))
+        for name in ("Max", "Average")
+        for rank in (1, 2, 3)
+    },
+}

@@ -1,0 +1,91 @@
+"""Layers that move, repeat, pad or cut values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from core.architecture.kinds.activation import CHANNELS_LAST
+from core.architecture.kinds.convolution import GRID
+from core.architecture.limits import MAX_OPTION
+from core.architecture.options import Option, Options, pair, pairs, sizes, whole, wholes, word
+from core.architecture.rule import Rule, Shape, Work, pointwise, size, with_axes
+
+BILINEAR_FLOPS = 8
+"""For each output value: four neighbours, a multiply-add each."""
+
+
+def _flatten(_: Options, shapes: tuple[Shape, ...]) -> Work:
+    return pointwise((size(shapes[0]),))
+
+
+def _reshape(options: Options, shapes: tuple[Shape, ...]) -> Work:
+    target, values = options["target_shape"], size(shapes[0])
+    known = size(tuple(n for n in target if n != -1))
+    if target.count(-1) > 1 or 0 in target or values % known or (-1 not in target and values != known):
+        raise ValueError(f"option “target_shape” is {target}; its input of the shape {shapes[0]} has {values} values")
+    return pointwise(tuple(values // known if n == -1 else n for n in target))
+
+
+def _permute(options: Options, shapes: tuple[Shape, ...]) -> Work:
+    dims = options["dims"]
+    if sorted(dims) != list(range(1, len(shapes[0]) + 1)):
+        raise ValueError(f"option “dims” is {dims}; it must hold 1 to {len(shapes[0])} once each")
+    return pointwise(tuple(shapes[0][dim - 1] for dim in dims))
+
+
+def _repeat(options: Options, shapes: tuple[Shape, ...]) -> Work:
+    output = (options["n"], *with_axes(shapes[0], 1, "features"))
+    return Work(output, input_gradient=size(output))
+
+
+def _each_axis(rank: int, value: Any) -> tuple[Any, ...]:
+    """Keras writes the one axis of a sequence without a tuple around it."""
+    return (value,) if rank == 1 else value
+
+
+def _pad(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        padded = (n + sum(pair) for n, pair in zip(grid, _each_axis(rank, options["padding"]), strict=True))
+        return pointwise((*padded, channels))
+
+    return work
+
+
+def _crop(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        left = [n - sum(pair) for n, pair in zip(grid, _each_axis(rank, options["cropping"]), strict=True)]
+        if min(left) < 1:
+            raise ValueError(f"option “cropping” leaves nothing of its input of the shape {shapes[0]}")
+        return pointwise((*left, channels))
+
+    return work
+
+
+def _enlarge(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
+    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
+        output = (*(n * times for n, times in zip(grid, _each_axis(rank, options["size"]), strict=True)), channels)
+        if options.get("interpolation") == "bilinear":
+            return pointwise(output, BILINEAR_FLOPS * size(output))
+        return Work(output, input_gradient=size(output))
+
+    return work
+
+
+INTERPOLATION: dict[str, Option] = {"interpolation": word("nearest", "bilinear", default="nearest")}
+
+RULES = {
+    "Flatten": Rule({**CHANNELS_LAST}, _flatten),
+    "Reshape": Rule({"target_shape": wholes(-1, MAX_OPTION)}, _reshape),
+    "Permute": Rule({"dims": wholes(1, 8)}, _permute),
+    "RepeatVector": Rule({"n": whole()}, _repeat),
+    "ZeroPadding1D": Rule({"padding": pair((1, 1)), **CHANNELS_LAST}, _pad(1)),
+    "ZeroPadding2D": Rule({"padding": pairs(2, ((1, 1),) * 2), **CHANNELS_LAST}, _pad(2)),
+    "Cropping1D": Rule({"cropping": pair((1, 1))}, _crop(1)),
+    "Cropping2D": Rule({"cropping": pairs(2, ((0, 0),) * 2), **CHANNELS_LAST}, _crop(2)),
+    "UpSampling1D": Rule({"size": whole(default=2)}, _enlarge(1)),
+    "UpSampling2D": Rule({"size": sizes(2, default=(2, 2)), **CHANNELS_LAST, **INTERPOLATION}, _enlarge(2)),
+}

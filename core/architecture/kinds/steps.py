@@ -1,0 +1,36 @@
+"""A layer applied to each step of a sequence by itself."""
+
+from __future__ import annotations
+
+from core.architecture.kinds import activation, convolution, dense, normalisation, pooling, reshaping
+from core.architecture.kinds.recurrent import inner_layer
+from core.architecture.options import Options
+from core.architecture.rule import Rule, Shape, Work, repeated
+
+INNER = {
+    name: rule
+    for name, rule in {
+        **dense.RULES,
+        **convolution.RULES,
+        **pooling.RULES,
+        **normalisation.RULES,
+        **reshaping.RULES,
+        **activation.RULES,
+    }.items()
+    if rule.public and not rule.takes_tokens
+}
+
+
+def _each_step(options: Options, shapes: tuple[Shape, ...]) -> Work:
+    steps, *rest = shapes[0]
+    if not rest:
+        raise ValueError(f"takes steps and one axis more at least; its input has the shape {shapes[0]}")
+    rule = INNER[options["layer"]["class_name"]]
+    return repeated(rule.work(rule.complete(options["layer"]["config"]), (tuple(rest),)), steps)
+
+
+RULES = {
+    "TimeDistributed": Rule(
+        {"layer": inner_layer(INNER, "a layer that takes one input and is not recurrent")}, _each_step
+    )
+}

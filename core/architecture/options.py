@@ -1,0 +1,216 @@
+"""Checks of what a layer's constructor takes: one :class:`Option` for each argument, with Keras's default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.architecture.limits import MAX_OPTION, MAX_RANK
+
+REQUIRED: Any = object()
+"""The default of an option that has none."""
+
+MAX_NUMBERS = 10_000
+MAX_SHOWN = 40
+
+Options = Mapping[str, Any]
+
+
+class WrongInside(ValueError):
+    """What is wrong within an option's value, already a sentence."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """``read`` turns a value from JSON or code into its one normal form and raises ValueError for any other;
+    ``accepted`` ends the sentence that says so.
+    """
+
+    accepted: str
+    read: Callable[[Any], Any]
+    default: Any = REQUIRED
+
+    def check(self, name: str, value: Any) -> Any:
+        try:
+            return self.read(value)
+        except WrongInside:
+            raise
+        except ValueError:
+            raise ValueError(f"option “{name}” is {shown(value)}; accepted: {self.accepted}") from None
+
+
+def shown(value: Any) -> str:
+    """``value`` for a sentence: printable and short."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) >= 10**15:
+        return "a number of more than 15 digits"
+    if isinstance(value, (dict, list, tuple)):
+        return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
+    text = value if isinstance(value, str) else str(value)
+    text = "".join(letter for letter in text[: MAX_SHOWN + 1] if letter.isprintable())
+    text = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+    return f"“{text}”" if isinstance(value, str) else text
+
+
+def read_options(known: Mapping[str, Option], given: Options) -> dict[str, Any]:
+    """Every known option in its normal form, Keras's default where it is not given. Raises ValueError."""
+    for name in given:
+        if name not in known:
+            accepted = ", ".join(known) or "none"
+            raise ValueError(f"option {shown(str(name))} is not known; known options: {accepted}")
+    found: dict[str, Any] = {}
+    for name, option in known.items():
+        if name in given:
+            found[name] = option.check(name, given[name])
+        elif option.default is REQUIRED:
+            raise ValueError(f"option “{name}” is missing; accepted: {option.accepted}")
+        else:
+            found[name] = option.default
+    return found
+
+
+def whole(low: int = 1, high: int = MAX_OPTION, default: Any = REQUIRED) -> Option:
+    return Option(f"whole numbers from {low} to {high}", lambda value: _whole(value, low, high), default)
+
+
+def real(low: float, high: float, default: Any = REQUIRED) -> Option:
+    def read(value: Any) -> float:
+        return _real(value, low, high)
+
+    return Option(f"numbers from {low:g} to {high:g}", read, default)
+
+
+def flag(default: bool) -> Option:
+    def read(value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise ValueError
+        return value
+
+    return Option("true or false", read, default)
+
+
+def word(*words: str, default: Any = REQUIRED) -> Option:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError
+        return value
+
+    return Option(", ".join(f"“{each}”" for each in words), read, default)
+
+
+def only(value: Any) -> Option:
+    """An option that Breakeven supports at one value, Keras's default."""
+
+    def read(given: Any) -> Any:
+        if given != value or isinstance(given, bool) != isinstance(value, bool):
+            raise ValueError
+        return value
+
+    return Option({None: "none", True: "true", False: "false"}.get(value, f"“{value}”") + " alone", read, value)
+
+
+def maybe(option: Option, default: Any = None) -> Option:
+    """The option or nothing."""
+
+    def read(value: Any) -> Any:
+        return None if value is None else option.read(value)
+
+    return Option(f"{option.accepted}, or none", read, default)
+
+
+def sizes(rank: int, low: int = 1, high: int = MAX_OPTION, default: Any = REQUIRED) -> Option:
+    """``rank`` whole numbers, or one that stands for all."""
+
+    def read(value: Any) -> tuple[int, ...]:
+        if isinstance(value, (list, tuple)):
+            if len(value) not in {1, rank}:
+                raise ValueError
+            read_all = tuple(_whole(each, low, high) for each in value)
+            return read_all * rank if len(read_all) == 1 else read_all
+        return (_whole(value, low, high),) * rank
+
+    accepted = f"whole numbers from {low} to {high}" if rank == 1 else f"one or {rank} whole numbers from {low} up"
+    return Option(accepted, read, default)
+
+
+def pair(default: Any) -> Option:
+    """(before, after) of one axis; one number stands for equal ones."""
+    return sizes(2, low=0, default=default)
+
+
+def pairs(rank: int, default: Any) -> Option:
+    """(before, after) for each of ``rank`` axes; one number, or one for each axis, stands for equal pairs."""
+    one = pair(REQUIRED)
+
+    def read(value: Any) -> tuple[tuple[int, int], ...]:
+        each = value if isinstance(value, (list, tuple)) else (value,) * rank
+        if len(each) != rank:
+            raise ValueError
+        return tuple(one.read(part) for part in each)
+
+    return Option("a whole number from 0, or one or a pair of them for each axis", read, default)
+
+
+def wholes(low: int, high: int, default: Any = REQUIRED) -> Option:
+    """One to :data:`core.architecture.limits.MAX_RANK` whole numbers, as a tuple."""
+
+    def read(value: Any) -> tuple[int, ...]:
+        many = value if isinstance(value, (list, tuple)) else (value,)
+        if not 1 <= len(many) <= MAX_RANK:
+            raise ValueError
+        return tuple(_whole(each, low, high) for each in many)
+
+    return Option(f"one to {MAX_RANK} whole numbers from {low} to {high}", read, default)
+
+
+def axis(default: Any = REQUIRED) -> Option:
+    """One axis, counted as Keras does with the batch as axis 0; a list of one means the same."""
+
+    def read(value: Any) -> int:
+        if isinstance(value, (list, tuple)) and len(value) == 1:
+            value = value[0]
+        found = _whole(value, -MAX_RANK, MAX_RANK)
+        if found == 0:
+            raise ValueError
+        return found
+
+    return Option("an axis other than 0, which is the batch", read, default)
+
+
+def numbers(default: Any = REQUIRED) -> Option:
+    """One finite number, or a list (of lists) of them, as a number or nested tuples."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            if not 1 <= len(value) <= MAX_NUMBERS:
+                raise ValueError
+            return tuple(_nested(value, MAX_RANK))
+        return _real(value, -math.inf, math.inf)
+
+    return Option("numbers", read, default)
+
+
+def _nested(values: Sequence[Any], depth: int) -> list[Any]:
+    if depth == 0 or len(values) > MAX_NUMBERS:
+        raise ValueError
+    return [
+        tuple(_nested(each, depth - 1)) if isinstance(each, (list, tuple)) else _real(each, -math.inf, math.inf)
+        for each in values
+    ]
+
+
+def _whole(value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError
+    return value
+
+
+def _real(value: Any, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError
+    if isinstance(value, int) and abs(value) > MAX_OPTION:
+        raise ValueError
+    if not math.isfinite(value) or not low <= value <= high:
+        raise ValueError
+    return float(value)

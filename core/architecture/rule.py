@@ -1,0 +1,120 @@
+"""What Breakeven knows about one kind of Keras layer: its options, its output's shape and its counts.
+
+Conventions of all counts, for one sample. A multiply-add counts 2 and a bias added 1 for each value. Element-wise work
+counts as TensorFlow's profiler counts where it does (``tensorflow/python/profiler/internal/flops_registry.py``): 1 for
+each value and primitive operation, 5 for each value of a softmax, and for pooling the window's size for each output
+value. Activation functions other than softmax, dropout and moving values about count 0, as they do there. Gradients of
+matrix products and convolutions count as the products do, once for the weights and once for the input; gradients of
+other work count like that work unless a rule says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from core.architecture.options import Option, Options, read_options
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Counts of one call of a layer for one sample.
+
+    ``weights`` are trained, ``statistics`` are parameters that are not (moving averages). ``weight_gradient`` holds all
+    of the backward pass but the gradient of the layer's own input: also what passes through time in a recurrent layer
+    and through the scores of an attention. ``internal`` counts values made inside that the backward pass needs again.
+    """
+
+    output: Shape
+    weights: int = 0
+    statistics: int = 0
+    forward: int = 0
+    weight_gradient: int = 0
+    input_gradient: int = 0
+    internal: int = 0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of layer. ``work`` takes complete options and the inputs' shapes, and raises ValueError with what is
+    wrong. ``settle`` brings options that say the same to one form. ``call`` says how a built layer takes its inputs:
+    one tensor, a list of them, or several arguments. Kinds that are not ``public`` occur in ``keras.applications`` and
+    nowhere else.
+    """
+
+    options: Mapping[str, Option]
+    work: Callable[[Options, tuple[Shape, ...]], Work]
+    inputs: tuple[int, int] = (1, 1)
+    call: Literal["one", "list", "several"] = "one"
+    takes_tokens: bool = False
+    public: bool = True
+    settle: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    def check(self, options: Options) -> dict[str, Any]:
+        """The options in normal form without those that equal Keras's default.
+
+        Raises ValueError that names the option and what is accepted; the caller adds which layer it is.
+        """
+        found = self.complete(options)
+        return {name: value for name, value in found.items() if value != self.options[name].default}
+
+    def complete(self, options: Options) -> dict[str, Any]:
+        """Every option in normal form, Keras's defaults included. Raises ValueError as :meth:`check` does."""
+        found = read_options(self.options, options)
+        return self.settle(found) if self.settle else found
+
+
+def size(shape: Shape) -> int:
+    """Values in a tensor of that shape."""
+    return math.prod(shape)
+
+
+def with_axes(shape: Shape, axes: int, words: str) -> Shape:
+    """``shape`` if it has that many axes. Raises ValueError that says what the layer takes."""
+    if len(shape) != axes:
+        raise ValueError(f"takes {words}, {axes} {'axis' if axes == 1 else 'axes'}; its input has the shape {shape}")
+    return shape
+
+
+def position(axis: int, rank: int) -> int:
+    """Index into a shape without the batch of Keras's ``axis``, which counts the batch. Raises ValueError."""
+    found = axis - 1 if axis > 0 else rank + axis
+    if not 0 <= found < rank:
+        raise ValueError(f"option “axis” is {axis}; its input has {rank} axes beside the batch")
+    return found
+
+
+def joined(output: Shape, *parts: Work) -> Work:
+    """The parts one after the other as one layer: inner gradients belong to the layer, the first part's input
+    gradient alone is the layer's, and what all parts but the last output is internal."""
+    first, *rest = parts
+    return Work(
+        output=output,
+        weights=sum(part.weights for part in parts),
+        statistics=sum(part.statistics for part in parts),
+        forward=sum(part.forward for part in parts),
+        weight_gradient=sum(part.weight_gradient for part in parts) + sum(part.input_gradient for part in rest),
+        input_gradient=first.input_gradient,
+        internal=sum(part.internal for part in parts) + sum(size(part.output) for part in parts[:-1]),
+    )
+
+
+def repeated(work: Work, times: int) -> Work:
+    """The same layer on each of ``times`` steps: the weights are there once."""
+    return replace(
+        work,
+        output=(times, *work.output),
+        forward=times * work.forward,
+        weight_gradient=times * work.weight_gradient,
+        input_gradient=times * work.input_gradient,
+        internal=times * work.internal,
+    )
+
+
+def pointwise(output: Shape, forward: int = 0, internal: int = 0) -> Work:
+    """A layer without weights whose gradient counts like its forward work."""
+    return Work(output, forward=forward, input_gradient=forward, internal=internal)

@@ -1,0 +1,35 @@
+"""The allow-list: every built-in Keras layer that Breakeven can count and build, by Keras's class name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from core.architecture.kinds import (
+    activation,
+    attention,
+    convolution,
+    dense,
+    merging,
+    normalisation,
+    pooling,
+    recurrent,
+    reshaping,
+    steps,
+)
+from core.architecture.rule import Rule
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        **dense.RULES,
+        **convolution.RULES,
+        **pooling.RULES,
+        **normalisation.RULES,
+        **recurrent.RULES,
+        **steps.RULES,
+        **attention.RULES,
+        **merging.RULES,
+        **reshaping.RULES,
+        **activation.RULES,
+    }
+)

@@ -1,0 +1,80 @@
+"""JSON of unknown origin as plain data: what the standard library's parser lets through is refused first."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from typing import Any
+
+from core.architecture.options import shown
+
+MAX_BYTES = 2_000_000
+"""Of JSON text; the largest of keras.applications, NASNetLarge, takes half of it."""
+MAX_NESTING = 60
+"""Keras writes about 12 levels for a model, and 3 more for each model inside it."""
+MAX_DIGITS = 25
+
+# a string that does not end is taken to the end of the text, so that the search stays linear
+_TOKENS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[\]{}]', re.DOTALL)
+
+
+def parse(data: bytes | str) -> Any:
+    """The value that the text describes. Raises ValueError with a sentence for what is no JSON, larger than
+    :data:`MAX_BYTES`, nested deeper than :data:`MAX_NESTING`, ambiguous (a key twice) or no number (NaN, Infinity).
+    """
+    if len(data) > MAX_BYTES:
+        raise ValueError(
+            f"The description of the model is too large ({len(data) / 1e6:,.1f} MB); accepted are up to "
+            f"{MAX_BYTES / 1e6:.0f} MB of JSON."
+        )
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"The file is neither UTF-8 text nor a .keras file (byte {error.start + 1:,}).") from None
+    _check_nesting(text)
+    try:
+        return json.loads(
+            text, parse_constant=_constant, parse_int=_integer, parse_float=_number, object_pairs_hook=_object
+        )
+    except json.JSONDecodeError as error:
+        raise ValueError(f"The file is not valid JSON: line {error.lineno}, column {error.colno}.") from None
+    except RecursionError:
+        raise ValueError("The file is nested too deeply.") from None
+
+
+def _check_nesting(text: str) -> None:
+    depth = 0
+    for token in _TOKENS.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth > MAX_NESTING:
+                raise ValueError(f"The file is nested deeper than {MAX_NESTING} levels.")
+        elif token[0] in "]}":
+            depth -= 1
+
+
+def _constant(word: str) -> Any:
+    raise ValueError(f"The file holds {shown(word)}, which is no number.")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"The file holds a number of {len(digits):,} digits; at most {MAX_DIGITS} are accepted.")
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    value = float(digits)
+    if not isfinite(value):
+        raise ValueError(f"The file holds the number {shown(digits)}, which is too large.")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"The file holds the key {shown(key)} twice in one object.")
+        found[key] = value
+    return found

@@ -1,0 +1,86 @@
+"""``--model package.module:function``: the person's own code, which only a worker imports, and only for this flag."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import click
+from pydantic import ValidationError
+
+from core.cli.files import BadInput
+from core.families import Network
+from core.families.code import Code, CodeError, check_entry, refuse_code
+from core.measure.protocol import Describe, Described, Launcher, WorkerError
+from core.spec import Target, explain
+
+START_DEADLINE_S = 180.0
+BUILD_DEADLINE_S = 180.0
+
+model_permission = click.option(
+    "--model", help="Let workers import the code that the run's network is built by, package.module:function."
+)
+"""For commands that take a run: the network is the run's, and the flag allows its code to be imported."""
+
+
+def network_from_code(entry: str) -> Network:
+    """The network that the function builds, as a worker that called it describes it.
+
+    Its module is looked for in the current folder first. Raises BadInput with a sentence.
+    """
+    folder = str(Path.cwd())
+    try:
+        return described_network(entry, folder, _describe(check_entry(entry), folder))
+    except ValidationError as error:
+        raise BadInput(f"The model of {entry} cannot be measured: {explain(error)}") from None
+    except (CodeError, WorkerError) as error:
+        raise BadInput(str(error)) from None
+
+
+def described_network(entry: str, folder: str, found: Described) -> Code:
+    """Raises pydantic's ValidationError where the model is beyond the limits."""
+    said = {
+        "entry": entry,
+        "folder": folder,
+        "sample_shape": found.input_shape,
+        "tokens": found.vocabulary,
+        "outputs": found.classes,
+        "positions": found.label_shape,
+        "logits": found.from_logits,
+        "counts": found.layers,
+    }
+    return Code.model_validate(said)
+
+
+def _describe(entry: str, folder: str) -> Described:
+    from core.measure.process import launch_processes
+
+    (worker,) = launch_processes((Target(),), START_DEADLINE_S, allow_code=True)
+    try:
+        return worker.describe(Describe(entry=entry, folder=folder), BUILD_DEADLINE_S)
+    finally:
+        worker.close()
+
+
+def launcher_for(network: Network, model: str | None) -> Launcher:
+    """What starts the workers of a command whose ``--model`` was ``model``; they import code only if it names theirs.
+
+    Raises BadInput where a plan or run names code that this command does not, or the other way round.
+    """
+    from core.measure.process import launch_processes
+
+    if model is None:
+        try:
+            refuse_code(network)
+        except CodeError as error:
+            raise BadInput(str(error)) from None
+        return launch_processes
+    if not isinstance(network, Code):
+        raise BadInput(f"The network is {network.name}, which no code builds; leave --model out.")
+    if model != network.entry:
+        raise BadInput(
+            f"The network is built by {network.entry}, not by {model[:80]}; --model must name the same code."
+        )
+    if network.folder != str(Path.cwd()):
+        raise BadInput(f"{network.entry} was found in {network.folder}; run the command there.")
+    return functools.partial(launch_processes, allow_code=True)

@@ -1,0 +1,232 @@
+"""A network that a person's own code builds, named ``package.module:function`` and described by a worker that ran it.
+
+A plan or a run that names code is plain data: reading, showing and validating it imports nothing. Only
+:meth:`Code.build` and a worker's ``describe`` import the person's module, in a worker that was allowed to
+(:class:`core.measure.protocol.Hello`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import traceback
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator
+
+from core.families.base import Choice, LayerCount, Network
+
+ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+MAX_ENTRY, MAX_FOLDER, MAX_NAME = 200, 4_096, 120
+MAX_LAYERS = 4_000
+MAX_COUNT = 2**60
+MAX_RANK = 6
+MAX_DIMENSION = 2**24
+MAX_DETAIL = 160
+OWN_PACKAGE = "core"
+
+Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
+
+
+class CodeError(ValueError):
+    """A person's code could not be called, or built what cannot be measured; the message is a sentence."""
+
+
+class Code(Network):
+    """What ``entry`` built when a worker described it. ``folder`` is where its module is looked for first.
+
+    ``sample_shape`` is one sample's; ``tokens`` the number of different whole numbers where samples are such;
+    ``positions`` the axes of the output before its last one, which has ``outputs`` values, logits or probabilities.
+    ``counts`` come from the architecture where all its layers are known ones, and else from Keras and TensorFlow's
+    profiler (:mod:`core.measure.tensorflow_code`).
+    """
+
+    title: ClassVar[str] = "Your own code"
+    presets: ClassVar[tuple[str, ...]] = ()
+    choices: ClassVar[tuple[Choice, ...]] = ()
+
+    family: Literal["code"] = "code"
+    entry: str
+    folder: str
+    sample_shape: Annotated[tuple[Dimension, ...], Field(min_length=1, max_length=MAX_RANK)]
+    tokens: Dimension | None = None
+    outputs: Dimension
+    positions: Annotated[tuple[Dimension, ...], Field(max_length=MAX_RANK)] = ()
+    logits: bool = True
+    counts: Annotated[tuple[LayerCount, ...], Field(min_length=1, max_length=MAX_LAYERS)]
+
+    @field_validator("entry")
+    @classmethod
+    def _entry(cls, value: str) -> str:
+        return check_entry(value)
+
+    @field_validator("folder")
+    @classmethod
+    def _folder(cls, value: str) -> str:
+        absolute = (
+            PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
+        )  # a run may come from either
+        if len(value) > MAX_FOLDER or not value.isprintable() or not absolute:
+            raise ValueError("folder must be an absolute path")
+        return value
+
+    @field_validator("counts")
+    @classmethod
+    def _sane(cls, value: tuple[LayerCount, ...]) -> tuple[LayerCount, ...]:
+        for layer in value:
+            numbers = [number for number in vars(layer).values() if isinstance(number, int)]
+            if not all(0 <= number <= MAX_COUNT for number in numbers):
+                raise ValueError(f"a layer's counts must lie between 0 and {MAX_COUNT}")
+            if len(layer.name) > MAX_NAME or not layer.name.isprintable():
+                raise ValueError(f"a layer's name must have at most {MAX_NAME} printable characters")
+        return value
+
+    @property
+    def name(self) -> str:
+        return self.entry
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.sample_shape
+
+    @property
+    def classes(self) -> int:
+        return self.outputs
+
+    @property
+    def vocabulary(self) -> int | None:
+        return self.tokens
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        return self.positions
+
+    @property
+    def from_logits(self) -> bool:
+        return self.logits
+
+    @property
+    def layers(self) -> tuple[LayerCount, ...]:
+        return self.counts
+
+    @classmethod
+    def from_name(cls, name: str) -> Self:
+        raise ValueError(
+            f"“{name[:MAX_NAME]}” names no network of your own code; give it with --model on the command line."
+        )
+
+    @classmethod
+    def from_choices(cls, values: dict[str, int]) -> Self:  # noqa: ARG003
+        raise ValueError("Your own code has no sizes to choose; give it with --model on the command line.")
+
+    def build(self, keras: Any) -> Any:
+        """The model that the code builds now, checked to be the one that was described, in the precision that is set.
+
+        Raises CodeError.
+        """
+        policy = keras.mixed_precision.dtype_policy()
+        model = call_entry(self.entry, self.folder)
+        found = shapes_of(keras, model, self.entry)
+        weights = sum(layer.parameters for layer in self.counts)
+        if found != (self.sample_shape, (*self.positions, self.outputs)) or model.count_params() != weights:
+            raise CodeError(
+                f"{self.entry} builds another model now ({model.count_params():,} parameters) than it was described "
+                f"with ({weights:,}); begin anew with --model {self.entry}."
+            )
+        self._check_precision(keras, model, policy)
+        return model
+
+    def _check_precision(self, keras: Any, model: Any, policy: Any) -> None:
+        """A saved model, or a policy that the code sets, may compute in another precision than the target says."""
+        keras.mixed_precision.set_dtype_policy(policy)
+        computes = {str(layer.compute_dtype) for layer in model._flatten_layers(include_self=False) if layer.weights}
+        wanted = str(policy.compute_dtype)
+        # under mixed precision a layer may well stay in float32; where float32 is asked for, none may leave it
+        if computes and (wanted not in computes or (wanted == "float32" and computes != {wanted})):
+            raise CodeError(
+                f"The layers that {self.entry} builds compute in {', '.join(sorted(computes))}, where this target asks "
+                f"for {wanted}: they set their own precision. Leave it to Keras's global policy."
+            )
+
+
+def refuse_code(network: Network) -> None:
+    """Raises CodeError where a network would have a person's code imported, for callers that were not told to."""
+    if isinstance(network, Code):
+        entry = network.entry
+        raise CodeError(f"This workload is built by code ({entry}); run it from the command line with --model {entry}.")
+
+
+def check_entry(text: str) -> str:
+    """The text, if it is of the form package.module:function. Raises CodeError with a sentence."""
+    if len(text) > MAX_ENTRY or not ENTRY.fullmatch(text):
+        shown = "".join(c for c in text[:MAX_NAME] if c.isprintable())
+        raise CodeError(f"“{shown}” names no function; write package.module:function, such as train.models:make.")
+    if text.partition(":")[0].split(".")[0] == OWN_PACKAGE:
+        raise CodeError(
+            f"“{text}” cannot be imported, since Breakeven's own package is called {OWN_PACKAGE}; "
+            "put a module beside yours that imports the function under another path."
+        )
+    return text
+
+
+def call_entry(entry: str, folder: str) -> Any:
+    """Import the module and call its function without arguments. Raises CodeError with a sentence.
+
+    ``folder`` stays first on the path of modules, as where Python was started with a script in it.
+    """
+    module_name, _, function_name = entry.partition(":")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise CodeError(
+                f"There is no module “{module_name}” in {folder} or among the installed packages."
+            ) from None
+        raise CodeError(f"Importing {module_name} failed: {told(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise CodeError(f"Importing {module_name} failed: {told(error)}") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        what = "has nothing called" if function is None else "has no function, but other data, called"
+        raise CodeError(f"The module “{module_name}” {what} “{function_name}”.")
+    try:
+        return function()
+    except (Exception, SystemExit) as error:
+        raise CodeError(f"{entry} failed, called without arguments: {told(error)}") from error
+
+
+def told(error: BaseException) -> str:
+    """Type and first line of an exception, and where it was raised, as the end of a sentence."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    detail = "".join(c for c in first if c.isprintable())[:MAX_DETAIL].rstrip(".")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename != __file__ and not frame.filename.startswith("<")]
+    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}{': ' if detail else ''}{detail}{where}."
+
+
+def shapes_of(keras: Any, model: Any, entry: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of one sample and of its output. Raises CodeError where the network is none that can be fed and scored."""
+    if not isinstance(model, keras.Model):
+        kind = f"{type(model).__module__}.{type(model).__name__}" if model is not None else "nothing"
+        raise CodeError(f"{entry} returned {kind}; it must return a keras.Model of Keras {keras.__version__}.")
+    inputs, outputs = (getattr(model, side, None) or () for side in ("inputs", "outputs"))
+    if not inputs or not outputs:
+        raise CodeError(
+            f"The model of {entry} has no known shape of input; build it as a functional or Sequential model that "
+            "begins with keras.Input(shape=…)."
+        )
+    if (len(inputs), len(outputs)) != (1, 1):
+        raise CodeError(
+            f"The model of {entry} must have one input and one output; it has {len(inputs)} and {len(outputs)}."
+        )
+    shapes = tuple(tuple(side[0].shape[1:]) for side in (inputs, outputs))
+    for side, shape in zip(("input", "output"), shapes, strict=True):
+        if not shape or None in shape:
+            sizes = ", ".join("?" if size is None else str(size) for size in shape) or "one number"
+            raise CodeError(f"The {side} of {entry} has shape ({sizes}) a sample; every size must be known.")
+    return shapes[0], shapes[1]

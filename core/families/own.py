@@ -1,0 +1,81 @@
+"""A person's own architecture, read from a file by :func:`core.architecture.read.read_architecture`."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator
+
+from core.architecture.graph import Graph
+from core.architecture.network import GraphNetwork
+from core.architecture.read import read_architecture
+from core.architecture.text import MAX_CHARACTERS, dump, load
+from core.families.base import Choice
+
+MAX_LABEL = 60
+UNNAMED = "own architecture"
+STRANGE = re.compile(r"[^\w .,()+@:-]")  # labels stand in titles of pages and pictures, where < or * would be markup
+GIVE_A_FILE = "give the file with --architecture, or upload it"
+
+
+class Own(GraphNetwork):
+    """``architecture`` is the graph's canonical text (:mod:`core.architecture.text`), checked and counted anew
+    wherever a network is made of it; ``label`` the name of the file it came from.
+    """
+
+    title: ClassVar[str] = "Your own architecture"
+    presets: ClassVar[tuple[str, ...]] = ()
+    choices: ClassVar[tuple[Choice, ...]] = ()
+
+    family: Literal["own"] = "own"
+    architecture: Annotated[str, Field(max_length=MAX_CHARACTERS)]
+    label: Annotated[str, Field(min_length=1, max_length=MAX_LABEL)] = UNNAMED
+
+    @field_validator("architecture")
+    @classmethod
+    def _architecture(cls, value: str) -> str:
+        return _canonical(value)
+
+    @field_validator("label")
+    @classmethod
+    def _label(cls, value: str) -> str:
+        if STRANGE.search(value):
+            raise ValueError("label must hold letters, digits, spaces and . , ( ) + @ : _ - only")
+        return value
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    @property
+    def graph(self) -> Graph:
+        return load(self.architecture)
+
+    @classmethod
+    def from_file(cls, data: bytes, filename: str) -> Self:
+        """Network from Keras JSON or a .keras file. Raises ValueError with a sentence that names the layer at fault."""
+        return cls(architecture=dump(read_architecture(data, filename)), label=label_of(filename))
+
+    @classmethod
+    def from_name(cls, name: str) -> Self:
+        raise ValueError(f"“{name[:MAX_LABEL]}” is a name for an architecture of your own; {GIVE_A_FILE}.")
+
+    @classmethod
+    def from_choices(cls, values: dict[str, int]) -> Self:  # noqa: ARG003
+        raise ValueError(f"An architecture of your own has no sizes to choose; {GIVE_A_FILE}.")
+
+
+def label_of(filename: str) -> str:
+    """A name to show for a file: without folders and ending, without what could be markup, at most
+    :data:`MAX_LABEL` characters.
+    """
+    stem = PurePosixPath(filename.replace("\\", "/")).name.rsplit(".", 1)[0]
+    return STRANGE.sub("", stem).strip()[:MAX_LABEL] or UNNAMED
+
+
+@lru_cache(maxsize=64)
+def _canonical(text: str) -> str:
+    return dump(load(text))

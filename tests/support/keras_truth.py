@@ -1,0 +1,212 @@
+"""What Keras and TensorFlow themselves say of a graph: parameters, shapes, and operations of the compiled functions.
+
+Keras runs in a process of its own (this file as a script), since no other test may find TensorFlow in pytest's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from core.architecture.graph import INPUT, Graph, Layer
+from core.measure.process import worker_environment
+from core.spec import Target
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Of one graph with a batch of 1. ``built`` are parameters, output shape and outputs' type of what our builder
+    makes in mixed precision; the others come from Keras's own constructors. ``forward`` and ``backward`` count
+    operations by TensorFlow's kind.
+    """
+
+    parameters: int
+    shape: tuple[int, ...]
+    built: tuple[int, tuple[int, ...], str]
+    forward: dict[str, int]
+    backward: dict[str, int]
+
+
+def truths(graphs: Sequence[Graph], operations: bool = False) -> list[Truth]:
+    """Keras's answers, all from one process."""
+    found = _asked({"graphs": [asdict(graph) for graph in graphs], "operations": operations})
+    return [
+        Truth(each["parameters"], tuple(each["shape"]), (b[0], tuple(b[1]), b[2]), each["forward"], each["backward"])
+        for each in found
+        for b in [each["built"]]
+    ]
+
+
+def defaults(kinds: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
+    """Of each kind's constructor, the arguments by name: an empty list where one must be given, or its default."""
+    return _asked({"defaults": list(kinds)})
+
+
+def _asked(question: dict[str, Any]) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.keras_truth"],
+        input=json.dumps(question),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=worker_environment(Target()),
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _answer(asked: dict[str, Any]) -> Any:
+    import keras
+
+    if "defaults" in asked:
+        return {kind: _defaults(getattr(keras.layers, kind)) for kind in asked["defaults"]}
+    return _graphs(keras, asked)
+
+
+def _defaults(kind: type) -> dict[str, list[Any]]:
+    """Of the class, and of the classes before it as far as it hands further arguments on."""
+    found: dict[str, list[Any]] = {}
+    for base in kind.__mro__:
+        if "__init__" in vars(base) and base.__module__.startswith("keras.src.layers"):
+            arguments = inspect.signature(base.__init__).parameters.values()
+            for each in arguments:
+                found.setdefault(each.name, [] if each.default is each.empty else [each.default])
+            if not any(each.kind is each.VAR_KEYWORD for each in arguments):
+                break
+    return {name: value for name, value in found.items() if _is_plain(value)}
+
+
+def _is_plain(value: list[Any]) -> bool:
+    return not value or isinstance(value[0], (str, int, float, bool, tuple, type(None)))
+
+
+def _graphs(keras: Any, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    from core.architecture.build import build
+
+    found = []
+    for data in asked["graphs"]:
+        layers = tuple(Layer(**{**layer, "inputs": tuple(layer["inputs"])}) for layer in data["layers"])
+        graph = Graph(tuple(data["input_shape"]), layers, data["output"], data["vocabulary"])
+        model = _plain(keras, graph)
+        keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
+        built = build(keras, graph)
+        keras.mixed_precision.set_dtype_policy("float32")
+        operations = _operations(model) if asked["operations"] else ({}, {})
+        found.append(
+            {
+                "parameters": model.count_params(),
+                "shape": model.output_shape[1:],
+                "built": (built.count_params(), built.output_shape[1:], str(built.output.dtype)),
+                "forward": operations[0],
+                "backward": operations[1],
+            }
+        )
+    return found
+
+
+def _plain(keras: Any, graph: Graph) -> Any:
+    """The model as a person writes it, from the options as they are given."""
+    tensors = {INPUT: keras.layers.Input(graph.input_shape, dtype="int32" if graph.vocabulary else None)}
+    made: dict[str, Any] = {}
+    for layer in graph.layers:
+        call = made[layer.shares] if layer.shares else _plain_layer(keras, layer.kind, layer.options)
+        made[layer.name] = call
+        given = [tensors[name] for name in layer.inputs]
+        apart = layer.kind in {"MultiHeadAttention", "GroupQueryAttention"} or len(given) == 1
+        tensors[layer.name] = call(*given) if apart else call(given)
+    return keras.Model(tensors[INPUT], tensors[graph.output])
+
+
+def _plain_layer(keras: Any, kind: str, options: Any) -> Any:
+    options = dict(options)
+    if "layer" in options:
+        options["layer"] = _plain_layer(keras, options["layer"]["class_name"], options["layer"]["config"])
+    return getattr(keras.layers, kind)(**options)
+
+
+def _operations(model: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Operations of the inference pass, and of the gradients of its weights beyond that, by TensorFlow's kind."""
+    import tensorflow as tf
+
+    spec = tf.TensorSpec((1, *model.input_shape[1:]), model.input.dtype)
+
+    def backward(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = model(x, training=False)
+        return tape.gradient(y, model.trainable_variables)
+
+    forward = _counted(tf.function(lambda x: model(x, training=False)).get_concrete_function(spec).graph)
+    both = _counted(tf.function(backward).get_concrete_function(spec).graph)
+    return forward, {kind: both[kind] - forward.get(kind, 0) for kind in both}
+
+
+def _counted(graph: Any) -> dict[str, int]:
+    """By kind: TensorFlow's profiler on what the outputs need. Einsum, which it leaves out, follows from its equation,
+    and a batched product from its shapes, since of a transposed one it takes the wrong axis.
+    """
+    import tensorflow as tf
+
+    profiler = tf.compat.v1.profiler
+    options = profiler.ProfileOptionBuilder(profiler.ProfileOptionBuilder.float_operation())
+    with contextlib.redirect_stdout(io.StringIO()):
+        flops = _each_node(profiler.profile(graph, cmd="scope", options=options.with_empty_output().build()))
+    kinds: dict[str, int] = {}
+    for operation in _needed(graph):
+        own = {"Einsum": _einsum, "BatchMatMulV2": _batched}.get(operation.type)
+        done = own(operation) if own else flops.get(operation.name, 0)
+        if done:
+            kinds[operation.type] = kinds.get(operation.type, 0) + done
+    return kinds
+
+
+def _each_node(found: Any) -> dict[str, int]:
+    """A node's ``float_ops`` are its own; its ``total_float_ops`` include its children's."""
+    nodes = {found.name: found.float_ops}
+    for child in found.children:
+        nodes |= _each_node(child)
+    return nodes
+
+
+def _needed(graph: Any) -> list[Any]:
+    """Operations that the outputs depend on; TensorFlow prunes the others before it runs the function."""
+    found: dict[str, Any] = {}
+    waiting = [output.op for output in graph.outputs]
+    while waiting:
+        operation = waiting.pop()
+        if operation.name not in found:
+            found[operation.name] = operation
+            waiting += [tensor.op for tensor in operation.inputs]
+    return list(found.values())
+
+
+def _batched(operation: Any) -> int:
+    left = operation.inputs[0].shape.as_list()
+    inner = left[-2] if operation.get_attr("adj_x") else left[-1]
+    return 2 * inner * operation.outputs[0].shape.num_elements()
+
+
+def _einsum(operation: Any) -> int:
+    letters = re.split(",|->", operation.get_attr("equation").decode())[:-1]
+    lengths: dict[str, int] = {}
+    for part, tensor in zip(letters, operation.inputs, strict=True):
+        lengths |= dict(zip(part, tensor.shape.as_list(), strict=True))
+    flops = 2
+    for length in lengths.values():
+        flops *= length
+    return flops
+
+
+if __name__ == "__main__":
+    print(json.dumps(_answer(json.loads(sys.stdin.read()))))
