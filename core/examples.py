@@ -8,13 +8,16 @@ from functools import cache
 from pathlib import Path
 
 from core.experiment import Diagnosis, Experiment
+from core.frontier import FrontierStudy
 from core.results import Run
 
 DATA = Path(__file__).parent / "data"
 EXAMPLE_FILE = DATA / "example.json"
 DIAGNOSIS_FILE = DATA / "example_diagnosis.json"
 PIPELINE_FILE = DATA / "example_pipeline.json"
+FRONTIER_FILE = DATA / "example_frontier.json"
 DIAGNOSIS_ID, PIPELINE_ID = "example-diagnosis", "example-pipeline"
+FRONTIER_ID = "example-frontier"
 
 
 @cache
@@ -33,3 +36,9 @@ def load_example_diagnosis() -> Diagnosis:
 def load_example_pipeline() -> Experiment:
     """A finished pipeline study. Raises FileNotFoundError or ValueError."""
     return Experiment.from_json(PIPELINE_FILE.read_bytes())
+
+
+@cache
+def load_example_frontier() -> FrontierStudy:
+    """A finished frontier study. Raises FileNotFoundError or ValueError."""
+    return FrontierStudy.from_json(FRONTIER_FILE.read_bytes())

@@ -10,12 +10,11 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import plotly.graph_objects as go
 
-from core.experiment import Experiment
-from core.results import Label, Run
+from core.results import Environment, Label, Run
 
 GUIDE = "#888888"
 INK, PAPER = "#16212B", "#FFFFFF"
@@ -71,7 +70,18 @@ def short(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
-def environment_line(run: Run | Experiment) -> str:
+class Evidence(Protocol):
+    """Any result that says how it came about: a run, a study."""
+
+    @property
+    def label(self) -> Label: ...
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def environment(self) -> Environment | None: ...
+
+
+def environment_line(run: Evidence) -> str:
     """Label, day and machine in one line, for the inside of a picture."""
     parts = [run.label, run.created_at[:10]]
     environment = run.environment

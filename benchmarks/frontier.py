@@ -1,0 +1,225 @@
+"""Does the adaptive map find the break-even contour of the full grid with a quarter of its cells?
+
+On two real CPU targets (one thread against two): the adaptive map with at most a quarter of the settings' visits, then
+the whole grid, each setting once with the same rounds. Printed are visits, seconds, and how far apart the two contours
+lie on every line of the map that both cross, in octaves, beside what the intervals allow for. Targets that nearly tie
+have a contour that is ill-conditioned by itself, so a second adaptive map, measured the same way, says how far two
+measurements of the same thing lie apart.
+
+    python -m benchmarks.frontier [--side 5] [--targets cpu,threads=1 cpu,threads=2] [--adaptive-only] [--json out.json]
+    python -m benchmarks.frontier --simulate 40
+
+With ``--side 8`` the grid is the issue's 8 × 8 × 8 and takes some 15 minutes. ``--simulate`` measures nothing: on
+machines with known truth it prints the contour's error, adaptive and full grid, and how often the band holds it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import core.measure.frontier as engine
+from core.analysis.frontier import units_of
+from core.analysis.frontier_answer import FrontierAnswer, frontier_answer, reading
+from core.frontier import AXES, FrontierPlan, FrontierRound, FrontierStudy, Setting, log_spaced
+from core.measure.clock import WallClock
+from core.measure.lock import machine_lock
+from core.measure.process import launch_processes
+from core.measure.protocol import Prepare
+from core.measure.studies import StudyTools
+from core.results import Block
+from core.spec import Pipeline, Target
+from tests.support.frontiers import (
+    full_grid,
+    held,
+    interpolated,
+    machine,
+    make_plan,
+    measure,
+    position_errors,
+    random_truth,
+    surface,
+    true_ties,
+    widths,
+)
+from tests.support.simulation import NoiseModel
+
+NOISY = NoiseModel(tail=0.04, own_drift=0.03, process=0.035, cell=0.02)
+STARTS = 3  # of the full grid
+DEADLINE_S = 300.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--side", type=int, default=5, help="values on each axis")
+    parser.add_argument("--targets", nargs=2, default=("cpu,threads=1", "cpu,threads=2"))
+    parser.add_argument("--adaptive-only", action="store_true", help="one adaptive map, nothing to compare it with")
+    parser.add_argument("--simulate", type=int, default=0, metavar="N")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if options.simulate:
+        data = simulated(options.simulate)
+    else:
+        first, second = (Target.parse(text) for text in options.targets)
+        with machine_lock("benchmarks/frontier.py"):
+            data = measured(grid(options.side, (first, second)), options.adaptive_only)
+    for line in data:
+        print("  ".join(f"{key} {value}" for key, value in line.items()))
+    if options.json is not None:
+        options.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def grid(side: int, targets: tuple[Target, Target]) -> FrontierPlan:
+    return FrontierPlan(
+        depths=log_spaced(1, 8, side),
+        widths=log_spaced(32, 512, side),
+        batches=log_spaced(1, 256, side),
+        targets=targets,
+        budget_s=3600.0,
+    )
+
+
+def measured(plan: FrontierPlan, adaptive_only: bool) -> list[dict[str, Any]]:
+    """Adaptive, full, adaptive again: drift of the machine then speaks for neither."""
+    answers = [adaptive(plan)]
+    if not adaptive_only:
+        answers += [whole(plan), adaptive(plan)]
+    names = ("adaptive", "full grid", "adaptive again")
+    lines = [summary(name, answer) for name, answer in zip(names, answers, strict=False)]
+    for a, b in ((0, 1), (2, 1), (0, 2)):
+        if not adaptive_only:
+            lines.append({"contours of": f"{names[a]} and {names[b]}:"} | apart(answers[a], answers[b]))
+    return lines
+
+
+def adaptive(plan: FrontierPlan) -> FrontierAnswer:
+    engine.MAX_VISITS = len(plan.grid) // 4
+    tools = StudyTools(launch_processes, WallClock(), threading.Event(), lambda: None, lambda _: None)
+    # the budget that a quarter of the grid takes, at some 2 s a visit, so that starts share it
+    budget_s = 2.0 * engine.MAX_VISITS + 30.0
+    return frontier_answer(engine.run_frontier(tools, plan.model_copy(update={"budget_s": budget_s})))
+
+
+def whole(plan: FrontierPlan) -> FrontierAnswer:
+    """Every setting once, in random order, spread over the starts; rounds as in a visit."""
+    clock, rounds = WallClock(), []
+    begin_s = clock.now_s()
+    order = np.random.default_rng(0).permutation(len(plan.grid))
+    for start, part in enumerate(np.array_split(order, STARTS)):
+        workers = launch_processes(plan.targets, DEADLINE_S)
+        try:
+            for index in part.tolist():
+                rounds += visit(plan, index, start, workers, len(rounds), begin_s)
+        finally:
+            for worker in workers:
+                worker.close()
+    study = FrontierStudy(plan=plan, rounds=tuple(rounds), elapsed_s=clock.now_s() - begin_s)
+    return frontier_answer(study)
+
+
+def visit(plan: FrontierPlan, index: int, start: int, workers: Any, number: int, begin_s: float) -> list[FrontierRound]:
+    setting, clock = plan.grid[index], WallClock()
+    request = Prepare(
+        workload=plan.workload(setting),
+        pipeline=Pipeline(),
+        batch=setting.batch,
+        warmup_ms=engine.WARMUP_MS,
+        latency_samples=3,
+    )
+    steps = [worker.prepare(request, DEADLINE_S).steps_per_block for worker in workers]
+    rounds = []
+    for i in range(engine.ROUNDS):
+        blocks = []
+        for target in (0, 1) if i % 2 == 0 else (1, 0):
+            at_s = clock.now_s() - begin_s
+            done = workers[target].block(setting.batch, steps[target], DEADLINE_S)
+            step_ms = done.block_ms / steps[target]
+            blocks.append(Block(target=target, process=start, steps=steps[target], step_ms=step_ms, at_s=at_s))
+        rounds.append(FrontierRound(index=number + i, setting=index, blocks=tuple(blocks)))
+    for worker in workers:
+        worker.release(setting.batch)
+    return rounds
+
+
+def summary(name: str, answer: FrontierAnswer) -> dict[str, Any]:
+    study = answer.study
+    return {
+        "map": name,
+        "settings": f"{len(study.measured)} of {len(study.plan.grid)}",
+        "visits": len(units_of(study.rounds)),
+        "starts": study.starts,
+        "seconds": round(study.elapsed_s),
+        "verdict": answer.sentence,
+    }
+
+
+def apart(one: FrontierAnswer, other: FrontierAnswer) -> dict[str, Any]:
+    """How far two contours lie apart along width and batch, and on how many lines their intervals overlap."""
+    plan, octaves, overlap = one.study.plan, [], []
+    for axis in ("width", "batch"):
+        held_low = plan.values(axis)[0]
+        others = {setting._replace(**{axis: held_low}) for setting in plan.grid}
+        for place in sorted(others):
+            a, b = reading(one, axis, Setting(*place)), reading(other, axis, Setting(*place))
+            if a.value is None or b.value is None:
+                continue
+            octaves.append(abs(float(np.log2(a.value / b.value))))
+            overlap.append((a.low or 0) <= (b.high or np.inf) and (b.low or 0) <= (a.high or np.inf))
+    cells = zip(one.cells, other.cells, strict=True)
+    sure = [(a.mean > 0) == (b.mean > 0) for a, b in cells if min(a.second_ahead, 1 - a.second_ahead) < 0.025]
+    return {
+        "lines": f"{len(octaves)} of {sum(len(plan.grid) // len(plan.values(axis)) for axis in AXES[1:])}",
+        "median octaves": round(float(np.median(octaves)), 3) if octaves else None,
+        "90 %": round(float(np.quantile(octaves, 0.9)), 3) if octaves else None,
+        "intervals overlap": f"{sum(overlap)} of {len(overlap)}",
+        "sure cells alike": f"{sum(sure)} of {len(sure)}",
+    }
+
+
+def simulated(count: int) -> list[dict[str, Any]]:
+    """Errors in octaves and coverage, on usual and noisy machines, with and without a kink, and a short budget."""
+    lines = []
+    for name, noise, kink, budget_s in (
+        ("usual", NoiseModel(), False, 240.0),
+        ("usual, kink", NoiseModel(), True, 240.0),
+        ("noisy, kink", NOISY, True, 240.0),
+        ("usual, kink, 60 s", NoiseModel(), True, 60.0),
+    ):
+        found = [one_simulated(seed, noise, kink, budget_s) for seed in range(count)]
+        visits, adaptive_, full, inside, wide = zip(*found, strict=True)
+        lines.append(
+            {
+                "machine": name,
+                "visits": round(float(np.mean(visits)), 1),
+                "adaptive median": round(float(np.median(np.concatenate(adaptive_))), 3),
+                "90 %": round(float(np.quantile(np.concatenate(adaptive_), 0.9)), 3),
+                "full grid median": round(float(np.median(np.concatenate(full))), 3),
+                "full 90 %": round(float(np.quantile(np.concatenate(full), 0.9)), 3),
+                "band holds": round(float(np.mean(inside)), 3),
+                "band width": round(float(np.mean(wide)), 2),
+            }
+        )
+    return lines
+
+
+def one_simulated(seed: int, noise: NoiseModel, kink: bool, budget_s: float) -> tuple[Any, ...]:
+    truth, plan = random_truth(seed, kink), make_plan(budget_s=budget_s)
+    ties = list(true_ties(truth, plan))
+    study = measure(machine(truth, seed, noise), plan)
+    answer, everything = frontier_answer(study), full_grid(machine(truth, seed, noise), plan)
+    return (
+        len(units_of(study.rounds)),
+        position_errors(ties, surface(answer)),
+        position_errors(ties, interpolated(everything)),
+        float(np.mean(held(ties, answer))),
+        float(np.median(widths(ties, answer))),
+    )
+
+
+if __name__ == "__main__":
+    main()
