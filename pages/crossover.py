@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.ui import charts, diagnosis, downloads, evidence, navigation, opened, registry, verdict
+from core.ui import batch, charts, diagnosis, downloads, evidence, navigation, opened, registry, verdict
 
 navigation.guard()
 run = opened.run()
@@ -16,7 +16,9 @@ if answer is not None and st.context.is_embedded:
 elif answer is not None:
     image = charts.image_choice("image")
     charts.grid(("step time", "speed-up", "throughput", "overhead"), run, answer, image=image)
-    diagnosis.link(run)
+    with st.container(horizontal=True):
+        diagnosis.link(run)
+        batch.link(run)
 
 if not st.context.is_embedded:
     st.subheader("Cells", anchor=False)

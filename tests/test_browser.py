@@ -19,6 +19,8 @@ import pytest
 
 from core.examples import load_example
 from core.store import Store
+from tests.support.frontier_studies import make_frontier_study
+from tests.support.noises import make_noise_study
 from tests.support.runs import make_run
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -127,6 +129,11 @@ def test_nothing_overlaps_in_a_narrow_window(server: str, browser: Any, page_nam
     expect(page.locator(".js-plotly-plot .infolayer .annotation-text").first).to_be_visible(timeout=PATIENCE_MS)
     page.wait_for_timeout(1000)  # charts redraw once at their final width
     chart = page.locator(".js-plotly-plot").nth(number)
+    assert_words_apart(chart)
+
+
+def assert_words_apart(chart: Any) -> None:
+    """No word of a chart overlaps another or leaves its frame."""
     texts = chart.locator(".annotation-text, .legendtext, .xtitle, .xtick text")
     boxes = [box for text in texts.all() if (box := text.bounding_box())]
     assert len(boxes) >= 6
@@ -205,6 +212,47 @@ def test_the_shipped_examples_are_drawn(server: str, browser: Any, path: str, ch
     page.wait_for_timeout(500)
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= 1024
+
+
+def test_the_frontier_map_is_read_out_with_its_sliders(server: str, browser: Any, data_dir: Path) -> None:
+    """A stored study: the map is drawn, its hover says what is interpolated, and the slider turns to another slice."""
+    store = Store(f"sqlite:///{data_dir / 'runs.sqlite3'}")
+    store.add_study("frontier", "study-a", None, make_frontier_study().to_json())
+    store.close()
+    page = open_tab(browser, f"{server}/frontier?study=study-a")
+    page.set_viewport_size({"width": 1024, "height": 768})
+    plot = page.locator(".js-plotly-plot")
+    expect(plot.get_by_text("at depth 2")).to_be_visible(timeout=PATIENCE_MS)
+    area = plot.locator(".nsewdrag").first
+    area.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    size = area.bounding_box()
+    area.hover(position={"x": 0.31 * size["width"], "y": 0.66 * size["height"]})
+    expect(plot.locator(".hovertext")).to_contain_text("interpolated")
+    page.get_by_role("slider", name="Map at depth").press("ArrowRight")
+    expect(plot.get_by_text("at depth 4")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1024
+    assert page.locator("[data-testid=stException]").count() == 0
+
+
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_the_batch_page_draws_every_tab(server: str, browser: Any, data_dir: Path, width: int) -> None:
+    """Charts of a tab that was closed get their width when it opens, and their words stay apart."""
+    run = make_run(1)
+    store = Store(f"sqlite:///{data_dir / 'runs.sqlite3'}")
+    store.add_study("noise", "20260107-noise", run.id, make_noise_study(run).to_json())
+    store.close()
+    page = open_tab(browser, f"{server}/batch?run={run.id}")
+    page.set_viewport_size({"width": width, "height": 900})
+    expect(page.get_by_text("Time to the loss by batch (predicted)", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    for tab, charts in (("Batch", 3), ("Noise scale", 2), ("Memory", 2), ("Cost", 0)):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        expect(page.locator(".js-plotly-plot:visible")).to_have_count(charts, timeout=PATIENCE_MS)
+        page.wait_for_timeout(1000)  # charts redraw once at their final width
+        for chart in page.locator(".js-plotly-plot:visible").all():
+            assert_words_apart(chart)
+        assert page.locator("[data-testid=stException]").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_real_cell_is_traced_from_the_page(server: str, browser: Any) -> None:

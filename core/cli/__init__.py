@@ -1,4 +1,4 @@
-"""The engine without a browser: ``python -m core devices | sweep | verdict | report | trace | diagnose | pipeline``.
+"""The engine without a browser: ``python -m core sweep``, ``verdict``, ``frontier``, ``memory``, ``batch`` and others.
 
 Exit status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
 failure. Modules that take long to load are imported where a command needs them; only a sweep's worker processes, and
@@ -12,8 +12,11 @@ from collections.abc import Sequence
 import click
 
 from core.cli.answers import report, verdict
+from core.cli.batch import batch_command
 from core.cli.devices import devices
 from core.cli.diagnose import diagnose_command
+from core.cli.frontier import frontier_command
+from core.cli.memory import memory_command
 from core.cli.pipeline import pipeline_command
 from core.cli.sweep import sweep
 from core.cli.trace import trace
@@ -24,7 +27,8 @@ def commands() -> None:
     """From which batch size on is one target faster than another? Measure it, and read the verdict."""
 
 
-for command in (devices, sweep, verdict, report, trace, diagnose_command, pipeline_command):
+STUDIES = (diagnose_command, pipeline_command, frontier_command, memory_command, batch_command)
+for command in (devices, sweep, verdict, report, trace, *STUDIES):
     commands.add_command(command)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, insert, select
 from core.store.database import STUDIES, RunNotFound
 from core.store.rows import now
 
-StudyKind = Literal["pipeline", "diagnosis", "frontier", "memory", "noise"]
+StudyKind = Literal["pipeline", "diagnosis", "frontier", "memory", "noise", "host"]
 
 
 @dataclass(frozen=True)

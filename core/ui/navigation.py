@@ -23,6 +23,14 @@ def pages() -> list[StreamlitPage]:
             help="The verdict of one run, its charts, and how it was measured.",
         ),
         st.Page(
+            "pages/frontier.py", title="Frontier", icon=":material/terrain:", url_path="frontier",
+            help="How deep, wide or large in batch it must be before the second target pays: a map with its line.",
+        ),
+        st.Page(
+            "pages/batch.py", title="Batch", icon=":material/stacks:", url_path="batch",
+            help="Which batch to train with: time to a loss, the gradient noise scale, memory and cost.",
+        ),
+        st.Page(
             "pages/overhead.py", title="Overhead", icon=":material/stacked_bar_chart:", url_path="overhead",
             help="Where a step goes: traced parts beside the fitted share, a timeline, kernels, what ran on the host.",
         ),

@@ -76,7 +76,23 @@ TERMS = (
     ),
     ("lead", "The batch from which a target is ahead by at least a margin (5 % unless chosen)."),
     ("verdict", "What the rounds allow us to say: a crossover, one target ahead throughout, a tie, or inconclusive."),
+    ("frontier", "Over depth, width and batch, the line where both targets take equally long, with its 95 % bounds."),
+    (
+        "gradient noise scale",
+        "How large a batch must be before its gradient is more signal than noise. Far below it, twice the batch halves "
+        "the steps to a loss; far above it, the steps hardly change.",
+    ),
+    (
+        "time to loss",
+        "Steps to reach a given loss on held-out samples times the step time. The steps at other batches than the one "
+        "that really trained are predicted from the gradient noise scale.",
+    ),
     ("measured, recorded, modelled", "Measured here and now; measured elsewhere; computed from a hardware model."),
+    (
+        "interpolated, predicted",
+        "Interpolated: computed between measured settings. Predicted: computed from measured parts, such as a time to "
+        "a loss. Both carry an interval, and neither was measured itself.",
+    ),
 )
 RULES = (
     (
@@ -148,6 +164,16 @@ RULES = (
         "A pipeline in its stride",
         "A tf.data pipeline that idles goes on filling its buffers. Every block therefore opens a fresh one, lets it "
         "run until it is in its stride, is timed, and drops it.",
+    ),
+    (
+        "A map from few settings",
+        "On the Frontier page the corners and the middle of the map come first; then the setting is measured where a "
+        "tie is most in doubt for the time that it takes, again in each start of the workers.",
+    ),
+    (
+        "The largest batch is tried, safely",
+        "What fits is predicted, then confirmed in fresh processes that end themselves at the limit, so that the "
+        "machine neither swaps nor kills anything. How often “fits” turned out wrong is counted and shown.",
     ),
     (
         "Failures are results",

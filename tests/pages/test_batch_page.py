@@ -1,0 +1,448 @@
+"""The Batch page: what it says of a run, what it refuses, what it starts, and every state of its two studies."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.runtime.context import ContextProxy
+from streamlit.testing.v1 import AppTest
+
+from core.analysis.analyse import analyse
+from core.measure.progress import Progress
+from core.measure.studies import StudySnapshot, StudyTools
+from core.memory_study import MemoryPlan, MemoryStudy
+from core.results import Run
+from core.ui import batch, batch_form, batch_result, machine
+from tests.support.memories import GB, linear, make_memory_study, make_probe
+from tests.support.noises import make_noise_study
+from tests.support.pages import chart_titles, keep, open_page, snapshot_of, text_of
+from tests.support.runs import make_environment, make_run
+from tests.support.simulation import VirtualClock
+
+RUN = make_run(4, label="measured")
+TIME, RATE, SAMPLE = "Time to the loss by batch (predicted)", "Throughput by batch", "Time per sample by batch"
+AT = Progress("measuring", "Training: step 120", 0, 0, 20.0, 40.0)
+FIRST, SECOND = RUN.target_names
+
+
+@pytest.fixture(autouse=True)
+def _this_machine(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engine
+    monkeypatch.setattr(machine, "now", make_environment)
+    monkeypatch.setattr(batch_form, "available_memory_bytes", lambda: 8 * GB)
+
+
+def kept(engine: Any, run: Run = RUN, *, noise: Any = None, memory: Any = None) -> str:
+    run_id = keep(engine.store, run)
+    if noise is not None:
+        engine.store.add_study("noise", "20260107-noise", run_id, noise.to_json())
+    if memory is not None:
+        engine.store.add_study("memory", "20260107-memory", run_id, memory.to_json())
+    return run_id
+
+
+def memory_study(target: int = 0, limit_bytes: int = 2 * GB, **changes: Any) -> MemoryStudy:
+    """Of the run: batch 500 fits, 520 ran out."""
+    assert RUN.plan is not None
+    plan = MemoryPlan(
+        workload=RUN.plan.workload, target=RUN.plan.targets[target], limit_bytes=limit_bytes, run_id=RUN.id
+    )
+    made = make_memory_study(linear(50e6, 2.6e6), (64, 500, 520), workload=RUN.plan.workload, limit_bytes=limit_bytes)
+    return made.model_copy(update={"plan": plan, **changes})
+
+
+def turn(at: AppTest, tab: str) -> AppTest:
+    at.session_state["batch_tab"] = tab
+    at.run()
+    assert not at.exception, at.exception
+    return at
+
+
+def titles(at: AppTest) -> list[str]:
+    return [title.removeprefix("<b>").removesuffix("</b>") for title in chart_titles(at)]
+
+
+def running(kind: str) -> StudySnapshot:
+    return StudySnapshot(kind, f"The {kind} study of run x", active=True, progress=AT)
+
+
+def tools() -> StudyTools:
+    return StudyTools(lambda *_: (), VirtualClock(1.0), threading.Event(), lambda: None, lambda _: None)
+
+
+def test_without_a_noise_study_there_is_throughput_and_a_button_that_measures_one(engine: Any) -> None:
+    at = open_page("batch", run=kept(engine))
+    text = text_of(at)
+    assert titles(at) == [RATE, SAMPLE]
+    assert "Most samples a second" in at.subheader[0].value
+    assert "The gradient noise scale has not been measured" in text
+    assert "Labels drawn at random hold no signal to learn, so they have no gradient noise scale" in text
+    assert not at.button(key="measure_noise").disabled
+    assert at.button_group(key="batch_task").value == "Labels of a teacher network"
+    assert not at.error
+
+
+def test_the_button_starts_a_study_of_what_was_chosen(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(batch_form, "run_noise_study", lambda *given: asked.append(given))
+    engine.jobs.on_study = lambda kind, description: StudySnapshot(kind, description, active=True, progress=AT)
+    run_id = kept(engine)
+    at = open_page("batch", run=run_id)
+    at.number_input(key="batch_rate").set_value(0.01).run()
+    at.number_input(key="batch_loss").set_value(0.5).run()
+    at.number_input(key="batch_budget").set_value(30.0).run()
+    at.number_input(key="batch_reference").set_value(32).run()
+    at.button(key="measure_noise").click().run()
+    assert not at.exception
+    (kind, description, work) = engine.jobs.studies[0]
+    assert kind == "noise"
+    assert description.startswith("Measuring the gradient noise scale of 784-128-10 (training, adam) on cpu, batch 32")
+    work(tools())
+    plan = asked[0][1]
+    assert (plan.learning_rate, plan.target_loss, plan.budget_s, plan.batch) == (0.01, 0.5, 30.0, 32)
+    assert (plan.run_id, plan.data, plan.workload) == (run_id, None, RUN.plan and RUN.plan.workload)
+    assert at.button(key="measure_noise").disabled
+
+
+def test_wrong_fields_are_refused_in_words(engine: Any) -> None:
+    at = open_page("batch", run=kept(engine))
+    at.number_input(key="batch_rate").set_value(-1.0).run()
+    assert "The learning rate must be above 0" in at.error[0].value
+    assert at.button(key="measure_noise").disabled
+    at.number_input(key="batch_rate").set_value(None).run()
+    assert not at.error
+    at.button_group(key="batch_task").select("Your own labelled data").run()
+    assert "Give a path to your labelled data" in text_of(at)
+    at.text_input(key="batch_data").input("/nowhere/train.npz").run()
+    assert "/nowhere/train.npz" in text_of(at)
+    assert at.button(key="measure_noise").disabled
+
+
+def test_own_data_with_labels_are_accepted_and_without_are_not(engine: Any, tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 784)).astype("float32")
+    np.savez(tmp_path / "train.npz", x=x, y=np.arange(64) % 10)
+    np.save(tmp_path / "bare.npy", x)
+    at = open_page("batch", run=kept(engine))
+    at.button_group(key="batch_task").select("Your own labelled data").run()
+    at.text_input(key="batch_data").input(str(tmp_path / "bare.npy")).run()
+    assert "holds no labels, and random ones hold no signal" in text_of(at)
+    assert at.button(key="measure_noise").disabled
+    at.text_input(key="batch_data").input(str(tmp_path / "train.npz")).run()
+    assert not at.error
+    assert "train.npz" in text_of(at)
+    at.button(key="measure_noise").click().run()
+    assert "own data (train.npz)" in engine.jobs.studies[0][1]
+
+
+def test_with_a_noise_study_the_verdict_is_the_time_to_the_loss(engine: Any) -> None:
+    at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN)))
+    text = text_of(at)
+    assert titles(at) == [TIME, RATE, SAMPLE]
+    assert at.subheader[0].value.startswith(f"Predicted&#58; {SECOND} reaches a loss of 1.2 soonest")
+    for label in (f"Best on {FIRST}", f"Best on {SECOND}", "Step-time crossover", "Gradient noise scale, samples"):
+        assert [metric for metric in at.metric if metric.label.replace("&#58;", ":").startswith(label)], label
+    assert [m for m in at.metric if m.label.startswith("Time-to-loss crossover of")]
+    assert "In time to the loss: " in text
+    assert "random inputs with the labels of a teacher network" in text
+    assert at.query_params["noise"] == "20260107-noise"
+
+
+def test_the_noise_scale_has_its_own_evidence(engine: Any) -> None:
+    noise = make_noise_study(RUN)
+    at = turn(open_page("batch", run=kept(engine, noise=noise)), "Noise scale")
+    assert titles(at) == ["Gradient noise scale (recorded)", "Loss (recorded)"]
+    text = text_of(at)
+    assert f"learning rate 0.001; {noise.steps:,} steps and {len(noise.draws)} draws of gradients in 58 s" in text
+    assert not at.button(key="measure_noise").disabled
+
+
+def test_inference_has_no_noise_scale_and_says_so(engine: Any) -> None:
+    assert RUN.plan is not None
+    plan = RUN.plan.model_copy(update={"workload": RUN.plan.workload.model_copy(update={"mode": "infer"})})
+    at = open_page("batch", run=kept(engine, RUN.model_copy(update={"plan": plan})))
+    text = text_of(at)
+    assert "it has no gradients, so no gradient noise scale" in text
+    assert "Inference has no gradients and no noise scale" in text
+    assert not [button for button in at.button if button.key == "measure_noise"]
+    assert titles(at) == [RATE, SAMPLE]
+
+
+def test_a_cancelled_study_without_the_loss_gives_relative_times(engine: Any) -> None:
+    noise = make_noise_study(RUN, reached=False, status="cancelled")
+    at = open_page("batch", run=kept(engine, noise=noise))
+    assert titles(at)[0] == "Time to a loss by batch (predicted)"
+    assert "The noise study was cancelled" in text_of(at)
+    assert "Predicted: the time to a loss is shortest at" in at.subheader[0].value.replace("&#58;", ":")
+
+
+def test_memory_is_predicted_until_it_is_confirmed(engine: Any) -> None:
+    at = turn(open_page("batch", run=kept(engine)), "Memory")
+    text = text_of(at)
+    assert "Predicted from the model alone" in text
+    assert [title.partition(" at batch")[0] for title in titles(at)] == ["Peak memory by batch", "What memory goes to"]
+    assert at.number_input(key="batch_limit-cpu").value == 7.2
+    assert "within 7.2 GB" in text
+    assert "No prediction that a batch fits has been put to the test here so far." in text
+    at.number_input(key="batch_limit-cpu").set_value(0.75).run()
+    assert "0.75 GB" in text_of(at)
+
+
+def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(batch_form, "run_memory_study", lambda *given: asked.append(given))
+    run_id = kept(engine, memory=memory_study(0))
+    at = turn(open_page("batch", run=run_id), "Memory")
+    at.button_group(key=f"batch_memory_target-{run_id}").select(1).run()
+    at.number_input(key="batch_limit-cpu").set_value(3.0).run()
+    at.number_input(key="batch_memory_budget").set_value(45.0).run()
+    at.button(key="measure_memory").click().run()
+    (kind, _, work) = engine.jobs.studies[0]
+    work(tools())
+    plan, earlier = asked[0][1], asked[0][2]
+    assert RUN.plan is not None
+    assert (kind, plan.target, plan.limit_bytes) == ("memory", RUN.plan.targets[1], 3 * GB)
+    assert (plan.budget_s, plan.run_id) == (45.0, run_id)
+    assert earlier == (memory_study(0),)
+
+
+def test_a_chosen_limit_stays_while_what_is_free_changes(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = turn(open_page("batch", run=kept(engine)), "Memory")
+    at.number_input(key="batch_limit-cpu").set_value(2.0).run()
+    monkeypatch.setattr(batch_form, "available_memory_bytes", lambda: 5 * GB)
+    at.run()
+    assert at.number_input(key="batch_limit-cpu").value == 2.0
+    turn(turn(at, "Cost"), "Memory")
+    assert at.number_input(key="batch_limit-cpu").value == 2.0
+
+
+def test_another_limit_than_that_of_the_search_is_predicted_beside_it(engine: Any) -> None:
+    at = turn(open_page("batch", run=kept(engine, memory=memory_study())), "Memory")
+    at.number_input(key="batch_limit-cpu").set_value(3.0).run()
+    text = text_of(at)
+    assert "the largest that fits within 3 GB" in text or "fit within 3 GB" in text
+    assert "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured." in text
+
+
+def test_a_search_on_another_machine_than_the_sweep_is_a_warning(engine: Any) -> None:
+    other = make_environment().model_copy(update={"hostname_hash": "0"})
+    at = turn(open_page("batch", run=kept(engine, memory=memory_study(environment=other))), "Memory")
+    assert "name different machines" in at.warning[0].value
+    assert "Over 0 searches kept of this machine" in text_of(at)
+
+
+def test_where_everything_fits_no_largest_batch_is_claimed(engine: Any) -> None:
+    at = open_page("batch", run=kept(engine, memory=memory_study(probes=(make_probe(65_536, 900_000_000),))))
+    assert "Memory: all batches up to 65,536 fit on cpu,threads=1, measured." in text_of(at)
+
+
+def test_impossible_limits_are_refused(engine: Any) -> None:
+    at = turn(open_page("batch", run=kept(engine)), "Memory")
+    for limit, sentence in ((9.0, "only 8 GB are free"), (0.01, "must lie between 0.1 and")):
+        at.number_input(key="batch_limit-cpu").set_value(limit).run()
+        assert sentence in at.error[0].value
+        assert at.button(key="measure_memory").disabled
+
+
+def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
+    at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN), memory=memory_study()))
+    assert "Memory: batch 500 (500 to 519) is the largest that fits on cpu,threads=1, measured." in text_of(at)
+    spec = json.loads(at.get("plotly_chart")[0].proto.spec)
+    assert [s["x0"] for s in spec["layout"]["shapes"] if s.get("name") == "memory limit"] == [500]
+    turn(at, "Memory")
+    text = text_of(at)
+    assert "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured." in text
+    assert "Confirmed, fits 500" in text
+    assert "Smallest that ran out 520" in text
+    assert "“Fits” was wrong in 1 of 3 tests near the limit" in text
+    table = at.table[0].value
+    assert list(table["Outcome"]) == ["fitted", "fitted", "out of memory"]
+    assert at.query_params["memory"] == "20260107-memory"
+
+
+def test_what_one_probe_alone_says_stays_a_prediction() -> None:
+    limit = batch.limit_of(memory_study(probes=(make_probe(64, 900_000_000),)), ())
+    assert (limit.label, limit.low is not None and limit.low >= 64) == ("predicted", True)
+    assert limit.low is not None
+    assert limit.high is not None
+    assert limit.low <= limit.largest <= limit.high
+    near = memory_study(limit_bytes=1_200_000_000, probes=(make_probe(50_000, 1_199_000_000),))
+    assert batch.limit_of(near, ()).low == 50_000  # it got through, however near the limit
+    limit = batch.limit_of(memory_study(probes=(make_probe(64, None),)), ())
+    assert limit.label == "predicted"
+    assert limit.high is not None
+    assert limit.high < 64
+    limit = batch.limit_of(memory_study(probes=(make_probe(1, None),)), ())
+    assert (limit.largest, limit.label) == (0, "measured")
+    limit = batch.limit_of(memory_study(probes=(make_probe(65_536, 900_000_000),)), ())
+    assert (limit.largest, limit.label) == (65_536, "measured")
+
+
+def test_memory_of_a_run_from_elsewhere_is_predicted_for_its_own_machine(example: Run) -> None:
+    at = turn(open_page("batch", run=example.id), "Memory")
+    text = text_of(at)
+    assert "its targets are of another machine" in text
+    assert "within 11.6 GB" in text  # 90 % of the 12 GiB that its machine had free
+    assert not [button for button in at.button if button.key == "measure_memory"]
+
+
+def test_prices_give_costs_a_crossover_and_a_file_with_them(engine: Any) -> None:
+    at = turn(open_page("batch", run=kept(engine, noise=make_noise_study(RUN))), "Cost")
+    assert not titles(at)
+    at.number_input(key=f"batch_price-{FIRST}").set_value(0.2).run()
+    at.number_input(key=f"batch_price-{SECOND}").set_value(0.3).run()
+    at.number_input(key="batch_epoch").set_value(60_000).run()
+    assert titles(at) == ["Cost of a million samples by batch"]
+    text = text_of(at)
+    assert f"An hour on {SECOND} costs 1.5 times as much as on {FIRST}. Cheaper for a sample: below batch" in text
+    columns = list(at.dataframe[0].value.columns)
+    assert {"cost_per_million", "cost_per_epoch", "cost_to_loss"} <= set(columns)
+    assert f"{FIRST} at 0.2 EUR an hour (" in text
+    turn(at, "Batch")  # the prices stay while their fields are away
+    assert "costs 1.5 times as much as" in text_of(at)
+
+
+def test_wrong_prices_are_refused_in_words(engine: Any) -> None:
+    at = turn(open_page("batch", run=kept(engine)), "Cost")
+    at.number_input(key=f"batch_price-{FIRST}").set_value(-1.0).run()
+    assert "A price an hour must be above 0" in at.error[0].value
+    at.number_input(key=f"batch_price-{FIRST}").set_value(1.0).run()
+    at.text_input(key="batch_currency").input("€").run()
+    assert "A currency is three letters" in at.error[0].value
+    assert not titles(at)
+
+
+def test_an_epoch_is_that_of_the_persons_data_unless_they_say_otherwise(engine: Any) -> None:
+    noise = make_noise_study(RUN, samples=50_000)
+    own = noise.model_copy(update={"plan": noise.plan.model_copy(update={"data": "/data/train.npz"})})
+    at = turn(open_page("batch", run=kept(engine, noise=own)), "Cost")
+    at.number_input(key=f"batch_price-{FIRST}").set_value(3.6).run()
+    row = at.dataframe[0].value.iloc[0]
+    million, epoch = (float(row[name].split(" ")[0]) for name in ("cost_per_million", "cost_per_epoch"))
+    assert epoch == pytest.approx(million / 20, rel=0.01)
+
+
+def test_every_number_is_in_a_table_with_its_label(engine: Any) -> None:
+    at = turn(open_page("batch", run=kept(engine, noise=make_noise_study(RUN))), "Every number")
+    table = at.dataframe[0].value
+    assert list(table["batch"]) == [f"{size:,}" for size in RUN.batches]
+    assert set(table["label"]) == {"measured"}
+    assert {"step_ms", "samples_per_s", "us_per_sample", "steps", "time_s"} <= set(table.columns)
+
+
+@pytest.mark.parametrize("kind", ["noise", "memory"])
+def test_a_running_study_shows_progress_and_can_be_cancelled(engine: Any, kind: str) -> None:
+    engine.jobs.study = running(kind)
+    at = open_page("batch", run=kept(engine))
+    text = text_of(at)
+    assert f"The {kind} study of run x" in text
+    assert at.progress[0].text == "Training&#58; step 120"
+    assert at.button(key="measure_noise").disabled
+    assert "noise" not in at.query_params
+    at.button(key=f"cancel_{kind}").click().run()
+    assert engine.jobs.cancelled == 1
+
+
+def test_the_end_of_a_study_shows_what_it_says(engine: Any) -> None:
+    engine.jobs.study = running("noise")
+    run_id = kept(engine)
+    at = open_page("batch", run=run_id)
+    engine.store.add_study("noise", "20260107-new", run_id, make_noise_study(RUN).to_json())
+    engine.jobs.study = replace(running("noise"), active=False)
+    at.run()
+    assert titles(at)[0] == TIME
+    assert at.query_params["noise"] == "20260107-new"
+
+
+def test_after_a_start_the_new_study_is_shown_whatever_the_address_named(engine: Any) -> None:
+    engine.jobs.on_study = lambda kind, description: StudySnapshot(kind, description, active=True, progress=AT)
+    run_id = kept(engine, noise=make_noise_study(RUN))
+    at = turn(open_page("batch", run=run_id, noise="20260107-noise"), "Noise scale")
+    at.button(key="measure_noise").click().run()
+    assert "noise" not in at.query_params
+    newer = make_noise_study(RUN, created_at="2026-01-08T09:00:00+00:00")
+    engine.store.add_study("noise", "20260108-noise", run_id, newer.to_json())
+    engine.jobs.study = replace(running("noise"), active=False)
+    at.run()
+    assert at.query_params["noise"] == "20260108-noise"
+
+
+def test_a_failed_study_says_why(engine: Any) -> None:
+    engine.jobs.study = replace(running("memory"), active=False, error="The limit is less than the framework needs.")
+    at = open_page("batch", run=kept(engine))
+    assert "The memory study of run x failed: The limit is less than the framework needs." in text_of(at)
+    assert not at.button(key="measure_noise").disabled
+
+
+def test_while_something_else_is_measured_nothing_can_start(engine: Any) -> None:
+    engine.jobs.current = snapshot_of(make_run(5, status="running"))
+    at = open_page("batch", run=kept(engine))
+    assert "A sweep is running" in text_of(at)
+    assert at.button(key="measure_noise").disabled
+    turn(at, "Memory")
+    assert at.button(key="measure_memory").disabled
+
+
+def test_a_refusal_at_the_last_moment_is_said_once(engine: Any) -> None:
+    at = open_page("batch", run=kept(engine))
+    engine.jobs.refusal = "busy"
+    at.button(key="measure_noise").click().run()
+    assert "try again when it is done" in at.warning[0].value
+    at.run()
+    assert not at.warning
+
+
+def test_one_of_several_noise_studies_can_be_chosen_and_the_address_names_it(engine: Any) -> None:
+    run_id = kept(engine, noise=make_noise_study(RUN, noise=40.0))
+    newer = make_noise_study(RUN, created_at="2026-01-08T09:00:00+00:00")
+    engine.store.add_study("noise", "20260108-noise", run_id, newer.to_json())
+    at = open_page("batch", run=run_id, noise="20260107-noise")
+    assert at.query_params["noise"] == "20260107-noise"
+    assert next(m for m in at.metric if m.label.startswith("Gradient")).value.startswith(("3", "4"))
+    at.selectbox(key=f"batch_noise-{run_id}-20260108-noise").select("20260108-noise").run()
+    assert at.query_params["noise"] == "20260108-noise"
+    assert next(m for m in at.metric if m.label.startswith("Gradient")).value.startswith(("5", "6"))
+    at = open_page("batch", run=run_id, noise="gone")
+    assert "There is no such noise study of this run" in text_of(at)
+
+
+def test_a_study_that_cannot_be_read_is_said_and_left_out(engine: Any) -> None:
+    run_id = kept(engine)
+    engine.store.add_study("noise", "20260107-bad", run_id, "{}")
+    at = open_page("batch", run=run_id)
+    assert "This is no Breakeven noise study" in text_of(at)
+    assert titles(at) == [RATE, SAMPLE]
+
+
+def test_a_run_without_rounds_offers_nothing(engine: Any) -> None:
+    at = open_page("batch", run=kept(engine, RUN.model_copy(update={"rounds": (), "cells": ()})))
+    assert "No round was measured in this run" in text_of(at)
+    assert not at.tabs
+    assert not at.button
+
+
+def test_the_embedded_view_is_the_verdict_and_its_picture(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = kept(engine, noise=make_noise_study(RUN))
+    monkeypatch.setattr(ContextProxy, "is_embedded", property(lambda _: True))
+    at = open_page("batch", run=run_id)
+    assert titles(at) == [TIME]
+    assert not at.tabs
+    assert not at.button
+
+
+def test_the_file_holds_what_is_said_and_both_studies(engine: Any) -> None:
+    noise, memory = make_noise_study(RUN), memory_study()
+    kept(engine, noise=noise, memory=memory)
+    found = batch.Evidence(("n", noise), {FIRST: ("m", memory)})
+    sweep = analyse(RUN)
+    data = json.loads(batch_result.content(RUN, found, batch.answer_of(RUN, sweep, found)))
+    assert data["run_id"] == RUN.id
+    assert data["record"] == json.loads(noise.to_json())
+    assert data["memory"][0]["record"] == json.loads(memory.to_json())
+    assert data["memory"][0]["largest_fitted"] == 500
+    assert data["targets"][0]["memory"]["largest"] == 500

@@ -1,0 +1,167 @@
+"""Simulated memory with known truth: a machine whose workers end when a batch needs more than their limit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from core.measure.protocol import CellFailed, Prepare, Prepared, Ready, WorkerLost
+from core.measure.studies import StudyTools
+from core.memory_study import MemoryPlan, MemoryStudy, Probe
+from core.results import Outcome
+from core.spec import Target, Workload
+from tests.support.runs import make_environment
+from tests.support.simulation import SimulatedWorker, VirtualClock
+
+BASELINE = 650_000_000
+GB = 1_000_000_000
+Truth = Callable[[Workload, int], float]
+
+
+def linear(fixed_bytes: float, sample_bytes: float) -> Truth:
+    """Memory above the framework's own that grows with the batch."""
+    return lambda _, batch: fixed_bytes + sample_bytes * batch
+
+
+def in_steps(truth: Truth, step_bytes: int) -> Truth:
+    """As an allocator that takes whole regions from the system."""
+    return lambda workload, batch: step_bytes * -(-truth(workload, batch) // step_bytes)
+
+
+@dataclass
+class MemoryMachine:
+    """Workers under a limit. ``noise`` is the relative spread of a process's peak; ``faults`` are other outcomes from
+    a batch on. ``tried`` are the batches in order; ``most_bytes`` the most any worker ever held.
+    """
+
+    truth: Truth
+    noise: float = 0.0
+    seed: int = 0
+    startup_s: float = 4.0
+    sample_s: float = 1e-4
+    free_bytes: int = 64 * GB
+    faults: dict[int, Outcome] = field(default_factory=dict)
+    lost: bool = True
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    tried: list[int] = field(default_factory=list)
+    most_bytes: float = 0.0
+    open_workers: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+
+    def launch(
+        self, targets: tuple[Target, ...], deadline_s: float, *, limit_bytes: int | None = None
+    ) -> tuple[MemoryWorker, ...]:
+        assert deadline_s > 0
+        assert limit_bytes is not None
+        self.clock.advance(self.startup_s)
+        if limit_bytes < BASELINE:
+            raise WorkerLost("out_of_memory", "The worker ran out of memory while starting.")
+        self.open_workers += 1
+        return (MemoryWorker(self, targets[0], limit_bytes),)
+
+    def available_bytes(self) -> int:
+        return self.free_bytes
+
+    def tools(self, cancel: threading.Event | None = None) -> StudyTools:
+        return StudyTools(_never, self.clock, cancel or threading.Event(), lambda: None, lambda _: None)
+
+    def largest(self, workload: Workload, limit_bytes: int) -> int:
+        """The true largest batch, without noise."""
+        low, high = 0, 1 << 17
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = BASELINE + self.truth(workload, middle) <= limit_bytes
+            low, high = (middle, high) if fits else (low, middle)
+        return low
+
+
+def _never(targets: tuple[Target, ...], deadline_s: float) -> tuple[SimulatedWorker, ...]:
+    raise AssertionError(f"a memory study starts {targets} under a limit, not within {deadline_s} s alone")
+
+
+class MemoryWorker(SimulatedWorker):
+    """One worker of a :class:`MemoryMachine`; it prepares one cell and is closed."""
+
+    def __init__(self, machine: MemoryMachine, target: Target, limit_bytes: int) -> None:
+        self.machine, self.limit_bytes, self._closed = machine, limit_bytes, False
+        self.ready = Ready(pid=1, startup_ms=1e3 * machine.startup_s, device=str(target), memory_bytes=BASELINE)
+
+    def prepare(self, request: Prepare, deadline_s: float) -> Prepared:
+        machine = self.machine
+        machine.tried.append(request.batch)
+        took_s = 0.2 + request.batch * machine.sample_s
+        if took_s > deadline_s:
+            machine.clock.advance(deadline_s)
+            raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
+        machine.clock.advance(took_s)
+        for batch, outcome in machine.faults.items():
+            if request.batch >= batch:
+                raise WorkerLost(outcome, f"Planted: {outcome}.")
+        spread = machine.rng.lognormal(0.0, machine.noise) if machine.noise else 1.0
+        needed = BASELINE + machine.truth(request.workload, request.batch) * spread
+        machine.most_bytes = max(machine.most_bytes, min(needed, self.limit_bytes))
+        if needed > self.limit_bytes:
+            kind = WorkerLost if machine.lost else CellFailed
+            raise kind("out_of_memory", "The worker ran out of memory.")
+        return Prepared(
+            batch=request.batch,
+            build_ms=20.0,
+            first_call_ms=300.0,
+            warmup_steps=4,
+            warmup_ms=10.0,
+            warmup_steady=True,
+            steps_per_block=1,
+            memory_peak_bytes=round(needed),
+        )
+
+    def close(self) -> None:
+        self.machine.open_workers -= not self._closed
+        self._closed = True
+
+
+def make_probe(batch: int, peak_bytes: int | None, **changes: object) -> Probe:
+    """A probe that reached ``peak_bytes``, or ran out of memory (None)."""
+    made = Probe(
+        batch=batch,
+        outcome="out_of_memory" if peak_bytes is None else "measured",
+        peak_bytes=peak_bytes,
+        baseline_bytes=BASELINE,
+        predicted_bytes=GB,
+        predicted_low_bytes=GB // 2,
+        predicted_high_bytes=2 * GB,
+        predicted_fits=True,
+        took_s=6.0,
+    )
+    return made.model_copy(update=changes)
+
+
+def make_memory_study(
+    truth: Truth,
+    batches: tuple[int, ...] = (64, 256),
+    network: str = "784-512-512-10",
+    limit_bytes: int = 2 * GB,
+    noise: float = 0.0,
+    seed: int = 0,
+    **changes: object,
+) -> MemoryStudy:
+    """A study that tried these batches of a workload with known truth, on the usual simulated machine."""
+    rng = np.random.default_rng(seed)
+    workload = changes.pop("workload", None) or Workload.model_validate({"network": network})
+    assert isinstance(workload, Workload)
+    probes = []
+    for batch in batches:
+        peak = BASELINE + round(truth(workload, batch) * rng.lognormal(0.0, noise))
+        probes.append(make_probe(batch, peak if peak <= limit_bytes else None))
+    made = MemoryStudy(
+        plan=MemoryPlan(workload=workload, target=Target(), limit_bytes=limit_bytes),
+        probes=tuple(probes),
+        created_at="2026-01-05T09:00:00+00:00",
+        elapsed_s=30.0,
+        environment=make_environment(),
+    )
+    return made.model_copy(update=changes)
