@@ -168,3 +168,9 @@ def _csv(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
 
 def _safe(text: str) -> str:
     return f"'{text}" if is_formula(text) else text
+
+
+def placement_lines(run: Run) -> list[str]:
+    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it."""
+    last = {setup.target: setup for setup in run.setups if setup.placement}
+    return [f"{run.target_names[target]}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]

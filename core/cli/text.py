@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from core.analysis.answer import Answer
-from core.export import all_warnings, cell_rows, short_number
+from core.export import all_warnings, cell_rows, placement_lines, short_number
 from core.results import Run
 
 
@@ -18,6 +18,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
     ]
     lines = [answer.verdict.sentence, "", *table(columns, rows), ""]
     lines.append(f"All times are {run.label}: {run.name}, {run.status}, {run.created_at}")
+    lines += placement_lines(run)
     lines.append(f"Reason: {answer.verdict.reason}")
     if answer.verdict.next_batch is not None:
         lines.append(f"Next batch size worth measuring: {answer.verdict.next_batch:,}")

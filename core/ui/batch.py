@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,6 +14,7 @@ from core.analysis.batch import batch_answer
 from core.analysis.batch_answer import BatchAnswer, MemoryLimit
 from core.analysis.memory_answer import MemoryAnswer, MemoryPrediction, memory_answer, predict_memory
 from core.analysis.memory_fit import forecast, same_machine
+from core.examples import MEMORY_ID, NOISE_ID, load_example_memory, load_example_noise
 from core.memory_study import MemoryStudy, default_limit_bytes
 from core.noise_study import NoiseStudy
 from core.prices import Price
@@ -24,6 +26,7 @@ from core.ui import live, machine, registry, study_progress
 from core.ui.verdict import plain
 
 KINDS: tuple[StudyKind, ...] = ("noise", "memory")
+SHIPPED: dict[StudyKind, str] = {"noise": NOISE_ID, "memory": MEMORY_ID}
 BETWEEN = "~"  # ids in an address; needs no escape there
 T = TypeVar("T")
 
@@ -50,18 +53,24 @@ def link(run: Run) -> None:
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def load_noise(study_id: str) -> NoiseStudy:
-    """A noise study by id. Raises StoreError or ValueError."""
+    """A noise study by id. Raises StoreError, OSError or ValueError."""
+    if study_id == NOISE_ID:
+        return load_example_noise()
     return NoiseStudy.from_json(registry.engine().store.load_study(study_id))
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
 def load_memory(study_id: str) -> MemoryStudy:
-    """A memory study by id. Raises StoreError or ValueError."""
+    """A memory study by id. Raises StoreError, OSError or ValueError."""
+    if study_id == MEMORY_ID:
+        return load_example_memory()
     return MemoryStudy.from_json(registry.engine().store.load_study(study_id))
 
 
 def _readable(kind: StudyKind, run_id: str | None, load: Callable[[str], T], *, quiet: bool = False) -> dict[str, T]:
-    """Stored studies that can be read, newest first; others are said, unless ``quiet``."""
+    """Stored studies that can be read, newest first, after them the shipped one where it is of that run; those that
+    cannot be read are said, unless ``quiet``.
+    """
     found: dict[str, T] = {}
     for summary in registry.engine().store.studies(kind, run_id):
         try:
@@ -69,6 +78,10 @@ def _readable(kind: StudyKind, run_id: str | None, load: Callable[[str], T], *, 
         except (RunNotFound, ValueError) as error:
             if not quiet:
                 st.warning(plain(str(error)), icon=":material/search_off:")
+    with contextlib.suppress(OSError, ValueError):
+        shipped = load(SHIPPED[kind])
+        if run_id is not None and getattr(shipped, "run_id", None) == run_id:
+            found[SHIPPED[kind]] = shipped
     return found
 
 

@@ -9,11 +9,13 @@ import pandas as pd
 import streamlit as st
 
 from core.analysis.answer import Answer, Fit
+from core.export import placement_lines
 from core.figures.style import number
 from core.results import Noise, Run
 from core.ui import charts
 from core.ui.states import progress_words
 from core.ui.tables import cells_table, environment_table
+from core.ui.verdict import plain
 
 COLUMNS = (
     "batch", "target", "step_ms", "low_ms", "high_ms", "rounds", "outcome", "stop_reason", "samples_per_s",
@@ -96,6 +98,8 @@ def how_measured(run: Run, answer: Answer) -> None:
     with st.container(horizontal=True):
         for name, value, meaning in _facts(run):
             st.metric(name, value, help=meaning, border=True)
+    if lines := placement_lines(run):
+        st.caption("  \n".join(plain(line) for line in lines))
     if any(block.at_s for r in run.rounds[-1:] for block in r.blocks):
         with st.container(border=True):
             charts.chart("noise", run, answer)

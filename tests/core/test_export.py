@@ -12,10 +12,10 @@ import pytest
 from core.analysis.analyse import analyse
 from core.analysis.findings import diagnose
 from core.experiment import Diagnosis
-from core.export import cell_rows, cells_csv, diagnosis_data, rounds_csv, run_json, verdict_data
+from core.export import cell_rows, cells_csv, diagnosis_data, placement_lines, rounds_csv, run_json, verdict_data
 from core.imports import read_run
 from core.report import html_report
-from core.results import Run
+from core.results import Run, Setup
 from tests.support.diagnoses import HELPING, make_diagnosis
 from tests.support.runs import make_run
 from tests.support.traced import cpu_cell, with_traces
@@ -175,3 +175,18 @@ def test_the_report_shows_where_traced_steps_go() -> None:
     assert 'id="traced-2"' in page
     assert 'id="traced-1"' not in page
     assert "steps under the profiler, recorded" in page
+
+
+def test_where_the_work_ran_is_told_for_each_target_by_its_last_batch() -> None:
+    common = {"process": 0, "build_ms": 1.0, "first_call_ms": 1.0, "warmup_steps": 1, "warmup_ms": 1.0}
+    common |= {"warmup_steady": True, "steps_per_block": 1}
+    cudnn = ("GPU:0 (151 operations)", "GPU:0 (2 recurrent layers ran by 2 CudnnRNNV3)")
+    run = make_run(1)
+    setups = (
+        Setup(target=1, batch=1, placement=("GPU:0 (1 operation)",), **common),
+        Setup(target=1, batch=8, placement=cudnn, **common),
+        Setup(target=1, batch=9, **common),
+    )
+    told = placement_lines(run.model_copy(update={"setups": setups}))
+    assert told == [f"{run.target_names[1]}: ran on {cudnn[0]}, {cudnn[1]}"]
+    assert placement_lines(run.model_copy(update={"setups": ()})) == []
