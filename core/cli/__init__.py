@@ -16,8 +16,10 @@ from core.cli.batch import batch_command
 from core.cli.devices import devices
 from core.cli.diagnose import diagnose_command
 from core.cli.frontier import frontier_command
+from core.cli.gpus import gpus_command
 from core.cli.memory import memory_command
 from core.cli.pipeline import pipeline_command
+from core.cli.predict import predict_command
 from core.cli.sweep import sweep
 from core.cli.trace import trace
 
@@ -28,7 +30,7 @@ def commands() -> None:
 
 
 STUDIES = (diagnose_command, pipeline_command, frontier_command, memory_command, batch_command)
-for command in (devices, sweep, verdict, report, trace, *STUDIES):
+for command in (devices, sweep, verdict, report, trace, *STUDIES, gpus_command, predict_command):
     commands.add_command(command)
 
 

@@ -1,0 +1,378 @@
+"""Readers of published measurements (``../shared/data/published``) into points that the model can be held against.
+
+Every point names its card as the catalogue does and carries the operations that its measurement ran. What a stack of
+software added is told apart: the host's cost is read off each machine's own smallest steps, as the host study does on
+a person's machine, and those steps are left out of the errors.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.hardware.catalogue import GpuSpec
+from core.hardware.constants import Peak
+from core.hardware.work import Op, OpClass, ops_of
+from core.spec import Precision, Target, Workload
+
+FOLDER = Path(__file__).parents[1].parent / "shared" / "data" / "published"
+Array = NDArray[np.float64]
+
+CATALOGUE_NAMES = {
+    "V100": "V100-16GB-SXM2", "P100": "P100-SXM2", "1080ti": "GTX-1080-Ti",
+    "Tesla P100-PCIE-16GB": "P100-PCIe", "Tesla V100-PCIE-32GB": "V100-32GB-PCIe", "Tesla P4": "P4", "Tesla T4": "T4",
+    "NVIDIA A100-PCIE-40GB": "A100-40GB-PCIe", "NVIDIA A100 80GB PCIe": "A100-80GB-PCIe", "NVIDIA L4": "L4",
+    "NVIDIA H100 80GB HBM3": "H100-SXM",
+    "NV_V100": "V100-16GB-PCIe", "NV_P100": "P100-PCIe", "NV_T4": "T4", "NV_1080Ti": "GTX-1080-Ti",
+    "AMD_MI25": "MI25", "AMD_VegaFE": "Vega-FE",
+    "a100": "A100-80GB-SXM", "h100": "H100-SXM", "a40": "A40",
+    "GTX 1080 Ti": "GTX-1080-Ti", "K80": "K80-die",
+    "H100_80GB_PCIe": "H100-PCIe", "H100_80GB_SXM5": "H100-SXM", "H200_140GB_SXM": "H200", "B200_192GB": "B200",
+}  # fmt: skip
+"""Cards by the names in the data. P100 and V100 of the dense layers stand in DGX-1 and P3 machines, as SXM2."""
+
+
+def _older(name: str, vendor: str, architecture: str, tflops: float, bandwidth: float, memory: float) -> GpuSpec:
+    source = f"{vendor}'s announcement of the card; too old for the catalogue"
+    facts: dict[str, Any] = {"fp32_tflops": tflops, "bandwidth_gb_s": bandwidth, "memory_gb": memory}
+    facts |= {"link": "PCIe 3.0 x16", "link_gb_s": 12.35, "launch_us": 2.7, "power_limited": False}
+    return GpuSpec(
+        name=name, title=name, vendor=vendor, architecture=architecture, sources=dict.fromkeys(facts, source), **facts
+    )
+
+
+OLDER = {
+    card.name: card
+    for card in (
+        _older("K80-die", "NVIDIA", "Kepler", 4.1, 240.0, 12.0),
+        _older("MI25", "AMD", "Vega", 12.3, 484.0, 16.0),
+        _older("Vega-FE", "AMD", "Vega", 13.1, 483.0, 16.0),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """Operations of one class, of every point of a set: arrays of points × operations. ``depth`` is the length of the
+    sums of a product of few rows."""
+
+    kind: OpClass
+    peak: Peak
+    flops: Array
+    moved: Array
+    launches: Array
+    depth: Array | None = None
+
+
+def _column(
+    kind: OpClass, peak: Peak, flops: Array, moved: Array, launches: Array, depth: Array | None = None
+) -> Column:
+    """A column of one operation a point."""
+    return Column(
+        kind, peak, flops[:, None], moved[:, None], launches[:, None], None if depth is None else depth[:, None]
+    )
+
+
+@dataclass(frozen=True)
+class Points:
+    """Measured times of one source and phase. ``host_ops`` is what the host hands over, ``machine`` whose host that is.
+
+    ``tiny`` marks the points that a machine's host is measured by; ``columns`` are the operations in order.
+    """
+
+    source: str
+    family: str
+    phase: str
+    gpu: NDArray[np.str_]
+    machine: NDArray[np.str_]
+    batch: Array
+    measured_ms: Array
+    host_ops: Array
+    tiny: NDArray[np.bool_]
+    columns: tuple[Column, ...]
+
+    def where(self, keep: NDArray[np.bool_]) -> Points:
+        """The points that ``keep`` marks."""
+        columns = tuple(
+            replace(
+                each,
+                flops=each.flops[keep],
+                moved=each.moved[keep],
+                launches=each.launches[keep],
+                depth=None if each.depth is None else each.depth[keep],
+            )
+            for each in self.columns
+        )
+        rows = {
+            name: getattr(self, name)[keep]
+            for name in ("gpu", "machine", "batch", "measured_ms", "host_ops", "tiny")
+        }  # fmt: skip
+        return replace(self, columns=columns, **rows)
+
+
+def available() -> bool:
+    """Whether the published data lie beside the checkout."""
+    return FOLDER.is_dir()
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    path = FOLDER / name
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return list(csv.DictReader(data.decode("utf-8").splitlines()))
+
+
+def _numbers(rows: Iterable[Mapping[str, str]], name: str) -> Array:
+    return np.array([float(row[name]) for row in rows])
+
+
+def _cards(rows: Iterable[Mapping[str, str]], name: str) -> NDArray[np.str_]:
+    return np.array([CATALOGUE_NAMES[row[name]] for row in rows])
+
+
+# TensorFlow 1's fused updates (tensorflow/core/kernels/training_ops_gpu.cu.cc): one expression after the other, each
+# reading and writing whole tensors. Tensors touched a parameter, kernels a variable.
+TF1_UPDATES = {
+    "SGD": (3, 1), "Momentum": (6, 2), "Adagrad": (7, 2), "RMSProp": (10, 3), "Adam": (10, 3), "Adadelta": (12, 3),
+}  # fmt: skip
+TF1_VARIABLES = 4  # weights, bias, and the inputs and targets, which this measurement trained as well
+TF1_FORWARD, TF1_GRADIENTS = 3, 16  # kernels: product, bias, activation; loss and all gradients
+TINY_PARAMETERS = 60_000
+
+
+def dense_layers() -> list[Points]:
+    """One Dense layer in TensorFlow 1, forward and in training: CDECatapult/ml-performance-prediction."""
+    rows = [row for row in _rows("justus_dense_tf1_fp32.csv.gz") if row["device"] in CATALOGUE_NAMES]
+    forward = [row for row in rows if row["optimizer"] == "None(fwd only)"]
+    training = [row for row in rows if row["optimizer"] in TF1_UPDATES]
+    return [_dense(forward, training=False), _dense(training, training=True)]
+
+
+def _dense(rows: list[dict[str, str]], training: bool) -> Points:
+    batch, inputs, units = (_numbers(rows, name) for name in ("batchsize", "dim_input", "dim_output"))
+    weights, outputs = inputs * units, batch * units
+    moved = 4 * (weights + batch * inputs + outputs)
+    one = np.ones_like(batch)
+    columns = [
+        _column("dense", "fp32", 2 * batch * weights, moved, one, inputs),
+        _column("elementwise", "fp32", outputs, 16 * outputs, 2 * one),
+    ]
+    kernels = TF1_FORWARD * one
+    if training:
+        touched = np.array([TF1_UPDATES[row["optimizer"]][0] for row in rows])
+        launches = np.array([TF1_UPDATES[row["optimizer"]][1] for row in rows]) * TF1_VARIABLES
+        launches = launches + np.array([TF1_VARIABLES * (row["optimizer"] == "Adam") for row in rows])
+        trained = weights + units + batch * inputs + outputs
+        columns += [
+            _column("loss", "fp32", 5 * outputs, 40 * outputs, (TF1_GRADIENTS - 2) * one),
+            _column("dense", "fp32", 2 * batch * weights, moved, one),
+            _column("dense", "fp32", 2 * batch * weights, moved, one, units),
+            _column("optimizer", "fp32", touched * trained, 4 * touched * trained, launches.astype(float)),
+        ]
+        kernels = kernels + TF1_GRADIENTS + launches
+    return Points(
+        source="dense layers (TF 1)",
+        family="dense layer",
+        phase="train" if training else "infer",
+        gpu=_cards(rows, "device"),
+        machine=np.array([row["source_file"].split("__benchmark")[0] for row in rows]),
+        batch=batch,
+        measured_ms=_numbers(rows, "step_ms_median"),
+        host_ops=kernels.astype(float),
+        tiny=weights < TINY_PARAMETERS,
+        columns=tuple(columns),
+    )
+
+
+def _products(
+    rows: list[dict[str, str]], source: str, family: str, sizes: tuple[Array, Array, Array], times: Array,
+    peak: Peak, width: int, old: bool = False, host: str | None = None,
+) -> Points:  # fmt: skip
+    """Matrix products of m rows, n columns and sums of k; ``host`` names the machine's column where it adds a floor."""
+    m, n, k = sizes
+    one = np.ones_like(m)
+    moved = width * (m * k + k * n + m * n)
+    flops = 2 * m * n * k
+    few = np.minimum(m, n)
+    return Points(
+        source=source,
+        family=family,
+        phase="infer",
+        gpu=_cards(rows, "Device" if "Device" in rows[0] else "device"),
+        machine=np.array([row[host] if host else "none" for row in rows]),
+        batch=few,
+        measured_ms=times,
+        host_ops=one if host else 0 * one,
+        tiny=(flops < 2e7) & (moved < 2e6) & (host is not None),
+        columns=(_column("dense", peak, flops, moved, one, k if old else None),),
+    )
+
+
+def linear_operations() -> list[Points]:
+    """One Linear layer's forward product in PyTorch 2.1, float32 without TF32: sitar-lab/NeuSight."""
+    rows = list({tuple(row.items()): row for row in _rows("neusight_op_linear.csv.gz")}.values())
+    m, n, k = (_numbers(rows, name) for name in "MNK")
+    times = _numbers(rows, "latency_ms")
+    return [_products(rows, "linear (NeuSight)", "linear operation", (m, n, k), times, "fp32", 4, host="Device")]
+
+
+def elementwise_operations() -> list[Points]:
+    """Element-wise operations in PyTorch: sitar-lab/NeuSight. Softmax and layer normalisation are left out, which
+    PyTorch runs as one kernel each and TensorFlow as several."""
+    reads = dict.fromkeys(("add", "mul", "pow", "div"), 3) | dict.fromkeys(
+        ("addu", "mulu", "powu", "divu", "relu", "gelu", "tanh"), 2
+    )
+    rows = [row for row in _rows("neusight_op_elementwise.csv.gz") if row["OPName"] in reads]
+    values = _numbers(rows, "B") * _numbers(rows, "H")
+    touched = np.array([reads[row["OPName"]] for row in rows])
+    one = np.ones_like(values)
+    return [
+        Points(
+            source="element-wise (NeuSight)",
+            family="element-wise",
+            phase="infer",
+            gpu=_cards(rows, "Device"),
+            machine=np.full(len(rows), "none"),
+            batch=_numbers(rows, "B"),
+            measured_ms=_numbers(rows, "latency_ms"),
+            host_ops=0 * one,
+            tiny=np.zeros(len(rows), dtype=bool),
+            columns=(_column("elementwise", "fp32", values, 4 * touched * values, one),),
+        )
+    ]
+
+
+LONGEST_SUM = 100_000  # DeepBench's products with sums of 500,000 values are of no layer that is trained in batches
+
+
+def deepbench_products() -> list[Points]:
+    """Matrix products of 2017 and 2018: baidu-research/DeepBench."""
+    found = []
+    for precision, peak, width in (("Float", "fp32", 4), ("16 bit inputs, 16 bit multiplication", "half", 2)):
+        rows = [
+            row
+            for row in _rows("deepbench_gemm.csv.gz")
+            if row["suite"] == "train"
+            and row["precision"].startswith(precision)
+            and row["device"] in CATALOGUE_NAMES
+            and float(row["K"]) < LONGEST_SUM
+        ]
+        m, n, k = (_numbers(rows, name) for name in "MNK")
+        times = _numbers(rows, "time_ms")
+        found.append(
+            _products(rows, "GEMM (DeepBench)", "GEMM", (m, n, k), times, peak, width, old=True)  # type: ignore[arg-type]
+        )
+    return found
+
+
+def token_products() -> list[Points]:
+    """Matrix products of language models in float16 over 1 to 4096 rows: microsoft/vidur."""
+    rows = _rows("vidur_gemm_fp16_token_sweep.csv.gz")
+    found = []
+    for name in ("attn_post_proj_ms", "mlp_up_proj_ms", "mlp_down_proj_ms"):
+        rows_, width, wide = _numbers(rows, "num_tokens"), _numbers(rows, "n_embd"), _numbers(rows, "n_expanded_embd")
+        gates = np.array([2.0 if row["use_gated_mlp"] == "True" else 1.0 for row in rows])
+        inner, outer = {"attn": (width, width), "mlp_up": (width, wide * gates), "mlp_down": (wide, width)}[
+            name.rsplit("_", 2)[0].replace("attn_post", "attn")
+        ]
+        found.append(
+            _products(rows, "GEMM (vidur)", "GEMM", (rows_, outer, inner), _numbers(rows, name), "half", 2)
+        )  # fmt: skip
+    return found
+
+
+NETWORKS = {
+    "VGG16": "VGG16@224:1000", "VGG19": "VGG19@224:1000", "Resnet50": "ResNet50@224:1000",
+    "Resnet101": "ResNet101@224:1000", "Resnet152": "ResNet152@224:1000", "ResNet-50": "ResNet50@224:1000",
+    "ResNet-152": "ResNet152@224:1000", "InceptionV3": "InceptionV3@288:1000", "resnet50": "ResNet50@224:1000",
+}  # fmt: skip
+AREA = {"InceptionV3": (299 / 288) ** 2}
+"""Images of 299 stand for so many more of 288, the nearest that Breakeven counts."""
+SATURATED_BATCH = 128  # Lambda's batch is not given; throughput hardly depends on it when it is large
+
+
+def convolutional_networks() -> list[Points]:
+    """Training and inference of known convolutional networks; where only a throughput is given, at a large batch.
+
+    Left out: ResNet-101 and 152 at batch 4, whose time goes with their layers and not with their work: an unknown host.
+    """
+    found = []
+    for row in _rows("tf_official_benchmarks_2017.csv"):
+        single = row["n_gpus"] == "1" and row["data"] == "synthetic" and row["model"] in NETWORKS
+        if single and row["device"] in CATALOGUE_NAMES:
+            batch, ms = int(row["batch_per_gpu"]), float(row["step_ms"])
+            found.append(_network("CNN (tf.org 2017)", row["model"], row["device"], batch, ms, "train", "fp32"))
+    for row in _rows("avikpal_cpu_gpu_bs8.csv"):
+        if row["device_type"] == "gpu" and row["model"] in NETWORKS and row["batch"] == "8":
+            for phase, column in (("infer", "infer_ms"), ("train", "total_ms")):
+                batch, ms = int(row["batch"]), float(row[column])
+                found.append(_network("CNN (avik-pal)", row["model"], row["device"], batch, ms, phase, "fp32"))
+    for row in _rows("lambda_pytorch_train_throughput_v2_median.csv"):
+        if (row["n_gpus"], row["precision"], row["model"]) == ("1", "fp16", "resnet50") and row[
+            "gpu"
+        ] in CATALOGUE_NAMES:
+            ms = 1e3 * SATURATED_BATCH / float(row["median"])
+            found.append(_network("CNN (Lambda)", "resnet50", row["gpu"], SATURATED_BATCH, ms, "train", "half"))
+    return found
+
+
+def _network(source: str, name: str, card: str, batch: int, ms: float, phase: str, peak: Peak) -> Points:
+    """One network's step. These frameworks normalise in one cuDNN kernel, which moves what XLA's fused one moves, and
+    update weights in place; everything else is as in graph execution."""
+    network = NETWORKS[name]
+    workload = Workload(network=network, mode="train" if phase == "train" else "infer", optimizer="sgd")
+    precision: Precision = "mixed_float16" if peak == "half" else "float32"
+    graph, fused = (
+        ops_of(
+            workload,
+            Target(device="gpu:0", precision=precision, execution=execution),
+            round(batch * AREA.get(name, 1.0)),
+        )
+        for execution in ("graph", "xla")
+    )
+    ops = [b if a.kind in ("normalisation", "optimizer") else a for a, b in zip(graph, fused, strict=True)]
+    return Points(
+        source=source,
+        family="CNN",
+        phase=phase,
+        gpu=np.array([CATALOGUE_NAMES[card]]),
+        machine=np.array(["none"]),
+        batch=np.array([float(batch)]),
+        measured_ms=np.array([ms]),
+        host_ops=np.zeros(1),
+        tiny=np.zeros(1, dtype=bool),
+        columns=tuple(_summed(ops, peak)),
+    )
+
+
+def _summed(ops: list[Op], peak: Peak) -> list[Column]:
+    found = []
+    for kind in dict.fromkeys(op.kind for op in ops):
+        of_kind = [op for op in ops if op.kind == kind]
+        flops, moved, launches = np.array([[op.flops, op.bytes, float(op.kernels)] for op in of_kind]).T[:, None, :]
+        found.append(Column(kind, peak if kind in ("dense", "convolution") else "fp32", flops, moved, launches))
+    return found
+
+
+def everything() -> list[Points]:
+    """All points, source by source."""
+    readers = (
+        dense_layers, linear_operations, elementwise_operations, deepbench_products, token_products,
+        convolutional_networks,
+    )  # fmt: skip
+    return [points for reader in readers for points in reader()]
+
+
+def counted(sets: Iterable[Points]) -> Counter[str]:
+    """Points by source."""
+    found: Counter[str] = Counter()
+    for points in sets:
+        found[points.source] += len(points.measured_ms)
+    return found

@@ -1,0 +1,88 @@
+"""``gpus``: the cards that times can be modelled for, with the source of each fact; a person adds their own here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from core.cli.files import BadInput, read_bytes
+from core.cli.sweep import say
+from core.cli.text import table
+from core.hardware.catalogue import GpuSpec, catalogue, checked_on
+from core.hardware.own_cards import FILE_NAME, MAX_BYTES, add_own, load_own, parse_own
+
+COLUMNS = (
+    "name", "architecture", "fp32 TFLOP/s", "tf32", "half", "memory GB", "GB/s", "link", "link GB/s", "launch µs",
+    "an hour",
+)  # fmt: skip
+
+
+@click.command("gpus")
+@click.option("--add", type=click.Path(path_type=Path), help="Add your own cards from a JSON file, and keep them.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the source of every fact.")
+def gpus_command(add: Path | None, as_json: bool) -> None:
+    """List the GPUs that times can be modelled for: peak rates by precision, memory, link, launch, price.
+
+    The file of --add holds {"gpus": [{"name", "fp32_tflops", "memory_gb", "bandwidth_gb_s", "link", ...}]}; a card of
+    yours with the same name is replaced.
+    """
+    path = own_path()
+    try:
+        if add is not None:
+            added = parse_own(read_bytes(add, MAX_BYTES))
+            add_own(path, added.gpus)
+            say(f"Added {', '.join(card.name for card in added.gpus) or 'no card'} to {path}.")
+        cards = catalogue(load_own(path)).values()
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    click.echo(_json(cards) if as_json else _text(cards))
+
+
+def own_path() -> Path:
+    """The file of a person's own cards."""
+    from core.store.database import data_dir  # takes a second to load
+
+    return data_dir() / FILE_NAME
+
+
+def _json(cards: Iterable[GpuSpec]) -> str:
+    data = {"checked": checked_on(), "gpus": [spec.model_dump() for spec in cards]}
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=2)
+
+
+def _text(cards: Iterable[GpuSpec]) -> str:
+    lines = table(COLUMNS, [_row(spec) for spec in cards])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Peaks are the makers’ or derived from theirs, as found on {checked_on()}; tensor cores without "
+            "sparsity, summing in fp32. Numbers with ~ are assumed from cards of the same class.",
+            "Prices are list prices of their day; give your own where you have one. --json shows where each fact is "
+            "from.",
+        ]
+    )
+
+
+def _row(spec: GpuSpec) -> tuple[str | float | None, ...]:
+    price = spec.price
+    return (
+        f"{spec.name} (yours)" if spec.own else spec.name,
+        spec.architecture,
+        spec.fp32_tflops,
+        spec.tf32_tflops,
+        spec.half_tflops,
+        spec.memory_gb,
+        spec.bandwidth_gb_s,
+        spec.link,
+        _marked(spec, "link_gb_s"),
+        _marked(spec, "launch_us"),
+        f"{price.per_hour:.2f} {price.currency} ({price.dated})" if price else "",
+    )
+
+
+def _marked(spec: GpuSpec, field: str) -> str:
+    return f"{'~' if spec.assumed(field) else ''}{getattr(spec, field):g}"

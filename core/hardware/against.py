@@ -1,0 +1,84 @@
+"""One card beside the targets of a measured run: its curve, where it would overtake each CPU, its speed-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from core.analysis.answer import Answer
+from core.hardware.catalogue import GpuSpec
+from core.hardware.compare import batches_between, cpu_index
+from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
+from core.hardware.host import HostCosts
+from core.hardware.recorded import CardCurve, Recording, card_curve
+from core.results import Run
+from core.spec import SweepPlan, Target
+
+
+@dataclass(frozen=True)
+class Against:
+    """What stands beside a run's measured curves, never in their place.
+
+    ``crossovers``: with each measured CPU target, the one that is faster at large batches first. ``speed_ups``: of the
+    card over the run's first target, the base of the run's own speed-up. ``at_end``: over the CPU of the first
+    crossover, at the largest batch both have.
+    """
+
+    spec: GpuSpec
+    target: Target
+    fed: bool
+    costs: HostCosts
+    curve: CardCurve
+    crossovers: tuple[ModelledCrossover, ...]
+    speed_ups: tuple[ModelledSpeedUp, ...]
+    at_end: ModelledSpeedUp | None
+    label: Literal["modelled"] = "modelled"
+
+    @property
+    def crossover(self) -> ModelledCrossover:
+        return self.crossovers[0]
+
+
+def compared_with(run: Run, answer: Answer) -> int:
+    """The run's CPU target that a card is set against. Raises ValueError with a sentence where there is none."""
+    if run.plan is None:
+        raise ValueError("Only points were imported for this run; without its plan there is no workload to model.")
+    index = cpu_index(run, answer)
+    if index is None:
+        raise ValueError("No CPU target of this run was measured, so there is nothing to set a modelled GPU against.")
+    return index
+
+
+def card_target(cpu: Target) -> Target:
+    """The card's own target: run as ``cpu`` is, so that only the device differs."""
+    return cpu.model_copy(update={"device": "gpu:0", "threads": None})
+
+
+def is_fed(plan: SweepPlan) -> bool:
+    """Whether every batch comes over the card's link, since the run's data are not on the device."""
+    return plan.pipeline.kind != "resident"
+
+
+def against(
+    run: Run, answer: Answer, index: int, spec: GpuSpec, costs: HostCosts, recordings: Sequence[Recording] = ()
+) -> Against:
+    """The card against the run's measured targets; ``index`` is that of :func:`compared_with`."""
+    assert run.plan is not None
+    target, fed = card_target(run.plan.targets[index]), is_fed(run.plan)
+    batches = batches_between(answer, index)
+    curve = card_curve(spec, run.plan.workload, target, batches, costs, fed, recordings)
+    others = [i for i, other in enumerate(run.plan.targets) if i != index and not other.is_gpu]
+    crossovers = tuple(cross(run, answer, curve, i) for i in (index, *others))
+    speed_ups = (speed_up(run, answer, curve, batch, 0) for batch in batches)
+    last = crossovers[0].last
+    return Against(
+        spec,
+        target,
+        fed,
+        costs,
+        curve,
+        crossovers,
+        tuple(one for one in speed_ups if one is not None),
+        None if last is None else speed_up(run, answer, curve, last, index),
+    )

@@ -1,0 +1,233 @@
+"""Facts of GPUs by name, each with its source, from ``core/data/gpus.json``; a person's own cards stand beside them.
+
+Rates are peaks without structured sparsity. Where a card has no tensor cores, or nothing that can be cited states a
+rate, it is None. What a class of cards shares (what a link carries, how closely small kernels follow each other) stands
+once in the file, measured or marked “assumed: ”, and is filled in for every card that has no number of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from core.spec import Frozen
+
+FILE = Path(__file__).parent.parent / "data" / "gpus.json"
+SLOT_W = 75
+"""What a PCI Express slot supplies; cards that live on it (P4, T4, L4) reach 0.29 to 0.40 of their fp32 peak in long
+products, others 0.63 to 0.90 (NeuSight, ASPLOS 2025, and DeepBench: their published times)."""
+SLOT_RULE = f"rule: at most {SLOT_W} W, what the slot supplies"
+OTHER = "other"
+NEAREST = 3
+MAX_LISTED = 8
+"""Cards named in the sentence about a name that fits several."""
+MAX_SHOWN = 80
+_NOISE = frozenset({"nvidia", "tesla", "geforce", "amd", "instinct", "apple", "gpu"})
+"""Words that some tools print and others leave out."""
+
+Text = Annotated[str, Field(min_length=1, max_length=400)]
+Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._()+-]*$")]
+Tflops = Annotated[float, Field(ge=0.05, le=20_000)]
+Gigabytes = Annotated[float, Field(ge=0.5, le=10_000)]
+GigabytesPerSecond = Annotated[float, Field(ge=0.1, le=100_000)]
+Microseconds = Annotated[float, Field(ge=0.05, le=1_000)]
+Watts = Annotated[float, Field(ge=1, le=10_000)]
+
+
+class UnknownGpu(ValueError):
+    """No card, or more than one, has this name; the sentence says which come near."""
+
+
+class Price(Frozen):
+    """An hour on a card: ``currency`` in three capital letters, ``dated`` a day in ISO 8601."""
+
+    per_hour: Annotated[float, Field(gt=0, le=1e6)]
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+    dated: str
+    source: Text
+
+    @field_validator("dated")
+    @classmethod
+    def _a_day(cls, value: str) -> str:
+        try:
+            return date.fromisoformat(value).isoformat()
+        except ValueError:
+            raise ValueError("a price is dated by a day, such as 2026-11-01") from None
+
+
+class GpuSpec(Frozen):
+    """One card as its maker states it.
+
+    ``fp32_tflops``: outside tensor cores. ``tf32_tflops`` and ``half_tflops`` (fp16 or bf16): tensor cores, dense,
+    summing in fp32. ``bandwidth_gb_s``: of the card's memory. ``link_gb_s``: usable from host to device.
+    ``launch_us``: spacing of small kernels that follow each other in a stream. ``power_limited``: its power keeps the
+    card well below its peak in long arithmetic. Gigabytes are 10⁹ bytes. ``sources``: where each field is from, by its
+    name; also why a field is None, where there is a reason.
+    """
+
+    name: Name
+    title: Text
+    aliases: tuple[Name, ...] = ()
+    vendor: Text
+    architecture: Text
+    fp32_tflops: Tflops
+    tf32_tflops: Tflops | None = None
+    half_tflops: Tflops | None = None
+    memory_gb: Gigabytes
+    bandwidth_gb_s: GigabytesPerSecond
+    link: Text
+    link_gb_s: GigabytesPerSecond
+    launch_us: Microseconds
+    power_limited: bool
+    tdp_w: Watts | None = None
+    price: Price | None = None
+    sources: Mapping[str, Text]
+    own: bool = False
+
+    def assumed(self, field: str) -> bool:
+        """The field is neither stated for this card nor measured on it."""
+        return self.sources.get(field, "").startswith("assumed: ")
+
+
+class Fact(Frozen):
+    """A value as the file holds it; None with the reason why it is left out."""
+
+    value: float | str | None
+    source: Text
+
+
+class Shared(Frozen):
+    """What cards have by their class: ``links`` in GB/s by name, ``launch_us`` by architecture, one of them "other"."""
+
+    links: dict[str, Fact]
+    launch_us: dict[str, Fact]
+
+    def launch_of(self, architecture: str) -> Fact:
+        return self.launch_us.get(architecture, self.launch_us[OTHER])
+
+
+@cache
+def _file() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def checked_on() -> str:
+    """The day, in ISO 8601, on which the facts of the file were last looked up."""
+    return str(_file()["checked"])
+
+
+@cache
+def shared() -> Shared:
+    return Shared.model_validate({"links": _file()["links"], "launch_us": _file()["launch_us"]})
+
+
+@cache
+def _sourced() -> tuple[GpuSpec, ...]:
+    return tuple(_card(row) for row in _file()["gpus"])
+
+
+def _card(row: dict[str, Any]) -> GpuSpec:
+    """A card of the file: every fact taken apart into value and source, and what is missing filled in by class."""
+    plain = {key: row[key] for key in ("name", "title", "aliases", "vendor")}
+    price = Price.model_validate(row["price"]) if "price" in row else None
+    facts = {key: Fact.model_validate(row[key]) for key in row if key not in plain and key != "price"}
+    return make_spec(plain, facts, price)
+
+
+def make_spec(plain: Mapping[str, Any], facts: Mapping[str, Fact], price: Price | None, own: bool = False) -> GpuSpec:
+    """A card of its facts; those that cards have by class may be missing where the class is known.
+
+    Raises ValueError with a sentence for a link of no known class without its own ``link_gb_s``.
+    """
+    known = dict(facts)
+    link, architecture, tdp = (known.get(key) for key in ("link", "architecture", "tdp_w"))
+    if "link_gb_s" not in known:
+        if link is None or link.value not in shared().links:
+            links = ", ".join(shared().links)
+            raise ValueError(f"link_gb_s: say how many GB/s the link carries, or name a link that is known ({links}).")
+        known["link_gb_s"] = shared().links[str(link.value)]
+    if "launch_us" not in known:
+        known["launch_us"] = shared().launch_of(str(architecture.value) if architecture else OTHER)
+    values: dict[str, Any] = {key: fact.value for key, fact in known.items()}
+    sources = {key: fact.source for key, fact in known.items()}
+    if "power_limited" not in plain:
+        values["power_limited"] = tdp is not None and isinstance(tdp.value, float) and tdp.value <= SLOT_W
+        sources["power_limited"] = SLOT_RULE if tdp is not None else "assumed: not limited, no power is stated"
+    return GpuSpec.model_validate({**plain, **values, "price": price, "sources": sources, "own": own})
+
+
+def catalogue(own: Sequence[GpuSpec] = ()) -> dict[str, GpuSpec]:
+    """All cards by name, a person's own after those of the file. Raises ValueError when two have one name."""
+    check_names(own)
+    return {spec.name: spec for spec in (*_sourced(), *own)}
+
+
+def check_names(own: Sequence[GpuSpec]) -> None:
+    """Raises ValueError with a sentence when a person's card has the name of another, of theirs or of the file."""
+    taken = {key: spec.name for spec in _sourced() for key in _keys(spec)}
+    for spec in own:
+        for key in set(_keys(spec)):
+            if key in taken:
+                raise ValueError(f"“{spec.name}” is already a name of {taken[key]}; give your card another.")
+        taken |= {key: spec.name for key in _keys(spec)}
+
+
+def find_gpu(name: str, cards: Mapping[str, GpuSpec]) -> GpuSpec:
+    """The card that a person or a tool such as nvidia-smi calls so; case, punctuation and order do not matter.
+
+    Words may be left out as long as one card remains; a word that no name of a card has (“Laptop”, “Ti”) makes it
+    another card. Raises UnknownGpu with a sentence that offers the cards that fit, or the nearest names.
+    """
+    asked = _words(name)
+    exact = [spec for spec in cards.values() if _key(asked) in _keys(spec)]
+    fitting = exact or [spec for spec in cards.values() if asked and _fits(asked, spec)]
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = f"“{name.strip()[:MAX_SHOWN]}”"
+    if fitting:
+        listed = _either([spec.name for spec in fitting[:MAX_LISTED]])
+        more = f" or {len(fitting) - MAX_LISTED} others" if len(fitting) > MAX_LISTED else ""
+        raise UnknownGpu(f"{shown} fits several GPUs: {listed}{more}.")
+    near = _nearest(asked, cards)
+    hint = f"did you mean {_either(near)}?" if near else "“python -m core gpus” lists the names."
+    raise UnknownGpu(f"{shown} is no GPU of the catalogue; {hint}")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    joined = re.sub(r"(\d)\s*(gi?b)\b", r"\1gb", text.casefold())
+    return tuple(word for word in re.findall(r"[a-z0-9]+", joined) if word not in _NOISE)
+
+
+def _key(words: Iterable[str]) -> str:
+    return "".join(words)
+
+
+def _names(spec: GpuSpec) -> Iterator[tuple[str, ...]]:
+    return (_words(name) for name in (spec.name, spec.title, *spec.aliases))
+
+
+def _keys(spec: GpuSpec) -> tuple[str, ...]:
+    return tuple(_key(words) for words in _names(spec))
+
+
+def _fits(asked: Sequence[str], spec: GpuSpec) -> bool:
+    return any(set(asked) <= set(words) for words in _names(spec))
+
+
+def _nearest(asked: Sequence[str], cards: Mapping[str, GpuSpec]) -> list[str]:
+    names = {key: spec.name for spec in cards.values() for key in _keys(spec)}
+    close = get_close_matches(_key(asked)[:MAX_SHOWN], names, n=2 * NEAREST, cutoff=0.6)
+    return list(dict.fromkeys(names[key] for key in close))[:NEAREST]
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]

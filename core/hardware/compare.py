@@ -1,0 +1,203 @@
+"""Many cards against one measured CPU: where each would overtake it, how far, at what cost, and what limits it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from core.analysis.answer import Answer
+from core.hardware.catalogue import GpuSpec, Price
+from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
+from core.hardware.host import HostCosts
+from core.hardware.interval import Modelled
+from core.hardware.model import Limit, peak_of, rate_of
+from core.hardware.recorded import CardCurve, RecordedStep, Recording, card_curve
+from core.hardware.work import ops_of
+from core.results import Run
+from core.spec import Target, Workload, geometric_grid
+
+GPU = Target(device="gpu:0")
+PER_OCTAVE = 2.0
+SAMPLES = 1e6
+MS_PER_HOUR = 3.6e6
+LARGE_BATCH = 4096
+
+SortKey = Literal["crossover", "speed_up", "cost"]
+
+
+@dataclass(frozen=True)
+class CardCost:
+    """Cost of a million samples at a batch, with the interval of the step time, at a price an hour."""
+
+    batch: int
+    per_million: float
+    low: float
+    high: float
+    price: Price
+    label: Literal["modelled", "measured", "recorded"]
+
+
+@dataclass(frozen=True)
+class Limited:
+    """What is the largest part of the step over a range of batches."""
+
+    first: int
+    last: int
+    by: Limit
+
+
+@dataclass(frozen=True)
+class CardReading:
+    """One row of the table. ``step`` is at the person's batch; ``withheld`` says why there is none, else empty."""
+
+    spec: GpuSpec
+    curve: CardCurve
+    crossover: ModelledCrossover
+    step: Modelled | RecordedStep | None
+    speed_up: ModelledSpeedUp | None
+    cost: CardCost | None
+    limits: tuple[Limited, ...]
+    withheld: str
+    label: Literal["modelled"] = "modelled"
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """A batch in the roofline picture (Williams et al. 2009): FLOP a byte of memory traffic, and TFLOP/s.
+
+    ``attainable`` is the lower of peak and bandwidth times intensity; ``reached`` follows from the step time, whose
+    label it carries, with its 95 % interval.
+    """
+
+    batch: int
+    intensity: float
+    attainable_tflops: float
+    reached_tflops: float
+    low_tflops: float
+    high_tflops: float
+    label: Literal["modelled", "measured", "recorded"]
+
+
+def compare(
+    run: Run,
+    answer: Answer,
+    cards: Iterable[GpuSpec],
+    costs: HostCosts,
+    batch: int,
+    prices: Mapping[str, Price] | None = None,
+    *,
+    index: int = 0,
+    target: Target = GPU,
+    fed: bool = False,
+    recordings: Sequence[Recording] = (),
+    key: SortKey = "crossover",
+) -> tuple[CardReading, ...]:
+    """Every card against the run's measured target ``index``, sorted by ``key``; withheld ones stand last.
+
+    ``batch`` is the person's. Raises ValueError with a sentence for a run without a plan, whose workload nobody knows.
+    """
+    if run.plan is None:
+        raise ValueError("Only points were imported for this run; without its plan there is no workload to model.")
+    batches = batches_between(answer, index, batch)
+    found = []
+    for spec in cards:
+        curve = card_curve(spec, run.plan.workload, target, batches, costs, fed, recordings)
+        price = (prices or {}).get(spec.name, spec.price)
+        found.append(_reading(run, answer, spec, curve, batch, price, index))
+    return sort_readings(found, key)
+
+
+def cpu_index(run: Run, answer: Answer) -> int | None:
+    """The run's CPU target: of two the one that is faster at the largest batch both have; None without any."""
+    if run.plan is None:
+        return None
+    cpus = [i for i, target in enumerate(run.plan.targets) if not target.is_gpu and any(
+        cell.target == i for cell in answer.cells)]  # fmt: skip
+    if len(cpus) < 2:
+        return cpus[0] if cpus else None
+    times = {(cell.target, cell.batch): cell.step_ms for cell in answer.cells}
+    both = [batch for target, batch in times if target == 0 and (1, batch) in times]
+    return min(cpus, key=lambda i: times[i, max(both)]) if both else cpus[0]
+
+
+def batches_between(answer: Answer, index: int, *more: int) -> tuple[int, ...]:
+    """Two batches a doubling over the range measured on a target, with those measured and ``more``."""
+    measured = [cell.batch for cell in answer.cells if cell.target == index]
+    if not measured:
+        return tuple(sorted(set(more)))
+    return tuple(sorted({*geometric_grid(min(measured), max(measured), PER_OCTAVE), *measured, *more}))
+
+
+def sort_readings(readings: Iterable[CardReading], key: SortKey) -> tuple[CardReading, ...]:
+    """By rising crossover, falling speed-up or rising cost; those without the number after, the withheld last."""
+    return tuple(sorted(readings, key=lambda one: (_place(one, key), one.crossover.high or math.inf, one.spec.name)))
+
+
+def _place(one: CardReading, key: SortKey) -> tuple[int, float]:
+    if one.withheld:
+        return 3, 0.0
+    if key == "speed_up":
+        return (0, -one.speed_up.ratio) if one.speed_up is not None else (2, 0.0)
+    if key == "cost":
+        return (0, one.cost.per_million) if one.cost is not None else (2, 0.0)
+    crossing = one.crossover
+    if crossing.kind == "gpu ahead throughout":
+        return 0, 0.0
+    if crossing.batch is not None:
+        return 0, crossing.batch
+    return (1, crossing.low or math.inf) if crossing.kind == "not resolved" else (2, 0.0)
+
+
+def _reading(
+    run: Run, answer: Answer, spec: GpuSpec, curve: CardCurve, batch: int, price: Price | None, index: int
+) -> CardReading:
+    crossover = cross(run, answer, curve, index)
+    step = next((point for point in curve.known if point.batch == batch), None)
+    return CardReading(
+        spec=spec,
+        curve=curve,
+        crossover=crossover,
+        step=step,
+        speed_up=speed_up(run, answer, curve, batch, index),
+        cost=cost_of(step, price) if step is not None and price is not None else None,
+        limits=limits_of(curve),
+        withheld=crossover.sentence.removeprefix("Modelled: ") if crossover.kind == "withheld" else "",
+    )
+
+
+def cost_of(step: Modelled | RecordedStep, price: Price) -> CardCost:
+    """Of a million samples, in the price's currency."""
+    each = price.per_hour / MS_PER_HOUR * SAMPLES / step.batch
+    low_ms, high_ms = step.low_ms or step.step_ms, step.high_ms or step.step_ms
+    return CardCost(step.batch, each * step.step_ms, each * low_ms, each * high_ms, price, step.label)
+
+
+def limits_of(curve: CardCurve) -> tuple[Limited, ...]:
+    """Ranges of batches by the largest part of the step."""
+    groups = ((by, list(points)) for by, points in groupby(curve.known, key=lambda point: point.limited_by))
+    return tuple(Limited(points[0].batch, points[-1].batch, by) for by, points in groups)
+
+
+def roofline(spec: GpuSpec, workload: Workload, target: Target, curve: CardCurve) -> tuple[RooflinePoint, ...]:
+    """The workload's steps in the card's roofline, one point for each batch of ``curve`` that has a number."""
+    found = []
+    peak_tflops = roof_of(spec, workload, target)
+    for point in curve.known:
+        ops = ops_of(workload, target, point.batch)
+        flops, moved = sum(op.flops for op in ops), sum(op.bytes for op in ops)
+        if flops <= 0 or moved <= 0:
+            continue
+        bounds = [flops / ms * 1e-9 for ms in (point.step_ms, point.high_ms, point.low_ms) if ms is not None]
+        reached, low, high = bounds if len(bounds) == 3 else (bounds[0],) * 3
+        attainable = min(peak_tflops, flops / moved * spec.bandwidth_gb_s * 1e-3)
+        found.append(RooflinePoint(point.batch, flops / moved, attainable, reached, low, high, point.label))
+    return tuple(found)
+
+
+def roof_of(spec: GpuSpec, workload: Workload, target: Target) -> float:
+    """The peak rate in TFLOP/s of the operations that most of a large batch's arithmetic is in."""
+    heaviest = max(ops_of(workload, target, LARGE_BATCH), key=lambda op: op.flops)
+    return rate_of(spec, peak_of(spec, target, heaviest))

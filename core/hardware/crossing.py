@@ -1,0 +1,322 @@
+"""Where a modelled card would overtake a measured CPU, and what would have to be true for it to be elsewhere.
+
+At a batch, d = log(t_CPU / t_GPU). The CPU's step time has its measured noise, the card's the model's error. Errors of
+the model are all but common to neighbouring batches: a card that is slower than modelled at one is so at the next, by
+the same factor. So its interval means a shift of the whole curve, and the batches at which a shift within the interval
+makes both curves meet are those at which d is within the interval of zero. With the CPU's own noise, which is
+independent of that, the half widths add as squares, at each batch. The set of batches at which d = 0 is not rejected
+then holds the true crossover as often as the interval of d is right there (Fieller 1954), whatever the correlation
+along the curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+import numpy as np
+
+from core.analysis.answer import Answer, CellStats
+from core.analysis.observations import PROCESS_ALLOWANCE
+from core.analysis.statistics import MIN_UNITS, Array, normal_quantile
+from core.analysis.verdict import show
+from core.hardware.catalogue import GpuSpec
+from core.hardware.constants import constants
+from core.hardware.model import Host, predict
+from core.hardware.recorded import CardCurve
+from core.results import Run
+from core.spec import Target, Workload
+
+PER_OCTAVE = 24  # points of evaluation a doubling
+Z_95 = normal_quantile(0.975)
+FARTHEST_FACTOR = 100.0  # how far from its value a card's fact is looked for
+BISECTIONS = 60
+WIDEST = 50.0  # in log: a half width that rules nothing out
+
+CrossoverKind = Literal["from", "cpu ahead throughout", "gpu ahead throughout", "not resolved", "withheld"]
+Fact = Literal["launch_us", "link_gb_s", "bandwidth_gb_s"]
+FACTS: dict[Fact, tuple[str, str]] = {
+    "launch_us": ("spacing of small kernels", "µs"),
+    "link_gb_s": ("link from host to card", "GB/s"),
+    "bandwidth_gb_s": ("memory bandwidth", "GB/s"),
+}
+
+
+@dataclass(frozen=True)
+class ModelledCrossover:
+    """The batch from which the card is ahead. ``low`` and ``high`` (95 %) hold the model's error and the CPU's noise;
+    None where the range compared does not bound it on that side. A ``batch`` that equals ``first`` means so or less.
+
+    ``first`` and ``last`` are the range compared. ``cpu_noise_known`` is False for imported points without
+    rounds, whose interval holds the model's error alone.
+    """
+
+    kind: CrossoverKind
+    gpu: str
+    cpu: str
+    batch: float | None
+    low: float | None
+    high: float | None
+    first: int | None
+    last: int | None
+    sentence: str
+    cpu_noise_known: bool = True
+    label: Literal["modelled"] = "modelled"
+
+
+@dataclass(frozen=True)
+class ModelledSpeedUp:
+    """How many times faster the card is than the CPU at a batch, with 95 % bounds of both."""
+
+    batch: int
+    ratio: float
+    low: float
+    high: float
+    label: Literal["modelled"] = "modelled"
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What a fact of the card would have to be for both to take the same time at ``batch``.
+
+    ``needed`` is None where no value does it; ``low`` and ``high`` are its 95 % bounds, None where a bound is beyond
+    every value.
+    """
+
+    fact: Fact
+    batch: int
+    now: float
+    needed: float | None
+    low: float | None
+    high: float | None
+    sentence: str
+    label: Literal["modelled"] = "modelled"
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """log(t_CPU / t_GPU) over x = log2(batch) with pointwise 95 % bounds."""
+
+    x: Array
+    center: Array
+    low: Array
+    high: Array
+    noise_known: bool
+
+    def at(self, x: float) -> tuple[float, float, float]:
+        return tuple(float(np.interp(x, self.x, each)) for each in (self.center, self.low, self.high))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """log step time over x with half widths downwards and upwards, ≥ 0."""
+
+    x: Array
+    center: Array
+    down: Array
+    up: Array
+
+
+def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
+    """Where the card of ``curve`` overtakes the run's measured ``target``, in the range that both have."""
+    cpu = run.target_names[target]
+    ratio = _ratio(run, answer, curve, target)
+    if ratio is None:
+        why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
+        sentence = f"Modelled: withheld for {curve.gpu}. {why}"
+        return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence)
+    return _decide(ratio, cpu, curve)
+
+
+def speed_up(run: Run, answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
+    """Of the card over the run's target at a batch; None outside the range that both have."""
+    ratio = _ratio(run, answer, curve, target)
+    if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
+        return None
+    center, low, high = ratio.at(math.log2(batch))
+    return ModelledSpeedUp(batch, math.exp(center), math.exp(low), math.exp(high))
+
+
+def _ratio(run: Run, answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
+    cells = [cell for cell in answer.cells if cell.target == target]
+    points = curve.stretch
+    if len(cells) < 2 or len(points) < 2:
+        return None
+    cpu, known = _cpu_side(run, cells, target), all(cell.low_ms is not None for cell in cells)
+    gpu = _card_side(curve)
+    first, last = max(cpu.x[0], gpu.x[0]), min(cpu.x[-1], gpu.x[-1])
+    if last <= first:
+        return None
+    grid = np.linspace(first, last, 1 + math.ceil((last - first) * PER_OCTAVE))
+    x = np.unique(np.concatenate([grid, *(side.x[(side.x >= first) & (side.x <= last)] for side in (cpu, gpu))]))
+    a, b = _resampled(cpu, x), _resampled(gpu, x)
+    center = a.center - b.center
+    down, up = (np.minimum(np.hypot(*pair), WIDEST) for pair in ((a.down, b.up), (a.up, b.down)))
+    return _Ratio(x, center, center - down, center + up, known)
+
+
+def _cpu_side(run: Run, cells: list[CellStats], target: int) -> _Side:
+    """Measured cells with their intervals; where too few processes show what a restart changes, that is allowed for."""
+    processes = {block.process for item in run.rounds for block in item.blocks if block.target == target}
+    unseen = 0.0 if len(processes) >= MIN_UNITS or not run.processes else Z_95 * PROCESS_ALLOWANCE
+    center = np.log([cell.step_ms for cell in cells])
+    low = np.log([cell.low_ms or cell.step_ms for cell in cells])
+    high = np.log([cell.high_ms or cell.step_ms for cell in cells])
+    x = np.log2([float(cell.batch) for cell in cells])
+    return _Side(x, center, np.hypot(center - low, unseen), np.hypot(high - center, unseen))
+
+
+def _card_side(curve: CardCurve) -> _Side:
+    points = curve.stretch
+    center = np.log([point.step_ms for point in points])
+    low = np.log([point.low_ms or point.step_ms for point in points])
+    high = np.log([point.high_ms or point.step_ms for point in points])
+    return _Side(np.log2([float(point.batch) for point in points]), center, center - low, high - center)
+
+
+def _resampled(side: _Side, x: Array) -> _Side:
+    """Linear in log2(batch), as all curves here are."""
+    return _Side(x, *(np.interp(x, side.x, each) for each in (side.center, side.down, side.up)))
+
+
+def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
+    first, last = round(2.0 ** ratio.x[0]), round(2.0 ** ratio.x[-1])
+    signs = np.where(ratio.low > 0, 1, np.where(ratio.high < 0, -1, 0))
+    lobes = [sign for sign, _ in groupby(signs[signs != 0].tolist())]
+    gpu = curve.gpu
+    span = f"from batch {first:,} to {last:,}"
+    kind: CrossoverKind = "not resolved"
+    batch = low = high = None
+    if (signs == 1).all():
+        kind, text = "gpu ahead throughout", f"{gpu} ahead of {cpu} throughout, {span}; no crossover in this range."
+    elif (signs == -1).all():
+        kind, text = "cpu ahead throughout", f"{cpu} ahead of {gpu} throughout, {span}; no crossover in this range."
+    elif lobes in ([1], [-1, 1]) and signs[-1] == 1:
+        kind = "from"
+        batch, low, high = _interval(ratio, signs)
+        at, least = (f"{first:,} or less" if value is None else show(value) for value in (batch, low))
+        text = f"{gpu} ahead of {cpu} from batch {at}, 95 % interval {least} to {show(high)}."
+        batch = float(first) if batch is None else batch
+    else:
+        low, high, text = _open(ratio, signs, lobes, gpu, cpu)
+    if curve.reason:
+        text += f" Beyond that range: {curve.reason}"
+    if not ratio.noise_known:
+        text += f" The interval holds the model's error alone: {cpu} has too few rounds to show its noise."
+    if curve.corrected_by:
+        text += f" Corrected by {curve.corrected_by}."
+    return ModelledCrossover(kind, gpu, cpu, batch, low, high, first, last, f"Modelled: {text}", ratio.noise_known)
+
+
+def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, float]:
+    """Crossover, lower and upper bound of the batches at which parity is not rejected. No lower one where the first
+    batch is among them, no crossover where the card is ahead there already.
+    """
+    sure, open_until = np.flatnonzero(signs == -1), int(np.flatnonzero(signs != 1)[-1])
+    start = int(sure[-1]) if len(sure) else 0
+    y = ratio.center
+    rising = [_zero(ratio.x, y, i) for i in range(start, open_until + 1) if y[i] <= 0 < y[i + 1]]
+    low = 2.0 ** _zero(ratio.x, ratio.high, start) if len(sure) else None
+    batch = 2.0 ** rising[len(rising) // 2] if rising else None
+    return batch, low, 2.0 ** _zero(ratio.x, ratio.low, open_until)
+
+
+def _zero(x: Array, y: Array, i: int) -> float:
+    """Where the line from point i to the next is zero."""
+    return float(x[i] + (x[i + 1] - x[i]) * (-y[i] / (y[i + 1] - y[i])))
+
+
+def _open(ratio: _Ratio, signs: Array, lobes: list[int], gpu: str, cpu: str) -> tuple[float | None, float | None, str]:
+    """What is known without a crossover bounded above: how far one is surely ahead."""
+    x = ratio.x
+    if not lobes:
+        best = f"{math.exp(float(ratio.low.min())):.2g} to {math.exp(float(ratio.high.max())):.2g} times"
+        return None, None, f"not resolved: neither {gpu} nor {cpu} is surely ahead at any batch ({best} the speed)."
+    if lobes == [-1] and signs[0] == -1:
+        low = 2.0 ** _zero(x, ratio.high, int(np.flatnonzero(signs != -1)[0]) - 1)
+        return low, None, f"{cpu} surely ahead of {gpu} up to batch {show(low)}; not resolved above."
+    if len(lobes) == 1:
+        who, sure = (gpu, cpu)[lobes[0] < 0], x[signs == lobes[0]]
+        within = f"from batch {show(2.0 ** sure[0])} to {show(2.0 ** sure[-1])}"
+        return None, None, f"not resolved: {who} is surely ahead {within}, nobody elsewhere."
+    names = {1: gpu, -1: cpu}
+    order = ", then ".join(names[sign] for sign in lobes)
+    return None, None, f"not resolved as one crossover: with rising batch {order} is ahead."
+
+
+def what_would_have_to_be_true(
+    spec: GpuSpec,
+    workload: Workload,
+    target: Target,
+    host: Host,
+    run: Run,
+    answer: Answer,
+    curve: CardCurve,
+    batch: int,
+    fed: bool = False,
+    index: int = 0,
+) -> tuple[Needed, ...]:
+    """For launch spacing, link (where data are fed) and memory bandwidth: the value that moves the crossover to
+    ``batch``. Empty outside the range that both have.
+    """
+    ratio = _ratio(run, answer, curve, index)
+    if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
+        return ()
+    center, low, high = ratio.at(math.log2(batch))
+    own = constants()
+    cpu = run.target_names[index]
+    found = []
+    for fact in FACTS:
+        if fact == "link_gb_s" and not fed:
+            continue
+        now = float(getattr(spec, fact))
+
+        def log_step(value: float, fact: Fact = fact) -> float:
+            changed = spec.model_copy(update={fact: value})
+            return math.log(predict(changed, workload, target, batch, host, own, fed).step_ms)
+
+        # the model's step must become so many logs longer for parity; its error and the CPU's noise shift that
+        here = log_step(now)
+        values = [solve_fact(log_step, here + wanted, now) for wanted in (center, low, high)]
+        found.append(_needed(fact, batch, now, values, spec.name, cpu))
+    return tuple(found)
+
+
+def solve_fact(log_step: Callable[[float], float], wanted: float, now: float) -> float | None:
+    """The value within a factor of :data:`FARTHEST_FACTOR` at which the log step is ``wanted``; None where none is.
+
+    By bisection in the logarithm; the step time is monotone in every fact.
+    """
+    low, high = now / FARTHEST_FACTOR, now * FARTHEST_FACTOR
+    at_low, at_high = log_step(low) - wanted, log_step(high) - wanted
+    if at_low * at_high > 0:
+        return None
+    for _ in range(BISECTIONS):
+        middle = math.sqrt(low * high)
+        if at_low * (log_step(middle) - wanted) <= 0:
+            high = middle
+        else:
+            low = middle
+    return math.sqrt(low * high)
+
+
+def _needed(fact: Fact, batch: int, now: float, values: list[float | None], gpu: str, cpu: str) -> Needed:
+    words, unit = FACTS[fact]
+    needed, *bounds = values
+    known = sorted(value for value in bounds if value is not None)
+    low, high = (known[0], known[-1]) if len(known) == 2 else (None, None)
+    head = f"Modelled: for {gpu} to meet {cpu} at batch {batch:,}, its {words} ({_shown(now)} {unit} now)"
+    if needed is None:
+        text = f"{head} alone cannot do it, within {FARTHEST_FACTOR:g} times either way."
+    else:
+        interval = f" (95 %: {_shown(low)} to {_shown(high)})" if low is not None and high is not None else ""
+        text = f"{head} would have to be {_shown(needed)} {unit}{interval}."
+    return Needed(fact, batch, now, needed, low, high, text)
+
+
+def _shown(value: float) -> str:
+    """Three significant digits, never with an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,179 @@
+"""A network's layers as a GPU sees them: which kernels each needs, on what shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from core.architecture.counts import shapes
+from core.architecture.graph import Graph, Layer
+from core.architecture.network import GraphNetwork
+from core.families import Network
+from core.families.base import LayerCount
+from core.families.mlp import Mlp
+
+LayerClass = Literal[
+    "dense", "convolution", "depthwise", "attention", "recurrent", "normalisation", "elementwise", "embedding",
+    "pooling",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Kernels of one kind of layer: in inference, in training forward, and for each gradient (0: as in inference).
+
+    ``traversals`` counts how often its values are read or written beside once in and once out: forward, gradient.
+    ``fusible``: XLA makes few of the many, as of a normalisation.
+    """
+
+    kind: LayerClass
+    kernels: int
+    variables: int = 2
+    fusible: bool = False
+    training_kernels: int = 0
+    gradient_kernels: int = 0
+    traversals: tuple[int, int] = (0, 0)
+
+
+# Kernels in TensorFlow's graph execution with Keras 3's layers, counted in traced graphs (tests compare them). A
+# convolution calls cuDNN once; batch and layer normalisation are moments and scaling in element-wise operations, each
+# of which reads and writes all values; attention is four Dense layers, two batched products, a softmax and the
+# transposes between.
+LAYER_NORM = Kernels("normalisation", 10, fusible=True, traversals=(6, 10))
+KINDS: dict[str, Kernels] = {
+    "Dense": Kernels("dense", 1),
+    "Embedding": Kernels("embedding", 1, variables=1),
+    **{f"Conv{rank}D": Kernels("convolution", 1) for rank in (1, 2, 3)},
+    **{f"Conv{rank}DTranspose": Kernels("convolution", 1) for rank in (1, 2)},
+    **{f"DepthwiseConv{rank}D": Kernels("depthwise", 1) for rank in (1, 2)},
+    **{f"SeparableConv{rank}D": Kernels("depthwise", 2, variables=3) for rank in (1, 2)},
+    "BatchNormalization": Kernels(
+        "normalisation", 7, fusible=True, training_kernels=16, gradient_kernels=12, traversals=(5, 10)
+    ),
+    "LayerNormalization": LAYER_NORM,
+    "GroupNormalization": LAYER_NORM,
+    "RMSNormalization": Kernels("normalisation", 6, variables=1, fusible=True),
+    "UnitNormalization": Kernels("normalisation", 5, variables=0, fusible=True),
+    "MultiHeadAttention": Kernels("attention", 17, variables=8),
+    "GroupQueryAttention": Kernels("attention", 19, variables=8),
+    "Attention": Kernels("attention", 5, variables=1),
+    "AdditiveAttention": Kernels("attention", 7, variables=1),
+    **{name: Kernels("recurrent", 4, variables=3) for name in ("LSTM", "GRU", "SimpleRNN")},
+    "Bidirectional": Kernels("recurrent", 9, variables=6),
+    **{name: Kernels("elementwise", 0) for name in ("Flatten", "Reshape", "Identity")},
+}
+ACTIVATION_KERNELS = {"linear": 0, "gelu": 5, "silu": 2, "swish": 2, "hard_silu": 4, "hard_swish": 4, "mish": 3}
+"""Element-wise kernels of an activation function; 1 where it is not named here."""
+STEP_KERNELS = 2
+"""Launches a time step of a recurrent layer in cuDNN's standard algorithm: a product and the gates."""
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """One layer's counts for one sample (:class:`core.families.base.LayerCount`) with the sizes of what it reads.
+
+    ``passes`` are its element-wise kernels beside its own (bias, activation).
+    """
+
+    name: str
+    kind: LayerClass
+    kernels: int
+    passes: int
+    variables: int
+    sequential: int
+    fusible: bool
+    training_kernels: int
+    gradient_kernels: int
+    traversals: tuple[int, int]
+    inputs: int
+    outputs: int
+    internal: int
+    parameters: int
+    forward_flops: int
+    weight_gradient_flops: int
+    input_gradient_flops: int
+
+    def touched(self, batch: int) -> float:
+        """Parameters that one pass reads or writes: an embedding looks up the rows of its batch alone."""
+        return min(self.parameters, self.outputs * batch) if self.kind == "embedding" else self.parameters
+
+
+@lru_cache(maxsize=256)
+def shaped_layers(network: Network) -> tuple[Shaped, ...]:
+    """Every layer, first to last. Where only counts are known (a person's own code), classes follow from them."""
+    if isinstance(network, GraphNetwork):
+        return _of_graph(network)
+    found, inputs = [], 1
+    for size in network.input_shape:
+        inputs *= size
+    last = len(network.layers) - 1
+    for number, count in enumerate(network.layers):
+        options = {"activation": "relu" if number < last else "linear"}
+        found.append(_shaped(count, _guessed(count, isinstance(network, Mlp)), options, inputs, 1))
+        inputs = count.activations
+    return tuple(found)
+
+
+def _of_graph(network: GraphNetwork) -> tuple[Shaped, ...]:
+    graph = network.graph
+    sizes = {name: _size(shape) for name, shape in shapes(graph).items()}
+    steps = {name: shape[0] for name, shape in shapes(graph).items()}
+    found = []
+    for layer, count in zip(graph.layers, network.layers, strict=True):
+        options = _options(graph, layer)
+        kernels = KINDS.get(layer.kind, _other(layer.kind))
+        inputs = sum(sizes[name] for name in set(layer.inputs))
+        sequential = steps[layer.inputs[0]] if kernels.kind == "recurrent" else 1
+        found.append(_shaped(count, kernels, options, inputs, sequential))
+    return tuple(found)
+
+
+def _options(graph: Graph, layer: Layer) -> Any:
+    return next(each.options for each in graph.layers if each.name == layer.shares) if layer.shares else layer.options
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    found = 1
+    for length in shape:
+        found *= length
+    return found
+
+
+def _other(kind: str) -> Kernels:
+    return Kernels("pooling" if "Pool" in kind else "elementwise", 1)
+
+
+def _guessed(count: LayerCount, mlp: bool) -> Kernels:
+    """Without the layers' kinds: more than a multiply-add for each parameter means that weights are shared."""
+    if not count.parameters:
+        return _other("")
+    if mlp or count.forward_flops <= 2 * count.parameters:
+        return KINDS["Dense"] if count.forward_flops else _other("")
+    return KINDS["Conv2D"]
+
+
+def _shaped(count: LayerCount, kernels: Kernels, options: Any, inputs: int, sequential: int) -> Shaped:
+    product = kernels.kind in ("dense", "convolution", "depthwise")
+    biased = product and options.get("use_bias", True)
+    active = ACTIVATION_KERNELS.get(options.get("activation") or "linear", 1) if product else 0
+    launches = kernels.kernels + (STEP_KERNELS * sequential if kernels.kind == "recurrent" else 0)
+    return Shaped(
+        name=count.name,
+        kind=kernels.kind,
+        kernels=launches,
+        passes=int(biased) + active,
+        variables=kernels.variables if not product or biased else kernels.variables - 1,
+        sequential=sequential,
+        fusible=kernels.fusible,
+        training_kernels=kernels.training_kernels or launches,
+        gradient_kernels=kernels.gradient_kernels or launches,
+        traversals=kernels.traversals,
+        inputs=inputs,
+        outputs=count.activations,
+        internal=count.internal,
+        parameters=count.parameters,
+        forward_flops=count.forward_flops,
+        weight_gradient_flops=count.weight_gradient_flops,
+        input_gradient_flops=count.input_gradient_flops,
+    )

@@ -1,0 +1,289 @@
+"""Recordings of a card: they replace the model where they measured, and correct it beside.
+
+Two ways, the nearer first. A recording of the same workload replaces the model at its batches, and between them the
+model is bent to go through both neighbours. Recordings of other workloads of the same family correct it by region of
+batch: the log error of the model is taken as μ + g + w, μ the class's median, g the card's own and w the workload's
+part, with the variances that the errors of held-out cards show. From the errors of n recorded workloads the card's part
+is then estimated by the best linear predictor (“credibility”: Bühlmann 1967), which moves the model by
+w = n·c / (1 + (n − 1)·c) of their mean and leaves 1 − c·w of the variance, c = var g / (var g + var w).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Literal
+
+from core.analysis.analyse import cell_statistics
+from core.analysis.answer import CellStats
+from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
+from core.hardware.constants import constants
+from core.hardware.host import HostCosts
+from core.hardware.interval import (
+    Modelled,
+    Region,
+    Withheld,
+    errors,
+    family_of,
+    modelled_curve,
+    modelled_step,
+)
+from core.hardware.model import Host, Limit, predict
+from core.results import Run
+from core.spec import Target, Workload
+
+SPAN_95 = 3.92  # of a normal distribution, from the 2.5 % to the 97.5 % quantile, in standard deviations
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One target of a run, on a card of the catalogue. ``label``: measured here, or recorded elsewhere."""
+
+    gpu: str
+    run_id: str
+    title: str
+    workload: Workload
+    target: Target
+    fed: bool
+    cells: tuple[CellStats, ...]
+    label: Literal["measured", "recorded"]
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """A step time that was really taken on such a card; bounds are 95 %, None where rounds are too few.
+
+    ``limited_by`` is what the model says of the batch.
+    """
+
+    gpu: str
+    batch: int
+    step_ms: float
+    low_ms: float | None
+    high_ms: float | None
+    limited_by: Limit
+    basis: str
+    label: Literal["measured", "recorded"]
+
+
+Point = Modelled | RecordedStep | Withheld
+
+
+@dataclass(frozen=True)
+class CardCurve:
+    """A card's step times in order of batch; ``corrected_by`` names the recordings that replaced or moved any."""
+
+    gpu: str
+    points: tuple[Point, ...]
+    corrected_by: str | None = None
+
+    @property
+    def known(self) -> tuple[Modelled | RecordedStep, ...]:
+        return tuple(point for point in self.points if not isinstance(point, Withheld))
+
+    @property
+    def stretch(self) -> tuple[Modelled | RecordedStep, ...]:
+        """The most known points that follow each other without one that is withheld between."""
+        longest: tuple[Modelled | RecordedStep, ...] = ()
+        current: tuple[Modelled | RecordedStep, ...] = ()
+        for point in self.points:
+            current = () if isinstance(point, Withheld) else (*current, point)
+            longest = max(longest, current, key=len)
+        return longest
+
+    @property
+    def reason(self) -> str:
+        """Why numbers are withheld; empty where none is."""
+        return next((point.reason for point in self.points if isinstance(point, Withheld)), "")
+
+
+def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
+    """Targets of finished or stopped runs that ran on this card, by the name that its driver gave it."""
+    found = []
+    for run in runs:
+        label = run.label
+        if run.plan is None or run.environment is None or label == "modelled":
+            continue
+        cells = cell_statistics(run)
+        for index, target in enumerate(run.plan.targets):
+            mine = tuple(cell for cell in cells if cell.target == index)
+            number = int(target.device.removeprefix("gpu:")) if target.is_gpu else -1
+            if not mine or not 0 <= number < len(run.environment.gpus):
+                continue
+            if _card(run.environment.gpus[number].name, cards) == spec.name:
+                fed = run.plan.pipeline.kind != "resident"
+                found.append(Recording(spec.name, run.id, run.name, run.plan.workload, target, fed, mine, label))
+    return tuple(found)
+
+
+def _card(name: str, cards: Mapping[str, GpuSpec]) -> str | None:
+    try:
+        return find_gpu(name, cards).name
+    except UnknownGpu:
+        return None
+
+
+def card_curve(
+    spec: GpuSpec,
+    workload: Workload,
+    target: Target,
+    batches: Sequence[int],
+    costs: HostCosts,
+    fed: bool = False,
+    recordings: Sequence[Recording] = (),
+) -> CardCurve:
+    """Step times of the card at each batch: recorded where they were, else modelled and corrected by recordings.
+
+    Intervals of modelled ones hold the model's error and what the host's own costs leave open.
+    """
+    host = costs.host
+    mine = [one for one in recordings if one.gpu == spec.name]
+    same = next((one for one in reversed(mine) if _is_same(one, workload, target, fed)), None)
+    others = [one for one in mine if one.workload != workload and family_of(one.workload) == family_of(workload)]
+    seen = _errors_by_region(spec, host, others)
+    points: list[Point] = []
+    used: set[str] = set()
+    for modelled in modelled_curve(spec, workload, target, batches, host, fed).points:
+        replaced = _replaced(spec, modelled, same, host) if same is not None else None
+        if replaced is not None and same is not None:
+            points.append(replaced)
+            used.add(same.run_id)
+            continue
+        point = _corrected(_bounded(modelled), workload, seen)
+        if isinstance(point, Modelled) and point is not modelled:
+            used |= {one.run_id for one in others}
+        points.append(point if isinstance(point, Withheld) else _widened(point, spec, workload, target, costs, fed))
+    return CardCurve(spec.name, tuple(points), _named(spec, mine, used))
+
+
+def _bounded(point: Modelled | Withheld) -> Modelled | Withheld:
+    """Withheld where the evidence bounds nothing: of a single card nobody knows how cards differ."""
+    if isinstance(point, Modelled) and not (point.low_ms > 0 and math.isfinite(point.high_ms)):
+        return Withheld(point.gpu, point.batch, f"There is too little evidence for an interval: {point.basis}.")
+    return point
+
+
+def _widened(
+    point: Modelled, spec: GpuSpec, workload: Workload, target: Target, costs: HostCosts, fed: bool
+) -> Modelled:
+    """The interval with the host's own in it: what each of its costs does at its bounds, added as squares in log."""
+
+    def log_step(host: Host) -> float:
+        return math.log(predict(spec, workload, target, point.batch, host, constants(), fed).step_ms)
+
+    here = log_step(costs.host)
+    shifts = [(log_step(low) - here, log_step(high) - here) for low, high in costs.bounds()]
+    down = math.hypot(math.log(point.step_ms / point.low_ms), *(low for low, _ in shifts))
+    up = math.hypot(math.log(point.high_ms / point.step_ms), *(high for _, high in shifts))
+    basis = f"{point.basis} and the {costs.label} host's"
+    return _moved(point, 0.0, -down, up, basis)
+
+
+def _is_same(one: Recording, workload: Workload, target: Target, fed: bool) -> bool:
+    alike = (one.target.precision, one.target.execution, one.target.steps_per_execution)
+    asked = (target.precision, target.execution, target.steps_per_execution)
+    return one.workload == workload and alike == asked and one.fed == fed
+
+
+def _named(spec: GpuSpec, mine: Sequence[Recording], used: set[str]) -> str | None:
+    names = dict.fromkeys(f"{one.title} ({one.run_id})" for one in mine if one.run_id in used)
+    return f"recorded on {spec.name}: {'; '.join(names)}" if names else None
+
+
+def _replaced(spec: GpuSpec, modelled: Modelled | Withheld, same: Recording, host: Host) -> Point | None:
+    """The recorded step, or between two recorded batches the model bent to meet both; None outside them."""
+    batches = [cell.batch for cell in same.cells]
+    batch = modelled.batch
+    if batch in batches:
+        cell = same.cells[batches.index(batch)]
+        limit = predict(spec, same.workload, same.target, batch, host, constants(), same.fed).limited_by
+        basis = f"{same.label}: {same.title}"
+        return RecordedStep(spec.name, batch, cell.step_ms, cell.low_ms, cell.high_ms, limit, basis, same.label)
+    place = bisect_right(batches, batch)
+    if isinstance(modelled, Withheld) or place in (0, len(batches)):
+        return None
+    return _between(spec, modelled, same, (same.cells[place - 1], same.cells[place]), host)
+
+
+def _between(
+    spec: GpuSpec, modelled: Modelled, same: Recording, ends: tuple[CellStats, CellStats], host: Host
+) -> Modelled | None:
+    """The model's shape through both recorded neighbours: its log error is interpolated in log2(batch).
+
+    The interval holds the neighbours' own and, for what the error may do between them, half their difference.
+    """
+    errors = []
+    for cell in ends:
+        there = modelled_step(spec, same.workload, same.target, cell.batch, host, same.fed)
+        if isinstance(there, Withheld):
+            return None
+        errors.append(math.log(cell.step_ms / there.step_ms))
+    share = math.log(modelled.batch / ends[0].batch) / math.log(ends[1].batch / ends[0].batch)
+    middle = (1 - share) * errors[0] + share * errors[1]
+    own = max(_half_width(cell) for cell in ends)
+    half = math.hypot(own, (errors[1] - errors[0]) / 2)
+    return _moved(modelled, middle, -half, half, f"the model between two {same.label} batches of {same.title}")
+
+
+def _half_width(cell: CellStats) -> float:
+    if cell.low_ms is None or cell.high_ms is None:
+        return 0.0
+    return max(math.log(cell.high_ms / cell.step_ms), math.log(cell.step_ms / cell.low_ms))
+
+
+def _errors_by_region(spec: GpuSpec, host: Host, others: Sequence[Recording]) -> dict[Region, list[float]]:
+    """The model's median log error in each region of batch, one value for each recorded workload."""
+    found: dict[Region, dict[Workload, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one in others:
+        for cell in one.cells:
+            there = modelled_step(spec, one.workload, one.target, cell.batch, host, one.fed)
+            if isinstance(there, Modelled):
+                found[there.region][one.workload].append(math.log(cell.step_ms / there.step_ms))
+    return {region: [median(values) for values in each.values()] for region, each in found.items()}
+
+
+def _corrected(
+    modelled: Modelled | Withheld, workload: Workload, seen: Mapping[Region, Sequence[float]]
+) -> Modelled | Withheld:
+    if isinstance(modelled, Withheld) or not seen.get(modelled.region):
+        return modelled
+    phase = "train" if workload.training else "infer"
+    found = errors().classes.get(f"{family_of(workload)}/{modelled.region}/{phase}")
+    if found is None:
+        return modelled
+    here = seen[modelled.region]
+    weight, left = credibility(card_share(found.between, (found.high_95 - found.low_95) / SPAN_95), len(here))
+    low = left * math.log(modelled.low_ms / modelled.step_ms)
+    high = left * math.log(modelled.high_ms / modelled.step_ms)
+    number = f"{len(here)} recorded workload{'s' if len(here) > 1 else ''} on this card"
+    return _moved(modelled, weight * fmean(here), low, high, f"{modelled.basis}, corrected by {number}")
+
+
+def card_share(between: float, within: float) -> float:
+    """Share of the error's variance that a card's workloads have in common."""
+    total = between**2 + within**2
+    return between**2 / total if total > 0 else 0.0
+
+
+def credibility(share: float, recorded: int) -> tuple[float, float]:
+    """What share of the recorded workloads' mean error is believed of another, and the factor on the interval's width.
+
+    For n errors with common variance share ``share``: n·c / (1 + (n − 1)·c) and (1 − c · that)^½.
+    """
+    if recorded == 0:
+        return 0.0, 1.0
+    weight = recorded * share / (1 + (recorded - 1) * share)
+    return weight, math.sqrt(1 - share * weight)
+
+
+def _moved(point: Modelled, log_by: float, low: float, high: float, basis: str) -> Modelled:
+    """The point at exp(log_by) times its step time, with bounds so many logs from there."""
+    step_ms = point.step_ms * math.exp(log_by)
+    return dataclasses.replace(
+        point, step_ms=step_ms, low_ms=step_ms * math.exp(low), high_ms=step_ms * math.exp(high), basis=basis
+    )

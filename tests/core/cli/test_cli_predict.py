@@ -1,0 +1,189 @@
+"""``predict``: JSON of the shape promised, text that says modelled, hosts read and measured, and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli.predict import predict_command
+from core.environment import capture_environment
+from core.families import network_from_name
+from core.host_study import HostStudy
+from core.results import Gpu
+from core.spec import Pipeline, Target
+from tests.support.commands import Command, refused
+from tests.support.hosts import cpu_run, host_machine, law, make_host_study
+from tests.support.keras_files import functional, layer, source, text
+from tests.support.runs import make_run
+from tests.support.simulation import Machine
+
+ASKED = ("predict", "--gpu", "A100-80GB-SXM", "--preset", "784-512-512-10")
+POINT = ["batch", "step_ms", "low_ms", "high_ms", "limited_by"]
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from core.cli import commands
+
+    monkeypatch.setenv("BREAKEVEN_DATA_DIR", str(tmp_path / "data"))
+    if "predict" not in commands.commands:
+        commands.add_command(predict_command)
+
+
+@pytest.fixture
+def host_file(tmp_path: Path) -> Path:
+    path = tmp_path / "host.json"
+    study = make_host_study().model_copy(update={"environment": capture_environment()})
+    path.write_text(study.to_json())
+    return path
+
+
+def test_json_has_the_promised_shape_and_labels(cli: Command) -> None:
+    status, out, _ = cli(*ASKED, "--mode", "train", "--batches", "1:4096", "--json")
+    data = json.loads(out)
+    assert status == 0
+    assert list(data)[:3] == ["gpu", "label", "points"]
+    assert (data["gpu"], data["label"]) == ("A100-80GB-SXM", "modelled")
+    assert [point["batch"] for point in data["points"]] == [2**i for i in range(13)]
+    for point in data["points"]:
+        assert list(point) == POINT
+        assert 0 < point["low_ms"] < point["step_ms"] < point["high_ms"]
+    times = [point["step_ms"] for point in data["points"]]
+    assert times == sorted(times)
+    assert (data["host"]["label"], data["crossover"], data["corrected_by"]) == ("assumed", None, None)
+    assert data["workload"] == "784-512-512-10 (training, adam)"
+
+
+def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> None:
+    status, out, _ = cli(*ASKED, "--batches", "1,64,4096", "--mode", "infer")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0].startswith("Modelled, not measured: 784-512-512-10 (inference) on NVIDIA A100 80 GB SXM")
+    assert "label" in lines[1]
+    assert [line.split()[0] for line in lines[2:5]] == ["1", "64", "4,096"]
+    assert all(line.endswith("modelled") for line in lines[2:5])
+    assert any(line.startswith("Interval: ") for line in lines)
+    assert any(line.startswith("Host overhead is assumed: ") and "5 to 15" in line for line in lines)
+
+
+def test_a_driver_s_name_finds_the_card_and_unknown_ones_get_the_nearest(cli: Command) -> None:
+    status, out, _ = cli("predict", "--gpu", "tesla t4", "--preset", "784-128-10", "--batches", "8", "--json")
+    assert (status, json.loads(out)["gpu"]) == (0, "T4")
+    assert "A100-80GB-SXM" in refused(cli("predict", "--gpu", "A100-80GB-SXN", "--preset", "784-128-10"))
+
+
+def test_options_of_the_target_change_the_prediction(cli: Command) -> None:
+    def step_ms(*flags: str) -> float:
+        status, out, err = cli(*ASKED, "--batches", "8192", "--json", *flags)
+        assert status == 0, err
+        (point,) = json.loads(out)["points"]
+        return float(point["step_ms"])
+
+    plain = step_ms()
+    assert step_ms("--precision", "mixed_float16") != plain
+    assert step_ms("--execution", "xla") < plain < step_ms("--execution", "eager")
+    assert step_ms("--fed") > plain
+    assert step_ms("--mode", "infer") < plain
+
+
+def test_a_measured_host_is_read_and_one_of_another_machine_is_recorded(cli: Command, host_file: Path) -> None:
+    flags = (*ASKED, "--batches", "1", "--json", "--host")
+    here = json.loads(cli(*flags, host_file)[1])["host"]
+    assert here["label"] == "measured"
+    assert here["op"]["us"] == pytest.approx(2.0)
+    assert here["step"]["us"] == pytest.approx(300.0)
+    host_file.write_text(make_host_study().to_json())
+    assert json.loads(cli(*flags, host_file)[1])["host"]["label"] == "recorded"
+
+
+def test_the_host_is_measured_on_simulated_workers_and_written(cli: Command, machine: Machine, tmp_path: Path) -> None:
+    machine.law = law
+    machine.startup_s, machine.prepare_s = host_machine().startup_s, host_machine().prepare_s
+    out_file = tmp_path / "host.json"
+    status, out, err = cli(*ASKED, "--batches", "1", "--json", "--measure-host", "--host-out", out_file)
+    assert status == 0
+    assert json.loads(out)["host"]["op"]["us"] == pytest.approx(2.0, rel=0.05)
+    assert "Starting a worker process" in err
+    assert len(HostStudy.from_json(out_file.read_text()).rounds) >= 9
+
+
+def test_against_a_run_the_crossover_is_printed_first(cli: Command, tmp_path: Path, host_file: Path) -> None:
+    path = tmp_path / "run.json"
+    run = cpu_run(lambda batch: 0.05 * batch**0.9, tuple(2**i for i in range(13)))
+    path.write_text(run.to_json())
+    flags = ("predict", "--gpu", "T4", "--against", path, "--host", host_file, "--batches", "1,64")
+    status, out, _ = cli(*flags)
+    assert status == 0
+    assert out.startswith("Modelled: T4 ahead of cpu,threads=1 from batch ")
+    data = json.loads(cli(*flags, "--json")[1])
+    crossover = data["crossover"]
+    assert (crossover["kind"], crossover["label"]) == ("from", "modelled")
+    assert crossover["low"] < crossover["batch"] < crossover["high"]
+    assert data["workload"].startswith("784-128-10")
+    assert data["fed"] is False
+    assert run.plan is not None
+    fed = run.plan.model_copy(update={"pipeline": Pipeline(kind="host")})
+    path.write_text(run.model_copy(update={"plan": fed}).to_json())
+    assert json.loads(cli(*flags, "--json")[1])["fed"] is True
+    assert [point["batch"] for point in data["points"]] == [1, 64]
+
+
+def test_a_recorded_run_of_the_card_beats_the_model(cli: Command, tmp_path: Path) -> None:
+    run = make_run(processes=1, passes=1, rounds_per_pass=7)
+    assert run.plan is not None
+    assert run.environment is not None
+    plan = run.plan.model_copy(update={"targets": (Target(threads=1), Target(device="gpu:0"))})
+    gpus = run.environment.model_copy(update={"gpus": (Gpu(name="Tesla T4"),)})
+    path = tmp_path / "t4.json"
+    names = ("cpu,threads=1", "gpu:0")
+    path.write_text(run.model_copy(update={"plan": plan, "environment": gpus, "target_names": names}).to_json())
+    flags = ("predict", "--preset", "784-128-10", "--batches", "64,100,2048", "--json", "--recorded", path)
+    data = json.loads(cli(*flags, "--gpu", "T4")[1])
+    recorded, between, beyond = data["points"]
+    assert recorded["label"] == "recorded"
+    assert recorded["low_ms"] <= recorded["step_ms"] <= recorded["high_ms"]
+    assert list(between) == list(beyond) == POINT
+    assert run.id in data["corrected_by"]
+    assert "ran on A40" in refused(cli(*flags, "--gpu", "A40"))
+
+
+def test_a_keras_architecture_and_another_family_work(cli: Command, tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_bytes(text(functional(source(20), layer("Dense", "out", "image", units=10))))
+    for flags in (("--architecture", path), ("--preset", "lenet5")):
+        status, out, err = cli("predict", "--gpu", "T4", "--batches", "1,32", "--json", *flags)
+        assert status == 0, err
+        data = json.loads(out)
+        assert len(data["points"]) + len(data["withheld"]) == 2
+        assert all(one["reason"] for one in data["withheld"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--batches", "0"), "Batch 0 is not possible"),
+        (("--batches", "many"), "Batches “many” are not understood"),
+        (("--host", "/nowhere/host.json"), "/nowhere/host.json cannot be read"),
+        (("--host", "x", "--measure-host"), "leave out --measure-host"),
+        (("--host-out", "x"), "give both"),
+        (("--against", "/nowhere/run.json"), "/nowhere/run.json"),
+        (("--recorded", "/nowhere/run.json"), "/nowhere/run.json"),
+    ],
+)
+def test_what_is_wrong_gets_one_sentence_and_status_2(cli: Command, flags: tuple[object, ...], sentence: str) -> None:
+    assert sentence in refused(cli(*ASKED, *flags))
+
+
+def test_a_stranger_for_a_host_study_is_refused(cli: Command, tmp_path: Path) -> None:
+    path = tmp_path / "stranger.json"
+    path.write_text('{"rounds": 3}')
+    assert "This is no Breakeven host study" in refused(cli(*ASKED, "--host", path))
+
+
+def test_a_run_has_its_own_network(cli: Command, run_file: Path) -> None:
+    sentence = refused(cli(*ASKED, "--mode", "infer", "--against", run_file))
+    assert "--mode, --preset" in sentence
+    status, out, _ = cli("predict", "--gpu", "T4", "--against", run_file, "--batches", "1", "--json")
+    assert (status, json.loads(out)["workload"]) == (0, f"{network_from_name('784-128-10').name} (training, adam)")

@@ -1,0 +1,219 @@
+"""Where a modelled card overtakes a measured CPU: closed forms, coverage, and what is said where it is not shown."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.analysis.observations import PROCESS_ALLOWANCE
+from core.hardware.constants import constants
+from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_to_be_true
+from core.hardware.model import predict
+from core.hardware.recorded import card_curve
+from core.spec import Target
+from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
+
+BATCHES = tuple(2**i for i in range(11))
+POWER = 0.8  # the CPU's step time is 0.1 ms · batch^0.8: a straight line over log2(batch), as interpolation is
+GPU = Target(device="gpu:0")
+
+
+def cpu_ms(batch: float) -> float:
+    return 0.1 * batch**POWER
+
+
+def crossing_of(gpu_ms: float) -> float:
+    """Where the CPU's step time is gpu_ms."""
+    return (gpu_ms / 0.1) ** (1 / POWER)
+
+
+def found(curve, run=None):
+    run = run or cpu_run(cpu_ms, BATCHES)
+    return cross(run, cells_of(run), curve)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.2, 10.0), st.floats(0.05, 0.5), st.floats(0.05, 0.5))
+def test_a_shift_of_the_modelled_curve_moves_the_crossover_as_computed(gpu_ms: float, down: float, up: float):
+    one = found(make_curve(lambda _: gpu_ms, BATCHES, -down, up))
+    assert one.kind == "from"
+    assert one.batch == pytest.approx(crossing_of(gpu_ms), rel=1e-6)
+    # a card that is faster than modelled by exp(down) crosses earlier, a slower one later
+    assert one.high == pytest.approx(crossing_of(gpu_ms * math.exp(up)), rel=1e-6)
+    low = crossing_of(gpu_ms * math.exp(-down))
+    if low > 1:
+        assert one.low == pytest.approx(low, rel=1e-6)
+    else:
+        assert one.low is None
+    assert one.label == "modelled"
+    assert one.sentence.startswith("Modelled: Card 1 ahead of cpu,threads=1 from batch ")
+
+
+def test_both_noises_add_as_squares():
+    run = cpu_run(cpu_ms, BATCHES, offsets=(-0.1, 0.0, 0.1))
+    half = 4.302653 * 0.1 / math.sqrt(3)  # t with two degrees of freedom
+    one = found(make_curve(lambda _: 1.0, BATCHES, -0.2, 0.2), run)
+    both = math.hypot(half, 0.2)
+    assert one.low == pytest.approx(crossing_of(math.exp(-both)), rel=1e-4)
+    assert one.high == pytest.approx(crossing_of(math.exp(both)), rel=1e-4)
+
+
+def test_processes_that_were_not_seen_are_allowed_for():
+    run = cpu_run(cpu_ms, BATCHES, offsets=(0.0, 0.0), rounds=4)
+    one = found(make_curve(lambda _: 1.0, BATCHES), run)
+    assert one.high == pytest.approx(crossing_of(math.exp(1.959964 * PROCESS_ALLOWANCE)), rel=1e-5)
+
+
+def test_single_points_have_the_models_interval_alone_and_say_so():
+    run = cpu_run(cpu_ms, BATCHES, offsets=(0.0,), rounds=1).model_copy(update={"processes": ()})
+    one = found(make_curve(lambda _: 1.0, BATCHES, -0.2, 0.2), run)
+    assert not one.cpu_noise_known
+    assert "too few rounds to show its noise" in one.sentence
+    assert one.high == pytest.approx(crossing_of(math.exp(0.2)), rel=1e-6)
+
+
+def test_the_interval_holds_the_true_crossover_when_the_error_is_drawn_from_its_own_distribution():
+    rng = np.random.default_rng(3)
+    down, up = 0.45, 0.25  # asymmetric 95 % bounds of log(true / modelled): a normal of two halves
+    hits = []
+    for _ in range(400):
+        z = rng.normal() / 1.959964
+        error = z * (up if z > 0 else down)
+        run = cpu_run(cpu_ms, BATCHES[:9:4], offsets=tuple(rng.normal(0, 0.04, 4)), rounds=1)
+        one = found(make_curve(lambda _: 1.5, BATCHES, -down, up), run)
+        truth = crossing_of(1.5 * math.exp(error))
+        assert one.low is not None
+        hits.append(one.low <= truth <= one.high)
+    assert 0.92 <= np.mean(hits) <= 0.985
+
+
+def test_the_models_error_alone_would_not_do_where_the_cpu_is_noisy():
+    """The same with a precise model and a noisy CPU: the interval must come from the CPU."""
+    rng = np.random.default_rng(4)
+    hits, widths = [], []
+    for _ in range(300):
+        run = cpu_run(cpu_ms, BATCHES[:9:4], offsets=tuple(rng.normal(0, 0.2, 4)), rounds=1)
+        one = found(make_curve(lambda _: 1.5, BATCHES, -0.02, 0.02), run)
+        hits.append((one.low or 0.0) <= crossing_of(1.5) <= (one.high or math.inf))
+        widths.append(math.log((one.high or 256.0) / (one.low or 1.0)))
+    assert 0.92 <= np.mean(hits) <= 0.985
+    assert np.median(widths) > 0.3
+
+
+def test_ahead_throughout_names_the_range():
+    assert (found(make_curve(lambda _: 0.01, BATCHES, -0.3, 0.3)).kind) == "gpu ahead throughout"
+    slow = found(make_curve(lambda _: 100.0, BATCHES[:6], -0.3, 0.3))
+    assert slow.kind == "cpu ahead throughout"
+    assert "from batch 1 to 32" in slow.sentence
+    assert (slow.batch, slow.first, slow.last) == (None, 1, 32)
+
+
+def test_a_card_ahead_already_at_the_first_batch_but_not_surely_has_an_upper_bound():
+    below = found(make_curve(lambda _: 0.09, BATCHES, -0.5, 0.5))
+    assert (below.kind, below.batch, below.first, below.low) == ("from", 1.0, 1, None)
+    assert below.high == pytest.approx(crossing_of(0.09 * math.exp(0.5)), rel=1e-6)
+    assert "from batch 1 or less, 95 % interval 1 or less to 1.6." in below.sentence
+
+
+def test_what_is_open_above_is_not_resolved():
+    above = found(make_curve(lambda _: 20.0, BATCHES, -0.5, 0.5))
+    assert above.kind == "not resolved"
+    assert above.low == pytest.approx(crossing_of(20.0 * math.exp(-0.5)), rel=1e-6)
+    assert (above.batch, above.high) == (None, None)
+    assert "surely ahead of Card 1 up to batch" in above.sentence
+    neither = found(make_curve(cpu_ms, BATCHES, -0.2, 0.2))
+    assert neither.kind == "not resolved"
+    assert "neither Card 1 nor cpu,threads=1 is surely ahead" in neither.sentence
+    assert "0.82 to 1.2 times" in neither.sentence
+
+
+def test_a_card_that_falls_behind_again_is_no_crossover():
+    one = found(make_curve(lambda b: 0.03 * b**1.2 if b > 8 else 0.03, BATCHES, -0.05, 0.05))
+    assert one.kind == "not resolved"
+    assert "with rising batch Card 1, then cpu,threads=1 is ahead" in one.sentence
+
+
+def test_a_lead_that_fades_names_where_it_is_sure():
+    fades = found(make_curve(lambda b: 0.01 * b, BATCHES, -1.0, 1.0))
+    assert (fades.kind, fades.batch) == ("not resolved", None)
+    assert re.search(r"Card 1 is surely ahead from batch 1 to 6\d\d, nobody elsewhere", fades.sentence)
+    grows = found(make_curve(lambda b: 0.2 * b, BATCHES, -1.0, 1.0))
+    assert re.search(r"cpu,threads=1 is surely ahead from batch 4\.\d to 1,024, nobody elsewhere", grows.sentence)
+
+
+def test_withheld_points_are_neither_bridged_nor_passed_over_in_silence():
+    some = found(make_curve(lambda _: 1.0, BATCHES, -0.1, 0.1, withheld=(256, 512, 1024)))
+    assert (some.kind, some.last) == ("from", 128)
+    assert some.sentence.endswith("Beyond that range: Nothing was ever measured there.")
+    gap = found(make_curve(lambda _: 1.0, BATCHES, -0.1, 0.1, withheld=(16,)))
+    assert (gap.first, gap.last) == (32, 1024)
+    assert gap.kind == "gpu ahead throughout"
+    nothing = found(make_curve(lambda _: 1.0, BATCHES, withheld=BATCHES))
+    assert (nothing.kind, nothing.batch) == ("withheld", None)
+    assert nothing.sentence == "Modelled: withheld for Card 1. Nothing was ever measured there."
+    assert found(make_curve(lambda _: 1.0, (4096, 8192))).kind == "withheld"
+
+
+def test_an_error_without_bound_decides_nothing():
+    one = found(make_curve(lambda _: 0.01, BATCHES, -math.inf, math.inf))
+    assert one.kind == "not resolved"
+
+
+def test_speed_up_at_a_batch_carries_both_errors():
+    run = cpu_run(cpu_ms, BATCHES)
+    curve = make_curve(lambda _: 1.0, BATCHES, -0.3, 0.2)
+    one = speed_up(run, cells_of(run), curve, 100)
+    assert one.ratio == pytest.approx(cpu_ms(100))
+    assert (one.low, one.high) == pytest.approx((cpu_ms(100) * math.exp(-0.2), cpu_ms(100) * math.exp(0.3)))
+    assert one.label == "modelled"
+    assert speed_up(run, cells_of(run), curve, 4096) is None
+
+
+@given(st.floats(0.01, 100.0), st.floats(0.1, 3.0), st.booleans())
+def test_a_fact_is_found_by_bisection(now: float, factor: float, rises: bool):
+    sign = 1.0 if rises else -1.0
+
+    def log_step(value: float) -> float:
+        return sign * math.log(value)
+
+    found_value = solve_fact(log_step, sign * math.log(now * factor), now)
+    assert found_value == pytest.approx(now * factor, rel=1e-9)
+    assert solve_fact(log_step, sign * math.log(now * 1e4), now) is None
+
+
+@pytest.mark.parametrize("fact", ["launch_us", "bandwidth_gb_s", "link_gb_s"])
+def test_what_would_have_to_be_true_makes_both_take_the_same_time(fact: str):
+    costs = make_costs(step_us=100.0, op_us=0.5)
+    run = cpu_run(lambda b: 0.5 * b**0.5, BATCHES)
+    assert run.plan is not None
+    workload, batch = run.plan.workload, 16
+    curve = card_curve(CARD, workload, GPU, BATCHES, costs, fed=True)
+    read = what_would_have_to_be_true(CARD, workload, GPU, costs.host, run, cells_of(run), curve, batch, fed=True)
+    one = next(each for each in read if each.fact == fact)
+    assert one.now == getattr(CARD, fact)
+    assert one.sentence.startswith("Modelled: for Card 1 to meet cpu,threads=1 at batch 16, its ")
+    if one.needed is None:
+        assert "alone cannot do it" in one.sentence
+        assert fact != "launch_us"
+        return
+    changed = CARD.model_copy(update={fact: one.needed})
+    step_ms = predict(changed, workload, GPU, batch, costs.host, constants(), True).step_ms
+    assert step_ms == pytest.approx(2.0, rel=1e-6)
+    if one.low is not None:
+        assert one.low <= one.needed <= one.high
+        assert f"{one.low:.3g} to {one.high:.3g}" in one.sentence
+
+
+def test_resident_data_have_no_link_to_improve_and_far_batches_no_reading():
+    costs = make_costs()
+    run = cpu_run(cpu_ms, BATCHES)
+    assert run.plan is not None
+    curve = card_curve(CARD, run.plan.workload, GPU, BATCHES, costs)
+    arguments = (CARD, run.plan.workload, GPU, costs.host, run, cells_of(run), curve)
+    assert [one.fact for one in what_would_have_to_be_true(*arguments, 16)] == ["launch_us", "bandwidth_gb_s"]
+    assert what_would_have_to_be_true(*arguments, 4096) == ()

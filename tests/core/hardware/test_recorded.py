@@ -1,0 +1,229 @@
+"""Recordings of a card beat the model, and correct it beside: closed forms against the model itself."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.analysis.answer import CellStats
+from core.families import network_from_name
+from core.hardware.catalogue import catalogue
+from core.hardware.interval import Modelled, ModelledCurve, Withheld, errors, modelled_curve, modelled_step
+from core.hardware.recorded import (
+    SPAN_95,
+    CardCurve,
+    RecordedStep,
+    Recording,
+    card_curve,
+    card_share,
+    credibility,
+    recordings_of,
+)
+from core.results import Gpu
+from core.spec import Pipeline, Target, Workload
+from tests.support.hosts import CARD, make_costs
+from tests.support.runs import make_run
+
+GPU = Target(device="gpu:0")
+HERE = Workload(network=network_from_name("784-512-512-10"))
+THERE = Workload(network=network_from_name("784-128-10"))
+FURTHER = Workload(network=network_from_name("100-50-10"))
+COSTS = make_costs()
+BATCHES = (1, 8, 64, 512)
+
+
+def recording(workload: Workload, factor, batches=BATCHES, gpu=CARD.name, target=GPU, fed=False) -> Recording:
+    """A run whose step times are ``factor`` times the model's."""
+    cells = []
+    for batch in batches:
+        there = modelled_step(CARD, workload, target, batch, COSTS.host, fed)
+        assert isinstance(there, Modelled)
+        ms = there.step_ms * (factor(batch) if callable(factor) else factor)
+        cells.append(CellStats(0, batch, 20, ms, 0.98 * ms, 1.03 * ms))
+    return Recording(gpu, f"run-{workload.network.name}", "A run", workload, target, fed, tuple(cells), "recorded")
+
+
+def curve(*recordings: Recording, batches=BATCHES, fed=False, target=GPU) -> CardCurve:
+    return card_curve(CARD, HERE, target, batches, COSTS, fed, recordings)
+
+
+def plain(batch: int) -> Modelled:
+    one = modelled_step(CARD, HERE, GPU, batch, COSTS.host)
+    assert isinstance(one, Modelled)
+    return one
+
+
+def test_without_recordings_the_curve_is_the_models():
+    made = curve()
+    assert made.corrected_by is None
+    assert [point.step_ms for point in made.known] == [plain(batch).step_ms for batch in BATCHES]
+    assert {point.label for point in made.known} == {"modelled"}
+
+
+def test_recorded_batches_replace_the_model_and_keep_their_own_interval():
+    made = curve(recording(HERE, 1.4), batches=(1, 4, 64, 4096))
+    first, second, third, last = made.points
+    assert isinstance(first, RecordedStep)
+    assert (first.label, first.step_ms) == ("recorded", pytest.approx(1.4 * plain(1).step_ms))
+    assert (first.low_ms, first.high_ms) == pytest.approx((0.98 * first.step_ms, 1.03 * first.step_ms))
+    assert isinstance(third, RecordedStep)
+    assert isinstance(second, Modelled)  # between two recorded ones
+    assert second.step_ms == pytest.approx(1.4 * plain(4).step_ms)
+    assert isinstance(last, Modelled)  # beyond all
+    assert last.step_ms == pytest.approx(plain(4096).step_ms)
+    assert made.corrected_by == f"recorded on {CARD.name}: A run (run-784-512-512-10)"
+
+
+def test_between_recorded_batches_the_error_is_interpolated_and_its_change_is_in_the_interval():
+    made = curve(recording(HERE, lambda batch: 1.0 if batch == 1 else 2.0), batches=(1, 2, 8))
+    middle = made.points[1]
+    assert isinstance(middle, Modelled)
+    assert middle.step_ms == pytest.approx(2 ** (1 / 3) * plain(2).step_ms)
+    half = math.hypot(math.log(1.03), math.log(2) / 2)
+    assert middle.high_ms / middle.step_ms == pytest.approx(math.exp(half) * 1.0, rel=0.02)
+    assert middle.low_ms < plain(2).step_ms
+    assert "between two recorded batches" in middle.basis
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"gpu": "Card 2"},
+        {"target": Target(device="gpu:0", execution="xla")},
+        {"fed": True},
+    ],
+)
+def test_recordings_of_other_circumstances_replace_nothing(other: dict):
+    made = curve(recording(HERE, 1.4, **other))
+    assert not any(isinstance(point, RecordedStep) for point in made.points)
+
+
+def test_other_workloads_on_the_card_move_the_model_by_what_cards_have_in_common():
+    region = plain(1).region
+    found = errors().classes[f"dense/{region}/train"]
+    share = card_share(found.between, (found.high_95 - found.low_95) / SPAN_95)
+    one, two = curve(recording(THERE, 1.5)), curve(recording(THERE, 1.5), recording(FURTHER, 1.5))
+    for made, number in ((one, 1), (two, 2)):
+        weight, _ = credibility(share, number)
+        point = made.points[0]
+        assert isinstance(point, Modelled)
+        assert point.step_ms == pytest.approx(1.5**weight * plain(1).step_ms)
+        assert point.label == "modelled"
+        assert f"corrected by {number} recorded workload" in point.basis
+    assert made.corrected_by is not None
+    assert "run-784-128-10" in made.corrected_by
+    assert "run-100-50-10" in made.corrected_by
+    # each recording narrows the interval, and none turns the model into a measurement
+    widths = [math.log(each.points[0].high_ms / each.points[0].low_ms) for each in (curve(), one, two)]
+    assert widths[0] >= widths[1] >= widths[2] > 0
+
+
+def test_another_family_says_nothing_of_this_one(monkeypatch: pytest.MonkeyPatch):
+    foreign = recording(THERE, 1.5)
+    assert curve(foreign) != curve()
+    monkeypatch.setattr("core.hardware.recorded.family_of", lambda one: "cnn" if one == THERE else "dense")
+    assert curve(foreign) == curve()
+
+
+@given(st.floats(0, 1), st.integers(0, 50))
+def test_credibility_rises_with_recordings_and_leaves_less_of_the_width(share: float, recorded: int):
+    weight, left = credibility(share, recorded)
+    more, less = credibility(share, recorded + 1)
+    assert 0 <= weight <= more <= 1 + 1e-12
+    assert 0 <= less <= left + 1e-12 <= 1 + 1e-9
+
+
+def test_the_corrected_interval_covers_what_it_says_where_errors_are_drawn_as_assumed():
+    """Card and workload parts drawn anew each time: the predictor's 95 % interval holds the next workload's error."""
+    rng = np.random.default_rng(5)
+    between, within = 0.2, 0.1
+    share = card_share(between, within)
+    for recorded in (1, 3):
+        weight, left = credibility(share, recorded)
+        card = rng.normal(0, between, 20_000)
+        seen = card + rng.normal(0, within / math.sqrt(recorded), card.size)
+        coming = card + rng.normal(0, within, card.size)
+        half = 1.959964 * math.hypot(between, within) * left
+        assert statistics.fmean(np.abs(coming - weight * seen) <= half) == pytest.approx(0.95, abs=0.006)
+
+
+def test_an_interval_without_bounds_is_no_number_but_a_recording_there_is(monkeypatch: pytest.MonkeyPatch):
+    one = recording(HERE, 1.4, batches=(8,))
+    real = modelled_curve
+
+    def unbounded(*arguments):
+        made = real(*arguments)
+        return replace(made, points=tuple(replace(point, low_ms=0.0, high_ms=math.inf) for point in made.points))
+
+    monkeypatch.setattr("core.hardware.recorded.modelled_curve", unbounded)
+    first, second = curve(one, batches=(1, 8)).points
+    assert isinstance(first, Withheld)
+    assert "too little evidence" in first.reason
+    assert isinstance(second, RecordedStep)
+
+
+def test_a_recorded_step_is_limited_by_what_the_model_says_even_where_that_is_withheld(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    one = recording(HERE, 1.4, batches=(65536,))
+    expected = plain(65536).limited_by
+    assert expected != "host"
+    monkeypatch.setattr(
+        "core.hardware.recorded.modelled_curve",
+        lambda *_: ModelledCurve((Withheld(CARD.name, 65536, "Nothing."),)),
+    )
+    (point,) = curve(one, batches=(65536,)).points
+    assert isinstance(point, RecordedStep)
+    assert point.limited_by == expected
+
+
+def test_the_hosts_own_interval_widens_the_models():
+    sure, unsure = (card_curve(CARD, HERE, GPU, (1,), make_costs(spread=s)).points[0] for s in (1.0, 3.0))
+    assert isinstance(sure, Modelled)
+    assert isinstance(unsure, Modelled)
+    assert unsure.step_ms == sure.step_ms
+    assert unsure.low_ms < sure.low_ms < sure.high_ms < unsure.high_ms
+    assert unsure.basis.endswith("and the measured host's")
+
+
+def on_card(name: str, **changed):
+    run = make_run(processes=1, passes=1, rounds_per_pass=6)
+    assert run.plan is not None
+    assert run.environment is not None
+    plan = run.plan.model_copy(update={"targets": (Target(threads=1), GPU)} | changed.pop("plan", {}))
+    environment = run.environment.model_copy(update={"gpus": (Gpu(name=name),) if name else ()})
+    return run.model_copy(update={"plan": plan, "environment": environment} | changed)
+
+
+def test_runs_are_matched_by_the_name_that_the_driver_gives_the_card():
+    cards = catalogue()
+    spec = cards["A100-80GB-SXM"]
+    run = on_card("NVIDIA A100-SXM4-80GB")
+    (one,) = recordings_of([run], spec, cards)
+    assert (one.gpu, one.target, one.label, one.fed) == (spec.name, GPU, "recorded", False)
+    assert {cell.target for cell in one.cells} == {1}
+    assert [cell.batch for cell in one.cells] == list(run.batches)
+    fed = on_card("NVIDIA A100-SXM4-80GB", plan={"pipeline": Pipeline(kind="host")}, label="measured")
+    (two,) = recordings_of([fed], spec, cards)
+    assert (two.fed, two.label) == (True, "measured")
+
+
+def test_runs_of_other_cards_unknown_ones_or_models_are_none():
+    cards = catalogue()
+    runs = [
+        on_card("Tesla T4"),
+        on_card("A card of nobody"),
+        on_card(""),
+        on_card("NVIDIA A100-SXM4-80GB", label="modelled"),
+        on_card("NVIDIA A100-SXM4-80GB", plan={"targets": (Target(threads=1), Target(device="gpu:1"))}),
+        on_card("NVIDIA A100-SXM4-80GB").model_copy(update={"environment": None}),
+        on_card("NVIDIA A100-SXM4-80GB").model_copy(update={"plan": None}),
+        make_run(),
+    ]
+    assert recordings_of(runs, cards["A100-80GB-SXM"], cards) == ()

@@ -1,0 +1,153 @@
+"""Host studies, CPU runs and modelled curves with known truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from core.analysis.analyse import analyse, cell_statistics
+from core.analysis.answer import Answer
+from core.hardware.catalogue import GpuSpec
+from core.hardware.constants import constants
+from core.hardware.host import Cost, HostCosts
+from core.hardware.interval import Modelled, Withheld
+from core.hardware.model import Host, predict
+from core.hardware.recorded import CardCurve
+from core.host_study import HostBlock, HostRound, HostStudy, host_cells, host_target
+from core.measure.protocol import Prepare
+from core.measure.studies import StudyTools
+from core.results import Block, Process, Round, Run
+from core.spec import Target
+from tests.support.runs import make_run
+from tests.support.simulation import QUIET, Curve, Machine, NoiseModel
+
+TRUE_STEP_US = {"graph": 300.0, "xla": 340.0, "eager": 900.0}
+TRUE_OP_US = {"graph": 2.0, "xla": 0.5, "eager": 60.0}
+CARD = GpuSpec(
+    name="Card 1",
+    title="A card for tests",
+    vendor="NVIDIA",
+    architecture="Volta",
+    fp32_tflops=15.0,
+    memory_gb=16.0,
+    bandwidth_gb_s=900.0,
+    link="PCIe 3.0 x16",
+    link_gb_s=12.0,
+    launch_us=3.0,
+    power_limited=False,
+    sources={},
+)
+
+
+def true_step_us(execution: str, kernels: float) -> float:
+    return TRUE_STEP_US[execution] + TRUE_OP_US[execution] * kernels
+
+
+def law(request: Prepare, target: Target) -> float:
+    """What a tiny network's step takes on the simulated host, ms."""
+    from core.hardware.work import ops_of
+
+    counted = host_target(None, "eager" if target.execution == "eager" else "graph")
+    kernels = sum(op.kernels for op in ops_of(request.workload, counted, 1))
+    return true_step_us(target.execution, kernels) / 1000
+
+
+def host_machine(noise: NoiseModel = QUIET, **options: object) -> Machine:
+    """A simulated machine on which tiny networks take what :func:`law` says."""
+    settings = {"startup_s": 3.0, "prepare_s": 0.3, "law": law} | options
+    return Machine((Curve(1.0, 0.01),) * 2, noise, **settings)  # type: ignore[arg-type]
+
+
+def tools_of(machine: Machine, told: list | None = None) -> StudyTools:
+    report = (lambda _: None) if told is None else told.append
+    return StudyTools(machine.launch, machine.clock, threading.Event(), lambda: None, report)
+
+
+def make_host_study(
+    rng: np.random.Generator | None = None, noise: float = 0.0, rounds: int = 9, cells: Sequence | None = None
+) -> HostStudy:
+    """A study whose blocks are the true step times with lognormal scatter."""
+    from core.hardware.work import ops_of
+
+    cells = tuple(cells if cells is not None else host_cells())
+    rng = rng or np.random.default_rng(0)
+    truth = []
+    for cell in cells:
+        counted = host_target(1, "eager" if cell.execution == "eager" else "graph")
+        kernels = sum(op.kernels for op in ops_of(cell.workload, counted, 1))
+        truth.append(true_step_us(cell.execution, kernels) / 1000)
+    made = []
+    for number in range(rounds):
+        scatter = np.exp(rng.normal(0, noise, len(cells))) if noise else np.ones(len(cells))
+        blocks = tuple(
+            HostBlock(cell=i, process=0, steps=10, step_ms=float(ms * s))
+            for i, (ms, s) in enumerate(zip(truth, scatter, strict=True))
+        )
+        made.append(HostRound(index=number, blocks=blocks))
+    return HostStudy(threads=1, cells=cells, rounds=tuple(made), created_at="2026-01-05T09:00:00+00:00")
+
+
+def make_costs(step_us: float = 300.0, op_us: float = 5.0, spread: float = 1.0) -> HostCosts:
+    """A host whose costs are known to a factor of ``spread`` either way."""
+    host = Host(per_op_us=op_us, xla_call_us=0.0, eager_op_us=5 * op_us, step_us=step_us, label="measured")
+    step, op = (Cost(us, us / spread, us * spread) for us in (step_us, op_us))
+    return HostCosts(host, "graph", step, op, "made up for a test", "measured")
+
+
+def make_curve(
+    step_ms: Callable[[float], float],
+    batches: Sequence[int],
+    log_low: float = 0.0,
+    log_high: float = 0.0,
+    withheld: Sequence[int] = (),
+    gpu: str = CARD.name,
+) -> CardCurve:
+    """A modelled curve whose error lies between exp(log_low) ≤ 1 and exp(log_high) ≥ 1 at every batch."""
+    run = make_run()
+    assert run.plan is not None
+    parts = predict(CARD, run.plan.workload, Target(device="gpu:0"), 1, make_costs().host, constants(), False)
+    points: list[Modelled | Withheld] = []
+    for batch in batches:
+        if batch in withheld:
+            points.append(Withheld(gpu, batch, "Nothing was ever measured there."))
+            continue
+        ms = step_ms(batch)
+        low_ms, high_ms = ms * math.exp(log_low), ms * math.exp(log_high)
+        points.append(Modelled(gpu, batch, ms, low_ms, high_ms, "launch", "a test's errors", "launch", parts))
+    return CardCurve(gpu, tuple(points))
+
+
+def cpu_run(
+    step_ms: Callable[[float], float],
+    batches: Sequence[int],
+    offsets: Sequence[float] = (0.0, 0.0, 0.0),
+    rounds: int = 2,
+) -> Run:
+    """A run whose target 0 takes exp(offset) times the true step time in each process; target 1 is twice as slow."""
+    made, processes = [], []
+    for process, offset in enumerate(offsets):
+        processes += [
+            Process(index=process, target=target, pid=1 + process, startup_ms=1.0, device="CPU:0") for target in (0, 1)
+        ]
+        for batch in batches:
+            for _ in range(rounds):
+                ms = step_ms(batch) * math.exp(offset)
+                blocks = tuple(
+                    Block(target=target, process=process, steps=10, step_ms=ms * (1 + target)) for target in (0, 1)
+                )
+                made.append(Round(index=len(made), pass_index=process, batch=batch, blocks=blocks))
+    return make_run(processes=1, passes=1, rounds_per_pass=1).model_copy(
+        update={"rounds": tuple(made), "processes": tuple(processes), "cells": (), "setups": ()}
+    )
+
+
+_ANY = analyse(make_run(processes=1, passes=1, rounds_per_pass=2))
+
+
+def cells_of(run: Run) -> Answer:
+    """The part of an answer that comparisons with a card use, without the time of a whole analysis."""
+    return dataclasses.replace(_ANY, cells=cell_statistics(run))
