@@ -2,7 +2,19 @@
 
 import streamlit as st
 
-from core.ui import batch, charts, diagnosis, downloads, evidence, navigation, opened, registry, verdict
+from core.ui import (
+    batch,
+    charts,
+    diagnosis,
+    downloads,
+    evidence,
+    hardware,
+    modelled,
+    navigation,
+    opened,
+    registry,
+    verdict,
+)  # fmt: skip
 
 navigation.guard()
 run = opened.run()
@@ -11,14 +23,18 @@ answer = registry.answer_of(run)
 if not st.context.is_embedded:
     st.header(verdict.plain(run.name), anchor=False)
 verdict.card(run, answer, notices_shown=1 if st.context.is_embedded else 3)
+if answer is not None:
+    modelled.offer(run)
+card = modelled.shown(run, answer)
 if answer is not None and st.context.is_embedded:
-    charts.grid(("speed-up", "step time"), run, answer)
+    charts.grid(("speed-up", "step time"), run, answer, card=card)
 elif answer is not None:
     image = charts.image_choice("image")
-    charts.grid(("step time", "speed-up", "throughput", "overhead"), run, answer, image=image)
+    charts.grid(("step time", "speed-up", "throughput", "overhead"), run, answer, image=image, card=card)
     with st.container(horizontal=True):
         diagnosis.link(run)
         batch.link(run)
+        hardware.link(run)
 
 if not st.context.is_embedded:
     st.subheader("Cells", anchor=False)
@@ -27,6 +43,6 @@ if not st.context.is_embedded:
         evidence.fits(run, answer)
         evidence.how_measured(run, answer)
     st.subheader("Take it along", anchor=False)
-    opened.links(run)
+    opened.links(run, modelled.address())
     with st.container(horizontal=True):
         downloads.buttons(run)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.ui import form, live, navigation
+from core.ui import form, live, modelled, navigation
 
 navigation.guard()
 st.header("From which batch size on does the second target win?", anchor=False)
@@ -15,8 +15,8 @@ with shown:
     live.interrupted()
     if running:
         live.progress()
-        live.estimate()
+        live.estimate(modelled.shown)
     else:
         live.ended()
-        live.latest()
+        live.latest(modelled.shown, modelled.address())
         live.watch()

@@ -255,6 +255,49 @@ def test_the_batch_page_draws_every_tab(server: str, browser: Any, data_dir: Pat
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, browser: Any) -> None:
+    """Its words stay apart from the measured ones in a narrow window, and no worker is started for it."""
+    page = open_tab(browser, server)
+    page.set_viewport_size({"width": 1024, "height": 768})
+    box = page.get_by_role("combobox", name="Against a modelled GPU")
+    box.click(timeout=PATIENCE_MS)
+    box.fill("H100-SXM")
+    page.get_by_role("option", name="H100-SXM (modelled, runs no worker)").click()
+    told = page.get_by_text(re.compile("Modelled: H100-SXM.*No worker ran for it"))
+    expect(told).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Measure this machine")).to_be_enabled()
+    page.get_by_role("link", name="Crossover").click()
+    expect(page.get_by_role("heading", name="Take it along")).to_be_visible(timeout=PATIENCE_MS)
+    expect(told).to_be_visible()
+    assert page.url.endswith(f"/crossover?run={make_run(1).id}&gpu=H100-SXM")
+    page.wait_for_timeout(1000)  # charts redraw once at their final width
+    for number in (0, 1):
+        assert_words_apart(page.locator(".js-plotly-plot").nth(number))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1024
+
+
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_the_hardware_page_draws_modelled_curves_that_say_so(server: str, browser: Any, width: int) -> None:
+    """Dashed, hollow and named in the drawn picture itself; every tab without an exception, words apart."""
+    run = make_run(1)
+    page = open_tab(browser, f"{server}/hardware?run={run.id}&gpus=T4~H100-SXM")
+    page.set_viewport_size({"width": width, "height": 900})
+    plot = page.locator(".js-plotly-plot").first
+    expect(plot.get_by_text("T4 (modelled)", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(plot.locator(".annotation-text", has_text=re.compile("^modelled$"))).to_be_visible()
+    dashed = plot.locator(".scatterlayer .js-line").evaluate_all("found => found.map(e => e.style.strokeDasharray)")
+    assert len([dash for dash in dashed if dash and dash != "none"]) == 2
+    for tab, charts in (("Curves", 2), ("All cards", 0), ("What limits it", 2), ("Host and evidence", 0),
+                        ("Your own card", 0)):  # fmt: skip
+        page.get_by_role("tab", name=tab, exact=True).click()
+        expect(page.locator(".js-plotly-plot:visible")).to_have_count(charts, timeout=PATIENCE_MS)
+        page.wait_for_timeout(1000)  # charts redraw once at their final width
+        for chart in page.locator(".js-plotly-plot:visible").all():
+            assert_words_apart(chart)
+        assert page.locator("[data-testid=stException]").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_a_real_cell_is_traced_from_the_page(server: str, browser: Any) -> None:
     """The button starts a worker, and the page turns to the new trace when it is there."""
     page = open_tab(browser, f"{server}/overhead?run={make_run(1).id}")

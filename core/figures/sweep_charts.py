@@ -22,6 +22,7 @@ from core.figures.marks import (
     failed_cells,
     interval_words,
 )
+from core.figures.modelled_marks import add_card_speed_ups, add_card_steps, card_foot, card_rows, card_span
 from core.figures.style import (
     GUIDE,
     TARGET_LOOKS,
@@ -37,17 +38,21 @@ from core.figures.style import (
     short,
     workload_line,
 )
+from core.hardware.against import Against
 from core.results import Run
 
 INTERVAL_NOTE = "Bands: 95 % intervals."
 NO_INTERVAL_NOTE = "No intervals: too few rounds."
+WITH_CARD = ", with a modelled GPU"
 
 
-def step_time_figure(run: Run, answer: Answer) -> go.Figure:
-    """Median step time (ms) of both targets by batch, with 95 % bands."""
-    return _cells_figure(
-        run, answer, "Step time by batch size", "Step time (ms)", "ms", lambda c: (c.step_ms, c.low_ms, c.high_ms)
-    )
+def step_time_figure(run: Run, answer: Answer, card: Against | None = None) -> go.Figure:
+    """Median step time (ms) of both targets by batch, with 95 % bands; behind them that of a modelled ``card``."""
+
+    def value(cell: CellStats) -> tuple[float, float | None, float | None]:
+        return cell.step_ms, cell.low_ms, cell.high_ms
+
+    return _cells_figure(run, answer, "Step time by batch size", "Step time (ms)", "ms", value, card)
 
 
 def throughput_figure(run: Run, answer: Answer) -> go.Figure:
@@ -65,18 +70,27 @@ def throughput_figure(run: Run, answer: Answer) -> go.Figure:
 Value = Callable[[CellStats], tuple[float, float | None, float | None]]
 
 
-def _cells_figure(run: Run, answer: Answer, title: str, axis: str, unit: str, value: Value) -> go.Figure:
+def _cells_figure(
+    run: Run, answer: Answer, title: str, axis: str, unit: str, value: Value, card: Against | None = None
+) -> go.Figure:
+    """``card`` adds its step times, so that ``value`` must be those, too."""
     figure = go.Figure()
+    more: list[float] = []
+    rows, about_card = 2, []
+    if card is not None:
+        more, about_card = add_card_steps(figure, card), card_foot(card)
+        rows, title = rows + card_rows(card), title + WITH_CARD
     for target, look in enumerate(TARGET_LOOKS):
         points = [_point(cell, unit, value) for cell in answer.cells if cell.target == target]
         add_curve(figure, points, short(run.target_names[target], 48), look, run.label, f"target {target}")
-    every = [v for cell in answer.cells for v in value(cell) if v is not None]
+    every = [*more, *(v for cell in answer.cells for v in value(cell) if v is not None)]
     batches = [cell.batch for cell in answer.cells] + [cell.batch for cell in failed_cells(run)]
     x = log_range(batches, 0.04)
     y = add_failed(figure, run, TARGET_LOOKS, log_range(every), x)
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(log_axis(axis, y, decade_ticks(*log_range(every))))
-    return frame(figure, title, [workload_line(run)], [_band_note(answer), environment_line(run)])
+    foot = [_band_note(answer), *about_card, environment_line(run)]
+    return frame(figure, title, [workload_line(run)], foot, legend_rows=rows)
 
 
 def _point(cell: CellStats, unit: str, value: Value) -> Point:
@@ -106,30 +120,37 @@ def crossover_spans(answer: Answer) -> list[Span]:
     return spans
 
 
-def speed_up_figure(run: Run, answer: Answer) -> go.Figure:
-    """Speed-up of the second target over the first by batch: the crossover is where the curve passes 1×."""
-    first, second = run.target_names
+def speed_up_figure(run: Run, answer: Answer, card: Against | None = None) -> go.Figure:
+    """Speed-up of the second target over the first by batch: the crossover is where the curve passes 1×.
+
+    That of a modelled ``card`` is over the first target, too: where it meets the other curve it overtakes the second.
+    """
+    first, second = (short(name, 30) for name in run.target_names)
     look, figure = TARGET_LOOKS[1], go.Figure()
+    values = [0.92, 1.09] if card is None else [0.92, 1.09, *add_card_speed_ups(figure, card, first)]
     points = [
         Point(s.batch, s.ratio, s.low, s.high, f"batch {s.batch:,}<br>{bounds_text(s.ratio, s.low, s.high, '×')}")
         for s in answer.speed_ups
     ]
-    name = f"{short(second, 30)} over {short(first, 30)}"
-    add_curve(figure, points, name, look, run.label, "speed-up")
-    spans = crossover_spans(answer)
-    batches = [p.batch for p in points] or [1.0, 2.0]
-    bounds = log_range(batches, 0.04)
-    values = [v for p in points for v in (p.value, p.low, p.high) if v is not None]
-    y = log_range([*values, 0.92, 1.09], 0.08)
+    add_curve(figure, points, f"{second} over {first}", look, run.label, "speed-up")
+    values += [v for p in points for v in (p.value, p.low, p.high) if v is not None]
+    batches = [p.batch for p in points]
+    spans, title, about_card = crossover_spans(answer), "Speed-up and crossover", []
+    sides, other = (f"{second} ahead", f"{first} ahead"), "the second"
+    if card is not None:
+        batches += [speed_up.batch for speed_up in card.speed_ups]
+        spans, title, about_card = spans + card_span(card.crossover), title + WITH_CARD, card_foot(card)
+        sides, other = (f"faster than {first}", f"slower than {first}"), "each other"
+    bounds, y = log_range(batches or [1.0, 2.0], 0.04), log_range(values, 0.08)
     add_level(figure, 1.0)
     rows = add_spans(figure, spans, bounds)
-    _side_words(figure, points, (short(first, 30), short(second, 30)))
-    figure.update_xaxes(batch_axis(batches))
+    _side_words(figure, points, sides)
+    figure.update_xaxes(batch_axis(batches or [1.0, 2.0]))
     figure.update_yaxes(log_axis("Speed-up", y, ratio_ticks(*y), "×"))
-    under = [workload_line(run), "Step time of the first target over that of the second; 1× is parity."]
+    under = [workload_line(run), f"Step time of the first target over that of {other}; 1× is parity."]
     note = INTERVAL_NOTE if any(p.low is not None for p in points) else NO_INTERVAL_NOTE
-    foot = [note + _missing_note(run), environment_line(run)]
-    return frame(figure, "Speed-up and crossover", under, foot, legend_rows=1, label_rows=rows)
+    foot = [note + _missing_note(run), *about_card, environment_line(run)]
+    return frame(figure, title, under, foot, legend_rows=1 if card is None else 2, label_rows=rows)
 
 
 def _missing_note(run: Run) -> str:
@@ -144,14 +165,14 @@ def _missing_note(run: Run) -> str:
     return "".join(notes)
 
 
-def _side_words(figure: go.Figure, points: list[Point], names: tuple[str, str]) -> None:
-    """Say which side of parity is whose, in the corners that the curve leaves free."""
+def _side_words(figure: go.Figure, points: list[Point], sides: tuple[str, str]) -> None:
+    """Say what above parity and what below it means, in the corners that the curve leaves free."""
     logs = [math.log(p.value) for p in points]
     half = len(logs) // 2
     rising = half == 0 or fmean(logs[half:]) >= fmean(logs[:half])
-    for name, arrow, y, left in ((names[1], "▲", 1, rising), (names[0], "▼", 0, not rising)):
+    for words, arrow, y, left in ((sides[0], "▲", 1, rising), (sides[1], "▼", 0, not rising)):
         figure.add_annotation(
-            text=f"{arrow} {name} ahead", xref="paper", yref="paper", x=0 if left else 1, y=y,
+            text=f"{arrow} {words}", xref="paper", yref="paper", x=0 if left else 1, y=y,
             xanchor="left" if left else "right", yanchor="top" if y else "bottom", xshift=6 if left else -6,
             showarrow=False, font={"size": 12.5},
         )  # fmt: skip

@@ -12,7 +12,7 @@ from core.environment import available_memory_bytes
 from core.measure.lock import Busy
 from core.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH, Execution, Mode, Optimizer, PipelineKind, Precision, Target
 from core.store import StoreError
-from core.ui import machine, registry
+from core.ui import machine, modelled, registry
 from core.ui.choices import Draft, Outcome, build, count_words, size_words
 from core.ui.network_form import KEEP, network_fields
 from core.ui.states import progress_words
@@ -34,7 +34,8 @@ def show(busy: str | None) -> None:
     workload = workload_fields(wrong)
     targets = (_target(0, found, wrong), _target(1, found, wrong))
     wrong.here("targets")
-    recurrent = st.empty()
+    modelled.choose(folded=found.has_gpu)
+    about_card, recurrent = st.empty(), st.empty()
     batches = _batches(wrong)
     wrong.here("memory")
     more, name = _more(wrong)
@@ -42,6 +43,7 @@ def show(busy: str | None) -> None:
     outcome = build(draft, available_memory_bytes())
     if outcome.plan is not None and (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
         recurrent.info(plain(note), icon=":material/speed:")
+    modelled.tell(about_card, outcome.plan)
     _cost(outcome)
     wrong.fill({field: plain(sentence) for field, sentence in outcome.errors.items()})
     with top:

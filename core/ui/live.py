@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
+from core.analysis.answer import Answer
+from core.hardware.against import Against
 from core.measure.lock import Busy
 from core.measure.progress import Snapshot
 from core.results import Run
@@ -13,6 +17,8 @@ from core.ui.states import progress_words
 
 # Seldom, since browser and server take their time from what is being measured (benchmarks/polling.py).
 POLL_S, WATCH_S, REDRAW_S = 2.0, 3.0, 8.0
+Beside = Callable[[Run, Answer | None], Against | None]
+"""Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
 RESUME_PROBLEM = "resume_problem"
 
@@ -60,7 +66,7 @@ def progress() -> None:
 
 
 @st.fragment(run_every=REDRAW_S)
-def estimate() -> None:
+def estimate(beside: Beside) -> None:
     """The verdict so far and the charts. Slower than the numbers: drawing takes time from what is being measured."""
     snapshot = registry.engine().jobs.snapshot()
     if snapshot is None:
@@ -69,8 +75,9 @@ def estimate() -> None:
         st.caption("The first estimate appears with the first round; starting TensorFlow takes some seconds.")
         return
     verdict.card(snapshot.run, snapshot.answer, heading="Estimate so far", notices_shown=0)
-    charts.chart("speed-up", snapshot.run, snapshot.answer, place="live-")
-    charts.chart("step time", snapshot.run, snapshot.answer, place="live-")
+    card = beside(snapshot.run, snapshot.answer)
+    charts.chart("speed-up", snapshot.run, snapshot.answer, place="live-", card=card)
+    charts.chart("step time", snapshot.run, snapshot.answer, place="live-", card=card)
 
 
 def _cancel() -> None:
@@ -125,8 +132,11 @@ def _leave(run_id: str) -> None:
     st.session_state[LEFT_ALONE] = run_id
 
 
-def latest() -> None:
-    """The newest own run, else the shipped example: every chart has meaning before anything was measured."""
+def latest(beside: Beside, more: dict[str, str]) -> None:
+    """The newest own run, else the shipped example: every chart has meaning before anything was measured.
+
+    ``more``: what the link to its page holds besides the run.
+    """
     run = _latest_run()
     if run is None:
         st.info("Nothing was measured yet. Press “Measure this machine”.", icon=":material/speed:")
@@ -134,13 +144,14 @@ def latest() -> None:
     answer = registry.answer_of(run)
     heading = "Finished example" if run.label == "recorded" else "Your newest run"
     verdict.card(run, answer, heading=heading, notices_shown=None)
+    card = beside(run, answer)
     if answer is not None:
-        charts.chart("speed-up", run, answer)
+        charts.chart("speed-up", run, answer, card=card)
     verdict.show_notices(run, answer, 1)
     if answer is not None:
-        charts.chart("step time", run, answer)
+        charts.chart("step time", run, answer, card=card)
     st.page_link("pages/crossover.py", label="All charts, the cells and how it was measured",
-                 icon=":material/arrow_forward:", query_params={"run": run.id})  # fmt: skip
+                 icon=":material/arrow_forward:", query_params={"run": run.id, **more})  # fmt: skip
 
 
 def _latest_run() -> Run | None:

@@ -31,6 +31,10 @@ def pages() -> list[StreamlitPage]:
             help="Which batch to train with: time to a loss, the gradient noise scale, memory and cost.",
         ),
         st.Page(
+            "pages/hardware.py", title="Hardware", icon=":material/memory:", url_path="hardware",
+            help="Where GPUs that are not here would overtake this CPU: modelled, with the model's error stated.",
+        ),
+        st.Page(
             "pages/overhead.py", title="Overhead", icon=":material/stacked_bar_chart:", url_path="overhead",
             help="Where a step goes: traced parts beside the fitted share, a timeline, kernels, what ran on the host.",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
@@ -32,12 +32,15 @@ def run() -> Run:
     return found
 
 
-def links(run: Run) -> None:
-    """The address of this evidence, and of the view without chrome for slides and screenshots."""
+def links(run: Run, more: dict[str, str] | None = None) -> None:
+    """The address of this evidence, and of the view without chrome for slides and screenshots.
+
+    ``more``: what the address holds besides the run.
+    """
     address = st.context.url
     if not address:
         return
-    base = urlunsplit((*urlsplit(address)[:3], f"run={run.id}", ""))
+    base = urlunsplit((*urlsplit(address)[:3], urlencode({"run": run.id, **(more or {})}), ""))
     left, right = st.columns(2)
     left.caption("Link to this evidence")
     left.code(base, language=None, wrap_lines=True)

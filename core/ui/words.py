@@ -87,6 +87,13 @@ TERMS = (
         "Steps to reach a given loss on held-out samples times the step time. The steps at other batches than the one "
         "that really trained are predicted from the gradient noise scale.",
     ),
+    (
+        "modelled GPU",
+        "A card from the catalogue, or one of your own, whose step times a hardware model computes from its facts and "
+        "from what the framework costs on this machine's CPU. The interval holds how far the model was off for cards "
+        "that it had not been fitted to. No worker runs for it.",
+    ),
+    ("host overhead", "What the framework spends on the CPU for a step and for each operation, whatever the device."),
     ("measured, recorded, modelled", "Measured here and now; measured elsewhere; computed from a hardware model."),
     (
         "interpolated, predicted",

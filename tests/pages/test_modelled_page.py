@@ -1,0 +1,241 @@
+"""“Against a modelled GPU” on Sweep and Crossover: chosen like a target, and no worker runs for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.analysis.analyse import analyse
+from core.hardware.recorded import CardCurve
+from core.results import Run
+from core.spec import Target
+from core.ui import downloads, machine
+from tests.support.hosts import make_curve, make_host_study
+from tests.support.pages import ROOT, chart_titles, keep, open_page, snapshot_of, text_of
+from tests.support.runs import make_run
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+CARD = "V100-16GB-PCIe"
+CHOICE = "modelled_gpu"
+WITH_CARD = [
+    "<b>Speed-up and crossover, with a modelled GPU</b>",
+    "<b>Step time by batch size, with a modelled GPU</b>",
+]
+
+
+def names_in_charts(at: AppTest) -> list[str]:
+    specs = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
+    return [trace["name"] for spec in specs for trace in spec["data"] if trace.get("showlegend") is not False]
+
+
+def choose(at: AppTest, name: str = CARD) -> AppTest:
+    at.selectbox(key=CHOICE).set_value(name).run()
+    assert not at.exception, at.exception
+    return at
+
+
+def withhold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number for any card."""
+
+    def nothing(spec: Any, _workload: Any, _target: Any, batches: Any, *_: Any) -> CardCurve:
+        return make_curve(lambda _: 1.0, batches, withheld=batches, gpu=spec.name)
+
+    monkeypatch.setattr("core.ui.modelled.card_curve", nothing)
+    monkeypatch.setattr("core.hardware.against.card_curve", nothing)
+
+
+def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "gpu:0 · Card"}, 8, ())
+    monkeypatch.setattr(machine, "devices", lambda: found)
+
+
+def test_nothing_is_modelled_until_a_card_is_chosen() -> None:
+    at = open_page()
+    assert at.selectbox(key=CHOICE).value == ""
+    assert "gpu" not in at.query_params
+    assert not [name for name in names_in_charts(at) if "modelled" in name]
+
+
+def test_every_option_says_that_no_worker_runs() -> None:
+    first, *cards = open_page().selectbox(key=CHOICE).options
+    assert first == "None"
+    assert len(cards) > 25
+    assert all(option.endswith(" (modelled, runs no worker)") for option in cards)
+
+
+def test_a_card_on_sweep_stands_beside_the_measured_verdict_and_starts_nothing(engine: Any) -> None:
+    measured = open_page().subheader[0].value
+    at = choose(open_page())
+    assert at.subheader[0].value == measured
+    assert at.subheader[1].value.replace("&#58;", ":").startswith(f"Modelled: {CARD}")
+    assert at.subheader[1].value.endswith("No worker ran for it.")
+    assert chart_titles(at) == WITH_CARD
+    assert [n for n in names_in_charts(at) if CARD in n] == [
+        f"{CARD} over cpu,threads=1 (modelled)", f"{CARD} (modelled)"
+    ]  # fmt: skip
+    assert f"{CARD} is modelled and runs no worker. The sweep measures cpu,threads=1 and cpu,threads=2" in text_of(at)
+    assert not engine.jobs.started
+    assert not engine.jobs.studies
+    assert not engine.jobs.tasks
+
+
+def test_every_number_of_its_own_card_is_labelled() -> None:
+    before = {(m.label, m.value) for m in open_page("crossover").metric}
+    added = [m.label for m in choose(open_page("crossover")).metric if (m.label, m.value) not in before]
+    assert added
+    assert all("(modelled)" in label for label in added)
+
+
+def test_the_button_measures_the_two_real_targets_alone(engine: Any) -> None:
+    at = choose(open_page())
+    at.button(key="measure").click().run()
+    ((plan, _),) = engine.jobs.started
+    assert plan.targets == (Target(threads=1), Target(threads=2))
+
+
+def test_the_card_is_drawn_during_the_sweep(engine: Any) -> None:
+    engine.jobs.on_start = lambda _: snapshot_of(make_run(5, status="running"))
+    at = choose(open_page())
+    at.button(key="measure").click().run()
+    assert "Estimate so far" in text_of(at)
+    assert f"Modelled: {CARD}" in text_of(at)
+    assert chart_titles(at) == WITH_CARD
+    assert len(engine.jobs.started) == 1
+
+
+def test_the_choice_goes_along_to_crossover_and_stands_in_every_address(engine: Any) -> None:
+    run_id = keep(engine.store, make_run(4))
+    at = choose(open_page())
+    assert at.query_params["gpu"] == CARD
+    at.switch_page("pages/crossover.py").run()
+    at.run()  # AppTest gives a widget its kept value one run later than a browser does
+    assert at.selectbox(key=CHOICE).value == CARD
+    assert (at.query_params["gpu"], at.query_params["run"]) == (CARD, run_id)
+    assert chart_titles(at)[:2] == WITH_CARD[::-1]
+    choose(at, "")
+    assert "gpu" not in at.query_params
+    assert "modelled" not in " ".join(chart_titles(at))
+
+
+@pytest.mark.parametrize("page", ["", "crossover"])
+def test_an_address_opens_with_its_card_however_it_is_spelt(page: str) -> None:
+    at = open_page(page, gpu="v100 16gb pcie")
+    assert at.selectbox(key=CHOICE).value == CARD
+    assert at.query_params["gpu"] == CARD
+    assert f"Modelled: {CARD}" in text_of(at)
+
+
+def test_an_address_changed_by_hand_counts_in_a_session_with_another_card() -> None:
+    at = choose(open_page("crossover"))
+    at.query_params["gpu"] = "T4"
+    at.run()
+    assert at.selectbox(key=CHOICE).value == "T4"
+    choose(at)  # and the field again afterwards
+    assert at.query_params["gpu"] == CARD
+
+
+def test_an_unknown_card_in_the_address_is_answered_with_the_nearest_names() -> None:
+    at = open_page("crossover", gpu="A100-81GB-SXM<b>")
+    said = [info.value.replace("&#58;", ":").replace("\\", "") for info in at.info]
+    assert any("is no GPU of the catalogue; did you mean A100" in sentence for sentence in said)
+    assert at.selectbox(key=CHOICE).value == ""
+
+
+@pytest.mark.parametrize("page", ["", "crossover"])
+def test_a_withheld_card_says_why_and_draws_nothing(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    withhold(monkeypatch)
+    at = choose(open_page(page))
+    text = text_of(at)
+    assert f"Modelled: withheld for {CARD}. Nothing was ever measured there." in text
+    assert not [name for name in names_in_charts(at) if CARD in name]
+    assert "with a modelled GPU" not in " ".join(chart_titles(at))
+    if not page:
+        assert f"{CARD} gets no number for this workload: Nothing was ever measured there." in text
+
+
+def test_two_gpu_targets_leave_the_modelled_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_gpu(monkeypatch)
+    at = choose(open_page())
+    at.selectbox(key="form_device_0").set_value("gpu:0").run()
+    at.selectbox(key="form_execution_1").select("xla").run()
+    assert "Neither target is a CPU, so this sweep leaves the modelled GPU out." in text_of(at)
+
+
+def test_with_a_real_gpu_the_choice_is_there_but_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    folded = [e for e in open_page().expander if e.label == "Against a modelled GPU"]
+    assert not folded
+    with_gpu(monkeypatch)
+    for page in ("", "crossover"):
+        at = open_page(page)
+        (place,) = (e for e in at.expander if e.label == "Against a modelled GPU")
+        assert not place.proto.expanded
+        assert place.selectbox[0].key == CHOICE
+        (place,) = (e for e in choose(at).expander if e.label == "Against a modelled GPU")
+        assert place.proto.expanded
+
+
+def test_a_run_without_cpu_or_plan_says_why_a_linked_card_is_not_shown(engine: Any) -> None:
+    run = make_run(4)
+    assert run.plan is not None
+    gpus = run.model_copy(
+        update={"plan": run.plan.model_copy(update={"targets": (Target(device="gpu:0"), Target(device="gpu:1"))})}
+    )
+    at = open_page("crossover", run=keep(engine.store, gpus), gpu=CARD)
+    assert "No CPU target of this run was measured" in text_of(at)
+    assert CHOICE not in [box.key for box in at.selectbox]
+    points = make_run(5).model_copy(update={"plan": None})
+    at = open_page("crossover", run=keep(engine.store, points), gpu=CARD)
+    assert "Only points were imported for this run" in text_of(at)
+
+
+def test_the_embedded_view_of_a_link_shows_the_card_without_the_choice(engine: Any) -> None:
+    run_id = keep(engine.store, make_run(4))
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    at.context = {"is_embedded": True}
+    at.run()
+    at.switch_page("pages/crossover.py")
+    at.query_params["run"], at.query_params["gpu"] = run_id, CARD
+    at.run()
+    assert not at.exception
+    assert f"Modelled: {CARD}" in text_of(at)
+    assert chart_titles(at) == WITH_CARD
+    assert not at.selectbox
+
+
+def test_links_on_the_page_hold_the_card(engine: Any) -> None:
+    run_id = keep(engine.store, make_run(4))
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    at.context = {"url": "http://localhost:8501/crossover"}
+    at.run()
+    at.switch_page("pages/crossover.py").run()
+    choose(at)
+    base = f"http://localhost:8501/crossover?run={run_id}&gpu={CARD}"
+    assert [code.value for code in at.code] == [base, f"{base}&embed=true"]
+
+
+def test_exports_of_a_run_stay_measured(engine: Any) -> None:
+    run: Run = engine.store.load(keep(engine.store, make_run(4)))
+    choose(open_page("crossover", run=run.id))
+    for suffix in ("json", "rounds.csv", "cells.csv", "html"):
+        assert CARD.encode() not in downloads.content(run, suffix)
+    assert analyse(run).verdict.sentence.encode() in downloads.content(run, "html")
+
+
+def test_the_card_says_where_the_hosts_overhead_is_from(engine: Any) -> None:
+    assert "the host's overhead is assumed." in text_of(choose(open_page("crossover")))
+    engine.store.add_study("host", "20260105-host01", None, make_host_study().to_json())  # of a machine unknown here
+    text = text_of(choose(open_page("crossover")))
+    assert "the host's overhead is recorded." in text
+    assert "The host overhead was measured on another machine" in text
+
+
+def test_a_damaged_file_of_own_cards_is_said_and_the_catalogue_remains(data_dir: Any) -> None:
+    data_dir.mkdir(parents=True, exist_ok=True)
+    (data_dir / "gpus.json").write_text("{", encoding="utf-8")
+    at = open_page("crossover")
+    assert any("Your cards in" in warning.value.replace("&#58;", ":") for warning in at.warning)
+    assert f"Modelled: {CARD}" in text_of(choose(at))
