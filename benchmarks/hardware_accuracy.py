@@ -289,12 +289,20 @@ def write_errors(
             "classes": classes,
             "coverage_90": {name: {"share": share, "cards_and_sources": n} for name, (share, n) in coverage.items()},
             "errors": [
-                {"family": family, "phase": phase, "gpu": gpu, "points": len(logs), "median": m, "ninety": n}
-                for (family, phase, gpu), (logs, _) in sorted(grouped(found).items())
-                for m, n in [relative(logs)]
+                {"family": family, "phase": phase, "gpu": gpu, **_share(logs), "by_region": _by_region(logs, regions)}
+                for (family, phase, gpu), (logs, regions) in sorted(grouped(found).items())
             ],
         },
     )
+
+
+def _by_region(logs: Array, regions: np.ndarray[Any, Any]) -> dict[str, dict[str, float]]:
+    return {region: _share(logs[regions == region]) for region in REGIONS if (regions == region).any()}
+
+
+def _share(logs: Array) -> dict[str, float]:
+    median, ninety = relative(logs)
+    return {"points": len(logs), "median": median, "ninety": ninety}
 
 
 def borrowed(own: Mapping[str, ErrorClass]) -> dict[str, ErrorClass]:

@@ -86,15 +86,21 @@ class Coverage(Frozen):
     cards_and_sources: Annotated[int, Field(ge=1)]
 
 
-class CardError(Frozen):
-    """Median and 90th percentile of |modelled / measured − 1| on one card held out of the fit."""
+class ErrorShare(Frozen):
+    """Median and 90th percentile of |modelled / measured − 1| over ``points`` measurements."""
+
+    points: Annotated[int, Field(ge=1)]
+    median: Annotated[float, Field(ge=0)]
+    ninety: Annotated[float, Field(ge=0)]
+
+
+class CardError(ErrorShare):
+    """On one card held out of the fit: over all its points, and by the region of batch that they lie in."""
 
     family: str
     phase: ErrorPhase
     gpu: str
-    points: Annotated[int, Field(ge=1)]
-    median: Annotated[float, Field(ge=0)]
-    ninety: Annotated[float, Field(ge=0)]
+    by_region: dict[Region, ErrorShare]
 
 
 class Errors(Frozen):

@@ -18,7 +18,7 @@ from core.figures.style import number
 from core.hardware.against import is_fed
 from core.hardware.catalogue import GpuSpec, Price, UnknownGpu, find_gpu, shared
 from core.hardware.compare import CardReading
-from core.hardware.interval import REGION_WORDS, Errors
+from core.hardware.interval import REGION_WORDS, Errors, ErrorShare
 from core.hardware.own_cards import YOURS, OwnCard
 from core.results import Run
 from core.spec import MAX_BATCH, MIN_BATCH, Execution, Precision, Target, explain
@@ -297,9 +297,14 @@ def card_errors(known: Errors) -> list[dict[str, str]]:
             "points": f"{one.points:,}",
             "median": f"{100 * one.median:.0f} %",
             "ninety": f"{100 * one.ninety:.0f} %",
+            **{region: _share_words(one.by_region.get(region)) for region in REGION_WORDS},
         }
         for one in known.errors
     ]
+
+
+def _share_words(one: ErrorShare | None) -> str:
+    return "" if one is None else f"{100 * one.median:.0f} % / {100 * one.ninety:.0f} % ({one.points:,})"
 
 
 def class_errors(known: Errors) -> list[dict[str, str]]:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.figures.style import number
 from core.hardware.host import Cost, host_lines
-from core.hardware.interval import Modelled, errors
+from core.hardware.interval import REGION_WORDS, Modelled, errors
 from core.host_study import HostStudy
 from core.ui import evidence, hardware_choices, hardware_form
 from core.ui.hardware import Compared
@@ -73,6 +73,9 @@ def accuracy() -> None:
             "family": "Measurements of", "phase": "Phase", "gpu": "Card held out", "points": "Points",
             "median": st.column_config.TextColumn("Median error", help="Of modelled ÷ measured − 1, without its sign."),
             "ninety": st.column_config.TextColumn("90th percentile", help="Nine in ten points err less."),
+            **{region: st.column_config.TextColumn(
+                words.capitalize(), help="Median / 90th percentile (points) in this region of batch.")
+               for region, words in REGION_WORDS.items()},
         }  # fmt: skip
         st.dataframe(pd.DataFrame(hardware_choices.card_errors(known)), hide_index=True, key="hardware-errors-card",
                      column_config=by_card, height=420, alt="Held-out errors of the model card by card.")  # fmt: skip

@@ -141,6 +141,10 @@ def test_shipped_accuracy_is_told_for_cards_of_the_catalogue() -> None:
     shares = [(each.share, each.cards_and_sources) for each in shipped.coverage_90.values()]
     assert 0.85 <= sum(s * n for s, n in shares) / sum(n for _, n in shares) <= 0.95
     assert all(each.median <= each.ninety for each in shipped.errors)
+    for each in shipped.errors:  # the regions divide a card's points
+        assert sum(one.points for one in each.by_region.values()) == each.points
+        assert min(one.median for one in each.by_region.values()) <= each.median
+        assert max(one.median for one in each.by_region.values()) >= each.median
 
 
 def test_every_card_of_the_catalogue_gets_a_number_or_a_reason() -> None:
