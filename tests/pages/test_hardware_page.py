@@ -313,7 +313,7 @@ def test_the_models_errors_stand_on_the_page_with_their_date(engine: Any) -> Non
     at = turn(open_page("hardware", run=kept(engine)), "Host and evidence")
     assert interval.errors().dated in next(one.label for one in at.expander if "held out" in one.label)
     frames = [set(frame.value.columns) for frame in at.dataframe]
-    assert {"family", "phase", "gpu", "points", "median", "ninety"} in frames
+    assert {"family", "phase", "gpu", "points", "median", "ninety", "launch", "knee", "work"} in frames
     assert any({"region", "interval", "held"} <= columns for columns in frames)
     assert any({"fact", "value", "source"} == columns for columns in frames)
 
