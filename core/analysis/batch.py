@@ -28,11 +28,14 @@ from core.analysis.batch_answer import (
 from core.analysis.batch_times import Ratios, StepCurve, over_best, product, step_curve, steps_at
 from core.analysis.batch_words import loss_sentence, sentences
 from core.analysis.cost import cost_answer, cost_of
+from core.analysis.memory_fit import forecast, same_machine
 from core.analysis.noise_scale import TrainingNoise, training_noise
 from core.analysis.statistics import Array
+from core.memory_study import MemoryStudy
 from core.noise_study import NoiseStudy
 from core.prices import MAX_EPOCH_SAMPLES, Price, check_prices
 from core.results import Run
+from core.spec import MAX_BATCH, MIN_BATCH
 
 MILLION = 1_000_000
 
@@ -220,3 +223,19 @@ def _zero(x: Array, y: Array, left: int) -> float:
     if not (np.isfinite(y[left]) and np.isfinite(y[left + 1])):
         return float(x[left + 1])
     return float(x[left] + (x[left + 1] - x[left]) * y[left] / (y[left] - y[left + 1]))
+
+
+def limit_of(study: MemoryStudy, earlier: Sequence[MemoryStudy]) -> MemoryLimit:
+    """Measured between the largest batch that fitted and the smallest that ran out; where one of them is missing,
+    predicted from what was tried and the ``earlier`` studies.
+    """
+    fitted, refused = study.largest_fitted, study.smallest_refused
+    if refused is not None and (fitted is not None or refused == MIN_BATCH):
+        return MemoryLimit(fitted or 0, fitted or 0, refused - 1, "measured")
+    if fitted == MAX_BATCH:
+        return MemoryLimit(MAX_BATCH, label="measured")
+    plan = study.plan
+    before = [one for one in same_machine(earlier, study.environment) if one != study]
+    largest = forecast(plan.workload, plan.target, before, study.probes).largest(plan.limit_bytes)
+    middle, low, high = (min((refused or MAX_BATCH + 1) - 1, max(fitted or 0, batch)) for batch in largest)
+    return MemoryLimit(middle, low, high)

@@ -13,19 +13,22 @@ import click
 from pydantic import ValidationError
 
 from core.analysis.answer import Answer
-from core.analysis.batch import batch_answer
-from core.analysis.batch_answer import BatchAnswer, BatchPoint, Quantity, TargetBatches
+from core.analysis.batch import batch_answer, limit_of
+from core.analysis.batch_answer import BatchAnswer, BatchPoint, MemoryLimit, Quantity, TargetBatches
 from core.batch_export import batch_data
 from core.cli.answers import answer_of
 from core.cli.files import BadInput, Failure, check_writable, read_bytes, read_file, write_file
+from core.cli.model_code import launcher_for, model_permission
 from core.cli.sweep import REFRESH_S, say, stop_signals
 from core.cli.text import table
+from core.measure.protocol import Launcher
+from core.memory_study import MemoryStudy
 from core.noise_study import DEFAULT_BATCH, DEFAULT_BUDGET_S, RANDOM_LABELS, NoisePlan, NoiseStudy, check_labelled
 from core.prices import Price
 from core.results import Run
 from core.spec import Target, explain
 
-MAX_NOISE_BYTES = 64 * 2**20
+MAX_STUDY_BYTES = 64 * 2**20
 MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_target")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +37,13 @@ def _options(function: F) -> F:
     options = [
         click.option("--noise", type=click.Path(path_type=Path), help="A noise study measured before, in JSON."),
         click.option("--budget", "budget_s", type=float, help=f"Measure one now; seconds ({DEFAULT_BUDGET_S:.0f})."),
+        click.option(
+            "--memory",
+            "memory_files",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            help="What “memory --out” wrote for one of the run's targets; once for each.",
+        ),
         click.option("--data", help="Your own labelled data for it (default: the task of a teacher network)."),
         click.option("--target-loss", type=float, help="Held-out loss to train to (default: half of the untrained)."),
         click.option("--learning-rate", type=float, help="Of that training (default: Keras's for the optimizer)."),
@@ -57,6 +67,7 @@ def _options(function: F) -> F:
 @click.command("batch")
 @click.argument("path", type=click.Path(path_type=Path))
 @_options
+@model_permission
 @click.pass_context
 def batch_command(context: click.Context, path: Path, **_: Any) -> None:
     """Say which batch to train with: throughput, time to a loss and cost by batch on both targets.
@@ -71,12 +82,15 @@ def batch_command(context: click.Context, path: Path, **_: Any) -> None:
     run = read_file(path)
     answer = answer_of(run)
     prices, samples = _prices(given), _epoch_samples(run, given)
-    _told(run, answer, None, prices, samples)  # a price that does not fit is refused before anything is measured
+    memory = _memory(run, given["memory_files"])
+    _told(
+        run, answer, None, memory, prices, samples
+    )  # a price that does not fit is refused before anything is measured
     noise = _noise(run, given)
     if noise is not None and given["noise_out"] is not None:
         write_file(given["noise_out"], noise.to_json(indent=1) + "\n")
         say(f"Wrote {given['noise_out']}.")
-    told = _told(run, answer, noise, prices, samples)
+    told = _told(run, answer, noise, memory, prices, samples)
     text = json.dumps(batch_data(run, told, noise), ensure_ascii=False, allow_nan=False, indent=2)
     if given["out"] is not None:
         write_file(given["out"], text + "\n")
@@ -85,12 +99,37 @@ def batch_command(context: click.Context, path: Path, **_: Any) -> None:
 
 
 def _told(
-    run: Run, answer: Answer, noise: NoiseStudy | None, prices: tuple[Price, ...], epoch_samples: int | None
+    run: Run,
+    answer: Answer,
+    noise: NoiseStudy | None,
+    memory: dict[str, MemoryLimit],
+    prices: tuple[Price, ...],
+    epoch_samples: int | None,
 ) -> BatchAnswer:
     try:
-        return batch_answer(run, answer, noise, None, prices, epoch_samples)
+        return batch_answer(run, answer, noise, memory, prices, epoch_samples)
     except ValueError as error:
         raise BadInput(str(error)) from None
+
+
+def _memory(run: Run, paths: tuple[Path, ...]) -> dict[str, MemoryLimit]:
+    """The memory limit of each target that a file tells of. Raises BadInput where a file is of something else."""
+    studies: dict[str, MemoryStudy] = {}
+    for path in paths:
+        study = _read_memory(path)
+        name = str(study.plan.target)
+        if run.plan is None or study.plan.workload != run.plan.workload or name not in run.target_names:
+            raise BadInput(f"{path} is of {study.plan.title}, which is no target of this run with its workload.")
+        studies[name] = study
+    return {name: limit_of(study, ()) for name, study in studies.items()}
+
+
+def _read_memory(path: Path) -> MemoryStudy:
+    try:
+        data = json.loads(_bytes_of(path, "memory study"))
+        return MemoryStudy.from_json(json.dumps(data.get("record", data) if isinstance(data, dict) else data))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: {error}") from None
 
 
 def _prices(given: dict[str, Any]) -> tuple[Price, ...]:
@@ -123,18 +162,23 @@ def _noise(run: Run, given: dict[str, Any]) -> NoiseStudy | None:
     if given["budget_s"] is None and not chosen:
         return None
     plan = _plan(run, given)
+    launcher = launcher_for(plan.workload.network, given["model"])
     say(f"Measuring the gradient noise scale: {plan.title}, learning rate {plan.rate:g}, {plan.budget_s:.0f} s at most")
-    return _measure(plan)
+    return _measure(plan, launcher)
 
 
 def _read(path: Path) -> NoiseStudy:
-    data = read_bytes(path, MAX_NOISE_BYTES)
-    if len(data) > MAX_NOISE_BYTES:
-        raise BadInput(f"{path} is too large for a noise study; accepted is JSON of up to 64 MiB.")
     try:
-        return NoiseStudy.from_json(data)
+        return NoiseStudy.from_json(_bytes_of(path, "noise study"))
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
+
+
+def _bytes_of(path: Path, kind: str) -> bytes:
+    data = read_bytes(path, MAX_STUDY_BYTES)
+    if len(data) > MAX_STUDY_BYTES:
+        raise BadInput(f"{path} is too large for a {kind}; accepted is JSON of up to 64 MiB.")
+    return data
 
 
 def _plan(run: Run, given: dict[str, Any]) -> NoisePlan:
@@ -158,13 +202,12 @@ def _plan(run: Run, given: dict[str, Any]) -> NoisePlan:
         raise BadInput(str(error)) from None
 
 
-def _measure(plan: NoisePlan) -> NoiseStudy:
+def _measure(plan: NoisePlan, launcher: Launcher) -> NoiseStudy:
     """Run the study in this thread, under the machine's lock. Raises Failure with a sentence."""
     from core.measure.clock import WallClock
     from core.measure.lock import Busy, machine_lock
     from core.measure.noise import NoiseSampler
     from core.measure.noise_study import run_noise_study
-    from core.measure.process import launch_processes
     from core.measure.progress import Progress
     from core.measure.protocol import WorkerError
     from core.measure.studies import StudyFailed, StudyTools
@@ -178,7 +221,7 @@ def _measure(plan: NoisePlan) -> NoiseStudy:
             last_s = progress.elapsed_s
             say(f"{last_s:6.1f} s  {progress.activity}")
 
-    tools = StudyTools(launch_processes, WallClock(), cancel, NoiseSampler, report)
+    tools = StudyTools(launcher, WallClock(), cancel, NoiseSampler, report)
     try:
         with stop_signals(cancel), machine_lock(f"Gradient noise of {plan.title}"):
             return run_noise_study(tools, plan)

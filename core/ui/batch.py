@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import streamlit as st
 
 from core.analysis.answer import Answer
-from core.analysis.batch import batch_answer
+from core.analysis.batch import batch_answer, limit_of
 from core.analysis.batch_answer import BatchAnswer, MemoryLimit
 from core.analysis.memory_answer import MemoryAnswer, MemoryPrediction, memory_answer, predict_memory
-from core.analysis.memory_fit import forecast, same_machine
+from core.analysis.memory_fit import same_machine
 from core.examples import MEMORY_ID, NOISE_ID, load_example_memory, load_example_noise
 from core.memory_study import MemoryStudy, default_limit_bytes
 from core.noise_study import NoiseStudy
 from core.prices import Price
 from core.results import Run
-from core.spec import MAX_BATCH, MIN_BATCH, Target
+from core.spec import Target
 from core.store import RunNotFound
 from core.store.studies import StudyKind
 from core.ui import live, machine, registry, study_progress
@@ -199,22 +199,6 @@ def limits(run: Run, found: Evidence) -> dict[str, MemoryLimit]:
             largest = prediction_of(run, index, limit_bytes).largest
             shown[name] = MemoryLimit(largest.batch, largest.low, largest.high)
     return shown
-
-
-def limit_of(study: MemoryStudy, earlier: Sequence[MemoryStudy]) -> MemoryLimit:
-    """Measured between the largest batch that fitted and the smallest that ran out; where one of them is missing,
-    predicted from what was tried and the ``earlier`` studies.
-    """
-    fitted, refused = study.largest_fitted, study.smallest_refused
-    if refused is not None and (fitted is not None or refused == MIN_BATCH):
-        return MemoryLimit(fitted or 0, fitted or 0, refused - 1, "measured")
-    if fitted == MAX_BATCH:
-        return MemoryLimit(MAX_BATCH, label="measured")
-    plan = study.plan
-    before = [one for one in same_machine(earlier, study.environment) if one != study]
-    largest = forecast(plan.workload, plan.target, before, study.probes).largest(plan.limit_bytes)
-    middle, low, high = (min((refused or MAX_BATCH + 1) - 1, max(fitted or 0, batch)) for batch in largest)
-    return MemoryLimit(middle, low, high)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -13,6 +13,7 @@ from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
 from core.analysis.analyse import analyse
+from core.analysis.batch import limit_of
 from core.measure.progress import Progress
 from core.measure.studies import StudySnapshot, StudyTools
 from core.memory_study import MemoryPlan, MemoryStudy
@@ -266,20 +267,20 @@ def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
 
 
 def test_what_one_probe_alone_says_stays_a_prediction() -> None:
-    limit = batch.limit_of(memory_study(probes=(make_probe(64, 900_000_000),)), ())
+    limit = limit_of(memory_study(probes=(make_probe(64, 900_000_000),)), ())
     assert (limit.label, limit.low is not None and limit.low >= 64) == ("predicted", True)
     assert limit.low is not None
     assert limit.high is not None
     assert limit.low <= limit.largest <= limit.high
     near = memory_study(limit_bytes=1_200_000_000, probes=(make_probe(50_000, 1_199_000_000),))
-    assert batch.limit_of(near, ()).low == 50_000  # it got through, however near the limit
-    limit = batch.limit_of(memory_study(probes=(make_probe(64, None),)), ())
+    assert limit_of(near, ()).low == 50_000  # it got through, however near the limit
+    limit = limit_of(memory_study(probes=(make_probe(64, None),)), ())
     assert limit.label == "predicted"
     assert limit.high is not None
     assert limit.high < 64
-    limit = batch.limit_of(memory_study(probes=(make_probe(1, None),)), ())
+    limit = limit_of(memory_study(probes=(make_probe(1, None),)), ())
     assert (limit.largest, limit.label) == (0, "measured")
-    limit = batch.limit_of(memory_study(probes=(make_probe(65_536, 900_000_000),)), ())
+    limit = limit_of(memory_study(probes=(make_probe(65_536, 900_000_000),)), ())
     assert (limit.largest, limit.label) == (65_536, "measured")
 
 

@@ -8,10 +8,16 @@ import threading
 import numpy as np
 import pytest
 
+from core.analysis.memory_answer import memory_answer
 from core.cli import batch as module
+from core.measure.process import launch_processes
 from core.measure.studies import StudyFailed
+from core.memory_export import memory_data
+from core.memory_study import MemoryPlan, MemoryStudy
 from core.noise_study import NoisePlan, NoiseStudy
+from core.spec import Target, Workload
 from tests.support.commands import refused
+from tests.support.memories import make_probe
 from tests.support.noises import make_noise_study
 from tests.support.runs import make_run
 
@@ -33,7 +39,8 @@ def asked(monkeypatch):
     """Plans that would have been measured; each is answered by a simulated study."""
     plans: list[NoisePlan] = []
 
-    def measure(plan):
+    def measure(plan, launcher):
+        assert launcher is launch_processes
         plans.append(plan)
         return make_noise_study(make_run(1), parts=64).model_copy(update={"plan": plan})
 
@@ -164,3 +171,29 @@ def test_a_study_that_fails_is_a_failure_with_its_sentence(cli, files, monkeypat
     status, out, err = cli("batch", files["run"], "--budget", "20")
     assert (status, out) == (1, "")
     assert err.splitlines()[-1] == "The untrained network already has a loss of 0.1."
+
+
+def test_a_memory_study_bounds_the_batches_of_its_target(cli, files, tmp_path):
+    run = make_run(1)
+    plan = MemoryPlan(workload=run.plan.workload, target=run.plan.targets[1], limit_bytes=2_000_000_000)
+    study = MemoryStudy(plan=plan, probes=(make_probe(60, 900_000_000), make_probe(63, None)))
+    whole, alone = tmp_path / "whole.json", tmp_path / "alone.json"
+    whole.write_text(json.dumps(memory_data(study, memory_answer(study))), encoding="utf-8")
+    alone.write_text(study.to_json(), encoding="utf-8")
+    for path in (whole, alone):
+        status, out, _ = cli("batch", files["run"], "--memory", str(path), "--json")
+        assert status == 0
+        second = json.loads(out)["targets"][1]
+        assert (second["memory"]["largest"], second["memory"]["label"]) == (60, "measured")
+        assert second["best_throughput"]["batch"] <= 60
+
+
+def test_a_memory_study_of_something_else_is_refused(cli, files, tmp_path):
+    plan = MemoryPlan(workload=Workload(network="100-50-10"), target=Target(), limit_bytes=2_000_000_000)
+    path = tmp_path / "other.json"
+    path.write_text(MemoryStudy(plan=plan).to_json(), encoding="utf-8")
+    assert "which is no target of this run" in refused(cli("batch", files["run"], "--memory", str(path)))
+    path.write_text("[1]", encoding="utf-8")
+    assert "This is no Breakeven memory study" in refused(cli("batch", files["run"], "--memory", str(path)))
+    path.write_text("[" * 100_000, encoding="utf-8")
+    assert "other.json" in refused(cli("batch", files["run"], "--memory", str(path)))
