@@ -120,7 +120,8 @@ def test_cold_deep_link_opens_the_run_inside_the_frame(server: str, browser: Any
 
 
 @pytest.mark.parametrize(
-    ("page_name", "number"), [("crossover", 1), ("overhead", 0), ("pipeline", 0), ("pipeline", 2), ("diagnosis", 0)]
+    ("page_name", "number"),
+    [("crossover", 1), ("overhead", 0), ("pipeline", 0), ("pipeline", 2), ("diagnosis", 0), ("frontier", 0)],
 )
 def test_nothing_overlaps_in_a_narrow_window(server: str, browser: Any, page_name: str, number: int) -> None:
     run_id = make_run(1).id if page_name == "crossover" else load_example().id
@@ -199,7 +200,9 @@ def test_a_real_sweep_is_seen_by_every_tab_and_can_be_cancelled(server: str, bro
 
 
 @pytest.mark.parametrize(
-    ("path", "charts"), [("overhead", 2), ("pipeline", 3), ("diagnosis", 1)], ids=lambda value: str(value)
+    ("path", "charts"),
+    [("overhead", 2), ("pipeline", 3), ("diagnosis", 1), ("frontier", 1)],
+    ids=lambda value: str(value),
 )
 def test_the_shipped_examples_are_drawn(server: str, browser: Any, path: str, charts: int) -> None:
     """Traces, diagnosis and pipeline study of the example: every chart has its place and no page an exception."""

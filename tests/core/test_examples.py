@@ -8,7 +8,9 @@ import pytest
 
 from core import examples
 from core.analysis.analyse import analyse
+from core.analysis.batch import batch_answer, limit_of
 from core.analysis.findings import diagnose
+from core.analysis.frontier_answer import frontier_answer
 from core.analysis.pipeline import pipeline_answer
 from core.results import Run
 from tests.support.runs import make_run
@@ -50,3 +52,28 @@ def test_what_is_shipped_is_recorded_and_belongs_together() -> None:
     study = examples.load_example_pipeline()
     assert study.label == "recorded"
     assert pipeline_answer(study).sentence
+
+
+def test_the_shipped_frontier_resolves_where_its_targets_tie() -> None:
+    study = examples.load_example_frontier()
+    answer = frontier_answer(study)
+    assert (study.label, study.status, study.starts >= 3) == ("recorded", "finished", True)
+    assert answer.code == "frontier"
+    assert len(study.measured) < len(study.plan.grid) / 2
+    assert {point.label for point in answer.points} == {"recorded"}
+
+
+def test_the_shipped_studies_of_the_batch_belong_to_the_shipped_run() -> None:
+    run = Run.from_json((SHIPPED / "example.json").read_bytes())
+    noise, memory = examples.load_example_noise(), examples.load_example_memory()
+    assert {noise.run_id, memory.run_id} == {run.id}
+    assert {noise.label, memory.label} == {"recorded"}
+    assert run.plan is not None
+    assert noise.plan.workload == memory.plan.workload == run.plan.workload
+    assert memory.plan.target == run.plan.targets[1]
+    limit = limit_of(memory, ())
+    told = batch_answer(run, analyse(run), noise, {run.target_names[1]: limit})
+    assert limit.label == "measured"
+    assert told.noise is not None
+    assert told.noise.steps is not None
+    assert told.targets[1].best_time is not None
