@@ -226,16 +226,15 @@ def _zero(x: Array, y: Array, left: int) -> float:
 
 
 def limit_of(study: MemoryStudy, earlier: Sequence[MemoryStudy]) -> MemoryLimit:
-    """Measured between the largest batch that fitted and the smallest that ran out; where one of them is missing,
+    """As tried, between the largest batch that fitted and the smallest that ran out; where one of them is missing,
     predicted from what was tried and the ``earlier`` studies.
     """
-    fitted, refused = study.largest_fitted, study.smallest_refused
+    fitted, refused, plan = study.largest_fitted, study.smallest_refused, study.plan
     if refused is not None and (fitted is not None or refused == MIN_BATCH):
-        return MemoryLimit(fitted or 0, fitted or 0, refused - 1, "measured")
+        return MemoryLimit(fitted or 0, fitted or 0, refused - 1, study.label, plan.limit_bytes)
     if fitted == MAX_BATCH:
-        return MemoryLimit(MAX_BATCH, label="measured")
-    plan = study.plan
+        return MemoryLimit(MAX_BATCH, label=study.label, limit_bytes=plan.limit_bytes)
     before = [one for one in same_machine(earlier, study.environment) if one != study]
     largest = forecast(plan.workload, plan.target, before, study.probes).largest(plan.limit_bytes)
     middle, low, high = (min((refused or MAX_BATCH + 1) - 1, max(fitted or 0, batch)) for batch in largest)
-    return MemoryLimit(middle, low, high)
+    return MemoryLimit(middle, low, high, limit_bytes=plan.limit_bytes)

@@ -27,12 +27,20 @@ class Quantity:
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """The largest batch that fits a target, with the interval of a prediction; ``label`` tells which it is."""
+    """The largest batch that fits a target within ``limit_bytes``, with its interval; ``label`` tells whether it was
+    predicted or tried.
+    """
 
     largest: int
     low: int | None = None
     high: int | None = None
-    label: Literal["measured", "predicted"] = "predicted"
+    label: Label | Literal["predicted"] = "predicted"
+    limit_bytes: int | None = None
+
+    @property
+    def within(self) -> str:
+        """The limit as the end of a clause: “ within 4 GB”, empty where it is not known."""
+        return "" if self.limit_bytes is None else f" within {self.limit_bytes / 1e9:.3g} GB"
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def time_at_best(target: TargetBatches) -> Quantity | None:
 def _reaches(target: TargetBatches, noise: TrainingNoise, brief: bool = False) -> str:
     time_s = time_at_best(target)
     assert time_s is not None
-    span = f", 95 % {duration(time_s.low)} to {duration(time_s.high)}" if time_s.low and time_s.high else ""
+    span = f" (95 %: {duration(time_s.low)} to {duration(time_s.high)})" if time_s.low and time_s.high else ""
     if brief:
         return f"{target.name} at best at {_near(target.best_time)}, in {duration(time_s.value)}{span}"
     return (
@@ -125,7 +125,7 @@ def noise_sentence(noise: TrainingNoise) -> str:
     )
     return (
         f"The gradient noise scale is {noise.value:,.0f} samples (95 %: {noise.low:,.0f} to {noise.high:,.0f}), "
-        "measured: well below it a doubled batch halves the steps, well above it saves none; "
+        f"{noise.label}: well below it a doubled batch halves the steps, well above it saves none; "
         f"{reached}."
     )
 
@@ -151,6 +151,6 @@ def loss_sentence(found: LossCrossover, reach: tuple[float, float], possible: bo
 def _memory(name: str, memory: MemoryLimit | None) -> str:
     assert memory is not None
     if min(memory.largest, memory.low or memory.largest) >= MAX_BATCH:
-        return f"Memory: all batches up to {MAX_BATCH:,} fit on {name}, {memory.label}."
+        return f"Memory: all batches up to {MAX_BATCH:,} fit{memory.within} on {name}, {memory.label}."
     span = "" if memory.low is None or memory.high is None else f" ({memory.low:,} to {memory.high:,})"
-    return f"Memory: batch {memory.largest:,}{span} is the largest that fits on {name}, {memory.label}."
+    return f"Memory: batch {memory.largest:,}{span} is the largest that fits{memory.within} on {name}, {memory.label}."

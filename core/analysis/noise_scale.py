@@ -20,6 +20,7 @@ import numpy as np
 
 from core.analysis.statistics import CONFIDENCE, Array, t_quantile
 from core.noise_study import GradientDraw, NoiseStudy
+from core.results import Label
 
 MIN_DRAWS = 4
 """Fewer give a standard deviation that says next to nothing."""
@@ -56,6 +57,7 @@ class TrainingNoise:
     None where it was not reached, ``minimal_steps`` (S_min) and ``minimal_samples`` (E_min) then too.
     """
 
+    label: Label
     scales: tuple[NoiseScale, ...]
     value: float | None
     low: float
@@ -177,6 +179,7 @@ def training_noise(study: NoiseStudy) -> TrainingNoise | None:
         value, low, high = _averaged(found, end, batch)
     minimal = None if steps is None or value is None else steps / (1 + value / batch)
     return TrainingNoise(
+        label=study.label,
         scales=found,
         value=value,
         low=low,

@@ -277,7 +277,7 @@ def memory_walls(targets: Sequence[TargetBatches], x: tuple[float, float]) -> tu
 def _limit_words(limit: MemoryLimit) -> str:
     known = limit.low is not None and limit.high is not None and limit.low < limit.high
     span = f", {limit.low:,} to {batch_words(limit.high or 0)}" if known else ""
-    return f"{batch_words(limit.largest)} ({limit.label}{span})"
+    return f"{batch_words(limit.largest)}{limit.within} ({limit.label}{span})"
 
 
 def _values(answer: BatchAnswer, get: Get) -> list[float]:

@@ -197,7 +197,7 @@ def limits(run: Run, found: Evidence) -> dict[str, MemoryLimit]:
             shown[name] = limit_of(found.memory[name][1], memory_studies())
         elif (limit_bytes := usual_limit_bytes(run, index)) is not None:
             largest = prediction_of(run, index, limit_bytes).largest
-            shown[name] = MemoryLimit(largest.batch, largest.low, largest.high)
+            shown[name] = MemoryLimit(largest.batch, largest.low, largest.high, limit_bytes=limit_bytes)
     return shown
 
 

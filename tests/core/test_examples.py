@@ -73,7 +73,7 @@ def test_the_shipped_studies_of_the_batch_belong_to_the_shipped_run() -> None:
     assert memory.plan.target == run.plan.targets[1]
     limit = limit_of(memory, ())
     told = batch_answer(run, analyse(run), noise, {run.target_names[1]: limit})
-    assert limit.label == "measured"
+    assert (limit.label, limit.limit_bytes) == ("recorded", memory.plan.limit_bytes)
     assert told.noise is not None
     assert told.noise.steps is not None
     assert told.targets[1].best_time is not None

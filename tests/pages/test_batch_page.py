@@ -239,7 +239,7 @@ def test_a_search_on_another_machine_than_the_sweep_is_a_warning(engine: Any) ->
 
 def test_where_everything_fits_no_largest_batch_is_claimed(engine: Any) -> None:
     at = open_page("batch", run=kept(engine, memory=memory_study(probes=(make_probe(65_536, 900_000_000),))))
-    assert "Memory: all batches up to 65,536 fit on cpu,threads=1, measured." in text_of(at)
+    assert "Memory: all batches up to 65,536 fit within 2 GB on cpu,threads=1, measured." in text_of(at)
 
 
 def test_impossible_limits_are_refused(engine: Any) -> None:
@@ -252,7 +252,7 @@ def test_impossible_limits_are_refused(engine: Any) -> None:
 
 def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
     at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN), memory=memory_study()))
-    assert "Memory: batch 500 (500 to 519) is the largest that fits on cpu,threads=1, measured." in text_of(at)
+    assert "Memory: batch 500 (500 to 519) is the largest that fits within 2 GB on cpu,threads=1, measured." in text_of(at)
     spec = json.loads(at.get("plotly_chart")[0].proto.spec)
     assert [s["x0"] for s in spec["layout"]["shapes"] if s.get("name") == "memory limit"] == [500]
     turn(at, "Memory")
