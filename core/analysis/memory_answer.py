@@ -223,7 +223,7 @@ def _sentence(study: MemoryStudy, after: Forecast) -> str:
     plan, fitted, refused = study.plan, study.largest_fitted, study.smallest_refused
     within = f"{plan.limit_bytes / 1e9:.3g} GB on {plan.target}"
     if fitted == MAX_BATCH:
-        return f"All batches up to {MAX_BATCH:,} fit within {within}: measured."
+        return f"All batches up to {MAX_BATCH:,} fit within {within}: {study.label}."
     slow = next((probe for probe in study.probes if probe.outcome == "hung"), None)
     stopped = "" if slow is None else f" Batch {slow.batch:,} was too slow to try within the budget."
     if fitted is None and refused is None:
@@ -234,11 +234,11 @@ def _sentence(study: MemoryStudy, after: Forecast) -> str:
     if refused is None:
         middle, low, high = (max(fitted, batch) for batch in after.largest(plan.limit_bytes))
         return (
-            f"Batch {fitted:,} fits within {within}: measured. Predicted from there, {_size(middle)} does, too "
+            f"Batch {fitted:,} fits within {within}: {study.label}. Predicted from there, {_size(middle)} does, too "
             f"(95 %: {low:,} to {_size(high)}).{stopped}"
         )
     if refused - fitted == 1:
-        return f"Batch {fitted:,} is the largest that fits within {within}: measured; {refused:,} ran out.{stopped}"
+        return f"Batch {fitted:,} is the largest that fits within {within}: {study.label}; {refused:,} ran out.{stopped}"
     gap = math.log2(refused / fitted)
     close = "" if gap <= 0.1 else " More time would bring the two closer."
-    return f"Batch {fitted:,} fits within {within} and {refused:,} ran out: measured.{close}{stopped}"
+    return f"Batch {fitted:,} fits within {within} and {refused:,} ran out: {study.label}.{close}{stopped}"

@@ -181,6 +181,6 @@ def count_words(value: float) -> str:
 
 def size_words(size_bytes: float) -> str:
     """Bytes as kB, MB or GB, powers of ten."""
-    if size_bytes >= 1e9:
+    if size_bytes >= 0.9995e9:  # 999.6 MB would be rounded to 1e+03
         return f"{size_bytes / 1e9:.3g} GB"
-    return f"{size_bytes / 1e6:.3g} MB" if size_bytes >= 1e6 else f"{max(size_bytes / 1e3, 0.01):.3g} kB"
+    return f"{size_bytes / 1e6:.3g} MB" if size_bytes >= 0.9995e6 else f"{max(size_bytes / 1e3, 0.01):.3g} kB"

@@ -91,3 +91,4 @@ def test_sizes_in_words() -> None:
     assert size_words(4_136) == "4.14 kB"
     assert size_words(22_400_000) == "22.4 MB"
     assert size_words(2_000_000_000) == "2 GB"
+    assert size_words(999_600_000) == "1 GB"
