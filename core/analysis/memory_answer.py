@@ -238,7 +238,8 @@ def _sentence(study: MemoryStudy, after: Forecast) -> str:
             f"(95 %: {low:,} to {_size(high)}).{stopped}"
         )
     if refused - fitted == 1:
-        return f"Batch {fitted:,} is the largest that fits within {within}: {study.label}; {refused:,} ran out.{stopped}"
+        largest = f"Batch {fitted:,} is the largest that fits within {within}: {study.label}"
+        return f"{largest}; {refused:,} ran out.{stopped}"
     gap = math.log2(refused / fitted)
     close = "" if gap <= 0.1 else " More time would bring the two closer."
     return f"Batch {fitted:,} fits within {within} and {refused:,} ran out: {study.label}.{close}{stopped}"

@@ -252,7 +252,8 @@ def test_impossible_limits_are_refused(engine: Any) -> None:
 
 def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
     at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN), memory=memory_study()))
-    assert "Memory: batch 500 (500 to 519) is the largest that fits within 2 GB on cpu,threads=1, measured." in text_of(at)
+    said = "Memory: batch 500 (500 to 519) is the largest that fits within 2 GB on cpu,threads=1, measured."
+    assert said in text_of(at)
     spec = json.loads(at.get("plotly_chart")[0].proto.spec)
     assert [s["x0"] for s in spec["layout"]["shapes"] if s.get("name") == "memory limit"] == [500]
     turn(at, "Memory")
