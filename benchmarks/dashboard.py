@@ -3,7 +3,7 @@
     python -m benchmarks.dashboard [--cells 10000] [--reruns 30] [--json FILE]
 
 A temporary store is filled with recorded runs (made from seeds) of 22 cells each. Then: (1) the real server, a real
-browser that opens all four pages and the Crossover page of several more runs, the server's memory after each, and
+browser that opens every page and the Crossover page of several more runs, the server's memory after each, and
 whether any library of TensorFlow is mapped into it; (2) reruns of every page, timed with Streamlit's own AppTest: the
 script with the store and all analysis, and the building of AppTest's tree of elements, but no network and no browser.
 """
@@ -26,7 +26,7 @@ from tests.support.runs import make_run
 
 MEMORY_GOAL_MB = 250.0
 RERUN_GOAL_MS = 200.0
-NAMES = ("crossover", "overhead", "pipeline", "diagnosis", "history", "method")
+NAMES = ("crossover", "frontier", "batch", "hardware", "overhead", "pipeline", "diagnosis", "history", "method")
 PAGES = {"sweep": "", **{name: name for name in NAMES}}
 MORE_RUNS = 10  # opened one after the other, so that the server's caches of runs and charts are filled
 PATIENCE_MS = 60_000
