@@ -1,16 +1,17 @@
 """Does the adaptive map find the break-even contour of the full grid with a quarter of its cells?
 
-On two real CPU targets (one thread with XLA against two threads, whose lead changes clearly): the adaptive map with at most a quarter of the settings' visits, then
-the whole grid, each setting once with the same rounds. Printed are visits, seconds, and how far apart the two contours
-lie on every line of the map that both cross, in octaves, beside what the intervals allow for. Targets that nearly tie
+On two real CPU targets (one thread with XLA against two threads, whose lead changes clearly): the adaptive map with at
+most a quarter of the settings' visits, then the whole grid, each setting once with the same rounds. Printed are visits,
+seconds, and how far apart the two contours lie on every line of the map that both cross, in octaves, beside what the
+intervals allow for. Targets that nearly tie
 have a contour that is ill-conditioned by itself, so a second adaptive map, measured the same way, says how far two
 measurements of the same thing lie apart.
 
     python -m benchmarks.frontier [--side 5] [--targets A B] [--batches 4 1024] [--adaptive-only] [--json out.json]
     python -m benchmarks.frontier --simulate 40
 
-With ``--side 8`` whole numbers leave 6 × 8 × 8 settings, which take some 25 minutes. ``--simulate`` measures nothing: on
-machines with known truth it prints the contour's error, adaptive and full grid, and how often the band holds it.
+With ``--side 8`` whole numbers leave 6 × 8 × 8 settings, which take some 25 minutes. ``--simulate`` measures nothing:
+on machines with known truth it prints the contour's error, adaptive and full grid, and how often the band holds it.
 """
 
 from __future__ import annotations
