@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -17,9 +16,10 @@ from core.analysis.batch import batch_answer, limit_of
 from core.analysis.batch_answer import BatchAnswer, BatchPoint, MemoryLimit, Quantity, TargetBatches
 from core.batch_export import batch_data
 from core.cli.answers import answer_of
-from core.cli.files import BadInput, Failure, check_writable, read_bytes, read_file, write_file
+from core.cli.files import BadInput, check_writable, read_bytes, read_file, write_file
 from core.cli.model_code import launcher_for, model_permission
-from core.cli.sweep import REFRESH_S, say, stop_signals
+from core.cli.studying import run_study
+from core.cli.sweep import say
 from core.cli.text import table
 from core.measure.protocol import Launcher
 from core.memory_study import MemoryStudy
@@ -203,30 +203,9 @@ def _plan(run: Run, given: dict[str, Any]) -> NoisePlan:
 
 
 def _measure(plan: NoisePlan, launcher: Launcher) -> NoiseStudy:
-    """Run the study in this thread, under the machine's lock. Raises Failure with a sentence."""
-    from core.measure.clock import WallClock
-    from core.measure.lock import Busy, machine_lock
-    from core.measure.noise import NoiseSampler
     from core.measure.noise_study import run_noise_study
-    from core.measure.progress import Progress
-    from core.measure.protocol import WorkerError
-    from core.measure.studies import StudyFailed, StudyTools
 
-    cancel = threading.Event()
-    last_s = float("-inf")
-
-    def report(progress: Progress) -> None:
-        nonlocal last_s
-        if progress.elapsed_s - last_s >= REFRESH_S:
-            last_s = progress.elapsed_s
-            say(f"{last_s:6.1f} s  {progress.activity}")
-
-    tools = StudyTools(launcher, WallClock(), cancel, NoiseSampler, report)
-    try:
-        with stop_signals(cancel), machine_lock(f"Gradient noise of {plan.title}"):
-            return run_noise_study(tools, plan)
-    except (Busy, StudyFailed, WorkerError) as error:
-        raise Failure(str(error)) from None
+    return run_study(f"Gradient noise of {plan.title}", lambda tools: run_noise_study(tools, plan), launcher)
 
 
 def batch_text(run: Run, told: BatchAnswer, noise: NoiseStudy | None) -> str:

@@ -22,6 +22,14 @@ def default_targets(devices: Devices) -> tuple[Target, Target]:
     return Target(), Target(execution="xla")
 
 
+def target_of(text: str | None) -> Target:
+    """The target that is written, else the GPU, else the CPU. Raises ValueError with a sentence."""
+    if text is not None:
+        return Target.parse(text)
+    found = default_targets(list_devices())[1]
+    return found if found.is_gpu else Target()
+
+
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--probe", "ask", is_flag=True, help="Also ask TensorFlow in a process of its own (some seconds).")

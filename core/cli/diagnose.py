@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import click
@@ -11,9 +10,10 @@ import click
 from core.analysis.answer import Answer
 from core.analysis.findings import DiagnosisAnswer, diagnose
 from core.cli.answers import answer_of
-from core.cli.files import BadInput, Failure, check_writable, read_file, write_file
+from core.cli.files import BadInput, check_writable, read_file, write_file
 from core.cli.model_code import launcher_for, model_permission
-from core.cli.sweep import REFRESH_S, say, stop_signals
+from core.cli.studying import run_study
+from core.cli.sweep import say
 from core.cli.text import table
 from core.environment import capture_environment
 from core.experiment import Diagnosis
@@ -89,30 +89,11 @@ def _same_machine(run: Run) -> None:
 
 
 def _measure(run: Run, target: int, batch: int, budget_s: float, launcher: Launcher) -> Diagnosis:
-    from core.measure.clock import WallClock
     from core.measure.diagnose import run_diagnosis
-    from core.measure.lock import Busy, machine_lock
-    from core.measure.noise import NoiseSampler
-    from core.measure.pair import SweepFailed
-    from core.measure.progress import Progress
-    from core.measure.studies import StudyFailed, StudyTools
 
-    cancel = threading.Event()
-    clock = WallClock()
-    begin_s, last_s = clock.now_s(), float("-inf")
-
-    def report(progress: Progress) -> None:
-        nonlocal last_s
-        if clock.now_s() - last_s >= REFRESH_S:
-            last_s = clock.now_s()
-            say(f"{last_s - begin_s:6.1f} s  {progress.activity}")
-
-    tools = StudyTools(launcher, clock, cancel, NoiseSampler, report)
-    try:
-        with stop_signals(cancel), machine_lock(f"Diagnosing {run.name}"):
-            return run_diagnosis(tools, run, target, batch, budget_s)
-    except (Busy, StudyFailed, SweepFailed) as error:
-        raise Failure(str(error)) from None
+    return run_study(
+        f"Diagnosing {run.name}", lambda tools: run_diagnosis(tools, run, target, batch, budget_s), launcher
+    )
 
 
 def diagnosis_text(run: Run, found: Diagnosis, told: DiagnosisAnswer) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +13,8 @@ from core.analysis.frontier_answer import FrontierAnswer, FrontierSlice, frontie
 from core.cli.devices import default_targets
 from core.cli.files import BadInput, Failure, check_writable, write_file
 from core.cli.networks import size_options, sizes_of
-from core.cli.sweep import say, stop_signals
+from core.cli.studying import Stopped, run_study
+from core.cli.sweep import say
 from core.cli.text import table
 from core.environment import list_devices
 from core.frontier import (
@@ -116,28 +116,13 @@ def _point(text: str | None) -> tuple[int, ...] | None:
 
 
 def _measure(plan: FrontierPlan) -> FrontierStudy | None:
-    """Measure in this thread, under the machine's lock; None when cancelled before a round. Raises Failure."""
-    from core.measure.clock import WallClock
+    """None when stopped before a round."""
     from core.measure.frontier import run_frontier
-    from core.measure.lock import Busy, machine_lock
-    from core.measure.noise import NoiseSampler
-    from core.measure.process import launch_processes
-    from core.measure.progress import Progress
-    from core.measure.studies import StudyFailed, StudyTools
 
-    cancel = threading.Event()
-
-    def report(progress: Progress) -> None:
-        say(f"{progress.elapsed_s:6.1f} s  {progress.activity}")
-
-    tools = StudyTools(launch_processes, WallClock(), cancel, NoiseSampler, report)
     try:
-        with stop_signals(cancel), machine_lock(f"Frontier of {plan.title}"):
-            return run_frontier(tools, plan)
-    except (Busy, StudyFailed) as error:
-        if cancel.is_set():
-            return None
-        raise Failure(str(error)) from None
+        return run_study(f"Frontier of {plan.title}", lambda tools: run_frontier(tools, plan))
+    except Stopped:
+        return None
 
 
 def frontier_text(answer: FrontierAnswer) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -13,11 +12,12 @@ import click
 from pydantic import ValidationError
 
 from core.analysis.memory_answer import MemoryAnswer, memory_answer, predict_memory
-from core.cli.devices import default_targets
-from core.cli.files import BadInput, Failure, check_writable, write_file
+from core.cli.devices import target_of
+from core.cli.files import BadInput, check_writable, write_file
 from core.cli.model_code import launcher_for
 from core.cli.networks import network_of, network_options
-from core.cli.sweep import say, stop_signals
+from core.cli.studying import run_study
+from core.cli.sweep import say
 from core.cli.text import size, table
 from core.environment import available_memory_bytes, capture_environment, list_devices
 from core.memory_export import memory_data
@@ -78,7 +78,7 @@ def memory_command(context: click.Context, out: Path | None, as_json: bool, stor
 def _plan(given: dict[str, Any]) -> MemoryPlan:
     """The plan of the flags. Raises BadInput with a sentence."""
     try:
-        target = _target(given["target"])
+        target = target_of(given["target"])
         workload = Workload.model_validate(
             {"network": network_of(given), "mode": given["mode"], "optimizer": given["optimizer"]}
         )
@@ -89,13 +89,6 @@ def _plan(given: dict[str, Any]) -> MemoryPlan:
         raise BadInput(explain(error)) from None
     except ValueError as error:
         raise BadInput(str(error)) from None
-
-
-def _target(text: str | None) -> Target:
-    if text is not None:
-        return Target.parse(text)
-    found = default_targets(list_devices())[1]
-    return found if found.is_gpu else Target()
 
 
 def _limit_bytes(target: Target) -> int:
@@ -151,26 +144,9 @@ def _keep(store: Store | None, study: MemoryStudy) -> None:
 
 
 def _measure(plan: MemoryPlan, earlier: tuple[MemoryStudy, ...], launcher: LimitedLauncher) -> MemoryStudy:
-    """Run the study in this thread, under the machine's lock. Raises Failure with a sentence."""
-    from core.measure.clock import WallClock
-    from core.measure.lock import Busy, machine_lock
     from core.measure.memory_study import run_memory_study
-    from core.measure.noise import NoiseSampler
-    from core.measure.process import launch_processes
-    from core.measure.progress import Progress
-    from core.measure.studies import StudyFailed, StudyTools
 
-    cancel = threading.Event()
-
-    def report(progress: Progress) -> None:
-        say(f"{progress.elapsed_s:6.1f} s  {progress.activity}")
-
-    tools = StudyTools(launch_processes, WallClock(), cancel, NoiseSampler, report)
-    try:
-        with stop_signals(cancel), machine_lock(f"Memory of {plan.title}"):
-            return run_memory_study(tools, plan, earlier, launcher)
-    except (Busy, StudyFailed) as error:
-        raise Failure(str(error)) from None
+    return run_study(f"Memory of {plan.title}", lambda tools: run_memory_study(tools, plan, earlier, launcher))
 
 
 def memory_text(study: MemoryStudy, answer: MemoryAnswer) -> str:

