@@ -10,9 +10,10 @@ import pytest
 import streamlit as st
 
 from core.results import Run
-from core.ui import machine, registry
+from core.ui import batch_form, machine, registry
+from tests.support.memories import GB
 from tests.support.pages import fake_engine
-from tests.support.runs import make_run
+from tests.support.runs import make_environment, make_run
 
 
 @pytest.fixture
@@ -31,3 +32,11 @@ def engine(data_dir: Path, example: Run, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setattr(machine, "devices", lambda: two)
     yield fake
     fake.store.close()
+
+
+@pytest.fixture
+def this_machine(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs' own machine, with 8 GB free."""
+    assert engine
+    monkeypatch.setattr(machine, "now", make_environment)
+    monkeypatch.setattr(batch_form, "available_memory_bytes", lambda: 8 * GB)

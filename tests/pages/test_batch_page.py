@@ -3,77 +3,36 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from streamlit.runtime.context import ContextProxy
-from streamlit.testing.v1 import AppTest
 
 from core.analysis.analyse import analyse
-from core.analysis.batch import limit_of
-from core.measure.progress import Progress
-from core.measure.studies import StudySnapshot, StudyTools
-from core.memory_study import MemoryPlan, MemoryStudy
-from core.results import Run
-from core.ui import batch, batch_form, batch_result, machine
-from tests.support.memories import GB, linear, make_memory_study, make_probe
+from core.measure.studies import StudySnapshot
+from core.ui import batch, batch_form, batch_result
+from tests.support.batch_page import (
+    AT,
+    FIRST,
+    RATE,
+    RUN,
+    SAMPLE,
+    SECOND,
+    TIME,
+    kept,
+    memory_study,
+    running,
+    titles,
+    tools,
+    turn,
+)
 from tests.support.noises import make_noise_study
-from tests.support.pages import chart_titles, keep, open_page, snapshot_of, text_of
-from tests.support.runs import make_environment, make_run
-from tests.support.simulation import VirtualClock
+from tests.support.pages import open_page, snapshot_of, text_of
+from tests.support.runs import make_run
 
-RUN = make_run(4, label="measured")
-TIME, RATE, SAMPLE = "Time to the loss by batch (predicted)", "Throughput by batch", "Time per sample by batch"
-AT = Progress("measuring", "Training: step 120", 0, 0, 20.0, 40.0)
-FIRST, SECOND = RUN.target_names
-
-
-@pytest.fixture(autouse=True)
-def _this_machine(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert engine
-    monkeypatch.setattr(machine, "now", make_environment)
-    monkeypatch.setattr(batch_form, "available_memory_bytes", lambda: 8 * GB)
-
-
-def kept(engine: Any, run: Run = RUN, *, noise: Any = None, memory: Any = None) -> str:
-    run_id = keep(engine.store, run)
-    if noise is not None:
-        engine.store.add_study("noise", "20260107-noise", run_id, noise.to_json())
-    if memory is not None:
-        engine.store.add_study("memory", "20260107-memory", run_id, memory.to_json())
-    return run_id
-
-
-def memory_study(target: int = 0, limit_bytes: int = 2 * GB, **changes: Any) -> MemoryStudy:
-    """Of the run: batch 500 fits, 520 ran out."""
-    assert RUN.plan is not None
-    plan = MemoryPlan(
-        workload=RUN.plan.workload, target=RUN.plan.targets[target], limit_bytes=limit_bytes, run_id=RUN.id
-    )
-    made = make_memory_study(linear(50e6, 2.6e6), (64, 500, 520), workload=RUN.plan.workload, limit_bytes=limit_bytes)
-    return made.model_copy(update={"plan": plan, **changes})
-
-
-def turn(at: AppTest, tab: str) -> AppTest:
-    at.session_state["batch_tab"] = tab
-    at.run()
-    assert not at.exception, at.exception
-    return at
-
-
-def titles(at: AppTest) -> list[str]:
-    return [title.removeprefix("<b>").removesuffix("</b>") for title in chart_titles(at)]
-
-
-def running(kind: str) -> StudySnapshot:
-    return StudySnapshot(kind, f"The {kind} study of run x", active=True, progress=AT)
-
-
-def tools() -> StudyTools:
-    return StudyTools(lambda *_: (), VirtualClock(1.0), threading.Event(), lambda: None, lambda _: None)
+pytestmark = pytest.mark.usefixtures("this_machine")
 
 
 def test_without_a_noise_study_there_is_throughput_and_a_button_that_measures_one(engine: Any) -> None:
@@ -180,117 +139,6 @@ def test_a_cancelled_study_without_the_loss_gives_relative_times(engine: Any) ->
     assert titles(at)[0] == "Time to a loss by batch (predicted)"
     assert "The noise study was cancelled" in text_of(at)
     assert "Predicted: the time to a loss is shortest at" in at.subheader[0].value.replace("&#58;", ":")
-
-
-def test_memory_is_predicted_until_it_is_confirmed(engine: Any) -> None:
-    at = turn(open_page("batch", run=kept(engine)), "Memory")
-    text = text_of(at)
-    assert "Predicted from the model alone" in text
-    assert [title.partition(" at batch")[0] for title in titles(at)] == ["Peak memory by batch", "What memory goes to"]
-    assert at.number_input(key="batch_limit-cpu").value == 7.2
-    assert "within 7.2 GB" in text
-    assert "No prediction that a batch fits has been put to the test here so far." in text
-    at.number_input(key="batch_limit-cpu").set_value(0.75).run()
-    assert "0.75 GB" in text_of(at)
-
-
-def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(batch_form, "run_memory_study", lambda *given: asked.append(given))
-    run_id = kept(engine, memory=memory_study(0))
-    at = turn(open_page("batch", run=run_id), "Memory")
-    at.button_group(key=f"batch_memory_target-{run_id}").select(1).run()
-    at.number_input(key="batch_limit-cpu").set_value(3.0).run()
-    at.number_input(key="batch_memory_budget").set_value(45.0).run()
-    at.button(key="measure_memory").click().run()
-    (kind, _, work) = engine.jobs.studies[0]
-    work(tools())
-    plan, earlier = asked[0][1], asked[0][2]
-    assert RUN.plan is not None
-    assert (kind, plan.target, plan.limit_bytes) == ("memory", RUN.plan.targets[1], 3 * GB)
-    assert (plan.budget_s, plan.run_id) == (45.0, run_id)
-    assert earlier == (memory_study(0),)
-
-
-def test_a_chosen_limit_stays_while_what_is_free_changes(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = turn(open_page("batch", run=kept(engine)), "Memory")
-    at.number_input(key="batch_limit-cpu").set_value(2.0).run()
-    monkeypatch.setattr(batch_form, "available_memory_bytes", lambda: 5 * GB)
-    at.run()
-    assert at.number_input(key="batch_limit-cpu").value == 2.0
-    turn(turn(at, "Cost"), "Memory")
-    assert at.number_input(key="batch_limit-cpu").value == 2.0
-
-
-def test_another_limit_than_that_of_the_search_is_predicted_beside_it(engine: Any) -> None:
-    at = turn(open_page("batch", run=kept(engine, memory=memory_study())), "Memory")
-    at.number_input(key="batch_limit-cpu").set_value(3.0).run()
-    text = text_of(at)
-    assert "the largest that fits within 3 GB" in text or "fit within 3 GB" in text
-    assert "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured." in text
-
-
-def test_a_search_on_another_machine_than_the_sweep_is_a_warning(engine: Any) -> None:
-    other = make_environment().model_copy(update={"hostname_hash": "0"})
-    at = turn(open_page("batch", run=kept(engine, memory=memory_study(environment=other))), "Memory")
-    assert "name different machines" in at.warning[0].value
-    assert "Over 0 searches kept of this machine" in text_of(at)
-
-
-def test_where_everything_fits_no_largest_batch_is_claimed(engine: Any) -> None:
-    at = open_page("batch", run=kept(engine, memory=memory_study(probes=(make_probe(65_536, 900_000_000),))))
-    assert "Memory: all batches up to 65,536 fit within 2 GB on cpu,threads=1, measured." in text_of(at)
-
-
-def test_impossible_limits_are_refused(engine: Any) -> None:
-    at = turn(open_page("batch", run=kept(engine)), "Memory")
-    for limit, sentence in ((9.0, "only 8 GB are free"), (0.01, "must lie between 0.1 and")):
-        at.number_input(key="batch_limit-cpu").set_value(limit).run()
-        assert sentence in at.error[0].value
-        assert at.button(key="measure_memory").disabled
-
-
-def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
-    at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN), memory=memory_study()))
-    said = "Memory: batch 500 (500 to 519) is the largest that fits within 2 GB on cpu,threads=1, measured."
-    assert said in text_of(at)
-    spec = json.loads(at.get("plotly_chart")[0].proto.spec)
-    assert [s["x0"] for s in spec["layout"]["shapes"] if s.get("name") == "memory limit"] == [500]
-    turn(at, "Memory")
-    text = text_of(at)
-    assert "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured." in text
-    assert "Confirmed, fits 500" in text
-    assert "Smallest that ran out 520" in text
-    assert "“Fits” was wrong in 1 of 3 tests near the limit" in text
-    table = at.table[0].value
-    assert list(table["Outcome"]) == ["fitted", "fitted", "out of memory"]
-    assert at.query_params["memory"] == "20260107-memory"
-
-
-def test_what_one_probe_alone_says_stays_a_prediction() -> None:
-    limit = limit_of(memory_study(probes=(make_probe(64, 900_000_000),)), ())
-    assert (limit.label, limit.low is not None and limit.low >= 64) == ("predicted", True)
-    assert limit.low is not None
-    assert limit.high is not None
-    assert limit.low <= limit.largest <= limit.high
-    near = memory_study(limit_bytes=1_200_000_000, probes=(make_probe(50_000, 1_199_000_000),))
-    assert limit_of(near, ()).low == 50_000  # it got through, however near the limit
-    limit = limit_of(memory_study(probes=(make_probe(64, None),)), ())
-    assert limit.label == "predicted"
-    assert limit.high is not None
-    assert limit.high < 64
-    limit = limit_of(memory_study(probes=(make_probe(1, None),)), ())
-    assert (limit.largest, limit.label) == (0, "measured")
-    limit = limit_of(memory_study(probes=(make_probe(65_536, 900_000_000),)), ())
-    assert (limit.largest, limit.label) == (65_536, "measured")
-
-
-def test_memory_of_a_run_from_elsewhere_is_predicted_for_its_own_machine(example: Run) -> None:
-    at = turn(open_page("batch", run=example.id), "Memory")
-    text = text_of(at)
-    assert "its targets are of another machine" in text
-    assert "within 11.6 GB" in text  # 90 % of the 12 GiB that its machine had free
-    assert not [button for button in at.button if button.key == "measure_memory"]
 
 
 def test_prices_give_costs_a_crossover_and_a_file_with_them(engine: Any) -> None:

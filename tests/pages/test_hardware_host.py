@@ -1,0 +1,163 @@
+"""The Hardware page's host overhead and cards of one's own: measured, assumed, kept, refused."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.hardware import interval
+from core.hardware.own_cards import FILE_NAME, OwnCard, read_own, save_own
+from core.measure.studies import StudyTools
+from core.store.database import data_dir
+from core.ui import hardware, hardware_form
+from tests.support.hardware_page import (
+    AT,
+    OVERTAKES,
+    STEP,
+    STUDY,
+    kept,
+    running,
+    titles,
+    traces,
+    turn,
+)
+from tests.support.hosts import make_host_study
+from tests.support.pages import open_page, snapshot_of, text_of
+from tests.support.runs import make_environment, make_run
+from tests.support.simulation import VirtualClock
+
+pytestmark = pytest.mark.usefixtures("this_machine")
+
+
+def test_the_button_measures_the_host(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(hardware_form, "run_host_study", asked.append)
+    engine.jobs.on_study = lambda *_: running()
+    at = turn(open_page("hardware", run=kept(engine), host="assumed"), "Host and evidence")
+    text = text_of(at)
+    assert "Host overhead: assumed" in text
+    assert "published step times of one Dense layer" in text
+    at.button(key="measure_host").click().run()
+    ((kind, description, work),) = engine.jobs.studies
+    assert (kind, description) == ("host", "Measuring the host overhead of this machine")
+    tools = StudyTools(lambda *_: (), VirtualClock(1.0), threading.Event(), lambda: None, lambda _: None)
+    work(tools)
+    assert asked == [tools]
+    assert at.progress[0].text == AT.activity
+    assert at.button(key="measure_host").disabled
+    assert "host" not in at.query_params
+    at.button(key="cancel_host").click().run()
+    assert engine.jobs.cancelled == 1
+    engine.store.add_study("host", "20260107-new", None, STUDY.to_json())
+    engine.jobs.study = replace(running(), active=False)
+    at.run()
+    assert "Host overhead: measured" in text_of(at)
+    assert at.query_params["host"] in ("20260107-new", ["20260107-new"])
+
+
+def test_a_measured_host_counts_until_the_assumed_one_is_chosen(engine: Any) -> None:
+    run_id = kept(engine, host=STUDY)
+    at = turn(open_page("hardware", run=run_id), "Host and evidence")
+    assert "Host overhead: measured" in text_of(at)
+    step = next(metric for metric in at.metric if metric.label == "A step").value
+    assert float(step.split(" ")[0]) == pytest.approx(300, rel=0.1)  # its true cost in µs
+    lines = at.dataframe[0].value
+    assert {"graph", "xla", "eager"} == set(lines["execution"])
+    at.button_group(key=f"hardware_host-{run_id}-20260107-host").select("Assumed").run()
+    assert "Host overhead: assumed" in text_of(at)
+    at.button_group(key=f"hardware_host-{run_id}-assumed").select("Measured").run()
+    assert "Host overhead: measured" in text_of(at)
+
+
+def test_a_host_of_another_machine_is_recorded_and_said(engine: Any) -> None:
+    other = make_environment().model_copy(update={"hostname_hash": "0"})
+    at = turn(open_page("hardware", run=kept(engine, host=STUDY.model_copy(update={"environment": other}))),
+              "Host and evidence")  # fmt: skip
+    text = text_of(at)
+    assert "Host overhead: recorded" in text
+    assert hardware.NOT_THIS_HOST in text
+
+
+def test_a_study_without_that_execution_or_unreadable_is_said_and_costs_are_assumed(engine: Any) -> None:
+    graph_only = make_host_study(cells=[cell for cell in STUDY.cells if cell.execution == "graph"])
+    run_id = kept(engine, host=graph_only.model_copy(update={"environment": make_environment()}))
+    at = open_page("hardware", run=run_id, execution="eager")
+    assert "This host study holds no eager steps in training" in text_of(at)
+    assert "Until then they are assumed." in text_of(at)
+    engine.store.add_study("host", "20260109-bad", None, "{}")
+    at = open_page("hardware", run=run_id, host="gone")
+    text = text_of(at)
+    assert "This is no Breakeven host study" in text
+    assert "There is no such host study here; the newest one counts." in text
+
+
+def test_a_failed_study_and_a_busy_machine_say_why(engine: Any) -> None:
+    engine.jobs.study = replace(running(), active=False, error="The worker died.")
+    run_id = kept(engine)
+    at = turn(open_page("hardware", run=run_id), "Host and evidence")
+    assert "Measuring the host overhead of this machine failed: The worker died." in text_of(at)
+    engine.jobs.refusal = "busy"
+    at.button(key="measure_host").click().run()
+    assert "try again when it is done" in at.warning[0].value
+    engine.jobs.current = snapshot_of(make_run(5, status="running"))
+    at.run()
+    assert at.button(key="measure_host").disabled
+
+
+def test_the_models_errors_stand_on_the_page_with_their_date(engine: Any) -> None:
+    at = turn(open_page("hardware", run=kept(engine)), "Host and evidence")
+    assert interval.errors().dated in next(one.label for one in at.expander if "held out" in one.label)
+    frames = [set(frame.value.columns) for frame in at.dataframe]
+    assert {"family", "phase", "gpu", "points", "median", "ninety", "launch", "knee", "work"} in frames
+    assert any({"region", "interval", "held"} <= columns for columns in frames)
+    assert any({"fact", "value", "source"} == columns for columns in frames)
+
+
+def test_a_card_of_ones_own_is_kept_compared_with_and_removed(engine: Any) -> None:
+    run_id = kept(engine)
+    at = turn(open_page("hardware", run=run_id), "Your own card")
+    assert at.button(key="keep_card").disabled
+    at.text_input(key="own_name").input("T4").run()
+    assert any("is there already" in error.value for error in at.error)
+    at.text_input(key="own_name").input("Ours").run()
+    for field, value in (("fp32_tflops", 20.0), ("memory_gb", 16.0), ("bandwidth_gb_s", 500.0), ("price", 2.0)):
+        at.number_input(key=f"own_{field}").set_value(value).run()
+    assert not at.error
+    at.button(key="keep_card").click().run()
+    assert not at.exception
+    (card,) = read_own(data_dir() / FILE_NAME).gpus
+    assert (card.name, card.fp32_tflops, card.price and card.price.per_hour) == ("Ours", 20.0, 2.0)
+    assert at.text_input(key="own_name").value == ""
+    assert "Ours" in at.multiselect(key=f"hardware_gpus-{run_id}").value
+    turn(at, "Curves")
+    assert "Ours" in "".join(traces(at)) or "Withheld for Ours" in text_of(at)
+    turn(at, "Your own card")
+    at.button(key="remove-Ours").click().run()
+    assert read_own(data_dir() / FILE_NAME).gpus == ()
+    assert "Ours" not in at.multiselect(key=f"hardware_gpus-{run_id}").value
+
+
+def test_a_chosen_card_that_has_gone_from_the_file_is_no_longer_compared_with(engine: Any) -> None:
+    path = data_dir() / FILE_NAME
+    card = OwnCard(name="Ours", fp32_tflops=20.0, memory_gb=16.0, bandwidth_gb_s=500.0, link="PCIe 4.0 x16")
+    save_own(path, (card,))
+    run_id = kept(engine)
+    at = open_page("hardware", run=run_id, gpus="Ours~T4")
+    assert at.multiselect(key=f"hardware_gpus-{run_id}").value == ["Ours", "T4"]
+    save_own(path, ())
+    at.run()
+    assert not at.exception
+    assert at.multiselect(key=f"hardware_gpus-{run_id}").value == ["T4"]
+
+
+def test_an_unreadable_file_of_cards_is_said_and_left_alone(engine: Any) -> None:
+    path = data_dir() / FILE_NAME
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("[1]")
+    at = open_page("hardware", run=kept(engine))
+    assert "Your cards in" in text_of(at)
+    assert titles(at) == [STEP, OVERTAKES]
+    assert path.read_text() == "[1]"
