@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from core.analysis.memory import CONTEXT_BYTES, USUAL, Copies, estimate_bytes
-from core.analysis.memory_fit import USUAL_SD, context_bytes, fit_model, forecast, peaks, same_machine
+from core.analysis.memory_fit import USUAL_SD, _largest, context_bytes, fit_model, forecast, peaks, same_machine
 from core.memory_study import MemoryStudy
 from core.results import Environment
 from core.spec import MAX_BATCH, Target, Workload
-from tests.support.memories import BASELINE, GB, make_memory_study, make_probe
+from tests.support.memories import BASELINE, GB, linear, make_memory_study, make_probe
 
 CPU = Target()
 NETWORKS = ("784-512-512-10", "784-4096-4096-10", "784-1024x8-10", "784-256x32-10", "2000-64-10", "100-2048x4-10")
@@ -122,3 +122,17 @@ def test_peaks_beyond_the_limit_count_and_deaths_do_not() -> None:
     probes = (make_probe(16, None), make_probe(32, 2 * GB, outcome="out_of_memory"))
     found = peaks([study.model_copy(update={"probes": (*study.probes, *probes)})])
     assert [(peak.batch, peak.added_bytes) for peak in found] == [(8, 1e8), (32, 2 * GB - BASELINE)]
+
+
+def test_the_largest_batch_lies_below_the_first_that_does_not_fit() -> None:
+    """A forecast that measured peaks bend may fit again further up; nothing beyond the first gap counts."""
+    assert _largest(lambda batch: batch <= 100 or 300 <= batch <= 40_000) == 100
+    assert _largest(lambda batch: batch <= 60_001) == 60_001
+    assert (_largest(lambda _: True), _largest(lambda _: False)) == (MAX_BATCH, 0)
+
+
+def test_a_measured_peak_far_from_the_model_counts_more_than_the_model() -> None:
+    truth = linear(1.0e9, 20e3)  # the model has less than a tenth
+    study = make_memory_study(truth, (64,), limit_bytes=50 * GB)
+    seen = forecast(study.plan.workload, study.plan.target, [study])
+    assert seen.at(64).bytes - BASELINE == pytest.approx(truth(study.plan.workload, 64), rel=0.01)
