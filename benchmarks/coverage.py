@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from core.analysis.analyse import compare
-from core.results import Run
+from core.studies.sweep.analyse import compare
+from core.studies.sweep.record import Run
 from tests.support.simulation import Machine, NoiseModel, random_curves
 from tests.support.sweeps import plan, sweep
 

@@ -4,7 +4,7 @@
 - eager: a model run eagerly;
 - tiny: a model so small that starting its operations is most of the step.
 
-Each is measured as a person would: a short sweep, then a diagnosis, both with real workers. What is expected to rank
+Each is measured as a user would: a short sweep, then a diagnosis, both with real workers. What is expected to rank
 first, and the input-bound share, are printed beside what was found.
 
     python -m benchmarks.diagnosis [--sweep 20] [--budget 90]
@@ -13,23 +13,16 @@ first, and the input-bound share, are printed beside what was found.
 from __future__ import annotations
 
 import argparse
-import threading
 from dataclasses import dataclass
 
-from core.analysis.effects import effects
-from core.analysis.findings import DiagnosisAnswer, diagnose
-from core.experiment import Diagnosis
-from core.measure.clock import WallClock
-from core.measure.diagnose import run_diagnosis
-from core.measure.jobs import new_run
-from core.measure.lock import machine_lock
-from core.measure.noise import NoiseSampler
-from core.measure.process import launch_processes
-from core.measure.progress import NullRecorder
-from core.measure.studies import StudyTools
-from core.measure.supervisor import run_sweep
-from core.results import Run
-from core.spec import Pipeline, SweepPlan, Target, Workload
+from benchmarks.real import real_tools, sweep
+from core.machine.lock import machine_lock
+from core.spec import Pipeline, Target, Workload
+from core.studies.diagnosis.answer import DiagnosisAnswer, diagnose
+from core.studies.diagnosis.record import Diagnosis
+from core.studies.diagnosis.run import DiagnosisPlan, run_diagnosis
+from core.studies.experiment.effects import effects
+from core.studies.sweep.plan import SweepPlan
 
 
 @dataclass(frozen=True)
@@ -66,31 +59,20 @@ def main() -> None:
     found = 0
     with machine_lock("benchmarks/diagnosis.py"):
         for case in CASES:
-            run = sweep(case, options.sweep)
-            diagnosis = run_diagnosis(tools(), run, 1, case.batch, options.budget)
+            run = sweep(plan_of(case, options.sweep))
+            with real_tools() as tools:
+                diagnosis = run_diagnosis(tools, DiagnosisPlan(run, 1, case.batch, options.budget))
             found += tell(case, diagnosis, diagnose(run, diagnosis))
     print(f"\nThe right remedy ranked first in {found} of {len(CASES)} cases.")
 
 
-def tools() -> StudyTools:
-    return StudyTools(launch_processes, WallClock(), threading.Event(), NoiseSampler, lambda _: None)
-
-
-def sweep(case: Case, budget_s: float) -> Run:
-    plan = SweepPlan(
+def plan_of(case: Case, budget_s: float) -> SweepPlan:
+    return SweepPlan(
         workload=Workload(network=case.network),
         targets=(Target(threads=1), Target.parse(case.target)),
         batches=(case.batch // 2, case.batch, 2 * case.batch),
         pipeline=case.pipeline,
         budget_s=budget_s,
-    )
-    return run_sweep(
-        new_run("benchmark-diagnosis", plan),
-        launcher=launch_processes,
-        clock=WallClock(),
-        recorder=NullRecorder(),
-        cancel=threading.Event(),
-        noise=NoiseSampler(),
     )
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from core.families import network_from_name
-from core.measure.process import worker_environment
 from core.spec import Pipeline, Target, Workload
+from core.worker.process import worker_environment
 
 CELLS = (
     ("100-50-10", 1),
@@ -95,8 +95,8 @@ def main() -> None:
 
 def compare(name: str, batch: int, epochs: int) -> Comparison:
     """Pairs of an epoch of fit and a block of as many of our steps, then pairs of a block and a bare loop."""
-    from core.measure.tensorflow_model import CellStep, build_model
-    from core.measure.tensorflow_pipeline import make_feed
+    from core.worker.tensorflow_model import CellStep, build_model
+    from core.worker.tensorflow_pipeline import make_feed
 
     workload = Workload(network=network_from_name(name))
     step = CellStep(build_model(workload, TARGET), workload, make_feed(workload, TARGET, PIPELINE, batch, "CPU:0"))
@@ -130,7 +130,7 @@ def fit_pairs(
     """
     import keras
 
-    from core.measure.tensorflow_model import build_model
+    from core.worker.tensorflow_model import build_model
 
     epochs_ms: list[float] = []
     blocks_ms: list[float] = []
@@ -155,7 +155,7 @@ def fit_pairs(
 
 def dataset_of(workload: Workload, batch: int) -> Any:
     """The pipeline as the engine makes it, for fit to draw from."""
-    from core.measure.tensorflow_pipeline import make_dataset, make_samples
+    from core.worker.tensorflow_pipeline import make_dataset, make_samples
 
     samples, dataset = make_samples(workload, PIPELINE, batch)
     return make_dataset(dataset, samples, PIPELINE, batch, TARGET.threads)
@@ -189,7 +189,7 @@ def loop_us(workload: Workload, batch: int) -> float:
     """What fit's own loop costs a step, µs: fit with the compiled function replaced by an empty one."""
     import keras
 
-    from core.measure.tensorflow_model import build_model
+    from core.worker.tensorflow_model import build_model
 
     took: list[float] = []
 
@@ -206,13 +206,7 @@ def loop_us(workload: Workload, batch: int) -> float:
     logs = {"loss": 0.0}
     model.train_function = lambda _: logs
     steps = 2_000
-    model.fit(
-        dataset_of(workload, batch),
-        epochs=4,
-        steps_per_epoch=steps,
-        verbose=0,
-        callbacks=[Timer()],
-    )
+    model.fit(dataset_of(workload, batch), epochs=4, steps_per_epoch=steps, verbose=0, callbacks=[Timer()])
     return min(took[1:]) / steps
 
 

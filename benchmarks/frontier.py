@@ -18,23 +18,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import core.measure.frontier as engine
-from core.analysis.frontier import units_of
-from core.analysis.frontier_answer import FrontierAnswer, frontier_answer, reading
-from core.frontier import AXES, FrontierPlan, FrontierRound, FrontierStudy, Setting, log_spaced
-from core.measure.clock import WallClock
-from core.measure.lock import machine_lock
-from core.measure.process import launch_processes
-from core.measure.protocol import Prepare
-from core.measure.studies import StudyTools
-from core.results import Block
+import core.studies.frontier.run as engine
+from benchmarks.real import real_tools
+from core.evidence import Block
+from core.machine.lock import machine_lock
 from core.spec import Pipeline, Target
+from core.studies.frontier.answer import FrontierAnswer, frontier_answer, reading
+from core.studies.frontier.plan import AXES, FrontierPlan, Setting, log_spaced
+from core.studies.frontier.record import FrontierRound, FrontierStudy
+from core.studies.frontier.surface import units_of
+from core.worker.clock import WallClock
+from core.worker.process import launch_processes
+from core.worker.protocol import Prepare, Release, RunBlock
 from tests.support.frontiers import (
     full_grid,
     held,
@@ -101,10 +101,10 @@ def measured(plan: FrontierPlan, adaptive_only: bool) -> list[dict[str, Any]]:
 
 def adaptive(plan: FrontierPlan) -> FrontierAnswer:
     engine.MAX_VISITS = len(plan.grid) // 4
-    tools = StudyTools(launch_processes, WallClock(), threading.Event(), lambda: None, lambda _: None)
     # the budget that a quarter of the grid takes, at some 2 s a visit, so that starts share it
     budget_s = 2.0 * engine.MAX_VISITS + 30.0
-    return frontier_answer(engine.run_frontier(tools, plan.model_copy(update={"budget_s": budget_s})))
+    with real_tools() as tools:
+        return frontier_answer(engine.run_frontier(tools, plan.model_copy(update={"budget_s": budget_s})))
 
 
 def whole(plan: FrontierPlan) -> FrontierAnswer:
@@ -133,18 +133,18 @@ def visit(plan: FrontierPlan, index: int, start: int, workers: Any, number: int,
         warmup_ms=engine.WARMUP_MS,
         latency_samples=3,
     )
-    steps = [worker.prepare(request, DEADLINE_S).steps_per_block for worker in workers]
+    steps = [worker.ask(request, DEADLINE_S).steps_per_block for worker in workers]
     rounds = []
     for i in range(engine.ROUNDS):
         blocks = []
         for target in (0, 1) if i % 2 == 0 else (1, 0):
             at_s = clock.now_s() - begin_s
-            done = workers[target].block(setting.batch, steps[target], DEADLINE_S)
+            done = workers[target].ask(RunBlock(batch=setting.batch, steps=steps[target]), DEADLINE_S)
             step_ms = done.block_ms / steps[target]
             blocks.append(Block(target=target, process=start, steps=steps[target], step_ms=step_ms, at_s=at_s))
         rounds.append(FrontierRound(index=number + i, setting=index, blocks=tuple(blocks)))
     for worker in workers:
-        worker.release(setting.batch)
+        worker.ask(Release(batch=setting.batch), DEADLINE_S)
     return rounds
 
 

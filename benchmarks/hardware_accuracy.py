@@ -23,15 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hardware_fit import (
-    PARAMETERS,
-    Fitted,
-    MachineHost,
-    fit,
-    hosts_of,
-    predict_points,
-    sampled,
-)
+from benchmarks.hardware_fit import PARAMETERS, Fitted, MachineHost, fit, hosts_of, predict_points, sampled
 from benchmarks.published import OLDER, Array, Points, available, counted, everything
 from core.hardware import constants, interval
 from core.hardware.catalogue import GpuSpec, catalogue
@@ -47,10 +39,7 @@ NEVER_FITTED = frozenset(OLDER)
 PASCAL = frozenset({*CHIPS["P4"], *CHIPS["P100"], *CHIPS["GTX 1080 Ti"]})
 CLUSTER_POINTS = 300  # of each source and card in the quantiles, so that no card outweighs another by its points
 BORROWED_WIDTH = 1.5  # judgement: errors of products for networks that are mostly products
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "dense": ("dense layer", "linear operation", "GEMM"),
-    "cnn": ("CNN",),
-}
+FAMILIES: dict[str, tuple[str, ...]] = {"dense": ("dense layer", "linear operation", "GEMM"), "cnn": ("CNN",)}
 BORROWERS = {
     "cnn": ("errors of dense layers, widened: no small step of a CNN was published", ("launch", "knee")),
     "transformer": ("errors of dense layers and products, widened: no step of a transformer was published", ()),

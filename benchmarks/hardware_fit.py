@@ -92,7 +92,7 @@ def fitted_of(values: Iterable[float]) -> Fitted:
 def predict_points(
     points: Points, cards: Mapping[str, GpuSpec], hosts: Mapping[str, MachineHost], fitted: Fitted
 ) -> Predicted:
-    """The model's step time for each point, by the same functions that predict a person's step."""
+    """The model's step time for each point, by the same functions that predict a user's step."""
     constants = fitted.constants
     size = len(points.measured_ms)
     launch, arithmetic, bandwidth, device = (np.zeros(size) for _ in range(4))

@@ -15,21 +15,20 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.analysis.memory_answer import memory_answer, wrong_fits
-from core.analysis.memory_fit import Forecast, Peak, fit_model
+from benchmarks.real import real_tools
 from core.families import network_from_name
-from core.measure.clock import WallClock
-from core.measure.lock import machine_lock
-from core.measure.memory_study import run_memory_study
-from core.measure.process import launch_processes
-from core.measure.protocol import Prepare, WorkerError
-from core.measure.studies import StudyTools
-from core.memory_study import MemoryPlan, MemoryStudy
+from core.machine.lock import machine_lock
 from core.spec import Pipeline, Target, Workload
+from core.studies.memory.answer import memory_answer, wrong_fits
+from core.studies.memory.forecast import Forecast, Peak, fit_model
+from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryStudy
+from core.studies.memory.run import MemorySearch, run_memory_study
+from core.worker.process import launch_processes
+from core.worker.protocol import Prepare, WorkerError
 
 MOST_BYTES = 3_500_000_000  # no cell may hold more: the machine is shared
 DEADLINE_S = 180.0
@@ -118,7 +117,7 @@ def measure(row: tuple[str, str, str, str, str, int]) -> Cell | None:
         workload=workload, pipeline=Pipeline(), batch=batch, warmup_ms=50, latency_samples=0, steps_per_block=1
     )
     try:
-        peak, baseline = worker.prepare(request, DEADLINE_S).memory_peak_bytes, worker.ready.memory_bytes
+        peak, baseline = worker.ask(request, DEADLINE_S).memory_peak_bytes, worker.ready.memory_bytes
     except WorkerError as error:
         print(f"{name}, {mode}, {execution}, batch {batch:,}: {error.reason}")
         return None
@@ -176,13 +175,13 @@ def predict(cell: Cell, cells: Sequence[Cell], may_use: Callable[[Cell, Cell], b
 
 
 def tell_searches(limit_bytes: int, budget_s: float) -> None:
-    tools = StudyTools(launch_processes, WallClock(), threading.Event(), lambda: None, lambda _: None)
     studies: list[MemoryStudy] = []
     print(f"\nThe largest batch within {limit_bytes / 1e9:g} GB:")
     for family, name, mode in SEARCHES:
         workload = Workload.model_validate({"network": network_from_name(name, family), "mode": mode})
         plan = MemoryPlan(workload=workload, target=Target(), limit_bytes=limit_bytes, budget_s=budget_s)
-        study = run_memory_study(tools, plan, studies)
+        with real_tools() as tools:
+            study = run_memory_study(tools, MemorySearch(plan, tuple(studies)))
         answer = memory_answer(study, studies)
         largest = answer.prediction.largest
         tried = ", ".join(f"{probe.batch:,}{'' if probe.fitted else ' no'}" for probe in study.probes)

@@ -14,18 +14,17 @@ import argparse
 import math
 import statistics
 import sys
-import threading
 
-from core.analysis.batch_times import steps_at
-from core.analysis.noise_scale import noise_scale, training_noise
-from core.measure.clock import WallClock
-from core.measure.lock import machine_lock
-from core.measure.noise_study import run_noise_study
-from core.measure.process import ProcessWorker, launch_processes
-from core.measure.protocol import CellFailed, OpenTraining, SampleGradients, Train
-from core.measure.studies import StudyTools
-from core.noise_study import GradientDraw, LossPoint, NoisePlan, steps_to
+from benchmarks.real import real_tools
+from core.batch.times import steps_at
+from core.machine.lock import machine_lock
 from core.spec import Target, Workload
+from core.studies.gradient_noise.answer import noise_scale, training_noise
+from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.gradient_noise.record import GradientDraw, LossPoint, steps_to
+from core.studies.gradient_noise.run import run_noise_study
+from core.worker.process import ProcessWorker, launch_processes
+from core.worker.protocol import CellFailed, OpenTraining, SampleGradients, Train
 
 DEADLINE_S = 300.0
 INPUTS, DISTANCE = 20, 0.5
@@ -39,7 +38,7 @@ TARGET_LOSS, MOST_SAMPLES = 1.0, 2_000_000
 REGRESSION = f"""
 import keras
 import tensorflow as tf
-from core.measure import tensorflow_training as training
+from core.worker import tensorflow_training as training
 
 def make_task(request):
     model = keras.Sequential([keras.layers.Input(({INPUTS},)), keras.layers.Dense(1, use_bias=False)])
@@ -51,7 +50,7 @@ def make_task(request):
     return training.Task(model, loss, draw, draw(256, tf.constant([1, 2])))
 
 training.make_task = make_task
-from core.measure.worker import main
+from core.worker.server import main
 main()
 """
 
@@ -75,15 +74,12 @@ def regression(studies: int) -> None:
     try:
         worker.wait_ready(DEADLINE_S)
         plain = Workload(network=f"{INPUTS}-8-2", optimizer="sgd")  # the worker replaces it
-        worker.open_training(OpenTraining(workload=plain, batch=REFERENCE, learning_rate=0.1), DEADLINE_S)
+        worker.ask(OpenTraining(workload=plain, batch=REFERENCE, learning_rate=0.1), DEADLINE_S)
         for _ in range(studies):
             asked = SampleGradients(small=SMALL, parts=PARTS, draws=DRAWS)
-            reply = worker.sample_gradients(asked, DEADLINE_S)
-            pairs = zip(reply.small_norm2, reply.big_norm2, strict=True)
-            big = SMALL * PARTS
-            found.append(
-                noise_scale([GradientDraw(step=0, small=SMALL, big=big, small_norm2=s, big_norm2=b) for s, b in pairs])
-            )
+            reply = worker.ask(asked, DEADLINE_S)
+            sizes = {"step": 0, "small": SMALL, "big": SMALL * PARTS}
+            found.append(noise_scale([GradientDraw(**sizes, small_norm2=s, big_norm2=b) for s, b in reply.norms2]))
     finally:
         worker.close()
     truth = TRACE / SQUARED
@@ -102,8 +98,8 @@ def steps(workload: Workload, seeds: int) -> None:
         worker.close()
     rate = measured[REFERENCE][0]
     plan = NoisePlan(workload=workload, batch=REFERENCE, learning_rate=rate, target_loss=TARGET_LOSS, budget_s=60.0)
-    tools = StudyTools(launch_processes, WallClock(), threading.Event(), lambda: None, lambda _: None)
-    noise = training_noise(run_noise_study(tools, plan))
+    with real_tools() as tools:
+        noise = training_noise(run_noise_study(tools, plan))
     if noise is None or noise.value is None or noise.steps is None:
         print("The study did not reach the loss.")
         return
@@ -136,10 +132,10 @@ def best_rate(worker: ProcessWorker, workload: Workload, batch: int, seeds: int)
 def steps_to_loss(worker: ProcessWorker, workload: Workload, batch: int, rate: float, seed: int) -> float:
     """Steps until the held-out loss is at the target, as a study counts them; infinite where it is not reached."""
     request = OpenTraining(workload=workload, batch=batch, learning_rate=rate, seed=seed)
-    losses = [LossPoint(step=0, loss=worker.open_training(request, DEADLINE_S).loss)]
+    losses = [LossPoint(step=0, loss=worker.ask(request, DEADLINE_S).loss)]
     while losses[-1].step * batch < MOST_SAMPLES:
         try:
-            done = worker.train(Train(steps=max(1, round(0.05 * losses[-1].step))), DEADLINE_S)
+            done = worker.ask(Train(steps=max(1, round(0.05 * losses[-1].step))), DEADLINE_S)
         except CellFailed:  # diverged
             return math.inf
         losses.append(LossPoint(step=done.step, loss=done.loss))

@@ -1,7 +1,7 @@
 """Is a tf.data pipeline's step time in blocks, among other cells, what it is when the step runs on and on?
 
 Several pipelines and resident data share one worker, as in a pipeline study. Each is timed in interleaved blocks (a
-fresh pipeline, a lead-in, the block) and then alone in one long run; the ratio of both is printed. Where a pipeline
+fresh pipeline, a warm-up, the block) and then alone in one long run; the ratio of both is printed. Where a pipeline
 were left to idle between its blocks it would prepare batches for nothing, and the ratio of an input-bound one fall far
 below 1.
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import statistics
 
-from core.measure.lock import machine_lock
-from core.measure.process import launch_processes
-from core.measure.protocol import Prepare
+from core.machine.lock import machine_lock
 from core.spec import Pipeline, Target, Workload
+from core.worker.process import launch_processes
+from core.worker.protocol import Prepare, RunBlock, Worker
 
 WORKLOAD, BATCH, DEADLINE_S = Workload(network="784-512-512-10"), 64, 120.0
 AUTOTUNED = Pipeline(kind="tfdata", prefetch="auto", parallel_calls="auto")
@@ -45,6 +45,10 @@ def main() -> None:
         print(f"{name:<20} {in_blocks:>15.2f} {alone[name]:>11.2f} {in_blocks / alone[name]:>6.2f}")
 
 
+def block_ms(worker: Worker, slot: int, steps: int) -> float:
+    return worker.ask(RunBlock(batch=BATCH, steps=steps, slot=slot), DEADLINE_S).block_ms
+
+
 def measure(rounds: int, alone_s: float) -> tuple[dict[str, list[float]], dict[str, float]]:
     """Step times in interleaved blocks, and in a long run of each pipeline, ms."""
     (worker,) = launch_processes((Target(),), DEADLINE_S)
@@ -52,15 +56,15 @@ def measure(rounds: int, alone_s: float) -> tuple[dict[str, list[float]], dict[s
         steps = {}
         for slot, (name, pipeline) in enumerate(PIPELINES.items()):
             request = Prepare(workload=WORKLOAD, pipeline=pipeline, batch=BATCH, slot=slot)
-            steps[name] = worker.prepare(request, DEADLINE_S).steps_per_block
+            steps[name] = worker.ask(request, DEADLINE_S).steps_per_block
         blocks: dict[str, list[float]] = {name: [] for name in PIPELINES}
         for _ in range(rounds):
             for slot, name in enumerate(PIPELINES):
-                blocks[name].append(worker.block(BATCH, steps[name], DEADLINE_S, slot).block_ms / steps[name])
+                blocks[name].append(block_ms(worker, slot, steps[name]) / steps[name])
         alone = {}
         for slot, name in enumerate(PIPELINES):
             long = max(1, round(1000 * alone_s / statistics.median(blocks[name])))
-            alone[name] = worker.block(BATCH, long, DEADLINE_S, slot).block_ms / long
+            alone[name] = block_ms(worker, slot, long) / long
     finally:
         worker.close()
     return blocks, alone

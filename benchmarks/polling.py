@@ -3,12 +3,12 @@
     python -m benchmarks.polling [--sweeps 2] [--budget 90] [--segment 5] [--json FILE]
 
 A real server, a real browser (Chromium), a real sweep started through the page. While it runs, the browser alternates
-every few seconds between *open* (polling and redrawing as it does before a person) and *closed*: all its processes are
-suspended, so that the server goes on headless, without the load that opening a page anew would put into the next
+every few seconds between *open* (polling and redrawing as it does in front of a user) and *closed*: all its processes
+are suspended, so that the server goes on headless, without the load that opening a page again would put into the next
 rounds. The store's count of rounds is noted at each change; the round in flight at that moment is dropped. A pair is
 two neighbouring stretches of rounds in different states in the same worker processes; its ratio, open over closed, is
-taken batch by batch. The interval comes from resampling pairs. What fell due while the page was suspended is
-done at once, so that every open stretch holds a redraw of the charts, which is more often than a person causes.
+taken batch by batch. The interval comes from resampling pairs. What fell due while the page was suspended is done at
+once, so that every open stretch holds a redraw of the charts, which is more often than a user causes.
 
 On two cores the browser itself competes with a target of two threads, so beside the ratio stand the CPU seconds a
 second that server and browser use in both states.
@@ -33,8 +33,8 @@ from typing import Any, Literal
 import psutil
 
 from benchmarks.server import Server, browser_processes, open_browser, running_server
-from core.results import Run
 from core.store import Store
+from core.studies.sweep.record import Run
 
 GOAL = 1.02
 PATIENCE_MS = 120_000

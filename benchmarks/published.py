@@ -1,8 +1,8 @@
 """Readers of published measurements (``../shared/data/published``) into points that the model can be held against.
 
 Every point names its card as the catalogue does and carries the operations that its measurement ran. What a stack of
-software added is told apart: the host's cost is read off each machine's own smallest steps, as the host study does on
-a person's machine, and those steps are left out of the errors.
+software added is kept apart: the host's cost is read off each machine's own smallest steps, as the host study does on
+a user's machine, and those steps are left out of the errors.
 """
 
 from __future__ import annotations

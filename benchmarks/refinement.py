@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
 
-from core.analysis.analyse import compare
-from core.measure import schedule
-from core.measure.ledger import Ledger
-from core.measure.pair import WorkerPair
-from core.results import Run
-from core.spec import SweepPlan
+from core.studies.sweep import schedule
+from core.studies.sweep.analyse import compare
+from core.studies.sweep.ledger import Ledger
+from core.studies.sweep.pair import WorkerPair
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
 from tests.support.simulation import Machine, NoiseModel, random_curves
 from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
+from tests.support.tools import tools_for
 
 STARTUP_S, PREPARE_S = 4.5, 0.35
 LIMIT_S = 3600.0
@@ -45,7 +45,7 @@ def fixed_grid(simulated: Machine, sweep_plan: SweepPlan) -> Run:
     """Every batch alike, in passes, a restart after each few, until the interval is narrow enough."""
     ledger = Ledger(new_run(sweep_plan), MemoryRecorder())
     clock = simulated.clock
-    pair = WorkerPair(sweep_plan, ledger, simulated.launch, clock, None, threading.Event(), lambda: sweep_plan.budget_s)
+    pair = WorkerPair(sweep_plan, ledger, tools_for(simulated), lambda: sweep_plan.budget_s)
     starts = 0
     while clock.now_s() < sweep_plan.budget_s:
         pair.start()

@@ -14,37 +14,20 @@ import contextlib
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.analysis.analyse import analyse
-from core.analysis.answer import Verdict
-from core.analysis.observations import observe
-from core.measure.clock import WallClock
-from core.measure.jobs import new_run
-from core.measure.lock import machine_lock
-from core.measure.noise import NoiseSampler
-from core.measure.process import launch_processes
-from core.measure.supervisor import run_sweep
-from core.results import Run
-from core.spec import SweepPlan, Target, Workload, parse_batches
-from core.store import new_run_id
-from tests.support.sweeps import MemoryRecorder
+from benchmarks.real import sweep
+from core.machine.lock import machine_lock
+from core.spec import Target, Workload, parse_batches
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import Verdict
+from core.studies.sweep.observations import observe
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
 
 GOAL = 0.9
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
-
-
-def measure(plan: SweepPlan) -> Run:
-    return run_sweep(
-        new_run(new_run_id(), plan),
-        launcher=launch_processes,
-        clock=WallClock(),
-        recorder=MemoryRecorder(),
-        cancel=threading.Event(),
-        noise=NoiseSampler(),
-    )
 
 
 @contextlib.contextmanager
@@ -106,9 +89,9 @@ def main() -> None:
         budget_s=options.budget,
     )
     with machine_lock("the benchmark of repeatability"):
-        quiet = report("alone", [measure(plan) for _ in range(options.sweeps)])
+        quiet = report("alone", [sweep(plan) for _ in range(options.sweeps)])
         with neighbour():
-            loaded = report("beside a neighbour on one core", [measure(plan) for _ in range(options.sweeps)])
+            loaded = report("beside a neighbour on one core", [sweep(plan) for _ in range(options.sweeps)])
     if options.json:
         options.json.write_text(json.dumps({"alone": quiet, "neighbour": loaded}, indent=1), encoding="utf-8")
     met = [not r["pairs"] or int(str(r["inside"])) >= GOAL * int(str(r["pairs"])) for r in (quiet, loaded)]

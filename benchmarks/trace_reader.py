@@ -31,7 +31,7 @@ ALLOCATION: dict[str, int | str] = {
 CHILD = """
 import json, resource, sys, time
 from pathlib import Path
-from core.analysis.trace import report
+from core.traces.report import report
 from core.traces.xplane import read
 
 def peak_mb():

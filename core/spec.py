@@ -11,9 +11,10 @@ import re
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from core.families import Network, network_from_dict, network_from_name
+from core.schema import Frozen, UserError, explain
 
 MIN_BATCH, MAX_BATCH = 1, 65_536
 MAX_BATCHES = 64
@@ -34,10 +35,6 @@ Execution = Literal["graph", "xla", "eager"]
 PipelineKind = Literal["resident", "host", "tfdata"]
 AUTOTUNE = "auto"
 TARGET_OPTIONS = ("threads", "precision", "execution", "steps_per_execution")
-
-
-class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Workload(Frozen):
@@ -92,13 +89,9 @@ class Target(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _threads_on_cpu_only(self) -> Self:
+    def _options_go_together(self) -> Self:
         if self.threads is not None and self.device != "cpu":
             raise ValueError("threads can be chosen for cpu targets only")
-        return self
-
-    @model_validator(mode="after")
-    def _one_step_when_eager(self) -> Self:
         if self.execution == "eager" and self.steps_per_execution > 1:
             raise ValueError("steps_per_execution needs graph or xla; eager runs one step a call")
         return self
@@ -114,13 +107,13 @@ class Target(Frozen):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Target from its notation. Raises ValueError with a sentence."""
+        """Target from its notation. Raises UserError."""
         device, *options = (part.strip() for part in text.strip().lower().split(","))
         values: dict[str, Any] = {"device": device}
         for option in options:
             name, equals, value = option.partition("=")
             if not equals or name not in TARGET_OPTIONS or name in values:
-                raise ValueError(
+                raise UserError(
                     f"Target “{text}”: “{option}” is not understood; accepted are threads=N, precision=float32, "
                     "mixed_float16 or mixed_bfloat16, execution=graph, xla or eager, steps_per_execution=N, each once."
                 )
@@ -128,7 +121,7 @@ class Target(Frozen):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise ValueError(f"Target “{text}”: {explain(error)}") from None
+            raise UserError(f"Target “{text}”: {explain(error)}") from None
 
 
 class Pipeline(Frozen):
@@ -187,92 +180,40 @@ class Pipeline(Frozen):
 Batch = Annotated[int, Field(ge=MIN_BATCH, le=MAX_BATCH)]
 
 
-class SweepPlan(Frozen):
-    """Everything a sweep needs. ``batches`` is the first, coarse grid; ``refine`` allows sizes between them.
-
-    ``step_width`` is the relative width of a cell's 95 % interval that is enough, ``crossover_width`` the same for the
-    crossover ((high − low) / batch). ``margin`` is the lead asked for, 0.05 being 5 %. With ``trace``, three batches
-    are traced at the end (:mod:`core.traced`).
-    """
-
-    schema_version: Literal[1] = PLAN_SCHEMA
-    workload: Workload
-    targets: tuple[Target, Target]
-    batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_BATCHES)]
-    refine: bool = True
-    pipeline: Pipeline = Pipeline()
-    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = 90.0
-    step_width: Annotated[float, Field(gt=0, le=1)] = 0.05
-    crossover_width: Annotated[float, Field(gt=0, le=MAX_CROSSOVER_WIDTH)] = 0.25
-    margin: Annotated[float, Field(gt=0, le=1)] = 0.05
-    trace: bool = True
-
-    @field_validator("batches")
-    @classmethod
-    def _sorted(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(set(value)))
-
-    @model_validator(mode="after")
-    def _two_different_targets(self) -> Self:
-        if self.targets[0] == self.targets[1]:
-            raise ValueError(f"both targets are “{self.targets[0]}”; choose two that differ")
-        return self
-
-    @property
-    def target_names(self) -> tuple[str, str]:
-        return str(self.targets[0]), str(self.targets[1])
-
-    @property
-    def title(self) -> str:
-        return f"{self.workload.title}: {self.targets[0]} against {self.targets[1]}"
-
-
 def geometric_grid(low: int, high: int, per_octave: float = 1.0) -> tuple[int, ...]:
     """Whole batch sizes from ``low`` to ``high``, both included, ``per_octave`` a doubling.
 
-    Raises ValueError with a sentence for an impossible range.
+    Raises UserError for an impossible range.
     """
     if not MIN_BATCH <= low <= high <= MAX_BATCH:
-        raise ValueError(
+        raise UserError(
             f"The batch range {low} to {high} is not possible; "
             f"it must rise and lie within {MIN_BATCH} to {MAX_BATCH:,}."
         )
     if not 0.25 <= per_octave <= 8:
-        raise ValueError("A grid has between 0.25 and 8 batch sizes a doubling.")
+        raise UserError("A grid has between 0.25 and 8 batch sizes a doubling.")
     count = max(1, math.ceil(math.log2(high / low) * per_octave - 1e-9))
     grid = {low, high} | {round(low * 2 ** (i / per_octave)) for i in range(count)}
     return tuple(sorted(b for b in grid if low <= b <= high))
 
 
 def parse_batches(text: str) -> tuple[int, ...]:
-    """``1:1024`` (a doubling grid), ``1:1024:2`` (two a doubling) or ``1,8,64``. Raises ValueError with a sentence."""
+    """``1:1024`` (a doubling grid), ``1:1024:2`` (two a doubling) or ``1,8,64``. Raises UserError."""
     try:
         if ":" in text:
             low, high, *rest = text.split(":")
-            if len(rest) > 1:
-                raise TypeError
-            per_octave = float(rest[0]) if rest else 1.0
-            bounds = int(low), int(high)
+            (per_octave,) = rest or ("1",)
+            bounds = int(low), int(high), float(per_octave)
         else:
-            values = tuple(int(part) for part in text.split(","))
-    except (TypeError, ValueError):
-        raise ValueError(
+            values = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        raise UserError(
             f"Batches “{text}” are not understood; write a range such as 1:1024 or a list such as 1,8,64."
         ) from None
     if ":" in text:
-        return geometric_grid(*bounds, per_octave)
+        return geometric_grid(*bounds)
     if bad := [b for b in values if not MIN_BATCH <= b <= MAX_BATCH]:
-        raise ValueError(f"Batch {bad[0]} is not possible; accepted are {MIN_BATCH} to {MAX_BATCH:,}.")
-    if len(set(values)) > MAX_BATCHES:
-        raise ValueError(f"{len(set(values))} batch sizes are too many; at most {MAX_BATCHES} are accepted.")
-    return tuple(sorted(set(values)))
-
-
-def explain(error: ValidationError) -> str:
-    """One sentence for the first thing that pydantic found wrong, with the place it stands in."""
-    first = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-before"))
-    what = first["msg"].removeprefix("Value error, ").rstrip(".")
-    given = first.get("input")
-    shown = f" (got {str(given)[:80]!r})" if isinstance(given, (str, int, float, bool)) else ""
-    return f"{where}: {what}{shown}." if where else f"{what}{shown}."
+        raise UserError(f"Batch {bad[0]} is not possible; accepted are {MIN_BATCH} to {MAX_BATCH:,}.")
+    if len(values) > MAX_BATCHES:
+        raise UserError(f"{len(values)} batch sizes are too many; at most {MAX_BATCHES} are accepted.")
+    return values

@@ -2,58 +2,56 @@
 
 import streamlit as st
 
-from core.ui import batch, batch_form, batch_result, memory_result, navigation, opened, registry, verdict
+from core.ui import navigation, opened, registry
+from core.ui.batch import form, memory_result, page, result
+from core.ui.words import plain
 
 navigation.guard()
 run = opened.run()
 answer = registry.answer_of(run)
 embedded = st.context.is_embedded
 if not embedded:
-    st.header(f"Which batch should we train with? {verdict.plain(run.name)}", anchor=False)
+    st.header(f"Which batch should we train with? {plain(run.name)}", anchor=False)
 if answer is None:
     st.info("No round was measured in this run, so there is nothing to choose from.", icon=":material/info:")
     st.stop()
 
 if not embedded:
-    if batch.running() is not None:
-        batch.progress()
+    if (active := page.running()) is not None:
+        active.progress()
     else:
-        batch.failed()
-        batch.watch()
-found = batch.evidence(run)
-prices = batch_form.prices(run, found.noise[1] if found.noise is not None else None)
+        for study_page in page.PAGES:
+            study_page.idle()
+studies = page.evidence(run)
+prices = form.prices(run, studies.noise[1] if studies.noise is not None else None)
 try:
-    told = batch.answer_of(run, answer, found, prices.prices, prices.epoch_samples)
+    batches = page.answer_of(run, answer, studies, prices.prices, prices.epoch_samples)
 except ValueError as error:
-    st.error(verdict.plain(str(error)), icon=":material/error:")
+    st.error(plain(str(error)), icon=":material/error:")
     st.stop()
 
-batch_result.card(run, found, told)
+result.card(run, studies, batches)
 if embedded:
-    batch_result.main_picture(run, found, told)
+    result.main_picture(run, studies, batches)
     st.stop()
 
-batch_tab, noise_tab, memory_tab, cost_tab, numbers_tab = st.tabs(
-    ["Batch", "Noise scale", "Memory", "Cost", "Every number"], key="batch_tab", on_change="rerun"
+
+def choice() -> None:
+    result.notices(studies, batches)
+    result.pictures(run, studies, batches)
+    if studies.noise is None:
+        result.noise(run, studies, batches)
+
+
+navigation.tabs(
+    "batch_tab",
+    {
+        "Batch": choice,
+        "Noise scale": lambda: result.noise(run, studies, batches),
+        "Memory": lambda: memory_result.show(run, studies),
+        "Cost": lambda: result.cost(run, studies, batches, prices),
+        "Every number": lambda: result.numbers(run, studies, batches),
+    },
 )
-if batch_tab.open:
-    with batch_tab:
-        batch_result.notices(found, told)
-        batch_result.pictures(run, found, told)
-        if found.noise is None:
-            batch_result.noise(run, found, told)
-if noise_tab.open:
-    with noise_tab:
-        batch_result.noise(run, found, told)
-if memory_tab.open:
-    with memory_tab:
-        memory_result.show(run, found)
-if cost_tab.open:
-    with cost_tab:
-        batch_result.cost(run, found, told, prices)
-if numbers_tab.open:
-    with numbers_tab:
-        batch_result.numbers(run, found, told)
-batch_result.take_along(run, found, told)
-st.page_link("pages/crossover.py", label="The verdict of this run and its charts", icon=":material/line_axis:",
-             query_params={"run": run.id})  # fmt: skip
+result.export_and_share(run, studies, batches)
+navigation.link("crossover", run=run.id)

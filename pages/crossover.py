@@ -2,26 +2,16 @@
 
 import streamlit as st
 
-from core.ui import (
-    batch,
-    charts,
-    diagnosis,
-    downloads,
-    evidence,
-    hardware,
-    modelled,
-    navigation,
-    opened,
-    registry,
-    verdict,
-)  # fmt: skip
+from core.ui import charts, downloads, evidence, navigation, opened, registry, share, verdict
+from core.ui.hardware import modelled
+from core.ui.words import plain
 
 navigation.guard()
 run = opened.run()
 answer = registry.answer_of(run)
 
 if not st.context.is_embedded:
-    st.header(verdict.plain(run.name), anchor=False)
+    st.header(plain(run.name), anchor=False)
 verdict.card(run, answer, notices_shown=1 if st.context.is_embedded else 3)
 if answer is not None:
     modelled.offer(run)
@@ -32,17 +22,16 @@ elif answer is not None:
     image = charts.image_choice("image")
     charts.grid(("step time", "speed-up", "throughput", "overhead"), run, answer, image=image, card=card)
     with st.container(horizontal=True):
-        diagnosis.link(run)
-        batch.link(run)
-        hardware.link(run)
+        for page in ("diagnosis", "batch", "hardware"):
+            navigation.link(page, run=run.id)
 
 if not st.context.is_embedded:
     st.subheader("Cells", anchor=False)
     evidence.cells(run, answer)
     if answer is not None:
         evidence.fits(run, answer)
-        evidence.how_measured(run, answer)
-    st.subheader("Take it along", anchor=False)
-    opened.links(run, modelled.address())
+        evidence.how_swept(run, answer)
+    share.heading()
+    share.links({"run": run.id, **modelled.address()})
     with st.container(horizontal=True):
         downloads.buttons(run)

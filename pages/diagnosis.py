@@ -2,33 +2,33 @@
 
 import streamlit as st
 
-from core.ui import diagnosed, diagnosis, navigation, opened, registry, verdict
+from core.ui import navigation, opened, registry
+from core.ui.diagnosis import page, result
+from core.ui.words import plain
 
 navigation.guard()
 run = opened.run()
 if st.context.is_embedded:
-    found = diagnosis.shown(run)
-    if found is None:
+    asked = page.PAGE.address in st.query_params
+    found = page.PAGE.shown(run.id)
+    if found is None and not asked:
         st.info("This run has no diagnosis yet.", icon=":material/stethoscope:")
-    else:
-        diagnosed.show(run, *found)
+    if found is not None:
+        result.show(run, *found)
     st.stop()
 
 answer = registry.answer_of(run)
-why = diagnosis.refusal(run, answer)
-running = diagnosis.running() is not None
-st.header(f"What would help? {verdict.plain(run.name)}", anchor=False)
-request = diagnosis.form(run, answer, why)
-if running:
-    diagnosis.progress()
+why = page.refusal(run, answer)
+st.header(f"What would help? {plain(run.name)}", anchor=False)
+plan = page.form(run, answer, why)
+if page.PAGE.running() is not None:
+    page.PAGE.progress()
 else:
-    diagnosis.failed()
-    diagnosis.watch()
+    page.PAGE.idle()
 
-found = diagnosis.shown(run)
+found = page.PAGE.shown(run.id)
 if found is None:
-    diagnosis.before(run, request)
+    page.before(run, plan)
 else:
-    diagnosed.show(run, *found)
-st.page_link("pages/crossover.py", label="The verdict of this run and its charts", icon=":material/line_axis:",
-             query_params={"run": run.id})  # fmt: skip
+    result.show(run, *found)
+navigation.link("crossover", run=run.id)

@@ -2,68 +2,55 @@
 
 import streamlit as st
 
-from core.ui import (
-    hardware,
-    hardware_choices,
-    hardware_evidence,
-    hardware_form,
-    hardware_result,
-    navigation,
-    opened,
-    verdict,
-)
+from core.ui import navigation, opened
+from core.ui.hardware import draft, evidence, form, page, result
+from core.ui.words import plain
 
 navigation.guard()
 run = opened.run()
 embedded = st.context.is_embedded
 if not embedded:
-    st.header(f"Where would a GPU overtake this CPU? {verdict.plain(run.name)}", anchor=False)
-answer, usual, targets = hardware.subject(run)
-cards = hardware.cards()
-options, told = hardware_choices.read_options(st.query_params, usual, targets, cards)
-prices, wrong_prices = hardware_form.prices(cards)
+    st.header(f"Where would a GPU overtake this CPU? {plain(run.name)}", anchor=False)
+answer, usual, targets = page.subject(run)
+cards = page.cards()
+options, problems = draft.read_options(st.query_params, usual, targets, cards)
+prices, wrong_prices = form.prices(cards)
 
 if embedded:
-    seen = hardware.compared(run, answer, options, prices)
-    hardware_result.card(seen)
-    hardware_result.main_picture(seen)
+    seen = page.compared(run, answer, options, prices)
+    result.card(seen)
+    result.main_picture(seen)
     st.stop()
 
-if hardware.running():
-    hardware.progress()
+if page.PAGE.running() is not None:
+    page.PAGE.progress()
 else:
-    hardware.failed()
-    hardware.watch()
+    page.PAGE.idle()
 top = st.container()
-for sentence in told:
-    st.info(verdict.plain(sentence), icon=":material/info:")
-options = hardware_form.options(run, options, targets, cards)
-seen = hardware.compared(run, answer, options, prices)
-hardware_form.keep_host(seen.host)
+for sentence in problems:
+    st.info(plain(sentence), icon=":material/info:")
+options = form.options(run, options, targets, cards)
+seen = page.compared(run, answer, options, prices)
+form.keep_host(seen.host)
 with top:
-    hardware_result.card(seen)
-hardware_result.notices(seen)
+    result.card(seen)
+result.notices(seen)
 
-curves_tab, cards_tab, limits_tab, evidence_tab, own_tab = st.tabs(
-    ["Curves", "All cards", "What limits it", "Host and evidence", "Your own card"], key="hardware_tab",
-    on_change="rerun",
-)  # fmt: skip
-if curves_tab.open:
-    with curves_tab:
-        hardware_result.pictures(seen)
-if cards_tab.open:
-    with cards_tab:
-        hardware_result.table(seen)
-        hardware_form.price_fields(tuple(one.spec for one in seen.chosen), wrong_prices)
-if limits_tab.open:
-    with limits_tab:
-        hardware_result.limits(seen)
-if evidence_tab.open:
-    with evidence_tab:
-        hardware_evidence.show(seen)
-if own_tab.open:
-    with own_tab:
-        hardware_form.own(run, cards)
-hardware_result.take_along(seen)
-st.page_link("pages/crossover.py", label="The measured verdict of this run and its charts",
-             icon=":material/line_axis:", query_params={"run": run.id})  # fmt: skip
+
+def every_card() -> None:
+    result.table(seen)
+    form.price_fields(tuple(reading.spec for reading in seen.chosen), wrong_prices)
+
+
+navigation.tabs(
+    "hardware_tab",
+    {
+        "Curves": lambda: result.pictures(seen),
+        "All cards": every_card,
+        "What limits it": lambda: result.limits(seen),
+        "Host and evidence": lambda: evidence.show(seen),
+        "Your own card": lambda: form.own(run, cards),
+    },
+)
+result.export_and_share(seen)
+navigation.link("crossover", "The measured verdict of this run and its charts", run=run.id)

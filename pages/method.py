@@ -6,19 +6,12 @@ from core.ui import demo, machine, method, navigation
 
 navigation.guard()
 st.header("Method", anchor=False)
-
-words, rules, pitfalls, here = st.tabs(
-    ["The words", "The rules", "Timing pitfalls, live", "This machine"], key="method", on_change="rerun"
+navigation.tabs(
+    "method_tab",
+    {
+        "The words": method.words,
+        "The rules": method.rules,
+        "Timing pitfalls, live": demo.show,
+        "This machine": machine.environment_view,
+    },
 )
-if words.open:
-    with words:
-        method.words()
-if rules.open:
-    with rules:
-        method.rules()
-if pitfalls.open:
-    with pitfalls:
-        demo.show()
-if here.open:
-    with here:
-        machine.environment_view()

@@ -2,7 +2,9 @@
 
 import streamlit as st
 
-from core.ui import navigation, opened, overhead, registry, tracing, verdict
+from core.ui import navigation, opened, registry, share
+from core.ui.overhead import page, tracing
+from core.ui.words import plain
 
 navigation.guard()
 run = opened.run()
@@ -10,24 +12,24 @@ answer = registry.answer_of(run)
 embedded = st.context.is_embedded
 
 if not embedded:
-    st.header(verdict.plain(run.name), anchor=False)
+    st.header(plain(run.name), anchor=False)
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    target = overhead.target_of(run)
-    cell = overhead.cell_of(run, target, answer)
+    target = page.target_of(run)
+    cell = page.cell_of(run, target, answer)
 fit = answer.fits[target] if answer is not None else None
 
 if cell is None:
-    overhead.nothing_traced(run, target)
+    page.nothing_traced(run, target)
 else:
     if not embedded:
-        overhead.card(run, cell, fit)
-    overhead.shares(run, target, fit)
-    overhead.timeline(run, cell)
+        page.card(run, cell, fit)
+    page.shares(run, target, fit)
+    page.timeline(run, cell)
     if not embedded:
-        overhead.explanation(cell, fit)
-        overhead.kernels(run, cell)
-        overhead.host_operations(run, cell)
+        page.explanation(cell, fit)
+        page.kernels(run, cell)
+        page.host_operations(run, cell)
 if not embedded:
     tracing.show(run, target)
-    st.subheader("Take it along", anchor=False)
-    opened.links(run)
+    share.heading()
+    share.links({"run": run.id})

@@ -2,21 +2,22 @@
 
 import streamlit as st
 
-from core.ui import form, live, modelled, navigation
+from core.ui import navigation
+from core.ui.hardware import modelled
+from core.ui.study_page import busy_sentence
+from core.ui.sweep import form, live
 
 navigation.guard()
 st.header("From which batch size on does the second target win?", anchor=False)
 
 shown, chosen = st.columns([7, 5], gap="large")
-running = live.active() is not None
 with chosen:
-    form.show(live.busy_sentence())
+    form.show(busy_sentence())
 with shown:
     live.interrupted()
-    if running:
-        live.progress()
+    if live.PAGE.running() is not None:
+        live.PAGE.progress()
         live.estimate(modelled.shown)
     else:
         live.ended()
         live.latest(modelled.shown, modelled.address())
-        live.watch()

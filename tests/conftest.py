@@ -1,10 +1,32 @@
-"""Every test has a data folder and a machine lock of its own and sees no database of the person who runs it."""
+"""Every test has a data folder and a machine lock of its own and sees no database of the person who runs it.
+
+Plain ``pytest`` runs what is marked ``fast`` here: all that has none of the markers in :data:`SLOW`. At its end it says
+what it left out. ``pytest -m ""`` runs everything.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported; its threads only wait
+
+from hypothesis import settings
+
+from core.machine.environment import usable_cores
+
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
+SLOW = ("browser", "tensorflow", "statistical")
+MOST_PROCESSES = 8  # each of them holds Streamlit and Plotly
+POSTGRES = "BREAKEVEN_TEST_POSTGRES_URL"
+LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +36,64 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BREAKEVEN_LOCK_DIR", str(tmp_path))
     monkeypatch.delenv("BREAKEVEN_DATABASE_URL", raising=False)
     return folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEFT_OUT] = Counter()
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A process for each core. None for a single file, which is never divided."""
+    files = {argument.split("::")[0] for argument in config.args}
+    if len(files) == 1 and Path(files.pop()).is_file():
+        return 0
+    return min(usable_cores() or 1, MOST_PROCESSES)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """``-m fast`` alone is applied after ``-k``: a test counts as left out only if it would have run without it."""
+    plain = config.option.markexpr == "fast"
+    for item in items:
+        if _slow(item) is None:
+            item.add_marker("fast")
+    config.option.markexpr = "" if plain else config.option.markexpr
+    yield
+    config.option.markexpr = "fast" if plain else config.option.markexpr
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        marker = _slow(item) if plain else None
+        if item.get_closest_marker("postgres") and not os.environ.get(POSTGRES):
+            marker = "postgres"
+        config.stash[LEFT_OUT].update([marker] if marker else [])
+        (others if marker else chosen).append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = chosen
+
+
+def _slow(item: pytest.Item) -> str | None:
+    return next((marker for marker in SLOW if item.get_closest_marker(marker)), None)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # only the processes of pytest-xdist collect
+        session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Each process has collected, and left out, the same."""
+    node.config.stash[LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    left_out = config.stash[LEFT_OUT]
+    if not left_out:
+        return
+    terminalreporter.section("left out")
+    if counts := ", ".join(f"{left_out[marker]} {marker}" for marker in SLOW if marker in left_out):
+        command = shlex.join(["pytest", "-m", "", *config.invocation_params.args]).replace("''", '""')
+        terminalreporter.line(f"Slow tests: {counts}. With them: {command}")
+    if left_out["postgres"]:
+        terminalreporter.line(f"On PostgreSQL: {left_out['postgres']}. To run them, name a database in {POSTGRES}.")

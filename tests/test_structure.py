@@ -1,6 +1,10 @@
-"""The direction of imports (which keeps the server small and the engine usable without a browser) as a test."""
+"""Which part of the code may import which: one list, from the ground up, and no circle of files."""
+
+from __future__ import annotations
 
 import ast
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -8,61 +12,122 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted([ROOT / "app.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "core").rglob("*.py")])
 FRAMEWORKS = {"tensorflow", "keras", "torch", "jax"}
+FRAMEWORK_MODULES = "core.worker.tensorflow_"
 
+LAYERS = (
+    "core.schema",
+    "core.numbers",
+    "core.evidence",
+    "core.architecture",
+    "core.families",
+    "core.spec",
+    "core.userdata",
+    "core.traces",
+    "core.machine",
+    "core.worker",
+    "core.analysis",
+    "core.figures",
+    "core.studies.progress",
+    "core.studies.study",
+    "core.studies.runner",
+    "core.studies.kind",
+    "core.studies.sweep",
+    "core.studies.experiment",
+    "core.studies.pipeline",
+    "core.studies.diagnosis",
+    "core.studies.frontier",
+    "core.studies.memory",
+    "core.studies.gradient_noise",
+    "core.studies.host",
+    "core.studies.registry",
+    "core.studies.jobs",
+    "core.batch",
+    "core.hardware",
+    "core.store",
+    "core.cli",
+    "core.ui",
+    "core.__main__",
+    "pages",
+    "app",
+)
+"""A module belongs to the longest name that it begins with, and imports nothing of a later one."""
 
-def imported(path: Path) -> set[str]:
-    """Full names of every module a file imports, at the top or inside a function."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+PACKAGES = ("core", "core.studies")  # only hold others; their own __init__ says no more than what they are
+LIGHT = ("core.analysis", "core.figures", "core.batch")  # pure: nothing of a machine, a worker, a store or a clock
+IMPURE = ("core.machine", "core.worker", "core.store", "time", "pathlib")
 
 
 def name(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+    """``core.studies.sweep.plan`` for core/studies/sweep/plan.py."""
+    return path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
 
 
-def roots(path: Path) -> set[str]:
-    return {module.split(".")[0] for module in imported(path)}
+MODULES = {name(path): path for path in SOURCES}
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
+    """Full names of every module that one imports, at the top or inside a function; of ours, and of others."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.add(whole if whole in MODULES else node.module or "")
+    return frozenset(found)
+
+
+def roots(module: str) -> set[str]:
+    return {other.split(".")[0] for other in imported(module)}
+
+
+def layer(module: str) -> int:
+    own = [i for i, prefix in enumerate(LAYERS) if f"{module}.".startswith(f"{prefix}.")]
+    assert own, f"{module} belongs to no layer; name its folder in LAYERS"
+    return max(own, key=lambda i: len(LAYERS[i]))
+
+
+OURS = [module for module in MODULES if module not in PACKAGES]
 
 
 def test_there_is_something_to_check() -> None:
     assert len(SOURCES) > 40
-    assert any("streamlit" in roots(path) for path in SOURCES)
-    assert any("tensorflow" in roots(path) for path in SOURCES)
+    assert any("streamlit" in roots(module) for module in OURS)
+    assert any("tensorflow" in roots(module) for module in OURS)
+    assert {LAYERS[layer(module)] for module in OURS} == set(LAYERS), "a layer without a module"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_streamlit_stays_in_the_user_interface(path: Path) -> None:
-    if not name(path).startswith(("app.py", "pages/", "core/ui/")):
-        assert "streamlit" not in roots(path)
-        assert not any(module.startswith("core.ui") for module in imported(path))
+def test_no_module_imports_one_of_a_later_layer() -> None:
+    upward = [(module, other) for module in OURS for other in imported(module) if other in OURS]
+    assert [pair for pair in upward if layer(pair[1]) > layer(pair[0])] == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_a_framework_is_imported_by_its_own_modules_only(path: Path) -> None:
-    if not name(path).startswith("core/measure/tensorflow_"):
-        assert not FRAMEWORKS & roots(path)
+def test_no_circle_of_files() -> None:
+    graph = {module: {other for other in imported(module) if other in MODULES} for module in MODULES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_only_the_worker_loads_a_framework_module(path: Path) -> None:
-    loads = {m for m in imported(path) if m.startswith("core.measure.tensorflow_")}
-    if loads:
-        assert name(path).startswith(("core/measure/tensorflow_", "core/measure/worker.py"))
+def test_streamlit_is_imported_by_the_dashboard_only() -> None:
+    assert [m for m in OURS if "streamlit" in roots(m) and not m.startswith(("app", "pages.", "core.ui"))] == []
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if name(p).startswith("core/analysis/")], ids=name)
-def test_analysis_is_pure(path: Path) -> None:
-    forbidden = ("core.measure", "core.store", "core.figures", "core.environment", "time", "pathlib", "plotly")
-    assert not any(module == f or module.startswith(f + ".") for module in imported(path) for f in forbidden)
+def test_a_framework_is_imported_by_its_own_modules_in_the_worker_only() -> None:
+    assert [m for m in OURS if FRAMEWORKS & roots(m) and not m.startswith(FRAMEWORK_MODULES)] == []
+    loading = {m for m in OURS if any(other.startswith(FRAMEWORK_MODULES) for other in imported(m))}
+    assert {m for m in loading if not m.startswith(FRAMEWORK_MODULES)} <= {"core.worker.server"}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_no_file_is_too_long_to_see_whole(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= (90 if name(path).startswith("pages/") else 400)
+def test_what_derives_is_pure() -> None:
+    pure = [(m, other) for m in OURS if m.startswith(LIGHT) for other in imported(m)]
+    assert [pair for pair in pure if any(f"{pair[1]}.".startswith(f"{impure}.") for impure in IMPURE)] == []
+
+
+def test_no_file_is_too_long_to_see_whole() -> None:
+    lines = {m: path.read_text(encoding="utf-8").count("\n") for m, path in MODULES.items()}
+    assert {m: n for m, n in lines.items() if n > (90 if m.startswith("pages.") else 400)} == {}

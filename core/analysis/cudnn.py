@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from core.architecture.graph import Graph, Layer
-from core.architecture.network import GraphNetwork
+from core.families.graph_network import GraphNetwork
 from core.spec import Target, Workload
 
 KERAS = "3.15"

@@ -4,7 +4,8 @@ Weights, gradients and optimizer state follow from the parameters: 4 + 4 + s byt
 with momentum, 8 for Adam (Kingma and Ba 2015 keep two moments); mixed precision adds a 2-byte copy of the weights
 (Micikevicius et al. 2018). What layers put out, training keeps until the backward pass, with the gradients of a few of
 them beside; inference holds a few layers' outputs at a time. How many copies of each part TensorFlow really holds at
-its peak, :class:`Copies` says: its defaults are measured, and :mod:`core.analysis.memory_fit` fits them to a machine.
+its peak, :class:`Copies` says: its defaults are measured, and :mod:`core.studies.memory.forecast` fits them to a
+machine.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from core.families import Network
-from core.spec import Execution, SweepPlan, Target, Workload
+from core.spec import Execution, Target, Workload
 
 CONTEXT_BYTES = 655_000_000  # a process with TensorFlow started, nothing built (measured: benchmarks/memory.py)
 _STATE_BYTES = {"sgd": 0, "momentum": 4, "adam": 8}
 _LABEL_BYTES = 8  # int64
 _INITIALISER_COPIES = 2.3  # random numbers, and the same scaled, while a layer is built (measured: likewise)
 _INSIDE_AT_ONCE = 1 / 3
-_RESERVE = 0.9  # share of the memory that may be planned for
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,20 @@ class MemoryEstimate:
     data_bytes: int
 
     @property
+    def named(self) -> dict[str, int]:
+        """Bytes of each part by its name for people."""
+        return {
+            "weights": self.weights_bytes,
+            "gradients": self.gradients_bytes,
+            "optimizer": self.optimizer_bytes,
+            "activations": self.activations_bytes,
+            "workspace": self.workspace_bytes,
+            "batch data": self.data_bytes,
+        }
+
+    @property
     def total_bytes(self) -> int:
-        return (
-            self.weights_bytes
-            + self.gradients_bytes
-            + self.optimizer_bytes
-            + self.activations_bytes
-            + self.workspace_bytes
-            + self.data_bytes
-        )
+        return sum(self.named.values())
 
 
 @dataclass(frozen=True)
@@ -136,30 +141,3 @@ def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copie
         workspace_bytes=round(workspace + max(0.0, building - beside_weights)),
         data_bytes=round(data + max(0.0, used.feeding * data - step)),
     )
-
-
-def check_fits(plan: SweepPlan, available_bytes: int) -> None:
-    """Raises ValueError with a sentence when the largest batch cannot fit beside two worker processes on the CPU.
-
-    GPU targets are judged by the worker, which knows the card's memory; there, running out is an outcome of a cell.
-    """
-    on_host = [target for target in plan.targets if not target.is_gpu]
-    fixed = CONTEXT_BYTES * len(plan.targets)
-    for batch in reversed(plan.batches):
-        needed = fixed + sum(estimate_bytes(plan.workload, target, batch).total_bytes for target in on_host)
-        if needed <= _RESERVE * available_bytes:
-            if batch == plan.batches[-1]:
-                return
-            raise ValueError(
-                f"Batch {plan.batches[-1]:,} of {plan.workload.network.name} needs about "
-                f"{_needed(plan, on_host, fixed) / 1e9:.1f} GB, more than the {available_bytes / 1e9:.1f} GB this "
-                f"machine has free; batches up to {batch:,} fit."
-            )
-    raise ValueError(
-        f"{plan.workload.network.name} needs about {_needed(plan, on_host, fixed) / 1e9:.1f} GB, more than the "
-        f"{available_bytes / 1e9:.1f} GB this machine has free, whatever the batch; choose a smaller depth or width."
-    )
-
-
-def _needed(plan: SweepPlan, targets: list[Target], fixed_bytes: int) -> int:
-    return fixed_bytes + sum(estimate_bytes(plan.workload, t, plan.batches[-1]).total_bytes for t in targets)

@@ -12,6 +12,7 @@ import zipfile
 
 from core.architecture.counts import ArchitectureError
 from core.architecture.strict_json import MAX_BYTES
+from core.numbers import byte_size
 
 SIGNATURE = b"PK\x03\x04"
 MEMBER = "config.json"
@@ -30,11 +31,11 @@ _MAX_COMMENT = 0xFFFF
 
 
 def config_json(data: bytes) -> bytes:
-    """The bytes of ``config.json`` in a .keras file. Raises ArchitectureError with a sentence."""
+    """The bytes of ``config.json`` in a .keras file. Raises ArchitectureError."""
     if len(data) > MAX_ARCHIVE_BYTES:
         raise ArchitectureError(
-            f"The file is too large ({len(data) / 1e6:,.0f} MB); accepted are .keras files of up to "
-            f"{MAX_ARCHIVE_BYTES / 1e6:,.0f} MB. The text of model.to_json() is enough."
+            f"The file is too large ({byte_size(len(data))}); accepted are .keras files of up to "
+            f"{byte_size(MAX_ARCHIVE_BYTES)}. The text of model.to_json() is enough."
         )
     _check_directory(data)
     try:
@@ -61,17 +62,17 @@ def _check_directory(data: bytes) -> None:
 
 
 def _member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    found = [info for info in archive.infolist() if info.filename == MEMBER]
-    if len(found) != 1:
-        raise ArchitectureError(f"The .keras file holds {MEMBER} {len(found)} times; a saved model holds it once.")
-    info = found[0]
+    members = [info for info in archive.infolist() if info.filename == MEMBER]
+    if len(members) != 1:
+        raise ArchitectureError(f"The .keras file holds {MEMBER} {len(members)} times; a saved model holds it once.")
+    (info,) = members
     if info.flag_bits & _ENCRYPTED or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ArchitectureError(
             f"The {MEMBER} in the .keras file is encrypted or packed in a way Keras does not write."
         )
     if info.file_size > min(MAX_BYTES, MAX_RATIO * max(1, info.compress_size)):
         raise ArchitectureError(
-            f"The {MEMBER} in the .keras file unpacks to {info.file_size / 1e6:,.1f} MB; accepted are "
-            f"{MAX_BYTES / 1e6:.0f} MB, and at most {MAX_RATIO} times its packed size."
+            f"The {MEMBER} in the .keras file unpacks to {byte_size(info.file_size)}; accepted are "
+            f"{byte_size(MAX_BYTES)}, and at most {MAX_RATIO} times its packed size."
         )
     return info

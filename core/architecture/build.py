@@ -44,7 +44,7 @@ def _made(keras: Any, kind: str, options: Any, **more: Any) -> Any:
 
 def _names(graph: Graph) -> dict[str, str]:
     """A name for each layer that Keras and TensorFlow accept, none twice."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     taken = {INPUT}
     for layer in (layer for layer in graph.layers if layer.shares is None):
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", layer.name)[:MAX_NAME]
@@ -54,5 +54,5 @@ def _names(graph: Graph) -> dict[str, str]:
             further += 1
             name = f"{plain}_{further}"
         taken.add(name.lower())
-        found[layer.name] = name
-    return found
+        names[layer.name] = name
+    return names

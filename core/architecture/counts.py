@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from core.architecture.graph import INPUT, Graph, Layer
 from core.architecture.limits import MAX_ACTIVATIONS, MAX_FLOPS, MAX_LAYERS, MAX_OPTION, MAX_PARAMETERS, MAX_RANK
 from core.architecture.options import shown
 from core.architecture.rule import Rule, Shape, Work, size
 from core.architecture.rules import RULES
-from core.families.base import LayerCount
+from core.schema import UserError
 
 
-class ArchitectureError(ValueError):
-    """A network that cannot be: the sentence names the layer and what is wrong."""
+class ArchitectureError(UserError):
+    """A network that cannot be; the message names the layer and what is wrong."""
 
     @classmethod
     def at(cls, name: str, kind: str, reason: str) -> ArchitectureError:
@@ -35,12 +36,12 @@ def count(graph: Graph) -> tuple[LayerCount, ...]:
     A shared layer's parameters count at its first call. ``input_gradient_flops`` is zero where no trained weights come
     before the layer, since nothing needs the gradient there. Raises ArchitectureError.
     """
-    found = tuple(_count_layer(each) for each in _walk(graph))
-    _within("parameters", sum(each.parameters for each in found), MAX_PARAMETERS)
-    _within("activations of one sample", sum(each.activations + each.internal for each in found), MAX_ACTIVATIONS)
-    flops = sum(each.forward_flops + each.weight_gradient_flops + each.input_gradient_flops for each in found)
+    counts = tuple(_count_layer(each) for each in _walk(graph))
+    _within("parameters", sum(each.parameters for each in counts), MAX_PARAMETERS)
+    _within("activations of one sample", sum(each.activations + each.internal for each in counts), MAX_ACTIVATIONS)
+    flops = sum(each.forward_flops + each.weight_gradient_flops + each.input_gradient_flops for each in counts)
     _within("operations for one sample", flops, MAX_FLOPS)
-    return found
+    return counts
 
 
 def shapes(graph: Graph) -> dict[str, Shape]:
@@ -71,7 +72,7 @@ def _walk(graph: Graph) -> list[_Counted]:
     known: dict[str, Shape] = {INPUT: graph.input_shape}
     trained: dict[str, bool] = {INPUT: False}
     made: dict[str, _Counted] = {}
-    found: list[_Counted] = []
+    calls: list[_Counted] = []
     for layer in graph.layers:
         owner, rule, given = _placed(layer, known, made)
         _check_tokens(graph, layer, owner, rule)
@@ -80,20 +81,19 @@ def _walk(graph: Graph) -> list[_Counted]:
         except ValueError as error:
             raise ArchitectureError.at(layer.name, owner.kind, str(error)) from None
         if max(work.output) > MAX_OPTION or len(work.output) > MAX_RANK or size(work.output) > MAX_ACTIVATIONS:
-            raise ArchitectureError.at(
-                layer.name, owner.kind, f"its output of the shape {_short(work.output)} is too large"
-            )
+            too_large = f"its output of the shape {_short(work.output)} is too large"
+            raise ArchitectureError.at(layer.name, owner.kind, too_large)
         before = any(trained[name] for name in layer.inputs)
-        found.append(_Counted(layer, given, work, before))
+        calls.append(_Counted(layer, given, work, before))
         if layer.shares is None:
-            made[layer.name] = found[-1]
+            made[layer.name] = calls[-1]
         else:
             _check_shared(layer, made[layer.shares], given, work)
         known[layer.name] = work.output
         trained[layer.name] = before or work.weights > 0
     if graph.output not in known or graph.output == INPUT:
         raise ArchitectureError(f"The network's output is {shown(graph.output)}, which is none of its layers.")
-    return found
+    return calls
 
 
 def _check_frame(graph: Graph) -> None:
@@ -114,27 +114,25 @@ def _positive(value: int) -> bool:
 
 def _placed(layer: Layer, known: dict[str, Shape], made: dict[str, _Counted]) -> tuple[Layer, Rule, tuple[Shape, ...]]:
     """The layer whose weights this call uses, its rule, and the shapes that go in."""
+    refused = partial(ArchitectureError.at, layer.name, layer.kind)
     if layer.name in known:
-        raise ArchitectureError.at(layer.name, layer.kind, "another layer has the same name")
+        raise refused("another layer has the same name")
     if layer.kind not in RULES:
-        raise ArchitectureError.at(layer.name, layer.kind, "this kind of layer is not supported")
+        raise refused("this kind of layer is not supported")
     for name in layer.inputs:
         if name not in known:
-            raise ArchitectureError.at(layer.name, layer.kind, f"its input {shown(name)} is no layer before it")
+            raise refused(f"its input {shown(name)} is no layer before it")
     rule = RULES[layer.kind]
     least, most = rule.inputs
     if not least <= len(layer.inputs) <= most:
         accepted = f"{least}" if least == most else f"{least} to {most}"
-        raise ArchitectureError.at(
-            layer.name, layer.kind, f"it has {len(layer.inputs)} inputs; accepted are {accepted}"
-        )
+        raise refused(f"it has {len(layer.inputs)} inputs; accepted are {accepted}")
     given = tuple(known[name] for name in layer.inputs)
     if layer.shares is None:
         return layer, rule, given
     first = made.get(layer.shares)
     if first is None or first.layer.kind != layer.kind or layer.options:
-        reason = f"it shares the weights of {shown(layer.shares)}, which is no layer of its kind before it"
-        raise ArchitectureError.at(layer.name, layer.kind, reason)
+        raise refused(f"it shares the weights of {shown(layer.shares)}, which is no layer of its kind before it")
     return first.layer, rule, given
 
 
@@ -149,14 +147,14 @@ def _check_shared(layer: Layer, first: _Counted, given: tuple[Shape, ...], work:
 
 def _check_tokens(graph: Graph, layer: Layer, owner: Layer, rule: Rule) -> None:
     """Token ids go into embeddings and nowhere else, and an embedding takes them straight from the input."""
+    refused = partial(ArchitectureError.at, layer.name, layer.kind)
     if rule.takes_tokens and (graph.vocabulary is None or layer.inputs != (INPUT,)):
-        raise ArchitectureError.at(layer.name, layer.kind, "it takes token ids, which the network's input must be")
+        raise refused("it takes token ids, which the network's input must be")
     if graph.vocabulary is not None and INPUT in layer.inputs:
         if not rule.takes_tokens:
-            raise ArchitectureError.at(layer.name, layer.kind, "the network's input holds token ids, for an Embedding")
+            raise refused("the network's input holds token ids, for an Embedding")
         if owner.options.get("input_dim", 0) < graph.vocabulary:
-            reason = f"option “input_dim” is below the {graph.vocabulary} token ids of the network's input"
-            raise ArchitectureError.at(layer.name, layer.kind, reason)
+            raise refused(f"option “input_dim” is below the {graph.vocabulary} token ids of the network's input")
 
 
 def _within(words: str, value: int, most: int) -> None:
@@ -166,3 +164,22 @@ def _within(words: str, value: int, most: int) -> None:
 
 def _short(shape: Shape) -> str:
     return "(" + ", ".join(shown(n) for n in shape[:MAX_RANK]) + (", …)" if len(shape) > MAX_RANK else ")")
+
+
+@dataclass(frozen=True)
+class LayerCount:
+    """Per-sample counts of one layer.
+
+    ``forward_flops`` counts a multiply-add as 2. ``activations`` is the number of values the layer outputs,
+    ``internal`` the number that it makes inside and training keeps for the backward pass (gates of an LSTM, attention
+    scores).
+    ``input_gradient_flops`` is what the backward pass spends on the layer's input (zero for the first layer).
+    """
+
+    name: str
+    parameters: int
+    forward_flops: int
+    weight_gradient_flops: int
+    input_gradient_flops: int
+    activations: int
+    internal: int = 0

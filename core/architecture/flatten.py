@@ -8,17 +8,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from core.architecture.graph import INPUT, Graph, Layer
-from core.architecture.keras_json import (
-    MODELS,
-    Ref,
-    Spec,
-    calls_of,
-    ends_of,
-    input_of,
-    layers_of,
-    options_of,
-    shape_of,
-)
+from core.architecture.keras_json import MODELS, Ref, Spec, calls_of, ends_of, input_of, layers_of, options_of, shape_of
 from core.architecture.operations import as_layer
 from core.architecture.options import shown
 from core.architecture.rules import RULES
@@ -119,11 +109,11 @@ class _Flattener:
         return self._functional(model, parts, path, sources)
 
     def _sequential(self, parts: _Parts, path: tuple[str, ...], sources: Sequence[str]) -> tuple[str, ...]:
-        found = tuple(sources)
+        names = tuple(sources)
         for position, spec in enumerate(parts.specs.values()):
             if spec.kind != "InputLayer" or position > 0:
-                found = self._call(spec, path, found)
-        return found
+                names = self._call(spec, path, names)
+        return names
 
     def _functional(self, model: Spec, parts: _Parts, path: tuple[str, ...], sources: Sequence[str]) -> tuple[str, ...]:
         if len(parts.inputs) != len(sources):

@@ -39,7 +39,7 @@ class Graph:
 
 def chain(*layers: Layer, after: str = INPUT) -> tuple[Layer, ...]:
     """The layers one after the other, each taking the one before it; the first takes ``after``."""
-    found: list[Layer] = []
+    chained: list[Layer] = []
     for layer in layers:
-        found.append(Layer(layer.name, layer.kind, layer.options, (found[-1].name if found else after,)))
-    return tuple(found)
+        chained.append(Layer(layer.name, layer.kind, layer.options, (chained[-1].name if chained else after,)))
+    return tuple(chained)

@@ -83,10 +83,10 @@ def spec_of(value: Any) -> Spec:
 
 def layers_of(model: Spec) -> list[Spec]:
     """The layers of a model, in the file's order. Raises ArchitectureError."""
-    found = model.config.get("layers")
-    if not isinstance(found, list) or not found:
+    layers = model.config.get("layers")
+    if not isinstance(layers, list) or not layers:
         raise model.refused("it holds no layers")
-    return [spec_of(value) for value in found]
+    return [spec_of(value) for value in layers]
 
 
 def calls_of(spec: Spec) -> list[tuple[Ref | float, ...]]:
@@ -97,14 +97,14 @@ def calls_of(spec: Spec) -> list[tuple[Ref | float, ...]]:
 def _call(spec: Spec, node: Any) -> tuple[Ref | float, ...]:
     if isinstance(node, dict):
         kwargs = node.get("kwargs", {})
-        found = _tensors(spec, node.get("args", []))
+        tensors = _tensors(spec, node.get("args", []))
     elif isinstance(node, list):
         items = [node] if node and isinstance(node[0], str) else node
-        found, kwargs = [], {}
+        tensors, kwargs = [], {}
         for item in items:
             if not isinstance(item, list) or not 3 <= len(item) <= 4:
                 raise spec.refused("a call of it is neither what Keras 3 nor what Keras 2 writes")
-            found.append(_ref(spec, item[:3]))
+            tensors.append(_ref(spec, item[:3]))
             kwargs = item[3] if len(item) == 4 else kwargs
     else:
         raise spec.refused("a call of it is neither what Keras 3 nor what Keras 2 writes")
@@ -116,10 +116,10 @@ def _call(spec: Spec, node: Any) -> tuple[Ref | float, ...]:
             continue
         if key not in TENSOR_ARGUMENTS:
             raise spec.refused(f"it is called with the argument {shown(key)}, which is not read")
-        found += [_ref(spec, value)] if _looks_like_ref(value) else _tensors(spec, value)
-    if not found:
+        tensors += [_ref(spec, value)] if _looks_like_ref(value) else _tensors(spec, value)
+    if not tensors:
         raise spec.refused("a call of it takes no input")
-    return tuple(found)
+    return tuple(tensors)
 
 
 def _tensors(spec: Spec, value: Any) -> list[Ref | float]:
@@ -161,15 +161,15 @@ def ends_of(model: Spec, which: str) -> list[Ref]:
 
 def options_of(spec: Spec) -> dict[str, Any]:
     """The options of a layer that matter. Raises ArchitectureError."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, value in spec.config.items():
         if key in IRRELEVANT or key.endswith(IRRELEVANT_ENDINGS) or value in DEFAULTS.get(key, ()):
             continue
         wraps = key in LAYERS_INSIDE and isinstance(value, dict)
-        found[RENAMED.get((spec.kind, key), key)] = _inner(value) if wraps else plain(spec, key, value)
-    if "backward_layer" in found:
-        _check_backward(spec, found.get("layer"), found.pop("backward_layer"))
-    return found
+        options[RENAMED.get((spec.kind, key), key)] = _inner(value) if wraps else plain(spec, key, value)
+    if "backward_layer" in options:
+        _check_backward(spec, options.get("layer"), options.pop("backward_layer"))
+    return options
 
 
 def _inner(value: Any) -> dict[str, Any]:

@@ -10,8 +10,7 @@ HINTS = {
     "NotEqual": "it makes the mask of an Embedding with mask_zero=True, and masks are not kept; set mask_zero=False",
     "GetItem": "it indexes a tensor, which is not read; accepted are pooling, cropping and Flatten",
 }
-NOT_READ = "it is an operation that is not read; accepted are sums, differences and products of two tensors or a number"
-
+NOT_READ = "it is an operation that is not read; accepted are x + y, x − y, x · y and the like"
 MERGES = frozenset({"Add", "Subtract", "Multiply", "Maximum", "Minimum"})
 SCALED: Mapping[tuple[str, bool], Callable[[float], dict[str, object]]] = {
     ("Add", True): lambda c: {"scale": 1.0, "offset": c},
@@ -36,6 +35,4 @@ def as_layer(spec: Spec, arguments: Sequence[str | float]) -> tuple[str, dict[st
         make = SCALED.get((spec.kind, isinstance(arguments[0], str)))
         if make and (number or not spec.kind.endswith("Divide")):
             return "Rescaling", make(float(number)), tensors
-    raise spec.refused(
-        HINTS.get(spec.kind, "it is an operation that is not read; accepted are x + y, x − y, x · y and the like")
-    )
+    raise spec.refused(HINTS.get(spec.kind, NOT_READ))

@@ -59,15 +59,15 @@ def read_options(known: Mapping[str, Option], given: Options) -> dict[str, Any]:
         if name not in known:
             accepted = ", ".join(known) or "none"
             raise ValueError(f"option {shown(str(name))} is not known; known options: {accepted}")
-    found: dict[str, Any] = {}
+    complete: dict[str, Any] = {}
     for name, option in known.items():
         if name in given:
-            found[name] = option.check(name, given[name])
+            complete[name] = option.check(name, given[name])
         elif option.default is REQUIRED:
             raise ValueError(f"option “{name}” is missing; accepted: {option.accepted}")
         else:
-            found[name] = option.default
-    return found
+            complete[name] = option.default
+    return complete
 
 
 def whole(low: int = 1, high: int = MAX_OPTION, default: Any = REQUIRED) -> Option:
@@ -75,10 +75,7 @@ def whole(low: int = 1, high: int = MAX_OPTION, default: Any = REQUIRED) -> Opti
 
 
 def real(low: float, high: float, default: Any = REQUIRED) -> Option:
-    def read(value: Any) -> float:
-        return _real(value, low, high)
-
-    return Option(f"numbers from {low:g} to {high:g}", read, default)
+    return Option(f"numbers from {low:g} to {high:g}", lambda value: _real(value, low, high), default)
 
 
 def flag(default: bool) -> Option:
@@ -113,10 +110,7 @@ def only(value: Any) -> Option:
 def maybe(option: Option, default: Any = None) -> Option:
     """The option or nothing."""
 
-    def read(value: Any) -> Any:
-        return None if value is None else option.read(value)
-
-    return Option(f"{option.accepted}, or none", read, default)
+    return Option(f"{option.accepted}, or none", lambda v: None if v is None else option.read(v), default)
 
 
 def sizes(rank: int, low: int = 1, high: int = MAX_OPTION, default: Any = REQUIRED) -> Option:
@@ -170,10 +164,10 @@ def axis(default: Any = REQUIRED) -> Option:
     def read(value: Any) -> int:
         if isinstance(value, (list, tuple)) and len(value) == 1:
             value = value[0]
-        found = _whole(value, -MAX_RANK, MAX_RANK)
-        if found == 0:
+        number = _whole(value, -MAX_RANK, MAX_RANK)
+        if number == 0:
             raise ValueError
-        return found
+        return number
 
     return Option("an axis other than 0, which is the batch", read, default)
 

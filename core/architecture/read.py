@@ -1,8 +1,8 @@
-"""A person's own architecture from a file of unknown origin: Keras JSON, or the config.json inside a .keras file.
+"""A user's own architecture from a file of unknown origin: Keras JSON, or the config.json inside a .keras file.
 
 Nothing from the file is executed, unpickled, unpacked to disk or deserialised by Keras: its text is parsed as plain
 data and turned into a :class:`core.architecture.graph.Graph` of layers on the allow-list
-(:data:`core.architecture.rules.RULES`), which is built anew with fresh weights.
+(:data:`core.architecture.rules.RULES`), which is built with fresh weights.
 
 Dropped, since a step's time does not depend on it: weights, initialisers, regularisers, constraints, seeds, types of
 numbers (a target's precision says them), how the model was compiled, and names of nested models, whose layers are
@@ -28,8 +28,8 @@ ACCEPTED = "accepted are the text of model.to_json() and .keras files"
 def read_architecture(data: bytes, filename: str = "", *, public: bool = True) -> Graph:
     """The network that the file describes.
 
-    ``public`` as in :func:`core.architecture.text.checked`. Raises ValueError with one sentence, which names the layer
-    where one is at fault.
+    ``public`` as in :func:`core.architecture.text.checked`. Raises UserError, which names the layer where one is at
+    fault.
     """
     if not data.strip():
         raise ArchitectureError(f"The file is empty; {ACCEPTED}.")

@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from core.architecture.options import Option, Options, read_options
+from core.numbers import counted
 
 Shape = tuple[int, ...]
+GRID = {1: "steps and channels", 2: "rows, columns and channels", 3: "depth, rows, columns and channels"}
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,19 @@ class Work:
     internal: int = 0
 
 
+Counting = Callable[[Options, tuple[Shape, ...]], Work]
+"""Work of one call from complete options and the inputs' shapes. Raises ValueError with what is wrong."""
+
+
 @dataclass(frozen=True)
 class Rule:
-    """One kind of layer. ``work`` takes complete options and the inputs' shapes, and raises ValueError with what is
-    wrong. ``settle`` brings options that say the same to one form. ``call`` says how a built layer takes its inputs:
-    one tensor, a list of them, or several arguments. Kinds that are not ``public`` occur in ``keras.applications`` and
-    nowhere else.
+    """One kind of layer. ``settle`` brings options that say the same to one form. ``call`` says how a built layer takes
+    its inputs: one tensor, a list of them, or several arguments. Kinds that are not ``public`` occur in
+    ``keras.applications`` and nowhere else.
     """
 
     options: Mapping[str, Option]
-    work: Callable[[Options, tuple[Shape, ...]], Work]
+    work: Counting
     inputs: tuple[int, int] = (1, 1)
     call: Literal["one", "list", "several"] = "one"
     takes_tokens: bool = False
@@ -59,13 +64,13 @@ class Rule:
 
         Raises ValueError that names the option and what is accepted; the caller adds which layer it is.
         """
-        found = self.complete(options)
-        return {name: value for name, value in found.items() if value != self.options[name].default}
+        complete = self.complete(options)
+        return {name: value for name, value in complete.items() if value != self.options[name].default}
 
     def complete(self, options: Options) -> dict[str, Any]:
         """Every option in normal form, Keras's defaults included. Raises ValueError as :meth:`check` does."""
-        found = read_options(self.options, options)
-        return self.settle(found) if self.settle else found
+        read = read_options(self.options, options)
+        return self.settle(read) if self.settle else read
 
 
 def size(shape: Shape) -> int:
@@ -76,16 +81,29 @@ def size(shape: Shape) -> int:
 def with_axes(shape: Shape, axes: int, words: str) -> Shape:
     """``shape`` if it has that many axes. Raises ValueError that says what the layer takes."""
     if len(shape) != axes:
-        raise ValueError(f"takes {words}, {axes} {'axis' if axes == 1 else 'axes'}; its input has the shape {shape}")
+        raise ValueError(f"takes {words}, {counted(axes, 'axis', 'axes')}; its input has the shape {shape}")
     return shape
+
+
+def on_grid(count: Callable[[Options, Shape, int], Work]) -> Callable[[int], Counting]:
+    """The rule's ``work`` by number of axes, for a layer whose ``count`` takes options, grid and channels."""
+
+    def over(axes: int) -> Counting:
+        def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
+            *grid, channels = with_axes(shapes[0], axes + 1, GRID[axes])
+            return count(options, tuple(grid), channels)
+
+        return work
+
+    return over
 
 
 def position(axis: int, rank: int) -> int:
     """Index into a shape without the batch of Keras's ``axis``, which counts the batch. Raises ValueError."""
-    found = axis - 1 if axis > 0 else rank + axis
-    if not 0 <= found < rank:
+    place = axis - 1 if axis > 0 else rank + axis
+    if not 0 <= place < rank:
         raise ValueError(f"option “axis” is {axis}; its input has {rank} axes beside the batch")
-    return found
+    return place
 
 
 def joined(output: Shape, *parts: Work) -> Work:

@@ -8,6 +8,8 @@ from math import isfinite
 from typing import Any
 
 from core.architecture.options import shown
+from core.numbers import byte_size
+from core.schema import UserError
 
 MAX_BYTES = 2_000_000
 """Of JSON text; the largest of keras.applications, NASNetLarge, takes half of it."""
@@ -20,27 +22,27 @@ _TOKENS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def parse(data: bytes | str) -> Any:
-    """The value that the text describes. Raises ValueError with a sentence for what is no JSON, larger than
+    """The value that the text describes. Raises UserError for what is no JSON, larger than
     :data:`MAX_BYTES`, nested deeper than :data:`MAX_NESTING`, ambiguous (a key twice) or no number (NaN, Infinity).
     """
     if len(data) > MAX_BYTES:
-        raise ValueError(
-            f"The description of the model is too large ({len(data) / 1e6:,.1f} MB); accepted are up to "
-            f"{MAX_BYTES / 1e6:.0f} MB of JSON."
+        raise UserError(
+            f"The description of the model is too large ({byte_size(len(data))}); accepted are up to "
+            f"{byte_size(MAX_BYTES)} of JSON."
         )
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"The file is neither UTF-8 text nor a .keras file (byte {error.start + 1:,}).") from None
+        raise UserError(f"The file is neither UTF-8 text nor a .keras file (byte {error.start + 1:,}).") from None
     _check_nesting(text)
     try:
         return json.loads(
             text, parse_constant=_constant, parse_int=_integer, parse_float=_number, object_pairs_hook=_object
         )
     except json.JSONDecodeError as error:
-        raise ValueError(f"The file is not valid JSON: line {error.lineno}, column {error.colno}.") from None
+        raise UserError(f"The file is not valid JSON: line {error.lineno}, column {error.colno}.") from None
     except RecursionError:
-        raise ValueError("The file is nested too deeply.") from None
+        raise UserError("The file is nested too deeply.") from None
 
 
 def _check_nesting(text: str) -> None:
@@ -49,32 +51,32 @@ def _check_nesting(text: str) -> None:
         if token[0] in "[{":
             depth += 1
             if depth > MAX_NESTING:
-                raise ValueError(f"The file is nested deeper than {MAX_NESTING} levels.")
+                raise UserError(f"The file is nested deeper than {MAX_NESTING} levels.")
         elif token[0] in "]}":
             depth -= 1
 
 
 def _constant(word: str) -> Any:
-    raise ValueError(f"The file holds {shown(word)}, which is no number.")
+    raise UserError(f"The file holds {shown(word)}, which is no number.")
 
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ValueError(f"The file holds a number of {len(digits):,} digits; at most {MAX_DIGITS} are accepted.")
+        raise UserError(f"The file holds a number of {len(digits):,} digits; at most {MAX_DIGITS} are accepted.")
     return int(digits)
 
 
 def _number(digits: str) -> float:
     value = float(digits)
     if not isfinite(value):
-        raise ValueError(f"The file holds the number {shown(digits)}, which is too large.")
+        raise UserError(f"The file holds the number {shown(digits)}, which is too large.")
     return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
-            raise ValueError(f"The file holds the key {shown(key)} twice in one object.")
-        found[key] = value
-    return found
+        if key in members:
+            raise UserError(f"The file holds the key {shown(key)} twice in one object.")
+        members[key] = value
+    return members

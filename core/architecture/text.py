@@ -8,22 +8,40 @@ layer before it, ``options``, ``inputs`` and ``shares``. Equal graphs have equal
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from core.architecture.counts import ArchitectureError, count
 from core.architecture.graph import INPUT, Graph, Layer
 from core.architecture.limits import MAX_LAYERS
-from core.architecture.options import shown
 from core.architecture.rules import RULES
 from core.architecture.strict_json import parse
+from core.schema import explain, printable
 
 MAX_CHARACTERS = 500_000
 MAX_NAME = 80
-GRAPH_KEYS = frozenset({"input", "vocabulary", "layers", "output"})
-LAYER_KEYS = frozenset({"name", "kind", "options", "inputs", "shares"})
+
+
+class _Text(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _LayerText(_Text):
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(printable)]
+    kind: str
+    options: dict[str, Any] = {}
+    inputs: list[str] | None = None
+    shares: str | None = None
+
+
+class _GraphText(_Text):
+    input: list[int]
+    vocabulary: int | None = None
+    layers: Annotated[list[_LayerText], Field(min_length=1, max_length=MAX_LAYERS)]
+    output: str | None = None
 
 
 def dump(graph: Graph) -> str:
@@ -40,17 +58,17 @@ def dump(graph: Graph) -> str:
             data["shares"] = layer.shares
         layers.append(data)
         before = layer.name
-    found: dict[str, Any] = {"input": graph.input_shape, "layers": layers}
+    whole: dict[str, Any] = {"input": graph.input_shape, "layers": layers}
     if graph.vocabulary is not None:
-        found["vocabulary"] = graph.vocabulary
+        whole["vocabulary"] = graph.vocabulary
     if graph.output != before:
-        found["output"] = graph.output
-    return json.dumps(found, separators=(",", ":"), sort_keys=True, ensure_ascii=False, allow_nan=False)
+        whole["output"] = graph.output
+    return json.dumps(whole, separators=(",", ":"), sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 @lru_cache(maxsize=64)
 def load(text: str, *, public: bool = True) -> Graph:
-    """The graph that a text describes, checked as :func:`checked` does. Raises ValueError with a sentence."""
+    """The graph that a text describes, checked as :func:`checked` does. Raises UserError."""
     if len(text) > MAX_CHARACTERS:
         raise ArchitectureError(
             f"The architecture's text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are accepted."
@@ -76,10 +94,10 @@ def checked(graph: Graph, *, public: bool = True) -> Graph:
             layers.append(replace(layer, options=rule.check(layer.options)))
         except ValueError as error:
             raise ArchitectureError.at(layer.name, layer.kind, str(error)) from None
-    found = replace(graph, layers=tuple(layers))
-    count(found)
-    _check_all_used(found)
-    return found
+    normal = replace(graph, layers=tuple(layers))
+    count(normal)
+    _check_all_used(normal)
+    return normal
 
 
 def _check_all_used(graph: Graph) -> None:
@@ -92,41 +110,14 @@ def _check_all_used(graph: Graph) -> None:
 
 
 def _graph(data: Any) -> Graph:
-    fields = _fields(data, GRAPH_KEYS, "the architecture")
-    shape, given, vocabulary = fields.get("input"), fields.get("layers"), fields.get("vocabulary")
-    if not isinstance(shape, list) or not all(type(length) is int for length in shape):
-        raise _damaged("input is no shape")
-    if not isinstance(given, list) or not 1 <= len(given) <= MAX_LAYERS:
-        raise _damaged(f"layers is no list of 1 to {MAX_LAYERS:,} layers")
-    if vocabulary is not None and type(vocabulary) is not int:
-        raise _damaged("vocabulary is no whole number")
+    try:
+        given = _GraphText.model_validate(data)
+    except ValidationError as error:
+        raise ArchitectureError(f"The architecture's text is damaged: {explain(error)}") from None
     layers: list[Layer] = []
-    for item in given:
-        layers.append(_layer(item, layers[-1].name if layers else INPUT))
-    output = fields.get("output", layers[-1].name)
-    if not isinstance(output, str):
-        raise _damaged("output is no name")
-    return Graph(tuple(shape), tuple(layers), output, vocabulary)
-
-
-def _layer(data: Any, before: str) -> Layer:
-    fields = _fields(data, LAYER_KEYS, "a layer")
-    name, kind, shares = (fields.get(key) for key in ("name", "kind", "shares"))
-    options, inputs = fields.get("options", {}), fields.get("inputs", [before])
-    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME or not name.isprintable():
-        raise _damaged(f"a layer's name is no text of 1 to {MAX_NAME} printable characters")
-    if not isinstance(kind, str) or not isinstance(options, dict) or not isinstance(shares, str | None):
-        raise _damaged(f"kind, options or shares of the layer {shown(name)} are of the wrong type")
-    if not isinstance(inputs, list) or not all(isinstance(source, str) for source in inputs):
-        raise _damaged(f"inputs of the layer {shown(name)} is no list of names")
-    return Layer(name, kind, options, tuple(inputs), shares)
-
-
-def _fields(data: Any, keys: frozenset[str], what: str) -> Mapping[str, Any]:
-    if not isinstance(data, dict) or not data.keys() <= keys:
-        raise _damaged(f"{what} is no object with the keys {', '.join(sorted(keys))}")
-    return data
-
-
-def _damaged(why: str) -> ArchitectureError:
-    return ArchitectureError(f"The architecture's text is damaged: {why}.")
+    for layer in given.layers:
+        before = layers[-1].name if layers else INPUT
+        inputs = (before,) if layer.inputs is None else tuple(layer.inputs)
+        layers.append(Layer(layer.name, layer.kind, layer.options, inputs, layer.shares))
+    output = layers[-1].name if given.output is None else given.output
+    return Graph(tuple(given.input), tuple(layers), output, given.vocabulary)

@@ -1,5 +1,7 @@
 """The engine without a browser: ``python -m core sweep``, ``verdict``, ``frontier``, ``memory``, ``batch`` and others.
 
+Installed as a package the same program is called ``breakeven``, and without a command it opens the dashboard.
+
 Exit status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
 failure. Modules that take long to load are imported where a command needs them; only a sweep's worker processes, and
 the one that ``devices --probe`` starts, ever load a framework.
@@ -7,12 +9,15 @@ the one that ``devices --probe`` starts, ever load a framework.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import click
 
+from core import __version__
 from core.cli.answers import report, verdict
 from core.cli.batch import batch_command
+from core.cli.dashboard import dashboard
 from core.cli.devices import devices
 from core.cli.diagnose import diagnose_command
 from core.cli.frontier import frontier_command
@@ -21,26 +26,37 @@ from core.cli.memory import memory_command
 from core.cli.pipeline import pipeline_command
 from core.cli.predict import predict_command
 from core.cli.sweep import sweep
+from core.cli.terminal import header
 from core.cli.trace import trace
+from core.numbers import header_style
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="Breakeven %(version)s")
 def commands() -> None:
     """From which batch size on is one target faster than another? Measure it, and read the verdict."""
 
 
 STUDIES = (diagnose_command, pipeline_command, frontier_command, memory_command, batch_command)
-for command in (devices, sweep, verdict, report, trace, *STUDIES, gpus_command, predict_command):
+for command in (devices, sweep, verdict, report, trace, *STUDIES, gpus_command, predict_command, dashboard):
     commands.add_command(command)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status."""
+def breakeven() -> int:
+    """The console script: a command, or without one the dashboard."""
+    return main(sys.argv[1:] or ["dashboard"], "breakeven")
+
+
+def main(arguments: Sequence[str] | None = None, program: str = "python -m core") -> int:
+    """Run a command and return its exit status. ``program`` is what help and usage call it."""
+    before = header_style.set(header)
     try:
-        return int(commands.main(arguments, prog_name="python -m core", standalone_mode=False) or 0)
+        return int(commands.main(arguments, prog_name=program, standalone_mode=False) or 0)
     except click.ClickException as error:
         click.echo(error.format_message(), err=True)
         return error.exit_code
     except click.Abort:  # Ctrl-C before or after a sweep; during one it is a way to end it
         click.echo("Stopped.", err=True)
         return 1
+    finally:
+        header_style.reset(before)

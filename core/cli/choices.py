@@ -1,83 +1,87 @@
-"""The flags of ``sweep`` and the plan they make; limits are in :mod:`core.spec`, which refuses with a sentence."""
+"""The flags of ``sweep`` and the plan they make; limits are in :mod:`core.spec`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import click
 from click.core import ParameterSource
 from pydantic import ValidationError
 
-from core.cli.files import BadInput, read_bytes
-from core.cli.networks import network_of, network_options
-from core.datasource import check_data, check_fits
-from core.spec import Mode, Optimizer, Pipeline, PipelineKind, SweepPlan, Target, explain, parse_batches
+from core.cli.files import FILE, BadInput, read_bytes, refusing, together
+from core.cli.networks import flag_of, network_of, network_options
+from core.numbers import byte_size
+from core.schema import UserError, explain
+from core.spec import Mode, Optimizer, Pipeline, PipelineKind, Target, Workload, parse_batches
+from core.studies.sweep.plan import SweepPlan
+from core.userdata.source import check_data, check_fits
 
 MAX_PLAN_BYTES = 1_000_000
 DEFAULT_BATCHES = "1:1024"
 FLAGS = ("cache", "shuffle", "preprocess_python")  # of a pipeline, set by naming them
-NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store", "model"}
-F = TypeVar("F", bound=Callable[..., Any])
+NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store", "model", "as_json"}
 
 
-def plan_options(function: F) -> F:
-    """Every choice of a plan as a flag; those of a network are :func:`core.cli.networks.network_options`."""
-    options = [
-        click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="All choices from a plan in JSON."),
-        network_options(),
-        click.option("--mode", type=click.Choice(get_args(Mode)), default="train", show_default=True),
-        click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
-        click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's)."),
-        click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="Range low:high or list 1,8,64."),
-        click.option("--no-refine", is_flag=True, help="Only these batches, none between them."),
-        click.option("--budget", type=float, help="Seconds for the whole sweep."),
-        click.option("--step-width", type=float, help="Relative width of a step time's 95 % interval that is enough."),
-        click.option("--crossover-width", type=float, help="The same for the crossover."),
-        click.option("--margin", type=float, help="Lead to ask for, 0.05 being 5 %."),
-        click.option("--pipeline", type=click.Choice(get_args(PipelineKind)), default="resident", show_default=True),
-        click.option("--prefetch", help="tfdata: off, a number of batches, or auto."),
-        click.option("--parallel-calls", help="tfdata: parallel map calls, or auto."),
-        click.option("--cache", is_flag=True, help="tfdata: cache the samples."),
-        click.option("--shuffle", is_flag=True, help="tfdata: shuffle the samples."),
-        click.option("--preprocess-us", type=float, help="tfdata: work a sample in the map, in µs."),
-        click.option("--preprocess-python", is_flag=True, help="tfdata: that work is Python code."),
-        click.option("--data", help="tfdata: own data, an .npy, .npz or TFRecord file or a folder of images."),
-        click.option("--no-trace", is_flag=True, help="No profiler traces at the end."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+workload_options = together(
+    click.option("--mode", type=click.Choice(get_args(Mode)), default="train", show_default=True),
+    click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
+)
+"""How the network is run."""
+plan_options = together(
+    click.option("--plan", "plan_file", type=FILE, help="All choices from a plan in JSON."),
+    network_options(),
+    workload_options,
+    click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's)."),
+    click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="Range low:high or list 1,8,64."),
+    click.option("--no-refine", is_flag=True, help="Only these batches, none between them."),
+    click.option("--budget", type=float, help="Seconds for the whole sweep."),
+    click.option("--step-width", type=float, help="Relative width of a step time's 95 % interval that is enough."),
+    click.option("--crossover-width", type=float, help="The same for the crossover."),
+    click.option("--margin", type=float, help="Lead to ask for, 0.05 being 5 %."),
+    click.option("--pipeline", type=click.Choice(get_args(PipelineKind)), default="resident", show_default=True),
+    click.option("--prefetch", help="tfdata: off, a number of batches, or auto."),
+    click.option("--parallel-calls", help="tfdata: parallel map calls, or auto."),
+    click.option("--cache", is_flag=True, help="tfdata: cache the samples."),
+    click.option("--shuffle", is_flag=True, help="tfdata: shuffle the samples."),
+    click.option("--preprocess-us", type=float, help="tfdata: work a sample in the map, in µs."),
+    click.option("--preprocess-python", is_flag=True, help="tfdata: that work is Python code."),
+    click.option("--data", help="tfdata: own data, an .npy, .npz or TFRecord file or a folder of images."),
+    click.option("--no-trace", is_flag=True, help="No profiler traces at the end."),
+)
+"""Every choice of a plan as a flag."""
+
+
+def workload_of(given: dict[str, Any]) -> Workload:
+    """The workload of the flags. Raises UserError."""
+    return Workload.model_validate(
+        {"network": network_of(given), "mode": given["mode"], "optimizer": given["optimizer"]}
+    )
 
 
 def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target, Target]]) -> SweepPlan:
-    """The plan of the flags, or of the file given by ``--plan``. Raises BadInput with a sentence."""
+    """The plan of the flags, or of the file given by ``--plan``. Raises BadInput."""
     given = context.params
     if given["plan_file"] is not None:
         return _plan_of_file(context, given["plan_file"])
-    try:
+    with refusing():
         data: dict[str, Any] = {
-            "workload": {"network": network_of(given), "mode": given["mode"], "optimizer": given["optimizer"]},
+            "workload": workload_of(given),
             "targets": tuple(Target.parse(text) for text in given["targets"] or ()) or default_targets(),
             "batches": parse_batches(given["batches"]),
             "refine": not given["no_refine"],
             "trace": not given["no_trace"],
             "pipeline": {"kind": given["pipeline"]} | pipeline_options(given),
+            "budget_s": given["budget"],
+            **{field: given[field] for field in ("step_width", "crossover_width", "margin")},
         }
-        named = {"budget_s": "budget", "step_width": "step_width", "crossover_width": "crossover_width"}
-        named |= {"margin": "margin"}
-        data |= {field: given[flag] for field, flag in named.items() if given[flag] is not None}
-        plan = SweepPlan.model_validate(data)
+        plan = SweepPlan.model_validate({field: value for field, value in data.items() if value is not None})
         return plan if given["data"] is None else _with_data(plan, given["data"])
-    except ValidationError as error:
-        raise BadInput(explain(error)) from None
-    except ValueError as error:
-        raise BadInput(str(error)) from None
 
 
 def _with_data(plan: SweepPlan, path: str) -> SweepPlan:
-    """The plan with the data at a path, kept absolute. Raises ValueError with a sentence where they cannot be used."""
+    """The plan with the data at a path, kept absolute. Raises UserError where they cannot be used."""
     source = check_data(path)
     check_fits(source, plan.workload)
     pipeline = Pipeline.model_validate(plan.pipeline.model_dump() | {"data": source.path})
@@ -85,22 +89,24 @@ def _with_data(plan: SweepPlan, path: str) -> SweepPlan:
 
 
 def pipeline_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a Pipeline from its flags, where they are given. Raises ValueError with a sentence."""
+    """Fields of a Pipeline from its flags, where they are given. Raises UserError."""
     options: dict[str, Any] = {name: True for name in FLAGS if given[name]}
     for name in ("prefetch", "parallel_calls"):
         if (text := given[name]) is not None:
-            options[name] = (
-                0 if text == "off" and name == "prefetch" else text if text == "auto" else _whole(name, text)
-            )
+            options[name] = _calls(name, text)
     if given["preprocess_us"] is not None:
         options["preprocess_us"] = given["preprocess_us"]
     return options
 
 
-def _whole(name: str, text: str) -> int:
+def _calls(name: str, text: str) -> int | str:
+    if text == "auto":
+        return text
+    if text == "off" and name == "prefetch":
+        return 0
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         words = "off, a number of batches, or auto" if name == "prefetch" else "a number, or auto"
-        raise ValueError(f"--{name.replace('_', '-')} is “{text[:40]}”; accepted is {words}.")
+        raise UserError(f"{flag_of(name)} is “{text[:40]}”; accepted is {words}.")
     return int(text)
 
 
@@ -116,7 +122,7 @@ def _plan_of_file(context: click.Context, path: Path) -> SweepPlan:
         raise BadInput(f"--plan holds all choices; leave out {', '.join(chosen)}, or change the file.")
     data = read_bytes(path, MAX_PLAN_BYTES)
     if len(data) > MAX_PLAN_BYTES:
-        raise BadInput(f"{path} is too large for a plan; accepted is JSON of up to {MAX_PLAN_BYTES / 1e6:.0f} MB.")
+        raise BadInput(f"{path} is too large for a plan; accepted is JSON of up to {byte_size(MAX_PLAN_BYTES)}.")
     try:
         return SweepPlan.model_validate_json(data)
     except ValidationError as error:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from core.cli.text import size
-from core.environment import Devices, Probe, list_devices, probe_devices
+from core.cli.files import json_flag, json_text
+from core.evidence import Environment
+from core.machine.environment import Devices, capture_environment, list_devices
+from core.numbers import byte_size
 from core.spec import Target
+from core.worker.probe import DeviceProbe, probe_devices
 
 PROBE_DEADLINE_S = 120.0
 
@@ -23,40 +24,46 @@ def default_targets(devices: Devices) -> tuple[Target, Target]:
 
 
 def target_of(text: str | None) -> Target:
-    """The target that is written, else the GPU, else the CPU. Raises ValueError with a sentence."""
+    """The target that is written, else the GPU, else the CPU. Raises UserError."""
     if text is not None:
         return Target.parse(text)
-    found = default_targets(list_devices())[1]
-    return found if found.is_gpu else Target()
+    usual = default_targets(list_devices())[1]
+    return usual if usual.is_gpu else Target()
+
+
+def is_this_machine(environment: Environment | None) -> bool:
+    """Whether something was measured here; not where its machine is unknown."""
+    here = capture_environment()
+    return environment is not None and (environment.hostname_hash, environment.cpu) == (here.hostname_hash, here.cpu)
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_flag
 @click.option("--probe", "ask", is_flag=True, help="Also ask TensorFlow in a process of its own (some seconds).")
 def devices(as_json: bool, ask: bool) -> None:
     """List the devices of this machine and the targets a sweep compares by default."""
-    found = list_devices()
+    here = list_devices()
     probe = probe_devices(PROBE_DEADLINE_S) if ask else None
-    targets = [str(target) for target in default_targets(found)]
+    targets = [str(target) for target in default_targets(here)]
     if as_json:
-        data = found.model_dump() | {"default_targets": targets, "probe": probe.model_dump() if probe else None}
-        click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+        data = here.model_dump() | {"default_targets": targets, "probe": probe.model_dump() if probe else None}
+        click.echo(json_text(data))
     else:
-        click.echo("\n".join(_lines(found, probe, targets)))
+        click.echo("\n".join(_lines(here, probe, targets)))
 
 
-def _lines(found: Devices, probe: Probe | None, targets: list[str]) -> list[str]:
-    cores = f", {found.usable_cores} usable cores" if found.usable_cores else ""
-    lines = [f"cpu    {found.cpu or 'unknown processor'}{cores}"]
-    for index, gpu in enumerate(found.gpus):
-        memory = f", {size(gpu.memory_bytes)}" if gpu.memory_bytes else ""
+def _lines(here: Devices, probe: DeviceProbe | None, targets: list[str]) -> list[str]:
+    cores = f", {here.usable_cores} usable cores" if here.usable_cores else ""
+    lines = [f"cpu    {here.cpu or 'unknown processor'}{cores}"]
+    for index, gpu in enumerate(here.gpus):
+        memory = f", {byte_size(gpu.memory_bytes)}" if gpu.memory_bytes else ""
         driver = f", driver {gpu.driver}" if gpu.driver else ""
         lines.append(f"gpu:{index}  {gpu.name}{memory}{driver}")
-    if not found.gpus:
+    if not here.gpus:
         lines.append("No GPU was found.")
-    lines.append(f"TensorFlow {found.tensorflow}" if found.tensorflow else "TensorFlow is not installed.")
+    lines.append(f"TensorFlow {here.tensorflow}" if here.tensorflow else "TensorFlow is not installed.")
     if probe is not None:
         said = f"finds {probe.device_name or 'gpu:0'}" if probe.gpu_found else f"finds no GPU: {probe.said}"
         lines.append(f"TensorFlow itself {said}")
-    lines += found.advice
+    lines += here.advice
     return [*lines, f"Compared by default: {targets[0]} against {targets[1]}"]

@@ -1,14 +1,41 @@
-"""Files that commands read and write, and how they refuse: one sentence, exit status 2 or 1."""
+"""Flags and files that commands share, and how they refuse: one sentence, exit status 2 or 1."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+from pydantic import ValidationError
 
-from core.imports import MAX_BYTES, check_size, read_run
-from core.results import Run
+from core.cli.terminal import say
+from core.schema import explain
+from core.studies.kind import Kind
+from core.studies.registry import read_record
+from core.studies.sweep.imports import MAX_BYTES, check_size, read_run
+from core.studies.sweep.record import Run
+
+MAX_STUDY_BYTES = 64 * 2**20
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
+
+FILE = click.Path(path_type=Path)
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """One decorator of several, which keeps their order in the help."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 class BadInput(click.ClickException):
@@ -21,6 +48,17 @@ class Failure(click.ClickException):
     """The input was fine and it went wrong all the same; the message is one sentence."""
 
     exit_code = 1
+
+
+@contextmanager
+def refusing(prefix: str = "") -> Iterator[None]:
+    """Whatever a plan or file is refused for inside the block becomes BadInput, with one sentence."""
+    try:
+        yield
+    except ValidationError as error:
+        raise BadInput(prefix + explain(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(prefix + str(error)) from None
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -48,9 +86,27 @@ def check_writable(path: Path) -> None:
         raise BadInput(f"{path} cannot be written; --out takes a file in a folder that exists and can be written.")
 
 
-def write_file(path: Path, text: str) -> None:
-    """Raises Failure when the file cannot be written after all."""
+def write_out(path: Path | None, text: str) -> None:
+    """Write what was asked for by ``--out``, and say so. Raises Failure when the file cannot be written after all."""
+    if path is None:
+        return
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise Failure(f"{path} could not be written: {error.strerror or error}.") from None
+    say(f"Wrote {path}.")
+
+
+def json_text(data: Any) -> str:
+    """One JSON object, as ``--json`` prints it and ``--out`` writes it."""
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
+
+
+def read_study(kind: Kind[Any, R, Any], path: Path) -> R:
+    """A record of that kind from a file: the record itself, or what a command's --out wrote. Raises BadInput."""
+    data = read_bytes(path, MAX_STUDY_BYTES)
+    if len(data) > MAX_STUDY_BYTES:
+        raise BadInput(f"{path} is too large for a {kind.record.noun}; accepted is JSON of up to 64 MiB.")
+    with refusing(f"{path}: "):
+        record: R = read_record(kind, data)
+    return record

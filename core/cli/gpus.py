@@ -1,18 +1,17 @@
-"""``gpus``: the cards that times can be modelled for, with the source of each fact; a person adds their own here."""
+"""``gpus``: the cards that times can be modelled for, with the source of each fact; users add their own here."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from core.cli.files import BadInput, read_bytes
-from core.cli.sweep import say
-from core.cli.text import table
+from core.cli.files import FILE, json_text, read_bytes, refusing
+from core.cli.terminal import say
 from core.hardware.catalogue import GpuSpec, catalogue, checked_on
 from core.hardware.own_cards import FILE_NAME, MAX_BYTES, add_own, load_own, parse_own
+from core.numbers import table
 
 COLUMNS = (
     "name", "architecture", "fp32 TFLOP/s", "tf32", "half", "memory GB", "GB/s", "link", "link GB/s", "launch µs",
@@ -21,7 +20,7 @@ COLUMNS = (
 
 
 @click.command("gpus")
-@click.option("--add", type=click.Path(path_type=Path), help="Add your own cards from a JSON file, and keep them.")
+@click.option("--add", type=FILE, help="Add your own cards from a JSON file, and keep them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the source of every fact.")
 def gpus_command(add: Path | None, as_json: bool) -> None:
     """List the GPUs that times can be modelled for: peak rates by precision, memory, link, launch, price.
@@ -30,27 +29,24 @@ def gpus_command(add: Path | None, as_json: bool) -> None:
     yours with the same name is replaced.
     """
     path = own_path()
-    try:
+    with refusing():
         if add is not None:
             added = parse_own(read_bytes(add, MAX_BYTES))
             add_own(path, added.gpus)
             say(f"Added {', '.join(card.name for card in added.gpus) or 'no card'} to {path}.")
         cards = catalogue(load_own(path)).values()
-    except ValueError as error:
-        raise BadInput(str(error)) from None
     click.echo(_json(cards) if as_json else _text(cards))
 
 
 def own_path() -> Path:
-    """The file of a person's own cards."""
+    """The file of the user's own cards."""
     from core.store.database import data_dir  # takes a second to load
 
     return data_dir() / FILE_NAME
 
 
 def _json(cards: Iterable[GpuSpec]) -> str:
-    data = {"checked": checked_on(), "gpus": [spec.model_dump() for spec in cards]}
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=2)
+    return json_text({"checked": checked_on(), "gpus": [spec.model_dump() for spec in cards]})
 
 
 def _text(cards: Iterable[GpuSpec]) -> str:

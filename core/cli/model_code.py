@@ -1,4 +1,4 @@
-"""``--model package.module:function``: the person's own code, which only a worker imports, and only for this flag."""
+"""``--model package.module:function``: user code, which only a worker imports, and only for this flag."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from core.cli.files import BadInput
 from core.families import Network
 from core.families.code import Code, CodeError, check_entry, refuse_code
-from core.measure.protocol import Describe, Described, Launcher, WorkerError
-from core.spec import Target, explain
+from core.schema import explain
+from core.spec import Target
+from core.worker.protocol import Describe, Described, Launcher, WorkerError
 
 START_DEADLINE_S = 180.0
 BUILD_DEADLINE_S = 180.0
@@ -26,7 +27,7 @@ model_permission = click.option(
 def network_from_code(entry: str) -> Network:
     """The network that the function builds, as a worker that called it describes it.
 
-    Its module is looked for in the current folder first. Raises BadInput with a sentence.
+    Its module is looked for in the current folder first. Raises BadInput.
     """
     folder = str(Path.cwd())
     try:
@@ -37,27 +38,27 @@ def network_from_code(entry: str) -> Network:
         raise BadInput(str(error)) from None
 
 
-def described_network(entry: str, folder: str, found: Described) -> Code:
+def described_network(entry: str, folder: str, described: Described) -> Code:
     """Raises pydantic's ValidationError where the model is beyond the limits."""
     said = {
         "entry": entry,
         "folder": folder,
-        "sample_shape": found.input_shape,
-        "tokens": found.vocabulary,
-        "outputs": found.classes,
-        "positions": found.label_shape,
-        "logits": found.from_logits,
-        "counts": found.layers,
+        "sample_shape": described.input_shape,
+        "tokens": described.vocabulary,
+        "outputs": described.classes,
+        "positions": described.label_shape,
+        "logits": described.from_logits,
+        "counts": described.layers,
     }
     return Code.model_validate(said)
 
 
 def _describe(entry: str, folder: str) -> Described:
-    from core.measure.process import launch_processes
+    from core.worker.process import launch_processes
 
     (worker,) = launch_processes((Target(),), START_DEADLINE_S, allow_code=True)
     try:
-        return worker.describe(Describe(entry=entry, folder=folder), BUILD_DEADLINE_S)
+        return worker.ask(Describe(entry=entry, folder=folder), BUILD_DEADLINE_S)
     finally:
         worker.close()
 
@@ -67,7 +68,7 @@ def launcher_for(network: Network, model: str | None) -> Launcher:
 
     Raises BadInput where a plan or run names code that this command does not, or the other way round.
     """
-    from core.measure.process import launch_processes
+    from core.worker.process import launch_processes
 
     if model is None:
         try:

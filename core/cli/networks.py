@@ -4,52 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from core.architecture.archive import MAX_ARCHIVE_BYTES
-from core.cli.files import read_bytes
+from core.cli.files import FILE, F, read_bytes, together
 from core.families import Choice, Network, families, network_from_name
-from core.families.naming import value_of
 from core.families.own import Own
+from core.schema import UserError
 
 DEFAULT_FAMILY = "mlp"
 OF_CODE = "code"  # a family of its own, which --model makes
 FEW_WORDS = 4  # as many are listed in a flag's help
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def network_options() -> Callable[[F], F]:
     """Decorator: a flag for every way to name a network, and for every size of every family."""
     names = [name for name in families() if name != OF_CODE]
-    options = [
+    return together(
         click.option("--family", type=click.Choice(names), help=f"Family of networks (default: {DEFAULT_FAMILY})."),
         click.option("--preset", help="Network by its short name, such as 784-512-512-10, lenet5 or ResNet50@96:10."),
-        *size_options(),
+        size_options(),
         click.option(
-            "--architecture",
-            type=click.Path(path_type=Path),
-            help="Your own architecture: the text of model.to_json(), or a .keras file.",
+            "--architecture", type=FILE, help="Your own architecture: the text of model.to_json(), or a .keras file."
         ),
         click.option("--model", metavar="PACKAGE.MODULE:FUNCTION", help="Your own code, which returns a Keras model."),
-    ]
-
-    def decorate(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    )
 
 
-def size_options() -> list[Callable[[F], F]]:
-    """A flag for every size of every family."""
-    return [click.option(flag_of(name), name, help=_help(name), metavar=_metavar(name)) for name in _sizes()]
+def network_flags() -> list[str]:
+    """Their names in what a command is given."""
+    return ["family", "preset", *_sizes(), "architecture", "model"]
+
+
+def size_options() -> Callable[[F], F]:
+    """Decorator: a flag for every size of every family."""
+    return together(*(click.option(flag_of(name), name, help=_help(name), metavar=_metavar(name)) for name in _sizes()))
 
 
 def network_of(given: dict[str, Any]) -> Network:
-    """The network of the flags. Raises ValueError (or BadInput) with a sentence."""
+    """The network of the flags. Raises UserError."""
     sizes = {name: given[name] for name in _sizes() if given[name] is not None}
     ways = [name for name in ("preset", "architecture", "model") if given[name] is not None]
     if ways:
@@ -57,7 +52,7 @@ def network_of(given: dict[str, Any]) -> Network:
         if given["family"] is not None and ways[0] != "preset" and given["family"] != _family_of(ways[0]):
             others.append("--family")
         if others:
-            raise ValueError(f"{flag_of(ways[0])} names the whole network; leave it out, or {', '.join(others)}.")
+            raise UserError(f"{flag_of(ways[0])} names the whole network; leave it out, or {', '.join(others)}.")
     if given["preset"] is not None:
         return network_from_name(given["preset"], given["family"])
     if given["architecture"] is not None:
@@ -76,24 +71,24 @@ def _family_of(way: str) -> str:
 
 
 def sizes_of(family: str, given: dict[str, Any]) -> dict[str, int]:
-    """Every size of a family, from its flags or its defaults. Raises ValueError with a sentence."""
+    """Every size of a family, from its flags or its defaults. Raises UserError."""
     choices = {choice.name: choice for choice in families()[family].choices}
     if not choices:
-        raise ValueError("Your own architecture comes from a file; name it with --architecture.")
+        raise UserError("Your own architecture comes from a file; name it with --architecture.")
     named = {name: given[name] for name in _sizes() if given.get(name) is not None}
     if stray := [name for name in named if name not in choices]:
         having = " or ".join(other for other, _ in _having(stray[0]))
-        raise ValueError(f"{flag_of(stray[0])} is no size of {family}; leave it out, or choose --family {having}.")
+        raise UserError(f"{flag_of(stray[0])} is no size of {family}; leave it out, or choose --family {having}.")
     defaults = {name: choice.default for name, choice in choices.items()}
     return defaults | {name: _number(choices[name], text) for name, text in named.items()}
 
 
 def _number(choice: Choice, text: str) -> int:
     if choice.words:
-        return value_of(choice, text)
+        return choice.number(text)
     digits = text.strip().removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
-        raise ValueError(f"{flag_of(choice.name)} is “{text[:40]}”; accepted is a whole number.")
+        raise UserError(f"{flag_of(choice.name)} is “{text[:40]}”; accepted is a whole number.")
     return int(text)
 
 

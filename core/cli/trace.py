@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from core.cli.files import BadInput
-from core.cli.text import table
-from core.traced import PARTS, DeviceTrace, HostOp, Part, TraceReport
+from core.cli.files import FILE, BadInput, json_flag, json_text
+from core.numbers import counted, percent, table
+from core.traces.record import PARTS, DeviceTrace, HostOp, Part, TraceReport
 
 PATTERN = "*.xplane.pb"
 SHOWN_KERNELS, SHOWN_HOST_OPS, NAME_CHARS = 10, 20, 72
@@ -32,8 +31,8 @@ _STEPS_FROM = {
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.argument("path", type=FILE)
+@json_flag
 def trace(path: Path, as_json: bool) -> None:
     """Divide the steps in a profiler trace into compute, copies, input, launch and other time.
 
@@ -41,16 +40,16 @@ def trace(path: Path, as_json: bool) -> None:
     those of profiled steps, recorded wherever the trace was made; a profiler slows small steps down.
     """
     file = _find(path)
-    found = _report(file)
+    report = _report(file)
     if as_json:
-        click.echo(json.dumps(trace_data(file.name, found), ensure_ascii=False, allow_nan=False, indent=2))
+        click.echo(json_text(trace_data(file.name, report)))
     else:
-        click.echo("\n".join(_lines(file.name, found)))
+        click.echo(trace_text(file.name, report))
 
 
 def _report(file: Path) -> TraceReport:
-    from core.analysis.trace import report
     from core.traces.events import TraceError
+    from core.traces.report import report
     from core.traces.xplane import read
 
     try:
@@ -65,24 +64,24 @@ def _find(path: Path) -> Path:
         raise BadInput(f"{path} does not exist; accepted is a trace {PATTERN}, or a folder with one below it.")
     if not path.is_dir():
         return path
-    found = sorted(path.rglob(PATTERN))
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(str(file.relative_to(path)) for file in found[:5]) + (", …" if len(found) > 5 else "")
-        raise BadInput(f"{path} holds {len(found)} traces: name one of {names}.")
+    traces = sorted(path.rglob(PATTERN))
+    if len(traces) == 1:
+        return traces[0]
+    if traces:
+        names = ", ".join(str(file.relative_to(path)) for file in traces[:5]) + (", …" if len(traces) > 5 else "")
+        raise BadInput(f"{path} holds {len(traces)} traces: name one of {names}.")
     there = ", ".join(sorted(item.name for item in path.iterdir())[:5]) or "nothing"
     raise BadInput(f"{path} holds no trace {PATTERN}; there is {there}.")
 
 
-def trace_data(file: str, found: TraceReport) -> dict[str, Any]:
+def trace_data(file: str, report: TraceReport) -> dict[str, Any]:
     """What ``--json`` prints. Durations are milliseconds."""
     return {
         "file": file,
-        "devices": [_device_data(device) for device in found.devices],
-        "host_ops": [op.model_dump() for op in found.host_ops],
-        "retraces": found.retraces,
-        "notes": list(found.notes),
+        "devices": [_device_data(device) for device in report.devices],
+        "host_ops": [op.model_dump() for op in report.host_ops],
+        "retraces": report.retraces,
+        "notes": list(report.notes),
     }
 
 
@@ -98,31 +97,30 @@ def _device_data(device: DeviceTrace) -> dict[str, Any]:
     }
 
 
-def _lines(file: str, found: TraceReport) -> list[str]:
-    lines = [f"{file}: times of profiled steps, recorded"]
-    for device in found.devices:
-        lines += ["", *_device_lines(device)]
-    if found.host_ops:
-        lines += ["", "Operations that ran on the host:", *_host_lines(found.host_ops)]
-    if found.retraces:
-        times = "once" if found.retraces == 1 else f"{found.retraces} times"
-        lines += [
-            "",
-            f"A tf.function was traced anew {times} within the steps; keep its inputs' shapes and types fixed.",
-        ]
-    return [*lines, *([""] if found.notes else []), *(f"Note: {note}" for note in found.notes)]
+def trace_text(file: str, report: TraceReport) -> str:
+    """What is printed otherwise, a paragraph each."""
+    parts = [[f"{file}: times of profiled steps, recorded"], *(_device_lines(device) for device in report.devices)]
+    if report.host_ops:
+        parts.append(["Operations that ran on the host:", *_host_lines(report.host_ops)])
+    if report.retraces:
+        times = "once" if report.retraces == 1 else f"{report.retraces} times"
+        said = f"A tf.function was traced again {times} within the steps; keep its inputs' shapes and types fixed."
+        parts.append([said])
+    if report.notes:
+        parts.append([f"Note: {note}" for note in report.notes])
+    return "\n\n".join("\n".join(part) for part in parts)
 
 
 def _device_lines(device: DeviceTrace) -> list[str]:
     mean, words = device.mean(), _CPU_WORDS if device.device == "CPU" else _GPU_WORDS
-    steps = f"{_count(len(device.steps), 'step')} ({_STEPS_FROM[device.steps_from]})"
+    steps = f"{counted(len(device.steps), 'step')} ({_STEPS_FROM[device.steps_from]})"
     works = "operation" if device.device == "CPU" else "kernel"
     parts: tuple[Part, ...] = ("compute", "input", "launch") if device.device == "CPU" else PARTS
-    rows = [(words[part], mean.part_ms(part), f"{mean.part_ms(part) / mean.step_ms:.1%}") for part in parts]
+    rows = [(words[part], mean.part_ms(part), f"{percent(mean.part_ms(part) / mean.step_ms, 1)}") for part in parts]
     kernels = [(_short(kernel.name), float(kernel.count), kernel.total_ms) for kernel in device.top[:SHOWN_KERNELS]]
     return [
-        f"{device.device}: {steps}, {_count(device.kernels, works)}, overhead share {mean.overhead_share:.1%}",
-        *table(("mean step", "ms", "share"), [*rows, ("step", mean.step_ms, "100.0%")]),
+        f"{device.device}: {steps}, {counted(device.kernels, works)}, overhead share {percent(mean.overhead_share, 1)}",
+        *table(("mean step", "ms", "share"), [*rows, ("step", mean.step_ms, percent(1.0, 1))]),
         "",
         *table((f"{works}s that cost most", "count", "total ms"), kernels),
     ]
@@ -143,10 +141,6 @@ def _host_lines(ops: tuple[HostOp, ...]) -> list[str]:
     left = len(ops) - len(rows)
     more = [f"and {left:,} more; --json has all"] if left else []
     return [*table(("operation", "type", "count", "total ms", "why", "moved bytes"), rows), *more]
-
-
-def _count(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _short(name: str) -> str:

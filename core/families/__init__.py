@@ -9,7 +9,9 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from core.families.base import Choice, LayerCount, Network
+from core.architecture.counts import LayerCount
+from core.families.base import Choice, Network
+from core.schema import UserError
 
 __all__ = ["Choice", "LayerCount", "Network", "families", "network_from_dict", "network_from_name"]
 
@@ -17,33 +19,33 @@ __all__ = ["Choice", "LayerCount", "Network", "families", "network_from_dict", "
 @cache
 def families() -> dict[str, type[Network]]:
     """Every family by name, in alphabetical order of their modules."""
-    found: dict[str, type[Network]] = {}
+    by_name: dict[str, type[Network]] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Network) and "family" in value.model_fields:
-                found[cast(str, value.model_fields["family"].default)] = value
-    return found
+                by_name[cast(str, value.model_fields["family"].default)] = value
+    return by_name
 
 
 def network_from_dict(data: dict[str, Any]) -> Network:
-    """Validated network from JSON data; ``family`` chooses the class. Raises ValueError with a sentence."""
+    """Validated network from JSON data; ``family`` chooses the class. Raises UserError or ValidationError."""
     family = data.get("family")
     known = families()
     if not isinstance(family, str) or family not in known:
-        raise ValueError(f"Network family {family!r} is unknown; accepted are {', '.join(sorted(known))}.")
+        raise UserError(f"Network family {family!r} is unknown; accepted are {', '.join(sorted(known))}.")
     return known[family].model_validate(data)
 
 
 def network_from_name(name: str, family: str | None = None) -> Network:
     """Network by its short name, such as 784-512-512-10, in that family, or in the first one that knows the name.
 
-    Raises ValueError with a sentence (pydantic's where a name is understood and its sizes are not accepted).
+    Raises UserError, or pydantic's ValidationError where a name is understood and its sizes are not accepted.
     """
     known = families()
     if family is not None:
         if family not in known:
-            raise ValueError(f"Network family “{family}” is unknown; accepted are {', '.join(sorted(known))}.")
+            raise UserError(f"Network family “{family}” is unknown; accepted are {', '.join(sorted(known))}.")
         return known[family].from_name(name)
     outside_limits: ValidationError | None = None
     for kind in known.values():
@@ -56,4 +58,4 @@ def network_from_name(name: str, family: str | None = None) -> Network:
     if outside_limits is not None:
         raise outside_limits
     examples = ", ".join(kind.presets[0] for kind in known.values() if kind.presets)
-    raise ValueError(f"“{name[:60]}” is no network of any family; write it as in {examples}.")
+    raise UserError(f"“{name[:60]}” is no network of any family; write it as in {examples}.")

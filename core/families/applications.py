@@ -19,9 +19,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from core.architecture.graph import Graph, Layer
-from core.architecture.network import GraphNetwork
 from core.architecture.text import load
-from core.families.base import Choice
+from core.families.base import MAX_CLASSES, Choice, classes_choice
+from core.families.graph_network import GraphNetwork
+from core.schema import UserError
 
 FILE = Path(__file__).parent.parent / "data" / "applications.json.gz"
 NAMES = (
@@ -37,12 +38,13 @@ NAMES = (
     "ResNet50", "ResNet101", "ResNet152", "ResNet50V2", "ResNet101V2", "ResNet152V2",
     "VGG16", "VGG19", "Xception",
 )  # fmt: skip
+BY_LOWER = {name.lower(): name for name in NAMES}
 DEFAULT = "MobileNetV2"
 SIZE_STEP, MAX_SIZE, DEFAULT_SIZE = 32, 512, 224
 """The networks halve an image five times; other sizes would change the padding that is recorded in the file."""
 RECORDED_OUTPUTS = 1009
 """Classes in the recorded graphs: a number none of the networks has elsewhere, so that it marks their last layers."""
-MAX_OUTPUTS, DEFAULT_OUTPUTS = 10_000, 1000
+DEFAULT_OUTPUTS = 1000
 CHANNELS = 3
 PATTERN = re.compile(r"(?P<name>[a-z0-9]{1,40})(@(?P<image>\d{1,6}))?(:(?P<outputs>\d{1,9}))?", re.ASCII)
 
@@ -68,20 +70,20 @@ class Application(GraphNetwork):
         Choice("application", "Network", 0, len(NAMES) - 1, NAMES.index(DEFAULT), "With fresh weights.", NAMES),
         Choice("image", "Image size", SIZE_STEP, MAX_SIZE, 96, "Side of the square image in colour, a "
                "multiple of 32."),
-        Choice("classes", "Classes", 1, MAX_OUTPUTS, 10, "Outputs; 1 means one sigmoid unit (yes or no)."),
+        classes_choice(),
     )  # fmt: skip
 
     family: Literal["application"] = "application"
     application: str
     image: Annotated[int, Field(ge=SIZE_STEP, le=MAX_SIZE)] = DEFAULT_SIZE
-    outputs: Annotated[int, Field(ge=1, le=MAX_OUTPUTS)] = DEFAULT_OUTPUTS
+    outputs: Annotated[int, Field(ge=1, le=MAX_CLASSES)] = DEFAULT_OUTPUTS
 
     @field_validator("application")
     @classmethod
     def _known(cls, value: str) -> str:
-        if value not in NAMES:
+        if value.lower() not in BY_LOWER:
             raise ValueError(_unknown(value))
-        return value
+        return BY_LOWER[value.lower()]
 
     @field_validator("image")
     @classmethod
@@ -118,21 +120,13 @@ class Application(GraphNetwork):
     @classmethod
     def from_name(cls, name: str) -> Self:
         match = PATTERN.fullmatch(name.strip().lower())
-        known = {each.lower(): each for each in NAMES}
-        if match is None or match["name"] not in known:
-            raise ValueError(_unknown(name))
+        if match is None or match["name"] not in BY_LOWER:
+            raise UserError(_unknown(name))
         return cls(
-            application=known[match["name"]],
+            application=match["name"],
             image=int(match["image"] or DEFAULT_SIZE),
             outputs=int(match["outputs"] or DEFAULT_OUTPUTS),
         )
-
-    @classmethod
-    def from_choices(cls, values: dict[str, int]) -> Self:
-        number = values["application"]
-        if not 0 <= number < len(NAMES):
-            raise ValueError(f"Network {number} is none of the {len(NAMES)} in keras.applications.")
-        return cls(application=NAMES[number], image=values["image"], outputs=values["classes"])
 
     def build(self, keras: Any) -> Any:
         model = getattr(keras.applications, self.application)(
@@ -147,10 +141,9 @@ class Application(GraphNetwork):
 
 
 def _unknown(name: str) -> str:
-    by_lower = {each.lower(): each for each in NAMES}
     shown = "".join(c for c in name[:60] if c.isprintable())
     wanted = re.split("[@:]", shown.strip().lower())[0]
-    near = [by_lower[each] for each in get_close_matches(wanted, by_lower, n=3, cutoff=0.5)]
+    near = [BY_LOWER[each] for each in get_close_matches(wanted, BY_LOWER, n=3, cutoff=0.5)]
     hint = f"did you mean {' or '.join(near)}?" if near else f"accepted are {', '.join(NAMES)}."
     return f"“{shown}” is none of keras.applications, written as in ResNet50 or ResNet50@96:10; {hint}"
 

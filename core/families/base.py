@@ -12,13 +12,19 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from core.architecture.counts import LayerCount
+from core.schema import UserError
+
+MAX_CLASSES = 10_000
+
 
 @dataclass(frozen=True)
 class Choice:
-    """One whole number a person picks to describe a network; pages draw it as an input, the CLI as a flag.
+    """One whole number that describes a network; pages draw it as an input, the CLI as a flag.
 
     ``words`` name the values from ``low`` to ``high`` where they are kinds and no amounts (LSTM, GRU). Families whose
-    networks grow call what grows them ``depth`` and ``width``; the label says what that is in the family.
+    networks grow call what grows them ``depth`` and ``width``; the label says what that is in the family. ``field``
+    is the network's field that it sets, where that has another name.
     """
 
     name: str
@@ -28,25 +34,25 @@ class Choice:
     default: int
     help: str
     words: tuple[str, ...] = ()
+    field: str = ""
+
+    def word(self, number: int) -> str:
+        """The word for a number. Raises UserError."""
+        if not self.low <= number <= self.high:
+            raise UserError(f"{self.label} is {number:,}; accepted are {', '.join(self.words)}.")
+        return self.words[number - self.low]
+
+    def number(self, word: str) -> int:
+        """The number that stands for a word, in any case. Raises UserError."""
+        words = [each.lower() for each in self.words]
+        if word.strip().lower() not in words:
+            raise UserError(f"{self.label} is “{word[:40]}”; accepted are {', '.join(self.words)}.")
+        return self.low + words.index(word.strip().lower())
 
 
-@dataclass(frozen=True)
-class LayerCount:
-    """Per-sample counts of one layer.
-
-    ``forward_flops`` counts a multiply-add as 2. ``activations`` is the number of values the layer outputs,
-    ``internal`` the number that it makes inside and training keeps for the backward pass (gates of an LSTM, attention
-    scores).
-    ``input_gradient_flops`` is what the backward pass spends on the layer's input (zero for the first layer).
-    """
-
-    name: str
-    parameters: int
-    forward_flops: int
-    weight_gradient_flops: int
-    input_gradient_flops: int
-    activations: int
-    internal: int = 0
+def classes_choice(default: int = 10) -> Choice:
+    help = "Outputs; 1 means one sigmoid unit (yes or no)."
+    return Choice("classes", "Classes", 1, MAX_CLASSES, default, help, field="outputs")
 
 
 class Network(BaseModel, ABC):
@@ -55,10 +61,12 @@ class Network(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     title: ClassVar[str]
-    choices: ClassVar[tuple[Choice, ...]]
-    presets: ClassVar[tuple[str, ...]]
+    choices: ClassVar[tuple[Choice, ...]] = ()
+    presets: ClassVar[tuple[str, ...]] = ()
     notation: ClassVar[str] = ""
     """What a short name says, for the help beside the presets."""
+    given_by: ClassVar[str] = ""
+    """How a network is chosen in a family without choices, as the end of a sentence."""
 
     @property
     @abstractmethod
@@ -98,12 +106,17 @@ class Network(BaseModel, ABC):
     @classmethod
     @abstractmethod
     def from_name(cls, name: str) -> Self:
-        """Network of that short name. Raises ValueError with a sentence when the name is none of this family's."""
+        """Network of that short name. Raises UserError when the name is none of this family's."""
 
     @classmethod
-    @abstractmethod
     def from_choices(cls, values: dict[str, int]) -> Self:
-        """Network for the picked :attr:`choices`. Raises ValueError (pydantic's) outside the limits."""
+        """Network for the picked :attr:`choices`. Raises UserError or pydantic's ValidationError outside the limits."""
+        if not cls.choices:
+            raise UserError(f"{cls.title} has no sizes to choose; {cls.given_by}.")
+        fields = {choice.field or choice.name: choice for choice in cls.choices}
+        numbers = {field: values[choice.name] for field, choice in fields.items()}
+        words = {field: choice.word(numbers[field]).lower() for field, choice in fields.items() if choice.words}
+        return cls.model_validate(numbers | words)
 
     @abstractmethod
     def build(self, keras: Any) -> Any:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from core.architecture.graph import INPUT, Graph, Layer
-from core.architecture.network import GraphNetwork
-from core.families.base import Choice
-from core.families.naming import number_pattern, parts_of, word_of
+from core.families.base import MAX_CLASSES, Choice, classes_choice
+from core.families.graph_network import SizedNetwork, number_pattern, outputs_layer, parts_of
+from core.schema import UserError
 
 MIN_IMAGE, MAX_IMAGE = 8, 512
 MAX_CHANNELS = 64
 MAX_DEPTH = 64
 MIN_WIDTH, MAX_WIDTH = 4, 2_048
 MAX_KERNEL = 11
-MAX_CLASSES = 10_000
 SMALLEST_MAP = 7  # images are halved while their side stays this long, as in networks for 224 × 224 (He et al. 2016)
 
 Layout = Literal["plain", "residual", "lenet5"]
@@ -40,7 +39,7 @@ LENET5: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Cnn(GraphNetwork):
+class Cnn(SizedNetwork):
     """``depth`` blocks of convolutions with ReLU, then global average pooling and a Dense output.
 
     A plain block is one convolution (same padding), a residual block two with a shortcut, projected by a 1 × 1
@@ -57,14 +56,9 @@ class Cnn(GraphNetwork):
         "network known by name."
     )
     presets: ClassVar[tuple[str, ...]] = (
-        "lenet5",
-        "cnn-28x28x1-32x2-k3-max-10",
-        "resnet8",
-        "resnet20",
-        "resnet8-28x28x1-10",
-        "cnn-32x32x3-64x6-k3-bn-max-10",
-        "cnn-64x64x3-32x8-k3-residual-bn-strides-100",
-    )
+        "lenet5", "cnn-28x28x1-32x2-k3-max-10", "resnet8", "resnet20", "resnet8-28x28x1-10",
+        "cnn-32x32x3-64x6-k3-bn-max-10", "cnn-64x64x3-32x8-k3-residual-bn-strides-100",
+    )  # fmt: skip
     choices: ClassVar[tuple[Choice, ...]] = (
         Choice("depth", "Depth (blocks)", 1, MAX_DEPTH, 2, "Blocks of one convolution (plain) or two (residual)."),
         Choice("width", "Width (filters)", MIN_WIDTH, MAX_WIDTH, 32, "Filters of the first block; they double each "
@@ -76,7 +70,7 @@ class Cnn(GraphNetwork):
         Choice("channels", "Channels", 1, MAX_CHANNELS, 1, "1 for grey images, 3 for colour."),
         Choice("batch_norm", "Batch normalisation", 0, 1, 0, "After every convolution.", ("no", "yes")),
         Choice("pooling", "Pooling", 0, 3, 1, "What halves the image.", get_args(Pooling)),
-        Choice("classes", "Classes", 1, MAX_CLASSES, 10, "Outputs; 1 means one sigmoid unit (yes or no)."),
+        classes_choice(),
     )  # fmt: skip
 
     family: Literal["cnn"] = "cnn"
@@ -90,16 +84,9 @@ class Cnn(GraphNetwork):
     pooling: Pooling
     outputs: Annotated[int, Field(ge=1, le=MAX_CLASSES)]
 
-    @model_validator(mode="after")
-    def _lenet5_is_what_it_was(self) -> Self:
+    def check_sizes(self) -> None:
         if self.layout == "lenet5" and self.model_dump() != {"family": "cnn", **LENET5}:
             raise ValueError("LeNet-5 has sizes of its own; choose plain blocks for others")
-        return self
-
-    @model_validator(mode="after")
-    def _within_limits(self) -> Self:
-        _ = self.layers  # counting refuses what is too large
-        return self
 
     @property
     def name(self) -> str:
@@ -119,8 +106,7 @@ class Cnn(GraphNetwork):
         layers = tuple(_lenet5() if self.layout == "lenet5" else self._blocks())
         end = () if self.layout == "lenet5" else (Layer("pool", "GlobalAveragePooling2D", {}, (layers[-1].name,)),)
         before = (*layers, *end)
-        options: dict[str, Any] = {"units": self.outputs} | ({"activation": "sigmoid"} if self.outputs == 1 else {})
-        last = Layer("outputs", "Dense", options, (before[-1].name,))
+        last = outputs_layer(self.outputs, before[-1].name)
         return Graph((self.image, self.image, self.channels), (*before, last), last.name)
 
     @property
@@ -191,26 +177,18 @@ class Cnn(GraphNetwork):
         if RESNET.fullmatch(name.strip().lower()):
             return cls._resnet(parts_of(name, RESNET, "ResNet", "resnet20"))
         example = f"{cls.presets[0]}, {cls.presets[3]} or {cls.presets[1]}"
-        found: dict[str, Any] = parts_of(name, NAME, "convolutional network", example)
-        found["batch_norm"] = "batch_norm" in found
-        return cls.model_validate({"pooling": "none", **found})
+        parts: dict[str, Any] = parts_of(name, NAME, "convolutional network", example)
+        parts["batch_norm"] = "batch_norm" in parts
+        return cls.model_validate({"pooling": "none", **parts})
 
     @classmethod
-    def _resnet(cls, found: dict[str, str]) -> Self:
+    def _resnet(cls, parts: dict[str, str]) -> Self:
         depths = {number: depth for depth, number in RESNET_DEPTHS.items()}
-        number = int(found.pop("number"))
+        number = int(parts.pop("number"))
         if number not in depths:
             known = ", ".join(f"resnet{n}" for n in depths)
-            raise ValueError(f"ResNet-{number} is not known for small images; accepted are {known}.")
-        return cls.model_validate(RESNET_DATA | RESNET_SIZES | found | {"depth": depths[number]})
-
-    @classmethod
-    def from_choices(cls, values: dict[str, int]) -> Self:
-        numbers = {name: values[name] for name in ("depth", "width", "kernel", "image", "channels")}
-        words = {name: word_of(cls.choices, values, name) for name in ("layout", "pooling", "batch_norm")}
-        return cls.model_validate(
-            {**numbers, **words, "batch_norm": words["batch_norm"] == "yes", "outputs": values["classes"]}
-        )
+            raise UserError(f"ResNet-{number} is not known for small images; accepted are {known}.")
+        return cls.model_validate(RESNET_DATA | RESNET_SIZES | parts | {"depth": depths[number]})
 
 
 def _lenet5() -> Iterator[Layer]:

@@ -1,8 +1,8 @@
-"""A network that a person's own code builds, named ``package.module:function`` and described by a worker that ran it.
+"""A network that user code builds, named ``package.module:function`` and described by a worker that ran it.
 
 A plan or a run that names code is plain data: reading, showing and validating it imports nothing. Only
-:meth:`Code.build` and a worker's ``describe`` import the person's module, in a worker that was allowed to
-(:class:`core.measure.protocol.Hello`).
+:meth:`Code.build` and a worker's ``describe`` import the user's module, in a worker that was allowed to
+(:class:`core.worker.protocol.Hello`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
-from core.families.base import Choice, LayerCount, Network
+from core.architecture.counts import LayerCount
+from core.families.base import Network
+from core.schema import UserError
 
 ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 MAX_ENTRY, MAX_FOLDER, MAX_NAME = 200, 4_096, 120
@@ -30,8 +32,8 @@ OWN_PACKAGE = "core"
 Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
 
 
-class CodeError(ValueError):
-    """A person's code could not be called, or built what cannot be measured; the message is a sentence."""
+class CodeError(UserError):
+    """User code could not be called, or built what cannot be measured."""
 
 
 class Code(Network):
@@ -40,12 +42,11 @@ class Code(Network):
     ``sample_shape`` is one sample's; ``tokens`` the number of different whole numbers where samples are such;
     ``positions`` the axes of the output before its last one, which has ``outputs`` values, logits or probabilities.
     ``counts`` come from the architecture where all its layers are known ones, and else from Keras and TensorFlow's
-    profiler (:mod:`core.measure.tensorflow_code`).
+    profiler (:mod:`core.worker.tensorflow_code`).
     """
 
     title: ClassVar[str] = "Your own code"
-    presets: ClassVar[tuple[str, ...]] = ()
-    choices: ClassVar[tuple[Choice, ...]] = ()
+    given_by: ClassVar[str] = "give it with --model on the command line"
 
     family: Literal["code"] = "code"
     entry: str
@@ -65,9 +66,8 @@ class Code(Network):
     @field_validator("folder")
     @classmethod
     def _folder(cls, value: str) -> str:
-        absolute = (
-            PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
-        )  # a run may come from either
+        # a run may come from either
+        absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
         if len(value) > MAX_FOLDER or not value.isprintable() or not absolute:
             raise ValueError("folder must be an absolute path")
         return value
@@ -113,13 +113,7 @@ class Code(Network):
 
     @classmethod
     def from_name(cls, name: str) -> Self:
-        raise ValueError(
-            f"“{name[:MAX_NAME]}” names no network of your own code; give it with --model on the command line."
-        )
-
-    @classmethod
-    def from_choices(cls, values: dict[str, int]) -> Self:  # noqa: ARG003
-        raise ValueError("Your own code has no sizes to choose; give it with --model on the command line.")
+        raise UserError(f"“{name[:MAX_NAME]}” names no network of your own code; {cls.given_by}.")
 
     def build(self, keras: Any) -> Any:
         """The model that the code builds now, checked to be the one that was described, in the precision that is set.
@@ -128,12 +122,12 @@ class Code(Network):
         """
         policy = keras.mixed_precision.dtype_policy()
         model = call_entry(self.entry, self.folder)
-        found = shapes_of(keras, model, self.entry)
+        shapes = shapes_of(keras, model, self.entry)
         weights = sum(layer.parameters for layer in self.counts)
-        if found != (self.sample_shape, (*self.positions, self.outputs)) or model.count_params() != weights:
+        if shapes != (self.sample_shape, (*self.positions, self.outputs)) or model.count_params() != weights:
             raise CodeError(
                 f"{self.entry} builds another model now ({model.count_params():,} parameters) than it was described "
-                f"with ({weights:,}); begin anew with --model {self.entry}."
+                f"with ({weights:,}); begin again with --model {self.entry}."
             )
         self._check_precision(keras, model, policy)
         return model
@@ -152,14 +146,14 @@ class Code(Network):
 
 
 def refuse_code(network: Network) -> None:
-    """Raises CodeError where a network would have a person's code imported, for callers that were not told to."""
+    """Raises CodeError where a network would have user code imported, for callers that may not."""
     if isinstance(network, Code):
         entry = network.entry
         raise CodeError(f"This workload is built by code ({entry}); run it from the command line with --model {entry}.")
 
 
 def check_entry(text: str) -> str:
-    """The text, if it is of the form package.module:function. Raises CodeError with a sentence."""
+    """The text, if it is of the form package.module:function. Raises CodeError."""
     if len(text) > MAX_ENTRY or not ENTRY.fullmatch(text):
         shown = "".join(c for c in text[:MAX_NAME] if c.isprintable())
         raise CodeError(f"“{shown}” names no function; write package.module:function, such as train.models:make.")
@@ -172,7 +166,7 @@ def check_entry(text: str) -> str:
 
 
 def call_entry(entry: str, folder: str) -> Any:
-    """Import the module and call its function without arguments. Raises CodeError with a sentence.
+    """Import the module and call its function without arguments. Raises CodeError.
 
     ``folder`` stays first on the path of modules, as where Python was started with a script in it.
     """
@@ -181,14 +175,12 @@ def call_entry(entry: str, folder: str) -> Any:
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise CodeError(
-                f"There is no module “{module_name}” in {folder} or among the installed packages."
-            ) from None
-        raise CodeError(f"Importing {module_name} failed: {told(error)}") from error
     except (Exception, SystemExit) as error:
-        raise CodeError(f"Importing {module_name} failed: {told(error)}") from error
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module_name}.".startswith(f"{missing}."):
+            where = f"in {folder} or among the installed packages"
+            raise CodeError(f"There is no module “{module_name}” {where}.") from None
+        raise CodeError(f"Importing {module_name} failed: {in_words(error)}") from error
     function = getattr(module, function_name, None)
     if not callable(function):
         what = "has nothing called" if function is None else "has no function, but other data, called"
@@ -196,10 +188,10 @@ def call_entry(entry: str, folder: str) -> Any:
     try:
         return function()
     except (Exception, SystemExit) as error:
-        raise CodeError(f"{entry} failed, called without arguments: {told(error)}") from error
+        raise CodeError(f"{entry} failed, called without arguments: {in_words(error)}") from error
 
 
-def told(error: BaseException) -> str:
+def in_words(error: BaseException) -> str:
     """Type and first line of an exception, and where it was raised, as the end of a sentence."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     detail = "".join(c for c in first if c.isprintable())[:MAX_DETAIL].rstrip(".")

@@ -7,12 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from core.families.base import Choice, LayerCount, Network
+from core.architecture.counts import LayerCount
+from core.families.base import MAX_CLASSES, Choice, Network, classes_choice
+from core.schema import UserError
 
 MAX_DEPTH = 64
 MIN_WIDTH, MAX_WIDTH = 8, 16_384
 MAX_INPUTS = 65_536
-MAX_CLASSES = 10_000
 
 Width = Annotated[int, Field(ge=MIN_WIDTH, le=MAX_WIDTH)]
 
@@ -23,17 +24,13 @@ class Mlp(Network):
     title: ClassVar[str] = "Multi-layer perceptron"
     notation: ClassVar[str] = "Inputs, hidden layers, classes."
     presets: ClassVar[tuple[str, ...]] = (
-        "784-128-10",
-        "784-512-512-10",
-        "128-256-128-1",
-        "1000-512-256-2",
-        "100-50-10",
-    )
+        "784-128-10", "784-512-512-10", "128-256-128-1", "1000-512-256-2", "100-50-10",
+    )  # fmt: skip
     choices: ClassVar[tuple[Choice, ...]] = (
         Choice("depth", "Depth (hidden layers)", 1, MAX_DEPTH, 2, "Number of Dense layers before the output layer."),
         Choice("width", "Width (units a layer)", MIN_WIDTH, MAX_WIDTH, 512, "Units in each hidden layer."),
         Choice("inputs", "Inputs (features)", 1, MAX_INPUTS, 784, "Values in one sample; 784 is a 28 × 28 image."),
-        Choice("classes", "Classes", 1, MAX_CLASSES, 10, "Outputs; 1 means one sigmoid unit (yes or no)."),
+        classes_choice(),
     )
 
     family: Literal["mlp"] = "mlp"
@@ -87,7 +84,7 @@ class Mlp(Network):
             if len(sizes) < 3:
                 raise ValueError
         except ValueError:
-            raise ValueError(
+            raise UserError(
                 f"“{name}” is no multi-layer perceptron; write inputs, hidden layers and classes joined by dashes, "
                 f"as in {cls.presets[1]} or 784-512x8-10."
             ) from None
@@ -97,7 +94,7 @@ class Mlp(Network):
     def from_choices(cls, values: dict[str, int]) -> Self:
         depth = values["depth"]
         if not 1 <= depth <= MAX_DEPTH:
-            raise ValueError(f"Depth is {depth}; it must lie between 1 and {MAX_DEPTH} hidden layers.")
+            raise UserError(f"Depth is {depth}; it must lie between 1 and {MAX_DEPTH} hidden layers.")
         return cls(inputs=values["inputs"], hidden=(values["width"],) * depth, outputs=values["classes"])
 
     def build(self, keras: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A person's own architecture, read from a file by :func:`core.architecture.read.read_architecture`."""
+"""A user's own architecture, read from a file by :func:`core.architecture.read.read_architecture`."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, field_validator
 
 from core.architecture.graph import Graph
-from core.architecture.network import GraphNetwork
 from core.architecture.read import read_architecture
 from core.architecture.text import MAX_CHARACTERS, dump, load
-from core.families.base import Choice
+from core.families.graph_network import GraphNetwork
+from core.schema import UserError
 
 MAX_LABEL = 60
 UNNAMED = "own architecture"
 STRANGE = re.compile(r"[^\w .,()+@:-]")  # labels stand in titles of pages and pictures, where < or * would be markup
-GIVE_A_FILE = "give the file with --architecture, or upload it"
 
 
 class Own(GraphNetwork):
-    """``architecture`` is the graph's canonical text (:mod:`core.architecture.text`), checked and counted anew
-    wherever a network is made of it; ``label`` the name of the file it came from.
+    """``architecture`` is the graph's canonical text (:mod:`core.architecture.text`), checked and counted
+    again wherever a network is made of it; ``label`` the name of the file it came from.
     """
 
     title: ClassVar[str] = "Your own architecture"
-    presets: ClassVar[tuple[str, ...]] = ()
-    choices: ClassVar[tuple[Choice, ...]] = ()
+    given_by: ClassVar[str] = "give the file with --architecture, or upload it"
 
     family: Literal["own"] = "own"
     architecture: Annotated[str, Field(max_length=MAX_CHARACTERS)]
@@ -56,16 +54,12 @@ class Own(GraphNetwork):
 
     @classmethod
     def from_file(cls, data: bytes, filename: str) -> Self:
-        """Network from Keras JSON or a .keras file. Raises ValueError with a sentence that names the layer at fault."""
+        """Network from Keras JSON or a .keras file. Raises UserError, which names the layer at fault."""
         return cls(architecture=dump(read_architecture(data, filename)), label=label_of(filename))
 
     @classmethod
     def from_name(cls, name: str) -> Self:
-        raise ValueError(f"“{name[:MAX_LABEL]}” is a name for an architecture of your own; {GIVE_A_FILE}.")
-
-    @classmethod
-    def from_choices(cls, values: dict[str, int]) -> Self:  # noqa: ARG003
-        raise ValueError(f"An architecture of your own has no sizes to choose; {GIVE_A_FILE}.")
+        raise UserError(f"“{name[:MAX_LABEL]}” is a name for an architecture of your own; {cls.given_by}.")
 
 
 def label_of(filename: str) -> str:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from core.architecture.graph import Graph, Layer, chain
-from core.architecture.network import GraphNetwork
-from core.families.base import Choice
-from core.families.naming import number_pattern, parts_of, word_of
+from core.families.base import MAX_CLASSES, Choice, classes_choice
+from core.families.graph_network import SizedNetwork, number_pattern, outputs_layer, parts_of
 
 MAX_DEPTH = 16
 MIN_WIDTH, MAX_WIDTH = 4, 8_192
 MAX_SEQUENCE = 10_000
 MAX_FEATURES = 65_536
-MAX_CLASSES = 10_000
 
 Cell = Literal["lstm", "gru"]
 NAME = number_pattern(r"(?P<cell>lstm|gru)-{width}x{depth}-{sequence}x{features}-{outputs}")
 
 
-class Recurrent(GraphNetwork):
+class Recurrent(SizedNetwork):
     """``depth`` layers of ``width`` units over a sequence; the last one hands its last output to a Dense output.
 
     The layers are Keras's with their own defaults (tanh, sigmoid gates, GRU that resets after the product), with which
@@ -44,7 +42,7 @@ class Recurrent(GraphNetwork):
         Choice("width", "Width (units)", MIN_WIDTH, MAX_WIDTH, 128, "Units of each recurrent layer."),
         Choice("sequence", "Sequence length", 1, MAX_SEQUENCE, 100, "Time steps in one sample."),
         Choice("features", "Features", 1, MAX_FEATURES, 32, "Values at each time step."),
-        Choice("classes", "Classes", 1, MAX_CLASSES, 10, "Outputs; 1 means one sigmoid unit (yes or no)."),
+        classes_choice(),
     )
 
     family: Literal["recurrent"] = "recurrent"
@@ -54,11 +52,6 @@ class Recurrent(GraphNetwork):
     sequence: Annotated[int, Field(ge=1, le=MAX_SEQUENCE)]
     features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
     outputs: Annotated[int, Field(ge=1, le=MAX_CLASSES)]
-
-    @model_validator(mode="after")
-    def _within_limits(self) -> Self:
-        _ = self.layers  # counting refuses what is too large
-        return self
 
     @property
     def name(self) -> str:
@@ -71,16 +64,9 @@ class Recurrent(GraphNetwork):
         for number in range(1, self.depth + 1):
             more: dict[str, Any] = {"return_sequences": True} if number < self.depth else {}
             stack.append(Layer(f"{self.cell}_{number}", kind, {"units": self.width, **more}))
-        options: dict[str, Any] = {"units": self.outputs} | ({"activation": "sigmoid"} if self.outputs == 1 else {})
-        layers = chain(*stack, Layer("outputs", "Dense", options))
+        layers = (*chain(*stack), outputs_layer(self.outputs, stack[-1].name))
         return Graph((self.sequence, self.features), layers, "outputs")
 
     @classmethod
     def from_name(cls, name: str) -> Self:
         return cls.model_validate(parts_of(name, NAME, "recurrent network", f"{cls.presets[0]} or {cls.presets[2]}"))
-
-    @classmethod
-    def from_choices(cls, values: dict[str, int]) -> Self:
-        numbers = {name: values[name] for name in ("depth", "width", "sequence", "features")}
-        cell = word_of(cls.choices, values, "cell").lower()
-        return cls.model_validate({**numbers, "cell": cell, "outputs": values["classes"]})

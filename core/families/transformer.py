@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from core.architecture.graph import Graph, Layer
-from core.architecture.network import GraphNetwork
-from core.families.base import Choice
-from core.families.naming import number_pattern, parts_of, word_of
+from core.families.base import MAX_CLASSES, Choice, classes_choice
+from core.families.graph_network import SizedNetwork, number_pattern, outputs_layer, parts_of
 
 MAX_DEPTH = 64
 MIN_WIDTH, MAX_WIDTH = 8, 8_192
@@ -18,7 +17,6 @@ MAX_HEADS = 128
 MAX_SEQUENCE = 8_192
 MAX_FEED_FORWARD = 8
 MIN_VOCABULARY, MAX_VOCABULARY = 2, 1_000_000
-MAX_CLASSES = 10_000
 
 Norm = Literal["pre", "post"]
 NAME = number_pattern(
@@ -29,7 +27,7 @@ BERT_SIZES = {"tiny": (2, 128, 2), "mini": (4, 256, 4), "small": (4, 512, 8), "b
 """Layers, d_model and heads (Turc et al. 2019; base: Devlin et al. 2019)."""
 
 
-class Transformer(GraphNetwork):
+class Transformer(SizedNetwork):
     """Token embedding, ``depth`` encoder layers of ``width`` (d_model), average over the positions, Dense output.
 
     An encoder layer is self-attention of ``heads`` heads of size d_model / heads, and two Dense layers, the inner one
@@ -48,11 +46,8 @@ class Transformer(GraphNetwork):
         "transformer-64x1-h2-s64-f4-v10000-2",
         "transformer-128x2-h4-s128-f4-v20000-2",
         "transformer-256x4-h4-s128-f4-v20000-10",
-        "bert-tiny-like",
-        "bert-mini-like",
-        "bert-small-like",
-        "bert-base-like",
-    )
+        "bert-tiny-like", "bert-mini-like", "bert-small-like", "bert-base-like",
+    )  # fmt: skip
     choices: ClassVar[tuple[Choice, ...]] = (
         Choice("depth", "Depth (encoder layers)", 1, MAX_DEPTH, 2, "Encoder layers."),
         Choice("width", "Width (d_model)", MIN_WIDTH, MAX_WIDTH, 128, "Size of a token's vector, a multiple of the "
@@ -61,9 +56,9 @@ class Transformer(GraphNetwork):
         Choice("sequence", "Sequence length", 1, MAX_SEQUENCE, 128, "Positions in one sample."),
         Choice("feed_forward", "Feed-forward ratio", 1, MAX_FEED_FORWARD, 4, "Width of the feed-forward part's inner "
                "layer, in d_model."),
-        Choice("vocabulary", "Vocabulary", MIN_VOCABULARY, MAX_VOCABULARY, 20_000, "Different tokens."),
+        Choice("vocabulary", "Vocabulary", MIN_VOCABULARY, MAX_VOCABULARY, 20_000, "Different tokens.", field="words"),
         Choice("norm", "Layer normalisation", 0, 1, 0, "Before each part or after its residual.", get_args(Norm)),
-        Choice("classes", "Classes", 1, MAX_CLASSES, 2, "Outputs; 1 means one sigmoid unit (yes or no)."),
+        classes_choice(2),
     )  # fmt: skip
 
     family: Literal["transformer"] = "transformer"
@@ -76,18 +71,11 @@ class Transformer(GraphNetwork):
     norm: Norm = "pre"
     outputs: Annotated[int, Field(ge=1, le=MAX_CLASSES)]
 
-    @model_validator(mode="after")
-    def _whole_heads(self) -> Self:
+    def check_sizes(self) -> None:
         if self.width % self.heads:
             below = self.width - self.width % self.heads
             near = f"{below} or {below + self.heads}" if below >= MIN_WIDTH else str(below + self.heads)
             raise ValueError(f"d_model {self.width} is no multiple of {self.heads} heads; {near} would be one")
-        return self
-
-    @model_validator(mode="after")
-    def _within_limits(self) -> Self:
-        _ = self.layers  # counting refuses what is too large
-        return self
 
     @property
     def name(self) -> str:
@@ -106,8 +94,7 @@ class Transformer(GraphNetwork):
         if self.norm == "pre":
             layers.append(Layer("norm", "LayerNormalization", {}, (layers[-1].name,)))
         layers.append(Layer("mean", "GlobalAveragePooling1D", {}, (layers[-1].name,)))
-        options: dict[str, Any] = {"units": self.outputs} | ({"activation": "sigmoid"} if self.outputs == 1 else {})
-        layers.append(Layer("outputs", "Dense", options, ("mean",)))
+        layers.append(outputs_layer(self.outputs, "mean"))
         return Graph((self.sequence,), tuple(layers), "outputs", vocabulary=self.words)
 
     def _encoder(self, name: str, source: str) -> Iterator[Layer]:
@@ -136,9 +123,3 @@ class Transformer(GraphNetwork):
                 return cls.model_validate(BERT | {"depth": depth, "width": width, "heads": heads})
         example = f"{cls.presets[1]}, or a name such as {cls.presets[4]}"
         return cls.model_validate(parts_of(name, NAME, "transformer encoder", example))
-
-    @classmethod
-    def from_choices(cls, values: dict[str, int]) -> Self:
-        names = ("depth", "width", "heads", "sequence", "feed_forward")
-        numbers = {name: values[name] for name in names} | {"words": values["vocabulary"], "outputs": values["classes"]}
-        return cls.model_validate({**numbers, "norm": word_of(cls.choices, values, "norm")})

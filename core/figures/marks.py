@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 
-from core.figures.style import GUIDE, LINE_PX, Look, number, short
-from core.results import Cell, Label, Run
+from core.evidence import Label
+from core.figures.style import GUIDE, LINE_PX, Look
+from core.numbers import number
 
 FAILED_WORDS = {
     "out_of_memory": "out of memory",
@@ -34,15 +36,15 @@ class Point:
     hover: str
 
 
+def values_of(points: Sequence[Point]) -> list[float]:
+    """Values and known bounds: what an axis must hold."""
+    return [v for p in points for v in (p.value, p.low, p.high) if v is not None]
+
+
 def add_curve(figure: go.Figure, points: Sequence[Point], name: str, look: Look, label: Label, group: str) -> None:
-    """A curve with markers, and its 95 % band as one filled trace behind it."""
+    """A curve with markers, and its 95 % band behind it."""
     shown = f"{name} ({label})" if label == "modelled" else name
-    x, y = band_outline(points)
-    if x:
-        figure.add_scatter(
-            x=x, y=y, fill="toself", fillcolor=look.band(), line={"width": 0}, mode="lines", hoverinfo="skip",
-            legendgroup=group, showlegend=False, name=f"{shown}, 95 % interval",
-        )  # fmt: skip
+    add_band(figure, points, shown, look.band(), group)
     figure.add_scatter(
         x=[p.batch for p in points], y=[p.value for p in points], mode="lines+markers", name=shown,
         line=look.line(label), marker=look.marker(label), legendgroup=group,
@@ -50,17 +52,44 @@ def add_curve(figure: go.Figure, points: Sequence[Point], name: str, look: Look,
     )  # fmt: skip
 
 
+def add_band(figure: go.Figure, points: Sequence[Point], curve: str, colour: str, group: str) -> None:
+    """The 95 % band of a curve as one filled trace; nothing where no two neighbours have an interval."""
+    x, y = band_outline(points)
+    if x:
+        figure.add_scatter(
+            x=x, y=y, fill="toself", fillcolor=colour, line={"width": 0}, mode="lines", hoverinfo="skip",
+            legendgroup=group, showlegend=False, name=f"{curve}, 95 % interval",
+        )  # fmt: skip
+
+
 def band_outline(points: Sequence[Point]) -> tuple[list[float | None], list[float | None]]:
     """Outline of the interval band: forth along the upper bounds and back along the lower, once for each stretch."""
+    around = ([(p.batch, p.high) for p in part] + [(p.batch, p.low) for p in part[::-1]] for part in _stretches(points))
+    return with_gaps(around)
+
+
+def with_gaps(
+    pieces: Iterable[Iterable[tuple[float | None, float | None]]],
+) -> tuple[list[float | None], list[float | None]]:
+    """Pieces of (x, y) as one trace, a gap between them."""
     x: list[float | None] = []
     y: list[float | None] = []
-    for stretch in _stretches(points):
-        if x:
-            x.append(None)
-            y.append(None)
-        x += [p.batch for p in stretch] + [p.batch for p in reversed(stretch)]
-        y += [p.high for p in stretch] + [p.low for p in reversed(stretch)]
+    for piece in pieces:
+        gap: list[float | None] = [None] if x else []
+        across, up = zip(*piece, strict=True)
+        x, y = [*x, *gap, *across], [*y, *gap, *up]
     return x, y
+
+
+def whiskers(
+    values: Sequence[tuple[float, float | None, float | None]], colour: str, thickness: float, width: float
+) -> dict[str, Any]:
+    """Error bars from (value, low, high); none on a side whose bound is not known."""
+    return {
+        "type": "data", "symmetric": False, "color": colour, "thickness": thickness, "width": width,
+        "array": [0.0 if high is None else max(0.0, high - value) for value, _, high in values],
+        "arrayminus": [0.0 if low is None else max(0.0, value - low) for value, low, _ in values],
+    }  # fmt: skip
 
 
 def _stretches(points: Sequence[Point]) -> list[list[Point]]:
@@ -73,12 +102,28 @@ def _stretches(points: Sequence[Point]) -> list[list[Point]]:
     return [stretch for stretch in found if len(stretch) > 1]
 
 
-def add_level(figure: go.Figure, y: float) -> None:
-    """A guide across the plot at ``y``."""
-    figure.add_shape(
-        type="line", xref="paper", x0=0, x1=1, y0=y, y1=y, line={"color": GUIDE, "width": 1.5, "dash": "dot"},
-        layer="below",
-    )  # fmt: skip
+def add_level(
+    figure: go.Figure, y: float, colour: str = GUIDE, width: float = 1.5, dash: str | None = "dot", **more: Any
+) -> None:
+    """A line across the plot at ``y``."""
+    line = {"color": colour, "width": width, "dash": dash}
+    figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=y, y1=y, line=line, **{"layer": "below", **more})
+
+
+def add_upright(
+    figure: go.Figure, x: float, colour: str = GUIDE, width: float = 1.5, dash: str | None = "dash", **more: Any
+) -> None:
+    """A line from the bottom of the plot to its top at ``x``."""
+    line = {"color": colour, "width": width, "dash": dash}
+    figure.add_shape(type="line", yref="paper", y0=0, y1=1, x0=x, x1=x, line=line, **{"layer": "below", **more})
+
+
+def add_zone(figure: go.Figure, low: float, high: float, colour: str, opacity: float, upright: bool = True) -> None:
+    """A pale strip from ``low`` to ``high``: over the whole height, or with ``upright`` False over the whole width."""
+    places: dict[str, Any] = {"x0": low, "x1": high, "yref": "paper", "y0": 0, "y1": 1}
+    if not upright:
+        places = {"y0": low, "y1": high, "xref": "paper", "x0": 0, "x1": 1}
+    figure.add_shape(type="rect", fillcolor=colour, opacity=opacity, line={"width": 0}, layer="below", **places)
 
 
 @dataclass(frozen=True)
@@ -91,6 +136,24 @@ class Span:
     text: str
     colour: str
     dash: str
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Something drawn beside a run's own curves in its charts, such as a modelled card.
+
+    ``add_steps`` draws step times (ms), ``add_speed_ups`` those over the measured target of that name; both return
+    the values that must be in sight. ``suffix`` ends the chart's title, ``foot`` its notes; ``legend_rows`` is what
+    the step times take of the legend.
+    """
+
+    add_steps: Callable[[go.Figure], list[float]]
+    add_speed_ups: Callable[[go.Figure, str], list[float]]
+    batches: tuple[int, ...]
+    spans: tuple[Span, ...]
+    suffix: str
+    foot: tuple[str, ...]
+    legend_rows: int
 
 
 def interval_words(batch: float, low: float | None, high: float | None) -> str:
@@ -113,18 +176,20 @@ def label_rows(spans: Sequence[Span], bounds: tuple[float, float]) -> list[int]:
     return [placed[i] for i in range(len(spans))]
 
 
-def _position(batch: float, bounds: tuple[float, float]) -> float:
+def position(batch: float, bounds: tuple[float, float]) -> float:
+    """Where a batch stands on a logarithmic axis: 0 at its left end, 1 at its right."""
     return math.log(batch / bounds[0]) / math.log(bounds[1] / bounds[0])
 
 
-def _anchor(position: float) -> str:
+def anchor(position: float) -> str:
+    """Which part of a label stands at its position (0 to 1), so that it stays inside the plot."""
     return "left" if position < 0.35 else "right" if position > 0.65 else "center"
 
 
 def _left_edge(span: Span, bounds: tuple[float, float]) -> float:
-    position = _position(span.batch, bounds)
-    share = {"left": 0.0, "center": 0.5, "right": 1.0}[_anchor(position)]
-    return position * NARROW_PLOT_PX - share * len(span.text) * CHARACTER_PX
+    place = position(span.batch, bounds)
+    share = {"left": 0.0, "center": 0.5, "right": 1.0}[anchor(place)]
+    return place * NARROW_PLOT_PX - share * len(span.text) * CHARACTER_PX
 
 
 def add_spans(figure: go.Figure, spans: Sequence[Span], bounds: tuple[float, float]) -> int:
@@ -132,54 +197,13 @@ def add_spans(figure: go.Figure, spans: Sequence[Span], bounds: tuple[float, flo
     rows = label_rows(spans, bounds)
     for span, row in zip(spans, rows, strict=True):
         if span.low is not None and span.high is not None:
-            figure.add_shape(
-                type="rect", x0=max(span.low, bounds[0]), x1=min(span.high, bounds[1]), yref="paper", y0=0, y1=1,
-                fillcolor=span.colour, opacity=0.16, line={"width": 0}, layer="below",
-            )  # fmt: skip
-        figure.add_shape(
-            type="line", x0=span.batch, x1=span.batch, yref="paper", y0=0, y1=1,
-            line={"color": span.colour, "width": 1.8, "dash": span.dash}, layer="below",
-        )  # fmt: skip
+            add_zone(figure, max(span.low, bounds[0]), min(span.high, bounds[1]), span.colour, 0.16)
+        add_upright(figure, span.batch, span.colour, 1.8, span.dash)
         figure.add_annotation(
             x=math.log10(span.batch), yref="paper", y=1, yshift=2 + row * LINE_PX, yanchor="bottom",
-            xanchor=_anchor(_position(span.batch, bounds)), text=span.text, showarrow=False, font={"size": 12.5},
+            xanchor=anchor(position(span.batch, bounds)), text=span.text, showarrow=False, font={"size": 12.5},
         )  # fmt: skip
     return max(rows) + 1 if rows else 0
-
-
-def failed_cells(run: Run) -> tuple[Cell, ...]:
-    """Cells that have an outcome other than a measurement, by target and batch."""
-    return tuple(sorted((c for c in run.cells if c.outcome in FAILED_WORDS), key=lambda c: (c.target, c.batch)))
-
-
-def add_failed(
-    figure: go.Figure, run: Run, looks: Sequence[Look], y: tuple[float, float], x: tuple[float, float]
-) -> tuple[float, float]:
-    """Failed and skipped cells as crosses in rows below the curves; returns the y range with room for them.
-
-    The reason stands in the hover text; words under each row say on the chart what happened.
-    """
-    cells = failed_cells(run)
-    targets = sorted({cell.target for cell in cells})
-    step = (y[1] / y[0]) ** 0.13
-    for row, target in enumerate(targets, start=1):
-        mine = [cell for cell in cells if cell.target == target]
-        words = [FAILED_WORDS[cell.outcome] for cell in mine]
-        level = y[0] / step ** (row - 0.5)
-        figure.add_scatter(
-            x=[cell.batch for cell in mine], y=[level] * len(mine), mode="markers", showlegend=False,
-            marker={"symbol": "x-thin", "size": 9, "line": {"width": 2.5, "color": looks[target].colour}},
-            customdata=[cell.reason or word for cell, word in zip(mine, words, strict=True)],
-            name=f"{run.target_names[target]}, not measured",
-            hovertemplate=f"<b>{run.target_names[target]}</b>, batch %{{x:,}}<br>%{{customdata}}<extra></extra>",
-        )  # fmt: skip
-        middle = math.sqrt(mine[0].batch * mine[-1].batch)
-        figure.add_annotation(
-            x=math.log10(middle), y=math.log10(level), xanchor=_anchor(_position(middle, x)), yanchor="top", yshift=-5,
-            text=short(f"{run.target_names[target]}: {', '.join(dict.fromkeys(words))}", 52),
-            showarrow=False, font={"size": 11.5},
-        )  # fmt: skip
-    return y[0] / step ** len(targets), y[1]
 
 
 def bounds_text(value: float, low: float | None, high: float | None, unit: str) -> str:

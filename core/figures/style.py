@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 import plotly.graph_objects as go
 
-from core.results import Environment, Label, Run
+from core.evidence import Environment, Label
+from core.numbers import counted, number
 
-GUIDE = "#888888"
+GUIDE, GRID = "#888888", "rgba(136,136,136,0.22)"
 INK, PAPER = "#16212B", "#FFFFFF"
 DARK_INK, DARK_PAPER = "#E6EDF3", "#10161C"
 FONT = "Source Sans, Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif"
@@ -89,20 +90,13 @@ def environment_line(run: Evidence) -> str:
         return " · ".join([*parts, "machine unknown (imported points)"])
     cores = environment.usable_cores or environment.logical_cores
     if environment.cpu:
-        parts.append(f"{environment.cpu} ({cores} {'core' if cores == 1 else 'cores'})" if cores else environment.cpu)
+        parts.append(f"{environment.cpu} ({counted(cores, 'core')})" if cores else environment.cpu)
     parts += sorted({gpu.name for gpu in environment.gpus})
     if version := environment.versions.get("tensorflow"):
         parts.append(f"TensorFlow {version}")
     if environment.os:
         parts.append(environment.os)
     return " · ".join(parts)
-
-
-def workload_line(run: Run) -> str:
-    """What was computed, for under the title."""
-    if run.plan is None:
-        return run.name
-    return f"{run.plan.workload.title}, {run.plan.pipeline.title}"
 
 
 def wrapped(lines: Iterable[str], width: int = WRAP_AT) -> list[str]:
@@ -145,17 +139,6 @@ def ratio_ticks(low: float, high: float) -> list[float]:
     return [2.0**e for e in range(first, last + 1) if e % stride == 0]
 
 
-def number(value: float) -> str:
-    """A number with three significant digits, thousands separated, without an exponent for ordinary sizes."""
-    if value == 0:
-        return "0"
-    if not 1e-4 <= abs(value) < 1e7:
-        return f"{value:.2e}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def log_range(values: Iterable[float], pad: float = 0.06) -> tuple[float, float]:
     """Range for a log axis that holds all positive values, with padding, in the values' own unit."""
     found = [value for value in values if value > 0 and math.isfinite(value)]
@@ -164,26 +147,56 @@ def log_range(values: Iterable[float], pad: float = 0.06) -> tuple[float, float]
     return low / 10**room, high * 10**room
 
 
-def log_axis(title: str, bounds: tuple[float, float], ticks: Sequence[float], suffix: str = "") -> dict[str, Any]:
+def log_axis(
+    title: str, bounds: tuple[float, float], ticks: Sequence[float] | None = None, suffix: str = ""
+) -> dict[str, Any]:
     """Axis settings; on a log axis plotly wants the range as exponents of ten, ticks as plain values."""
+    ticks = decade_ticks(*bounds) if ticks is None else ticks
     return {
         "type": "log",
         "title": axis_title(title),
         "range": [math.log10(bounds[0]), math.log10(bounds[1])],
         "tickvals": list(ticks),
         "ticktext": [f"{number(tick)}{suffix}" for tick in ticks],
-        "gridcolor": "rgba(136,136,136,0.22)",
+        "gridcolor": GRID,
         "zeroline": False,
         "automargin": False,
     }
+
+
+def linear_axis(
+    title: str, bounds: tuple[float, float], suffix: str = "", ticks: Sequence[float] = ()
+) -> dict[str, Any]:
+    """Axis settings; plotly chooses the ticks where none are given."""
+    axis = {"title": axis_title(title), "range": list(bounds), "gridcolor": GRID, "zeroline": False}
+    if ticks:
+        axis |= {"tickvals": list(ticks), "ticktext": [f"{number(tick)}{suffix}" for tick in ticks]}
+    return axis
+
+
+def within_reach(middles: Sequence[float], ends: Iterable[float | None], factor: float) -> list[float]:
+    """``middles``, and the known ``ends`` no farther than ``factor`` beyond them: what an axis must hold."""
+    low, high = min(middles) / factor, max(middles) * factor
+    return [*middles, *(min(high, max(low, end)) for end in ends if end is not None)]
+
+
+def flat_legend(figure: go.Figure, entry_px: int = 168, **font: Any) -> go.Figure:
+    """Legend entries beside each other in columns of ``entry_px`` pixels; two fit in the narrowest chart."""
+    legend: dict[str, Any] = {"orientation": "h", "entrywidth": entry_px, "entrywidthmode": "pixels"}
+    figure.update_layout(legend=legend | ({"font": font} if font else {}))
+    return figure
 
 
 def axis_title(text: str) -> dict[str, Any]:
     return {"text": text, "standoff": 6, "font": {"size": 13}}
 
 
-def batch_axis(batches: Sequence[float]) -> dict[str, Any]:
-    return log_axis("Batch size", log_range(batches, 0.04), batch_ticks(batches))
+def batch_axis(batches: Sequence[float], bounds: tuple[float, float] | None = None) -> dict[str, Any]:
+    return log_axis("Batch size", bounds or log_range(batches, 0.04), batch_ticks(batches))
+
+
+def ratio_axis(title: str, bounds: tuple[float, float]) -> dict[str, Any]:
+    return log_axis(title, bounds, ratio_ticks(*bounds), "×")
 
 
 def frame(
@@ -191,6 +204,7 @@ def frame(
     title: str,
     under: Sequence[str],
     foot: Sequence[str],
+    evidence: Evidence | None = None,
     *,
     legend_rows: int = 2,
     label_rows: int = 0,
@@ -198,8 +212,10 @@ def frame(
 ) -> go.Figure:
     """Title, lines under it, legend rows, rows for labels above the plot, and the footnote, each in its own strip.
 
+    The footnote ends with the environment of ``evidence``.
     Everything outside the plot is placed in pixels from an edge of the plot, so nothing can overlap at any width.
     """
+    foot = foot if evidence is None else [*foot, environment_line(evidence)]
     under, foot = wrapped(under), wrapped(foot)
     top = 14 + TITLE_PX + LINE_PX * len(under) + 21 * legend_rows + LINE_PX * label_rows + 8
     bottom = 58 + 15 * len(foot)

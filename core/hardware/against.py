@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from core.analysis.answer import Answer
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import batches_between, cpu_index
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
 from core.hardware.recorded import CardCurve, Recording, card_curve
-from core.results import Run
-from core.spec import SweepPlan, Target
+from core.schema import UserError
+from core.spec import Target
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,12 @@ class Against:
 
 
 def compared_with(run: Run, answer: Answer) -> int:
-    """The run's CPU target that a card is set against. Raises ValueError with a sentence where there is none."""
+    """The run's CPU target that a card is set against. Raises UserError where there is none."""
     if run.plan is None:
-        raise ValueError("Only points were imported for this run; without its plan there is no workload to model.")
+        raise UserError("Only points were imported for this run; without its plan there is no workload to model.")
     index = cpu_index(run, answer)
     if index is None:
-        raise ValueError("No CPU target of this run was measured, so there is nothing to set a modelled GPU against.")
+        raise UserError("No CPU target of this run was measured, so there is nothing to set a modelled GPU against.")
     return index
 
 

@@ -1,4 +1,4 @@
-"""Facts of GPUs by name, each with its source, from ``core/data/gpus.json``; a person's own cards stand beside them.
+"""Facts of GPUs by name, each with its source, from ``core/data/gpus.json``; user cards stand beside them.
 
 Rates are peaks without structured sparsity. Where a card has no tensor cores, or nothing that can be cited states a
 rate, it is None. What a class of cards shares (what a link carries, how closely small kernels follow each other) stands
@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from core.spec import Frozen
+from core.schema import Currency, Frozen, PerHour, PriceDay, UserError
 
 FILE = Path(__file__).parent.parent / "data" / "gpus.json"
 SLOT_W = 75
@@ -42,25 +41,17 @@ Microseconds = Annotated[float, Field(ge=0.05, le=1_000)]
 Watts = Annotated[float, Field(ge=1, le=10_000)]
 
 
-class UnknownGpu(ValueError):
+class UnknownGpu(UserError):
     """No card, or more than one, has this name; the sentence says which come near."""
 
 
-class Price(Frozen):
+class CardPrice(Frozen):
     """An hour on a card: ``currency`` in three capital letters, ``dated`` a day in ISO 8601."""
 
-    per_hour: Annotated[float, Field(gt=0, le=1e6)]
-    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
-    dated: str
+    per_hour: PerHour
+    currency: Currency
+    dated: PriceDay
     source: Text
-
-    @field_validator("dated")
-    @classmethod
-    def _a_day(cls, value: str) -> str:
-        try:
-            return date.fromisoformat(value).isoformat()
-        except ValueError:
-            raise ValueError("a price is dated by a day, such as 2026-11-01") from None
 
 
 class GpuSpec(Frozen):
@@ -88,7 +79,7 @@ class GpuSpec(Frozen):
     launch_us: Microseconds
     power_limited: bool
     tdp_w: Watts | None = None
-    price: Price | None = None
+    price: CardPrice | None = None
     sources: Mapping[str, Text]
     own: bool = False
 
@@ -138,22 +129,24 @@ def _sourced() -> tuple[GpuSpec, ...]:
 def _card(row: dict[str, Any]) -> GpuSpec:
     """A card of the file: every fact taken apart into value and source, and what is missing filled in by class."""
     plain = {key: row[key] for key in ("name", "title", "aliases", "vendor")}
-    price = Price.model_validate(row["price"]) if "price" in row else None
+    price = CardPrice.model_validate(row["price"]) if "price" in row else None
     facts = {key: Fact.model_validate(row[key]) for key in row if key not in plain and key != "price"}
     return make_spec(plain, facts, price)
 
 
-def make_spec(plain: Mapping[str, Any], facts: Mapping[str, Fact], price: Price | None, own: bool = False) -> GpuSpec:
+def make_spec(
+    plain: Mapping[str, Any], facts: Mapping[str, Fact], price: CardPrice | None, own: bool = False
+) -> GpuSpec:
     """A card of its facts; those that cards have by class may be missing where the class is known.
 
-    Raises ValueError with a sentence for a link of no known class without its own ``link_gb_s``.
+    Raises UserError for a link of no known class without its own ``link_gb_s``.
     """
     known = dict(facts)
     link, architecture, tdp = (known.get(key) for key in ("link", "architecture", "tdp_w"))
     if "link_gb_s" not in known:
         if link is None or link.value not in shared().links:
             links = ", ".join(shared().links)
-            raise ValueError(f"link_gb_s: say how many GB/s the link carries, or name a link that is known ({links}).")
+            raise UserError(f"link_gb_s: say how many GB/s the link carries, or name a link that is known ({links}).")
         known["link_gb_s"] = shared().links[str(link.value)]
     if "launch_us" not in known:
         known["launch_us"] = shared().launch_of(str(architecture.value) if architecture else OTHER)
@@ -166,26 +159,26 @@ def make_spec(plain: Mapping[str, Any], facts: Mapping[str, Fact], price: Price 
 
 
 def catalogue(own: Sequence[GpuSpec] = ()) -> dict[str, GpuSpec]:
-    """All cards by name, a person's own after those of the file. Raises ValueError when two have one name."""
+    """All cards by name, user cards after those of the file. Raises UserError when two have one name."""
     check_names(own)
     return {spec.name: spec for spec in (*_sourced(), *own)}
 
 
 def check_names(own: Sequence[GpuSpec]) -> None:
-    """Raises ValueError with a sentence when a person's card has the name of another, of theirs or of the file."""
+    """Raises UserError when a user card has the name of another one, user card or not."""
     taken = {key: spec.name for spec in _sourced() for key in _keys(spec)}
     for spec in own:
         for key in set(_keys(spec)):
             if key in taken:
-                raise ValueError(f"“{spec.name}” is already a name of {taken[key]}; give your card another.")
+                raise UserError(f"“{spec.name}” is already a name of {taken[key]}; give your card another.")
         taken |= {key: spec.name for key in _keys(spec)}
 
 
 def find_gpu(name: str, cards: Mapping[str, GpuSpec]) -> GpuSpec:
-    """The card that a person or a tool such as nvidia-smi calls so; case, punctuation and order do not matter.
+    """The card that a user or a tool such as nvidia-smi calls so; case, punctuation and order do not matter.
 
     Words may be left out as long as one card remains; a word that no name of a card has (“Laptop”, “Ti”) makes it
-    another card. Raises UnknownGpu with a sentence that offers the cards that fit, or the nearest names.
+    another card. Raises UnknownGpu, which offers the cards that fit, or the nearest names.
     """
     asked = _words(name)
     exact = [spec for spec in cards.values() if _key(asked) in _keys(spec)]
@@ -198,7 +191,7 @@ def find_gpu(name: str, cards: Mapping[str, GpuSpec]) -> GpuSpec:
         more = f" or {len(fitting) - MAX_LISTED} others" if len(fitting) > MAX_LISTED else ""
         raise UnknownGpu(f"{shown} fits several GPUs: {listed}{more}.")
     near = _nearest(asked, cards)
-    hint = f"did you mean {_either(near)}?" if near else "“python -m core gpus” lists the names."
+    hint = f"did you mean {_either(near)}?" if near else "the command “gpus” lists the names."
     raise UnknownGpu(f"{shown} is no GPU of the catalogue; {hint}")
 
 

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from core.analysis.answer import Answer
-from core.hardware.catalogue import GpuSpec, Price
+from core.hardware.catalogue import CardPrice, GpuSpec
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled
 from core.hardware.model import Limit, peak_of, rate_of
 from core.hardware.recorded import CardCurve, RecordedStep, Recording, card_curve
 from core.hardware.work import ops_of
-from core.results import Run
+from core.schema import UserError
 from core.spec import Target, Workload, geometric_grid
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.record import Run
 
 GPU = Target(device="gpu:0")
 PER_OCTAVE = 2.0
@@ -36,7 +37,7 @@ class CardCost:
     per_million: float
     low: float
     high: float
-    price: Price
+    price: CardPrice
     label: Literal["modelled", "measured", "recorded"]
 
 
@@ -51,7 +52,7 @@ class Limited:
 
 @dataclass(frozen=True)
 class CardReading:
-    """One row of the table. ``step`` is at the person's batch; ``withheld`` says why there is none, else empty."""
+    """One row of the table. ``step`` is at the chosen batch; ``withheld`` says why there is none, else empty."""
 
     spec: GpuSpec
     curve: CardCurve
@@ -87,7 +88,7 @@ def compare(
     cards: Iterable[GpuSpec],
     costs: HostCosts,
     batch: int,
-    prices: Mapping[str, Price] | None = None,
+    prices: Mapping[str, CardPrice] | None = None,
     *,
     index: int = 0,
     target: Target = GPU,
@@ -97,10 +98,10 @@ def compare(
 ) -> tuple[CardReading, ...]:
     """Every card against the run's measured target ``index``, sorted by ``key``; withheld ones stand last.
 
-    ``batch`` is the person's. Raises ValueError with a sentence for a run without a plan, whose workload nobody knows.
+    ``batch`` is the chosen one. Raises UserError for a run without a plan, whose workload nobody knows.
     """
     if run.plan is None:
-        raise ValueError("Only points were imported for this run; without its plan there is no workload to model.")
+        raise UserError("Only points were imported for this run; without its plan there is no workload to model.")
     batches = batches_between(answer, index, batch)
     found = []
     for spec in cards:
@@ -152,7 +153,7 @@ def _place(one: CardReading, key: SortKey) -> tuple[int, float]:
 
 
 def _reading(
-    run: Run, answer: Answer, spec: GpuSpec, curve: CardCurve, batch: int, price: Price | None, index: int
+    run: Run, answer: Answer, spec: GpuSpec, curve: CardCurve, batch: int, price: CardPrice | None, index: int
 ) -> CardReading:
     crossover = cross(run, answer, curve, index)
     step = next((point for point in curve.known if point.batch == batch), None)
@@ -168,7 +169,7 @@ def _reading(
     )
 
 
-def cost_of(step: Modelled | RecordedStep, price: Price) -> CardCost:
+def cost_of(step: Modelled | RecordedStep, price: CardPrice) -> CardCost:
     """Of a million samples, in the price's currency."""
     each = price.per_hour / MS_PER_HOUR * SAMPLES / step.batch
     low_ms, high_ms = step.low_ms or step.step_ms, step.high_ms or step.step_ms

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from core.spec import Frozen
+from core.schema import Frozen
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_model.json"
 

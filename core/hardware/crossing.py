@@ -19,21 +19,21 @@ from typing import Literal
 
 import numpy as np
 
-from core.analysis.answer import Answer, CellStats
-from core.analysis.observations import PROCESS_ALLOWANCE
+from core.analysis.numerics import bisect, rising_zeros, zero_between
 from core.analysis.statistics import MIN_UNITS, Array, normal_quantile
-from core.analysis.verdict import show
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import constants
-from core.hardware.model import Host, predict
+from core.hardware.model import HostOverhead, predict
 from core.hardware.recorded import CardCurve
-from core.results import Run
+from core.numbers import number, rounded
 from core.spec import Target, Workload
+from core.studies.sweep.answer import Answer, CellStats
+from core.studies.sweep.observations import PROCESS_ALLOWANCE
+from core.studies.sweep.record import Run
 
 PER_OCTAVE = 24  # points of evaluation a doubling
 Z_95 = normal_quantile(0.975)
 FARTHEST_FACTOR = 100.0  # how far from its value a card's fact is looked for
-BISECTIONS = 60
 WIDEST = 50.0  # in log: a half width that rules nothing out
 
 CrossoverKind = Literal["from", "cpu ahead throughout", "gpu ahead throughout", "not resolved", "withheld"]
@@ -185,7 +185,7 @@ def _resampled(side: _Side, x: Array) -> _Side:
 def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
     first, last = round(2.0 ** ratio.x[0]), round(2.0 ** ratio.x[-1])
     signs = np.where(ratio.low > 0, 1, np.where(ratio.high < 0, -1, 0))
-    lobes = [sign for sign, _ in groupby(signs[signs != 0].tolist())]
+    segments = [sign for sign, _ in groupby(signs[signs != 0].tolist())]
     gpu = curve.gpu
     span = f"from batch {first:,} to {last:,}"
     kind: CrossoverKind = "not resolved"
@@ -194,14 +194,14 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
         kind, text = "gpu ahead throughout", f"{gpu} ahead of {cpu} throughout, {span}; no crossover in this range."
     elif (signs == -1).all():
         kind, text = "cpu ahead throughout", f"{cpu} ahead of {gpu} throughout, {span}; no crossover in this range."
-    elif lobes in ([1], [-1, 1]) and signs[-1] == 1:
+    elif segments in ([1], [-1, 1]) and signs[-1] == 1:
         kind = "from"
         batch, low, high = _interval(ratio, signs)
-        at, least = (f"{first:,} or less" if value is None else show(value) for value in (batch, low))
-        text = f"{gpu} ahead of {cpu} from batch {at}, 95 % interval {least} to {show(high)}."
+        at, least = (f"{first:,} or less" if value is None else rounded(value) for value in (batch, low))
+        text = f"{gpu} ahead of {cpu} from batch {at}, 95 % interval {least} to {rounded(high)}."
         batch = float(first) if batch is None else batch
     else:
-        low, high, text = _open(ratio, signs, lobes, gpu, cpu)
+        low, high, text = _open(ratio, signs, segments, gpu, cpu)
     if curve.reason:
         text += f" Beyond that range: {curve.reason}"
     if not ratio.noise_known:
@@ -217,33 +217,38 @@ def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, 
     """
     sure, open_until = np.flatnonzero(signs == -1), int(np.flatnonzero(signs != 1)[-1])
     start = int(sure[-1]) if len(sure) else 0
-    y = ratio.center
-    rising = [_zero(ratio.x, y, i) for i in range(start, open_until + 1) if y[i] <= 0 < y[i + 1]]
-    low = 2.0 ** _zero(ratio.x, ratio.high, start) if len(sure) else None
+    undecided = slice(start, open_until + 2)
+    rising = rising_zeros(ratio.x[undecided], ratio.center[undecided])
+    low = 2.0 ** zero_between(ratio.x, ratio.high, start) if len(sure) else None
     batch = 2.0 ** rising[len(rising) // 2] if rising else None
-    return batch, low, 2.0 ** _zero(ratio.x, ratio.low, open_until)
+    return batch, low, 2.0 ** zero_between(ratio.x, ratio.low, open_until)
 
 
-def _zero(x: Array, y: Array, i: int) -> float:
-    """Where the line from point i to the next is zero."""
-    return float(x[i] + (x[i + 1] - x[i]) * (-y[i] / (y[i + 1] - y[i])))
-
-
-def _open(ratio: _Ratio, signs: Array, lobes: list[int], gpu: str, cpu: str) -> tuple[float | None, float | None, str]:
-    """What is known without a crossover bounded above: how far one is surely ahead."""
+def _open(
+    ratio: _Ratio, signs: Array, segments: list[int], gpu: str, cpu: str
+) -> tuple[float | None, float | None, str]:
+    """What is known without a crossover bounded above: how far one is significantly faster (95 %)."""
     x = ratio.x
-    if not lobes:
+    if not segments:
         best = f"{math.exp(float(ratio.low.min())):.2g} to {math.exp(float(ratio.high.max())):.2g} times"
-        return None, None, f"not resolved: neither {gpu} nor {cpu} is surely ahead at any batch ({best} the speed)."
-    if lobes == [-1] and signs[0] == -1:
-        low = 2.0 ** _zero(x, ratio.high, int(np.flatnonzero(signs != -1)[0]) - 1)
-        return low, None, f"{cpu} surely ahead of {gpu} up to batch {show(low)}; not resolved above."
-    if len(lobes) == 1:
-        who, sure = (gpu, cpu)[lobes[0] < 0], x[signs == lobes[0]]
-        within = f"from batch {show(2.0 ** sure[0])} to {show(2.0 ** sure[-1])}"
-        return None, None, f"not resolved: {who} is surely ahead {within}, nobody elsewhere."
+        return (
+            None,
+            None,
+            f"not resolved: neither {gpu} nor {cpu} is significantly faster (95 %) at any batch ({best} the speed).",
+        )
+    if segments == [-1] and signs[0] == -1:
+        low = 2.0 ** zero_between(x, ratio.high, int(np.flatnonzero(signs != -1)[0]) - 1)
+        return (
+            low,
+            None,
+            f"{cpu} significantly faster (95 %) than {gpu} up to batch {rounded(low)}; not resolved above.",
+        )
+    if len(segments) == 1:
+        who, sure = (gpu, cpu)[segments[0] < 0], x[signs == segments[0]]
+        within = f"from batch {rounded(2.0 ** sure[0])} to {rounded(2.0 ** sure[-1])}"
+        return None, None, f"not resolved: {who} is significantly faster (95 %) {within}, nobody elsewhere."
     names = {1: gpu, -1: cpu}
-    order = ", then ".join(names[sign] for sign in lobes)
+    order = ", then ".join(names[sign] for sign in segments)
     return None, None, f"not resolved as one crossover: with rising batch {order} is ahead."
 
 
@@ -251,7 +256,7 @@ def what_would_have_to_be_true(
     spec: GpuSpec,
     workload: Workload,
     target: Target,
-    host: Host,
+    host: HostOverhead,
     run: Run,
     answer: Answer,
     curve: CardCurve,
@@ -290,17 +295,15 @@ def solve_fact(log_step: Callable[[float], float], wanted: float, now: float) ->
 
     By bisection in the logarithm; the step time is monotone in every fact.
     """
-    low, high = now / FARTHEST_FACTOR, now * FARTHEST_FACTOR
-    at_low, at_high = log_step(low) - wanted, log_step(high) - wanted
-    if at_low * at_high > 0:
+
+    def missing(log_value: float) -> float:
+        return log_step(math.exp(log_value)) - wanted
+
+    low, high = math.log(now / FARTHEST_FACTOR), math.log(now * FARTHEST_FACTOR)
+    at_low = missing(low)
+    if at_low * missing(high) > 0:
         return None
-    for _ in range(BISECTIONS):
-        middle = math.sqrt(low * high)
-        if at_low * (log_step(middle) - wanted) <= 0:
-            high = middle
-        else:
-            low = middle
-    return math.sqrt(low * high)
+    return math.exp(bisect(lambda log_value: at_low * missing(log_value) > 0, low, high))
 
 
 def _needed(fact: Fact, batch: int, now: float, values: list[float | None], gpu: str, cpu: str) -> Needed:
@@ -308,15 +311,10 @@ def _needed(fact: Fact, batch: int, now: float, values: list[float | None], gpu:
     needed, *bounds = values
     known = sorted(value for value in bounds if value is not None)
     low, high = (known[0], known[-1]) if len(known) == 2 else (None, None)
-    head = f"Modelled: for {gpu} to meet {cpu} at batch {batch:,}, its {words} ({_shown(now)} {unit} now)"
+    head = f"Modelled: for {gpu} to meet {cpu} at batch {batch:,}, its {words} ({number(now)} {unit} now)"
     if needed is None:
         text = f"{head} alone cannot do it, within {FARTHEST_FACTOR:g} times either way."
     else:
-        interval = f" (95 %: {_shown(low)} to {_shown(high)})" if low is not None and high is not None else ""
-        text = f"{head} would have to be {_shown(needed)} {unit}{interval}."
+        interval = f" (95 %: {number(low)} to {number(high)})" if low is not None and high is not None else ""
+        text = f"{head} would have to be {number(needed)} {unit}{interval}."
     return Needed(fact, batch, now, needed, low, high, text)
-
-
-def _shown(value: float) -> str:
-    """Three significant digits, never with an exponent."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -2,7 +2,7 @@
 
 For each way of executing, T = step + op · n: n is the number of kernels that :func:`core.hardware.work.ops_of` counts,
 so that the slope is in the unit that the model multiplies it by. The line is fitted in each round and the median over
-rounds taken. Two things it cannot tell apart from the framework: the arithmetic of the tiny kernels, which makes the
+rounds taken. Two things it cannot separate from the framework: the arithmetic of the tiny kernels, which makes the
 cost an upper bound of the framework's own; and, missing in it, what a GPU's driver takes on the host to launch a
 kernel, which no machine without a GPU can show.
 """
@@ -15,11 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from core.analysis.statistics import Array, median_interval
-from core.hardware.model import Host
+from core.analysis.statistics import Array, bounded_median
+from core.hardware.model import HostOverhead
 from core.hardware.work import ops_of
-from core.host_study import HostStudy, host_target
+from core.schema import UserError
 from core.spec import Execution, Mode
+from core.studies.host.record import HostStudy, host_target
 
 US_PER_MS = 1e3
 
@@ -68,14 +69,14 @@ class HostCosts:
     where they are from. Of a compiled step only ``step`` enters.
     """
 
-    host: Host
+    host: HostOverhead
     execution: Execution
     step: Cost
     op: Cost
     source: str
     label: Literal["measured", "recorded", "assumed"]
 
-    def bounds(self) -> tuple[tuple[Host, Host], ...]:
+    def bounds(self) -> tuple[tuple[HostOverhead, HostOverhead], ...]:
         """The host with one cost at its lower and at its upper bound, for each cost that has them."""
         fields = {"step_us": self.step}
         if self.execution != "xla":
@@ -86,7 +87,7 @@ class HostCosts:
             if cost.low_us is not None and cost.high_us is not None
         )
 
-    def _with(self, field: str, more_us: float) -> Host:
+    def _with(self, field: str, more_us: float) -> HostOverhead:
         return self.host.model_copy(update={field: max(0.0, getattr(self.host, field) + more_us)})
 
 
@@ -102,9 +103,9 @@ def assumed_costs(execution: Execution = "graph") -> HostCosts:
     return HostCosts(host, execution, step, op[execution], TF1_SOURCE, "assumed")
 
 
-def assumed_host() -> Host:
+def assumed_host() -> HostOverhead:
     """Middle of the published spread (:data:`TF1_SOURCE`), the geometric mean of its ends."""
-    return Host(
+    return HostOverhead(
         per_op_us=ASSUMED_OP_US,
         xla_call_us=0.0,  # a compiled step's fixed cost is within that of any step
         eager_op_us=EAGER_FACTOR * ASSUMED_OP_US,
@@ -117,14 +118,14 @@ def host_of_study(study: HostStudy, mode: Mode = "train", execution: Execution =
     """Costs of a measured host for steps of that mode and execution.
 
     Steps of different executions have different fixed costs: ``step_us`` is that of the one asked for; of an XLA step,
-    what it costs beyond the fixed cost of a graph is its ``xla_call_us``. Raises ValueError with a sentence where the
+    what it costs beyond the fixed cost of a graph is its ``xla_call_us``. Raises UserError where the
     study lacks that execution.
     """
     lines = {line.execution: line for line in host_lines(study) if line.mode == mode}
     if execution not in lines:
-        raise ValueError(
+        raise UserError(
             f"This host study holds no {execution} steps in {'training' if mode == 'train' else 'inference'}; "
-            "measure the host anew."
+            "measure the host again."
         )
     asked, assumed = lines[execution], assumed_host()
     graph, eager, xla = lines.get("graph"), lines.get("eager"), lines.get("xla")
@@ -132,7 +133,7 @@ def host_of_study(study: HostStudy, mode: Mode = "train", execution: Execution =
     if xla is not None and graph is not None:
         call_us = max(0.0, xla.step.us - graph.step.us)
         step_us -= call_us if execution == "xla" else 0.0
-    host = Host(
+    host = HostOverhead(
         per_op_us=graph.op.us if graph is not None else assumed.per_op_us,
         xla_call_us=call_us,
         eager_op_us=eager.op.us if eager is not None else assumed.eager_op_us,
@@ -170,7 +171,7 @@ def _line(study: HostStudy, execution: Execution, mode: Mode) -> HostLine | None
     if not found:
         return None
     steps, slopes = np.array(found).T
-    step, op = _cost(steps), _cost(slopes)
+    step, op = (Cost(*bounded_median(values)) for values in (steps, slopes))
     return HostLine(execution, mode, step, op, _misfit(study, counts, step.us, op.us))
 
 
@@ -192,12 +193,6 @@ def fit_line(counts: Array, times_us: Array) -> tuple[float, float]:
         scaled = counts * weights
         return 0.0, float(scaled.sum() / (scaled @ scaled))
     return float(step), float(op)
-
-
-def _cost(values: Array) -> Cost:
-    low, high = median_interval(values)
-    known = bool(np.isfinite(low) and np.isfinite(high))
-    return Cost(float(np.median(values)), float(low) if known else None, float(high) if known else None)
 
 
 def _misfit(study: HostStudy, counts: dict[int, float], step_us: float, op_us: float) -> float:

@@ -9,7 +9,7 @@ had. Without evidence near, the interval widens by a stated factor, or the numbe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,9 +21,10 @@ from core.analysis.statistics import normal_quantile, t_quantile
 from core.families.code import Code
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants, constants
-from core.hardware.model import Host, Limit, StepParts, predict
+from core.hardware.model import HostOverhead, Limit, ModelledParts, predict
 from core.hardware.work import ops_of
-from core.spec import Frozen, Target, Workload
+from core.schema import Frozen
+from core.spec import Target, Workload
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_errors.json"
 CONFIDENCE = 0.95
@@ -107,7 +108,7 @@ class Errors(Frozen):
     """Error classes by “family/region/phase”, with the cards and sources behind them and their date.
 
     ``assumed_host`` is the standard deviation of the log error that an assumed host adds where the host limits.
-    ``coverage_90`` and ``errors`` are the accuracy to tell.
+    ``coverage_90`` and ``errors`` are the accuracy to report.
     """
 
     dated: str
@@ -140,15 +141,7 @@ class Modelled:
     limited_by: Limit
     basis: str
     region: Region
-    parts: StepParts
-    label: Literal["modelled"] = "modelled"
-
-
-@dataclass(frozen=True)
-class ModelledCurve:
-    """Points in order of batch, as the model alone has them."""
-
-    points: tuple[Modelled | Withheld, ...]
+    parts: ModelledParts
     label: Literal["modelled"] = "modelled"
 
 
@@ -163,7 +156,7 @@ def modelled_step(
     workload: Workload,
     target: Target,
     batch: int,
-    host: Host,
+    host: HostOverhead,
     fed: bool = False,
     model: Constants | None = None,
     known: Errors | None = None,
@@ -178,10 +171,8 @@ def modelled_step(
     if maker in WITHHELD_MAKERS:
         return Withheld(spec.name, batch, WITHHELD_MAKERS[maker])
     if found is None:
-        where = REGION_WORDS[region]
-        return Withheld(
-            spec.name, batch, f"Nothing published here says how far the model errs for {family} networks {where}."
-        )
+        why = f"Nothing published here says how far the model errs for {family} networks {REGION_WORDS[region]}."
+        return Withheld(spec.name, batch, why)
     thin = thin_evidence(spec, target, region)
     more = (known.assumed_host if host.label == "assumed" else DRIVER_SCATTER) * HOST_WEIGHT[region]
     low, high = found.bounds(more=more, factor=math.prod((factor for factor, _ in thin), start=1.0))
@@ -189,17 +180,9 @@ def modelled_step(
     low, high = min(low, 0.0), max(high, 0.0)
     words = [f"errors on {found.gpus} cards held out of the fit ({found.points:,} points)"]
     words += ([found.borrowed] if found.borrowed else []) + [reason for _, reason in thin]
-    return Modelled(
-        spec.name,
-        batch,
-        parts.step_ms,
-        parts.step_ms * math.exp(low),
-        parts.step_ms * math.exp(high),
-        parts.limited_by,
-        "; ".join(words),
-        region,
-        parts,
-    )
+    low_ms, high_ms = parts.step_ms * math.exp(low), parts.step_ms * math.exp(high)
+    basis = "; ".join(words)
+    return Modelled(spec.name, batch, parts.step_ms, low_ms, high_ms, parts.limited_by, basis, region, parts)
 
 
 def thin_evidence(spec: GpuSpec, target: Target, region: Region) -> tuple[tuple[float, str], ...]:
@@ -221,19 +204,7 @@ def thin_evidence(spec: GpuSpec, target: Target, region: Region) -> tuple[tuple[
     return tuple(found)
 
 
-def modelled_curve(
-    spec: GpuSpec,
-    workload: Workload,
-    target: Target,
-    batches: Sequence[int],
-    host: Host,
-    fed: bool = False,
-) -> ModelledCurve:
-    """:func:`modelled_step` at each batch, in order."""
-    return ModelledCurve(tuple(modelled_step(spec, workload, target, b, host, fed) for b in sorted(set(batches))))
-
-
-def region_of(parts: StepParts) -> Region:
+def region_of(parts: ModelledParts) -> Region:
     """Whether overhead (host and launches) or work (arithmetic and traffic) makes the step, or both do."""
     overhead = max(parts.host_ms, parts.launch_ms)
     work = max(parts.arithmetic_ms, parts.bandwidth_ms)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from core.architecture.counts import shapes
+from core.architecture.counts import LayerCount, shapes
 from core.architecture.graph import Graph, Layer
-from core.architecture.network import GraphNetwork
 from core.families import Network
-from core.families.base import LayerCount
+from core.families.graph_network import GraphNetwork
 from core.families.mlp import Mlp
 
 LayerClass = Literal[
@@ -71,42 +72,30 @@ STEP_KERNELS = 2
 
 @dataclass(frozen=True)
 class Shaped:
-    """One layer's counts for one sample (:class:`core.families.base.LayerCount`) with the sizes of what it reads.
+    """One layer: its ``count`` for one sample, its ``kernels``, and how many values (``inputs``) it reads.
 
-    ``passes`` are its element-wise kernels beside its own (bias, activation).
+    ``passes`` are its element-wise kernels beside its own (bias, activation), ``sequential`` the time steps of a
+    recurrent layer, else 1.
     """
 
-    name: str
-    kind: LayerClass
-    kernels: int
-    passes: int
-    variables: int
-    sequential: int
-    fusible: bool
-    training_kernels: int
-    gradient_kernels: int
-    traversals: tuple[int, int]
+    count: LayerCount
+    kernels: Kernels
     inputs: int
-    outputs: int
-    internal: int
-    parameters: int
-    forward_flops: int
-    weight_gradient_flops: int
-    input_gradient_flops: int
+    passes: int
+    sequential: int
 
     def touched(self, batch: int) -> float:
         """Parameters that one pass reads or writes: an embedding looks up the rows of its batch alone."""
-        return min(self.parameters, self.outputs * batch) if self.kind == "embedding" else self.parameters
+        used = self.count.activations * batch if self.kernels.kind == "embedding" else math.inf
+        return min(self.count.parameters, used)
 
 
 @lru_cache(maxsize=256)
 def shaped_layers(network: Network) -> tuple[Shaped, ...]:
-    """Every layer, first to last. Where only counts are known (a person's own code), classes follow from them."""
+    """Every layer, first to last. Where only counts are known (user code), classes follow from them."""
     if isinstance(network, GraphNetwork):
         return _of_graph(network)
-    found, inputs = [], 1
-    for size in network.input_shape:
-        inputs *= size
+    found, inputs = [], math.prod(network.input_shape)
     last = len(network.layers) - 1
     for number, count in enumerate(network.layers):
         options = {"activation": "relu" if number < last else "linear"}
@@ -117,7 +106,7 @@ def shaped_layers(network: Network) -> tuple[Shaped, ...]:
 
 def _of_graph(network: GraphNetwork) -> tuple[Shaped, ...]:
     graph = network.graph
-    sizes = {name: _size(shape) for name, shape in shapes(graph).items()}
+    sizes = {name: math.prod(shape) for name, shape in shapes(graph).items()}
     steps = {name: shape[0] for name, shape in shapes(graph).items()}
     found = []
     for layer, count in zip(graph.layers, network.layers, strict=True):
@@ -131,13 +120,6 @@ def _of_graph(network: GraphNetwork) -> tuple[Shaped, ...]:
 
 def _options(graph: Graph, layer: Layer) -> Any:
     return next(each.options for each in graph.layers if each.name == layer.shares) if layer.shares else layer.options
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    found = 1
-    for length in shape:
-        found *= length
-    return found
 
 
 def _other(kind: str) -> Kernels:
@@ -157,23 +139,9 @@ def _shaped(count: LayerCount, kernels: Kernels, options: Any, inputs: int, sequ
     product = kernels.kind in ("dense", "convolution", "depthwise")
     biased = product and options.get("use_bias", True)
     active = ACTIVATION_KERNELS.get(options.get("activation") or "linear", 1) if product else 0
-    launches = kernels.kernels + (STEP_KERNELS * sequential if kernels.kind == "recurrent" else 0)
-    return Shaped(
-        name=count.name,
-        kind=kernels.kind,
-        kernels=launches,
-        passes=int(biased) + active,
+    own = dataclasses.replace(
+        kernels,
+        kernels=kernels.kernels + (STEP_KERNELS * sequential if kernels.kind == "recurrent" else 0),
         variables=kernels.variables if not product or biased else kernels.variables - 1,
-        sequential=sequential,
-        fusible=kernels.fusible,
-        training_kernels=kernels.training_kernels or launches,
-        gradient_kernels=kernels.gradient_kernels or launches,
-        traversals=kernels.traversals,
-        inputs=inputs,
-        outputs=count.activations,
-        internal=count.internal,
-        parameters=count.parameters,
-        forward_flops=count.forward_flops,
-        weight_gradient_flops=count.weight_gradient_flops,
-        input_gradient_flops=count.input_gradient_flops,
     )
+    return Shaped(count, own, inputs, int(biased) + active, sequential)

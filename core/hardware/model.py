@@ -21,7 +21,8 @@ from pydantic import Field
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants, Peak
 from core.hardware.work import Op, OpClass, ops_of
-from core.spec import Frozen, Target, Workload
+from core.schema import Frozen
+from core.spec import Target, Workload
 
 Limit = Literal["launch", "bandwidth", "arithmetic", "transfer", "host"]
 TENSOR_CLASSES = frozenset({"dense", "convolution", "attention", "recurrent"})
@@ -34,7 +35,7 @@ Times = TypeVar("Times", float, NDArray[np.float64])
 Cost = Annotated[float, Field(ge=0)]
 
 
-class Host(Frozen):
+class HostOverhead(Frozen):
     """What the machine's CPU spends on driving a device, in microseconds.
 
     ``per_op_us`` for each operation of a graph, ``eager_op_us`` for each one run eagerly, ``xla_call_us`` for each
@@ -49,7 +50,7 @@ class Host(Frozen):
 
 
 @dataclass(frozen=True)
-class StepParts:
+class ModelledParts:
     """A modelled step and its parts in ms. The parts overlap, so that they add up to more than ``step_ms``."""
 
     host_ms: float
@@ -72,8 +73,8 @@ class DeviceTime:
 
 
 def predict(
-    spec: GpuSpec, workload: Workload, target: Target, batch: int, host: Host, constants: Constants, fed: bool
-) -> StepParts:
+    spec: GpuSpec, workload: Workload, target: Target, batch: int, host: HostOverhead, constants: Constants, fed: bool
+) -> ModelledParts:
     """Step time of ``workload`` on the card at ``batch`` samples; with ``fed`` the batch crosses the link each step."""
     ops = ops_of(workload, target, batch)
     device = device_time(spec, target, ops, constants)
@@ -90,15 +91,7 @@ def predict(
         "transfer": transfer_ms,
     }
     limited_by = max(parts, key=lambda part: parts[part])
-    return StepParts(
-        parts["host"],
-        device.launch_ms,
-        device.arithmetic_ms,
-        device.bandwidth_ms,
-        transfer_ms,
-        step_ms,
-        limited_by,
-    )
+    return ModelledParts(**{f"{part}_ms": ms for part, ms in parts.items()}, step_ms=step_ms, limited_by=limited_by)
 
 
 def joined(one: Times, other: Times, exponent: float) -> Times:
@@ -106,7 +99,7 @@ def joined(one: Times, other: Times, exponent: float) -> Times:
     return (one**exponent + other**exponent) ** (1 / exponent)
 
 
-def host_time(target: Target, ops: tuple[Op, ...], host: Host) -> float:
+def host_time(target: Target, ops: tuple[Op, ...], host: HostOverhead) -> float:
     """What handing the operations over takes, in ms: by operation, or as one compiled call."""
     if target.execution == "xla":
         return host.xla_call_us * _MS_PER_US

@@ -1,4 +1,4 @@
-"""A person's own cards: one JSON file in the data folder, read strictly, beside the cards that the catalogue ships.
+"""User cards: one JSON file in the data folder, read strictly, beside the cards that the catalogue ships.
 
 ``{"gpus": [{"name": "Ours", "fp32_tflops": 20, "memory_gb": 16, "bandwidth_gb_s": 500, "link": "PCIe 4.0 x16"}]}`` is
 enough; every other field of :class:`OwnCard` may be added.
@@ -15,20 +15,20 @@ from pydantic import Field, ValidationError, field_validator
 from core.architecture.strict_json import parse
 from core.hardware.catalogue import (
     OTHER,
+    CardPrice,
     Fact,
     Gigabytes,
     GigabytesPerSecond,
     GpuSpec,
     Microseconds,
     Name,
-    Price,
     Text,
     Tflops,
     Watts,
     check_names,
     make_spec,
 )
-from core.spec import Frozen, explain
+from core.schema import Frozen, UserError, as_user_error
 
 FILE_NAME = "gpus.json"
 """In the data folder."""
@@ -38,7 +38,7 @@ YOURS = "yours"
 
 
 class OwnCard(Frozen):
-    """What a person says of a card, in the units of :class:`~core.hardware.catalogue.GpuSpec`."""
+    """What a user says of a card, in the units of :class:`~core.hardware.catalogue.GpuSpec`."""
 
     name: Name
     title: Text | None = None
@@ -54,15 +54,15 @@ class OwnCard(Frozen):
     launch_us: Microseconds | None = None
     power_limited: bool | None = None
     tdp_w: Watts | None = None
-    price: Price | None = None
+    price: CardPrice | None = None
 
     @field_validator("price", mode="before")
     @classmethod
-    def _of_the_person(cls, value: Any) -> Any:
+    def _of_the_user(cls, value: Any) -> Any:
         return {"source": YOURS} | value if isinstance(value, dict) else value
 
     def spec(self) -> GpuSpec:
-        """The card with what it has by class filled in. Raises ValueError with a sentence for an unknown link."""
+        """The card with what it has by class filled in. Raises UserError for an unknown link."""
         plain = {"name": self.name, "title": self.title or self.name, "vendor": self.vendor}
         given = self.model_dump(exclude_none=True, exclude={*plain, "price", "power_limited"})
         facts = {key: Fact(value=value, source=YOURS) for key, value in given.items()}
@@ -79,64 +79,56 @@ class OwnCards(Frozen):
     gpus: Annotated[tuple[OwnCard, ...], Field(max_length=MAX_CARDS)] = ()
 
     def specs(self) -> tuple[GpuSpec, ...]:
-        """Raises ValueError with a sentence for a card that cannot be used, or a name that is taken."""
+        """Raises UserError for a card that cannot be used, or a name that is taken."""
         found = []
         for card in self.gpus:
-            try:
+            with as_user_error(f"“{card.name}”: "):
                 found.append(card.spec())
-            except ValidationError as error:
-                raise ValueError(f"“{card.name}”: {explain(error)}") from None
-            except ValueError as error:
-                raise ValueError(f"“{card.name}”: {error}") from None
         check_names(found)
         return tuple(found)
 
 
 def parse_own(data: bytes) -> OwnCards:
-    """The cards that a file describes, all of them usable. Raises ValueError with a sentence."""
+    """The cards that a file describes, all of them usable. Raises UserError."""
     if len(data) > MAX_BYTES:
-        raise ValueError(f"The file is too large for at most {MAX_CARDS} cards; accepted is up to {MAX_BYTES:,} bytes.")
+        raise UserError(f"The file is too large for at most {MAX_CARDS} cards; accepted is up to {MAX_BYTES:,} bytes.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"The file is no UTF-8 text (byte {error.start + 1:,}).") from None
+        raise UserError(f"The file is no UTF-8 text (byte {error.start + 1:,}).") from None
     if not isinstance(parse(text), Mapping):
-        raise ValueError("The file must hold one JSON object with the list “gpus”.")
-    try:
+        raise UserError("The file must hold one JSON object with the list “gpus”.")
+    with as_user_error():
         cards = OwnCards.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise ValueError(explain(error)) from None
     cards.specs()
     return cards
 
 
 def read_own(path: Path) -> OwnCards:
-    """What the file says; none where it does not exist. Raises ValueError with a sentence."""
+    """What the file says; none where it does not exist. Raises UserError."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return OwnCards()
     except OSError as error:
-        raise ValueError(f"Your cards in {path} cannot be read: {error.strerror or error}.") from None
-    try:
+        raise UserError(f"Your cards in {path} cannot be read: {error.strerror or error}.") from None
+    with as_user_error(f"Your cards in {path}: "):
         return parse_own(data)
-    except ValueError as error:
-        raise ValueError(f"Your cards in {path}: {error}") from None
 
 
 def load_own(path: Path) -> tuple[GpuSpec, ...]:
-    """A person's cards for :func:`~core.hardware.catalogue.catalogue`. Raises ValueError with a sentence."""
+    """User cards for :func:`~core.hardware.catalogue.catalogue`. Raises UserError."""
     return read_own(path).specs()
 
 
 def save_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
-    """Write these and no other cards, whole or not at all. Raises ValueError with a sentence when one cannot be used
+    """Write these and no other cards, whole or not at all. Raises UserError when one cannot be used
     or the file cannot be written."""
     try:
         kept = OwnCards(gpus=tuple(cards))
     except ValidationError:
-        raise ValueError(f"At most {MAX_CARDS} cards of your own are kept.") from None
+        raise UserError(f"At most {MAX_CARDS} cards of your own are kept.") from None
     kept.specs()
     part = path.with_suffix(".part")
     try:
@@ -144,11 +136,11 @@ def save_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
         part.write_text(kept.model_dump_json(indent=1, exclude_none=True) + "\n", encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        raise ValueError(f"Your cards cannot be written to {path}: {error.strerror or error}.") from None
+        raise UserError(f"Your cards cannot be written to {path}: {error.strerror or error}.") from None
     return kept
 
 
 def add_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
-    """Add cards to those of the file; one of the same name is replaced. Raises ValueError with a sentence."""
+    """Add cards to those of the file; one of the same name is replaced. Raises UserError."""
     merged = {card.name: card for card in (*read_own(path).gpus, *cards)}
     return save_own(path, tuple(merged.values()))

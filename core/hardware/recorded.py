@@ -16,26 +16,20 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean, median
 from typing import Literal
 
-from core.analysis.analyse import cell_statistics
-from core.analysis.answer import CellStats
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
 from core.hardware.constants import constants
 from core.hardware.host import HostCosts
-from core.hardware.interval import (
-    Modelled,
-    Region,
-    Withheld,
-    errors,
-    family_of,
-    modelled_curve,
-    modelled_step,
-)
-from core.hardware.model import Host, Limit, predict
-from core.results import Run
+from core.hardware.interval import Modelled, Region, Withheld, errors, family_of, modelled_step
+from core.hardware.model import HostOverhead, Limit, predict
+from core.numbers import counted
 from core.spec import Target, Workload
+from core.studies.sweep.analyse import cell_statistics
+from core.studies.sweep.answer import CellStats
+from core.studies.sweep.record import Run
 
 SPAN_95 = 3.92  # of a normal distribution, from the 2.5 % to the 97.5 % quantile, in standard deviations
 
@@ -89,12 +83,9 @@ class CardCurve:
     @property
     def stretch(self) -> tuple[Modelled | RecordedStep, ...]:
         """The most known points that follow each other without one that is withheld between."""
-        longest: tuple[Modelled | RecordedStep, ...] = ()
-        current: tuple[Modelled | RecordedStep, ...] = ()
-        for point in self.points:
-            current = () if isinstance(point, Withheld) else (*current, point)
-            longest = max(longest, current, key=len)
-        return longest
+        groups = groupby(self.points, key=lambda point: isinstance(point, Withheld))
+        stretches = (tuple(point for point in group if not isinstance(point, Withheld)) for _, group in groups)
+        return max(stretches, key=len, default=())
 
     @property
     def reason(self) -> str:
@@ -148,7 +139,8 @@ def card_curve(
     seen = _errors_by_region(spec, host, others)
     points: list[Point] = []
     used: set[str] = set()
-    for modelled in modelled_curve(spec, workload, target, batches, host, fed).points:
+    for batch in sorted(set(batches)):
+        modelled = modelled_step(spec, workload, target, batch, host, fed)
         replaced = _replaced(spec, modelled, same, host) if same is not None else None
         if replaced is not None and same is not None:
             points.append(replaced)
@@ -173,7 +165,7 @@ def _widened(
 ) -> Modelled:
     """The interval with the host's own in it: what each of its costs does at its bounds, added as squares in log."""
 
-    def log_step(host: Host) -> float:
+    def log_step(host: HostOverhead) -> float:
         return math.log(predict(spec, workload, target, point.batch, host, constants(), fed).step_ms)
 
     here = log_step(costs.host)
@@ -195,7 +187,7 @@ def _named(spec: GpuSpec, mine: Sequence[Recording], used: set[str]) -> str | No
     return f"recorded on {spec.name}: {'; '.join(names)}" if names else None
 
 
-def _replaced(spec: GpuSpec, modelled: Modelled | Withheld, same: Recording, host: Host) -> Point | None:
+def _replaced(spec: GpuSpec, modelled: Modelled | Withheld, same: Recording, host: HostOverhead) -> Point | None:
     """The recorded step, or between two recorded batches the model bent to meet both; None outside them."""
     batches = [cell.batch for cell in same.cells]
     batch = modelled.batch
@@ -211,7 +203,7 @@ def _replaced(spec: GpuSpec, modelled: Modelled | Withheld, same: Recording, hos
 
 
 def _between(
-    spec: GpuSpec, modelled: Modelled, same: Recording, ends: tuple[CellStats, CellStats], host: Host
+    spec: GpuSpec, modelled: Modelled, same: Recording, ends: tuple[CellStats, CellStats], host: HostOverhead
 ) -> Modelled | None:
     """The model's shape through both recorded neighbours: its log error is interpolated in log2(batch).
 
@@ -236,7 +228,7 @@ def _half_width(cell: CellStats) -> float:
     return max(math.log(cell.high_ms / cell.step_ms), math.log(cell.step_ms / cell.low_ms))
 
 
-def _errors_by_region(spec: GpuSpec, host: Host, others: Sequence[Recording]) -> dict[Region, list[float]]:
+def _errors_by_region(spec: GpuSpec, host: HostOverhead, others: Sequence[Recording]) -> dict[Region, list[float]]:
     """The model's median log error in each region of batch, one value for each recorded workload."""
     found: dict[Region, dict[Workload, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in others:
@@ -260,7 +252,7 @@ def _corrected(
     weight, left = credibility(card_share(found.between, (found.high_95 - found.low_95) / SPAN_95), len(here))
     low = left * math.log(modelled.low_ms / modelled.step_ms)
     high = left * math.log(modelled.high_ms / modelled.step_ms)
-    number = f"{len(here)} recorded workload{'s' if len(here) > 1 else ''} on this card"
+    number = f"{counted(len(here), 'recorded workload')} on this card"
     return _moved(modelled, weight * fmean(here), low, high, f"{modelled.basis}, corrected by {number}")
 
 

@@ -11,22 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from core.hardware.layers import Shaped, shaped_layers
+from core.hardware.layers import LayerClass, Shaped, shaped_layers
 from core.spec import Optimizer, Target, Workload
 
-OpClass = Literal[
-    "dense",
-    "convolution",
-    "depthwise",
-    "attention",
-    "recurrent",
-    "normalisation",
-    "elementwise",
-    "embedding",
-    "pooling",
-    "loss",
-    "optimizer",
-]
+OpClass = LayerClass | Literal["loss", "optimizer"]
 Phase = Literal["forward", "backward", "optimizer"]
 
 WIDTH_BYTES = 4
@@ -64,7 +52,7 @@ class _Update:
 
 
 # Keras 3 updates each variable by element-wise TensorFlow operations (keras/src/optimizers/sgd.py, adam.py); each
-# reads one or two tensors and writes one; Adam computes its bias corrections anew for each variable, ten operations on
+# reads one or two tensors and writes one; Adam computes its bias corrections again for each variable, ten operations on
 # single numbers. Counted in traced graphs. Fused by XLA, each value is read and written once.
 UPDATES: dict[Optimizer, _Update] = {"sgd": _Update(2, 5), "momentum": _Update(5, 13), "adam": _Update(22, 32)}
 FUSED_UPDATES: dict[Optimizer, _Update] = {"sgd": _Update(1, 3), "momentum": _Update(1, 5), "adam": _Update(1, 7)}
@@ -82,7 +70,7 @@ def _ops(workload: Workload, fused: bool, half: bool, batch: int) -> tuple[Op, .
     found = [op for layer in layers for op in _forward(layer, batch, width, fused, workload.training)]
     if not workload.training:
         return tuple(found)
-    outputs = layers[-1].outputs * batch
+    outputs = layers[-1].count.activations * batch
     found += [_loss(phase, outputs, fused) for phase in ("forward", "backward")]
     found += [op for layer in reversed(layers) for op in _backward(layer, batch, width, fused)]
     found += [op for layer in layers for op in _update(layer, workload.optimizer, half, fused)]
@@ -95,47 +83,44 @@ def _loss(phase: Literal["forward", "backward"], values: float, fused: bool) -> 
 
 
 def _forward(layer: Shaped, batch: int, width: int, fused: bool, training: bool) -> list[Op]:
-    found = []
-    if layer.kernels:
-        kernels = layer.training_kernels if training else layer.kernels
-        moved = _moved(layer, batch, width, 0 if fused else layer.traversals[0])
-        flops = float(layer.forward_flops * batch)
-        found.append(
-            Op(layer.name, layer.kind, "forward", _fused(layer, kernels, fused), flops, moved, layer.sequential)
-        )
+    found, count, own = [], layer.count, layer.kernels
+    if own.kernels:
+        kernels = _fused(layer, (training and own.training_kernels) or own.kernels, fused)
+        moved = _moved(layer, batch, width, 0 if fused else own.traversals[0])
+        flops = float(count.forward_flops * batch)
+        found.append(Op(count.name, own.kind, "forward", kernels, flops, moved, layer.sequential))
     if layer.passes:
-        name = f"{layer.name} element-wise"
-        found.append(_pass(name, "forward", layer.passes, layer.outputs * batch, width, fused))
+        name = f"{count.name} element-wise"
+        found.append(_pass(name, "forward", layer.passes, count.activations * batch, width, fused))
     return found
 
 
 def _backward(layer: Shaped, batch: int, width: int, fused: bool) -> list[Op]:
-    found = []
+    found, count, own = [], layer.count, layer.kernels
     if layer.passes:
-        name = f"{layer.name} element-wise gradient"
-        found.append(_pass(name, "backward", layer.passes, layer.outputs * batch, width, fused))
+        name = f"{count.name} element-wise gradient"
+        found.append(_pass(name, "backward", layer.passes, count.activations * batch, width, fused))
     gradients = []
-    if layer.parameters and layer.kernels:
-        gradients.append(("weight gradient", layer.weight_gradient_flops))
-    if layer.input_gradient_flops or (layer.kernels and not layer.parameters):
-        gradients.append(("input gradient", layer.input_gradient_flops))
-    kernels = _fused(layer, layer.gradient_kernels, fused)
-    moved = _moved(layer, batch, width, 0 if fused else layer.traversals[1] // max(1, len(gradients)))
+    if count.parameters and own.kernels:
+        gradients.append(("weight gradient", count.weight_gradient_flops))
+    if count.input_gradient_flops or (own.kernels and not count.parameters):
+        gradients.append(("input gradient", count.input_gradient_flops))
+    kernels = _fused(layer, own.gradient_kernels or own.kernels, fused)
+    moved = _moved(layer, batch, width, 0 if fused else own.traversals[1] // max(1, len(gradients)))
     for name, flops in gradients:
-        found.append(
-            Op(f"{layer.name} {name}", layer.kind, "backward", kernels, float(flops * batch), moved, layer.sequential)
-        )
+        what = f"{count.name} {name}"
+        found.append(Op(what, own.kind, "backward", kernels, float(flops * batch), moved, layer.sequential))
     return found
 
 
 def _moved(layer: Shaped, batch: int, width: int, traversals: int) -> float:
     """Bytes in and out: inputs, outputs, what is made inside, weights, and ``traversals`` of the outputs beside."""
-    values = layer.inputs + layer.outputs * (1 + traversals) + 2 * layer.internal
+    values = layer.inputs + layer.count.activations * (1 + traversals) + 2 * layer.count.internal
     return float(width * (values * batch + layer.touched(batch)))
 
 
 def _fused(layer: Shaped, kernels: int, fused: bool) -> int:
-    return max(1, kernels // FUSED) if fused and layer.fusible else kernels
+    return max(1, kernels // FUSED) if fused and layer.kernels.fusible else kernels
 
 
 def _pass(name: str, phase: Phase, passes: int, values: float, width: int, fused: bool) -> Op:
@@ -145,11 +130,11 @@ def _pass(name: str, phase: Phase, passes: int, values: float, width: int, fused
 
 
 def _update(layer: Shaped, optimizer: Optimizer, half: bool, fused: bool) -> list[Op]:
-    if not layer.parameters:
+    size, variables = float(layer.count.parameters), layer.kernels.variables
+    if not size:
         return []
     update = (FUSED_UPDATES if fused else UPDATES)[optimizer]
-    kernels, moved = update.kernels * layer.variables, update.passes * WIDTH_BYTES
+    kernels, moved = update.kernels * variables, update.passes * WIDTH_BYTES
     if half and not fused:  # the weights' copy in half precision, and the gradient's in single
-        kernels, moved = kernels + 2 * layer.variables, moved + 2 * (WIDTH_BYTES + HALF_BYTES)
-    size = float(layer.parameters)
-    return [Op(f"{layer.name} update", "optimizer", "optimizer", kernels, update.passes * size, moved * size)]
+        kernels, moved = kernels + 2 * variables, moved + 2 * (WIDTH_BYTES + HALF_BYTES)
+    return [Op(f"{layer.count.name} update", "optimizer", "optimizer", kernels, update.passes * size, moved * size)]

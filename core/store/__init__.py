@@ -1,7 +1,8 @@
-"""Runs, kept in SQLite by default or PostgreSQL by URL; rounds are committed as they arrive."""
+"""Studies, kept in SQLite by default or PostgreSQL by URL; a sweep's rounds are committed as they arrive."""
 
-from core.store.database import RunNotFound, StoreError, data_dir
-from core.store.history import Store, new_run_id
-from core.store.rows import RunSummary
+from core.store.database import data_dir
+from core.store.history import Store
+from core.store.rows import Summary
+from core.store.tables import RunNotFound, StoreError
 
-__all__ = ["RunNotFound", "RunSummary", "Store", "StoreError", "data_dir", "new_run_id"]
+__all__ = ["RunNotFound", "Store", "StoreError", "Summary", "data_dir"]

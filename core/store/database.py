@@ -1,9 +1,4 @@
-"""The database under the store: where it is, its tables and version, transactions, and errors as sentences.
-
-Tables: ``runs`` (one row a run with what a list of runs shows, and ``head``, the run's JSON without its records),
-``rounds`` (run, index, JSON), ``records`` (processes, setups, cells, traces and warnings: run, kind, key, JSON),
-``studies`` (pipeline studies and diagnoses: kind, run, JSON) and ``schema_version``.
-"""
+"""The database under the store: where it is, its version, transactions, and errors as sentences."""
 
 from __future__ import annotations
 
@@ -13,91 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    Float,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    create_engine,
-    event,
-    func,
-    insert,
-    inspect,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select, text, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-STORE_VERSION = 2  # 2 added the table of studies; an older store gets it when it is opened
+from core.store.tables import META, VERSION, StoreError
+from core.store.upgrade import upgrade
+
+STORE_VERSION = 3  # an older store is upgraded when it is opened (core.store.upgrade)
 BUSY_TIMEOUT_S = 20.0
-MAX_NAME = 200
 OPENING_LOCK = 724_011  # any number, known to every Breakeven that opens the same PostgreSQL database
-
-META = MetaData()
-VERSION = Table("schema_version", META, Column("version", Integer, primary_key=True, autoincrement=False))
-RUNS = Table(
-    "runs",
-    META,
-    Column("id", String(64), primary_key=True),
-    Column("name", String(MAX_NAME), nullable=False),
-    Column("created_at", String(40), nullable=False),
-    Column("label", String(16), nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("title", Text, nullable=False),
-    Column("target_a", Text, nullable=False),
-    Column("target_b", Text, nullable=False),
-    Column("cells", Integer, nullable=False, default=0),
-    Column("rounds", Integer, nullable=False, default=0),
-    Column("elapsed_s", Float, nullable=False, default=0.0),
-    Column("owner", Text, nullable=False, default=""),
-    Column("seen_at", String(40), nullable=False),
-    Column("deleted_at", String(40)),
-    Column("head", Text, nullable=False),
-    Index("runs_by_time", "created_at"),
-)
-ROUNDS = Table(
-    "rounds",
-    META,
-    Column("run_id", String(64), primary_key=True),
-    Column("index", BigInteger, primary_key=True, autoincrement=False),
-    Column("json", Text, nullable=False),
-)
-RECORDS = Table(
-    "records",
-    META,
-    Column("run_id", String(64), primary_key=True),
-    Column("kind", String(16), primary_key=True),
-    Column("key", String(200), primary_key=True),
-    Column("position", Integer, nullable=False),
-    Column("json", Text, nullable=False),
-)
-STUDIES = Table(
-    "studies",
-    META,
-    Column("id", String(64), primary_key=True),
-    Column("kind", String(16), nullable=False),
-    Column("run_id", String(64)),
-    Column("created_at", String(40), nullable=False),
-    Column("json", Text, nullable=False),
-    Index("studies_by_time", "kind", "created_at"),
-)
-
-
-class StoreError(Exception):
-    """The store could not do what it was asked; the text is a sentence for the person who must act."""
-
-
-class RunNotFound(StoreError):
-    """No such run, or it was deleted."""
 
 
 def data_dir() -> Path:
@@ -151,8 +71,9 @@ class Database:
         elif version < STORE_VERSION:
             with self.write() as db:
                 self._wait_for_others(db)
-                META.create_all(db)  # only what is missing
-                db.execute(update(VERSION).values(version=STORE_VERSION))
+                if _stored_version(db) == version:  # else another process was faster
+                    upgrade(db)
+                    db.execute(update(VERSION).values(version=STORE_VERSION))
         elif version > STORE_VERSION:
             raise StoreError(
                 f"The runs in {self.where} were written by a newer version of Breakeven (store version {version}, "
@@ -193,7 +114,7 @@ class Database:
             raise StoreError(self._sentence(error)) from error
 
     def _sentence(self, error: Exception) -> str:
-        """What a person can do about a failure, told by the database's own message."""
+        """What the user can do about a failure, judged by the database's own message."""
         said = str(getattr(error, "orig", None) or error).lower()
         if any(words in said for words in ("readonly", "read-only", "permission denied")):
             return f"{self.where} is read-only for this user, and what it holds is untouched; {self._elsewhere}."
@@ -228,7 +149,12 @@ def database_url(url: str | None) -> URL:
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+        try:
+            return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+        except ImportError as error:  # an extra, because most people keep their runs in SQLite
+            raise StoreError(
+                "PostgreSQL needs the package psycopg, which is missing here; run “pip install 'psycopg[binary]'”."
+            ) from error
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")

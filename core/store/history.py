@@ -1,34 +1,44 @@
-"""The store itself: what pages, the command line and a running sweep ask of the history of runs."""
+"""The store itself: what pages, the command line and a running sweep ask of the history of studies."""
 
 from __future__ import annotations
 
-import secrets
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import RowMapping, delete, select, update
 
-from core.measure.progress import Record
-from core.results import Run, Status
-from core.store.database import MAX_NAME, RECORDS, ROUNDS, RUNS, Database, RunNotFound, StoreError
+from core.evidence import Status
+from core.schema import UserError
+from core.store.database import Database
 from core.store.owner import is_alive, this_process
-from core.store.rows import RunSummary, content, insert_run, now, plain, put_records, read_row, read_run, read_summaries
-from core.store.studies import StudyKind, StudySummary, add_study, drop_studies, read_studies, read_study
+from core.store.rows import (
+    SWEEP,
+    Summary,
+    content,
+    insert_run,
+    insert_study,
+    now,
+    plain,
+    put_records,
+    read_row,
+    read_run,
+    read_summaries,
+)
+from core.store.tables import MAX_NAME, RECORDS, ROUNDS, RUNS, RunNotFound, StoreError
+from core.studies.kind import Kind
+from core.studies.study import new_id, run_id_of
+from core.studies.sweep.record import Run, RunRecord
 
 KEEP_DELETED = timedelta(days=30)
-ID_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-
-def new_run_id() -> str:
-    """Date and six random characters, as in 20261121-7f3k2a."""
-    return f"{datetime.now(UTC):%Y%m%d}-{''.join(secrets.choice(ID_CHARACTERS) for _ in range(6))}"
+R = TypeVar("R")
 
 
 class Store:
-    """Runs in one database; safe to share between threads, and between processes that open it too.
+    """Studies of every kind in one database; safe to share between threads, and between processes that open it too.
 
     ``url``: PostgreSQL or ``sqlite:///file``; by default BREAKEVEN_DATABASE_URL, else SQLite in the data folder.
-    Implements :class:`core.measure.progress.Recorder`. Every method raises StoreError.
+    Implements :class:`core.studies.jobs.StudyStore`. Every method raises StoreError.
     """
 
     def __init__(self, url: str | None = None) -> None:
@@ -43,7 +53,7 @@ class Store:
         self._database.close()
 
     def begin(self, run: Run) -> None:
-        """Keep a new run, or take an interrupted one up again (same id), with status ``running``.
+        """Keep a new run, or resume an interrupted one (same id), with status ``running``.
 
         An interrupted one must have been measured here, and no living process may be measuring it.
         """
@@ -52,13 +62,13 @@ class Store:
             if row is None:
                 insert_run(db, run)
             elif row["label"] != "measured":
-                raise StoreError(f"Run {run.id} was measured elsewhere and cannot be taken up again on this machine.")
+                raise StoreError(f"Run {run.id} was measured elsewhere and cannot be resumed on this machine.")
             elif row["status"] == "running" and is_alive(row["owner"], row["seen_at"]):
                 raise StoreError(f"Run {run.id} is being measured by another process; wait for it or cancel it there.")
             started = {"status": "running", "owner": this_process(), "seen_at": now(), "deleted_at": None}
             db.execute(update(RUNS).where(RUNS.c.id == run.id).values(started))
 
-    def record(self, run_id: str, records: tuple[Record, ...]) -> None:
+    def record(self, run_id: str, records: tuple[RunRecord, ...]) -> None:
         """Commit records at once; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
         with self._database.write() as db:
             if read_row(db, run_id) is None:
@@ -69,26 +79,32 @@ class Store:
         self._change(run_id, status=status, elapsed_s=elapsed_s, owner="", seen_at=now())
 
     def load(self, run_id: str) -> Run:
-        """The whole run. Raises RunNotFound for an unknown or deleted one."""
+        """The whole run of a sweep. Raises RunNotFound for an unknown or deleted one."""
         with self._database.read() as db:
-            row = read_row(db, run_id)
-            if row is None or row["deleted_at"] is not None:
-                raise RunNotFound(f"There is no run {run_id} here; it was deleted, or measured on another machine.")
-            return read_run(db, row)
+            return read_run(db, _there(read_row(db, run_id), SWEEP, f"run {run_id}"))
 
-    def summaries(self) -> tuple[RunSummary, ...]:
-        """Every run that was not deleted, newest first; no round is read."""
+    def study(self, kind: Kind[Any, R, Any], study_id: str) -> R:
+        """The record of a study. Raises RunNotFound for an unknown or deleted one, UserError for a damaged one."""
+        if kind.streams:
+            return self.load(study_id)  # type: ignore[return-value]  # a sweep's record is its run
         with self._database.read() as db:
-            return read_summaries(db)
+            row = _there(read_row(db, study_id), kind.name, f"study {study_id}")
+        record: R = kind.record.from_json(row["head"])
+        return record
+
+    def summaries(self, kind: str | None = None, run_id: str | None = None) -> tuple[Summary, ...]:
+        """Every study that was not deleted, newest first, of one kind and one run where given; no record is read."""
+        with self._database.read() as db:
+            return read_summaries(db, kind, run_id)
 
     def rename(self, run_id: str, name: str) -> None:
         clean = plain(name)[:MAX_NAME]
         if not clean:
-            raise StoreError("A run's name needs at least one visible character.")
+            raise StoreError("A name needs at least one visible character.")
         self._change(run_id, name=clean)
 
     def delete(self, run_id: str) -> None:
-        """Hide a run; :meth:`restore` brings it back. What was deleted over 30 days ago is purged on the way."""
+        """Hide a run or study; :meth:`restore` brings it back. What was deleted 30 days ago is removed for good."""
         with self._database.read() as db:
             row = read_row(db, run_id)
         if row is not None and row["status"] == "running" and is_alive(row["owner"], row["seen_at"]):
@@ -100,7 +116,7 @@ class Store:
         self._change(run_id, deleted_at=None)
 
     def purge(self, older_than: timedelta = KEEP_DELETED) -> int:
-        """Remove for good what was deleted longer ago than that; returns how many runs."""
+        """Remove for good what was deleted longer ago than that, and studies of such runs; returns how many."""
         limit = (datetime.now(UTC) - older_than).isoformat()
         with self._database.write() as db:
             ids = db.execute(select(RUNS.c.id).where(RUNS.c.deleted_at < limit)).scalars().all()
@@ -108,7 +124,7 @@ class Store:
                 db.execute(delete(ROUNDS).where(ROUNDS.c.run_id == run_id))
                 db.execute(delete(RECORDS).where(RECORDS.c.run_id == run_id))
                 db.execute(delete(RUNS).where(RUNS.c.id == run_id))
-                drop_studies(db, run_id)
+                db.execute(delete(RUNS).where(RUNS.c.run_id == run_id))
         return len(ids)
 
     def add(self, run: Run) -> str:
@@ -126,24 +142,31 @@ class Store:
                 db.execute(update(RUNS).where(RUNS.c.id == run.id).values(deleted_at=None))
                 return run.id
             if row is not None:
-                run = run.model_copy(update={"id": new_run_id()})
+                run = run.model_copy(update={"id": new_id()})
             insert_run(db, run)
         return run.id
 
-    def add_study(self, kind: StudyKind, study_id: str, run_id: str | None, body: str) -> None:
-        """Keep a finished pipeline study or diagnosis as JSON."""
+    def add_study(self, kind: str, study_id: str, record: Any) -> None:
+        """Keep a finished study of another kind than a sweep."""
         with self._database.write() as db:
-            add_study(db, kind, study_id, run_id, body)
+            insert_study(db, kind, study_id, record, record.to_json(), run_id_of(record), now())
 
-    def studies(self, kind: StudyKind, run_id: str | None = None) -> tuple[StudySummary, ...]:
-        """Newest first; those of one run where ``run_id`` is given."""
-        with self._database.read() as db:
-            return read_studies(db, kind, run_id)
+    def import_study(self, kind: str, record: Any) -> str:
+        """Keep a study of another kind than a sweep that came from a file, and return its id.
 
-    def load_study(self, study_id: str) -> str:
-        """A study's JSON. Raises RunNotFound."""
-        with self._database.read() as db:
-            return read_study(db, study_id)
+        One that is here already with the same content (label apart) keeps its id, deleted or not.
+        """
+        recorded, created_at = _recorded(record), record.created_at[:40] or now()
+        alike = (RUNS.c.kind == kind) & (RUNS.c.title == plain(record.title))
+        with self._database.write() as db:
+            for study_id, head in db.execute(select(RUNS.c.id, RUNS.c.head).where(alike)).all():
+                with suppress(UserError):
+                    if _recorded(type(record).from_json(head)) == recorded:
+                        db.execute(update(RUNS).where(RUNS.c.id == study_id).values(deleted_at=None))
+                        return str(study_id)
+            study_id = new_id()
+            insert_study(db, kind, study_id, recorded, recorded.to_json(), run_id_of(record), created_at)
+        return study_id
 
     def mark_interrupted(self) -> int:
         """Runs whose process is gone become ``interrupted``; returns how many. Called when an app starts."""
@@ -155,7 +178,7 @@ class Store:
             return 0
         with self._database.write() as db:
             for run_id, owner in gone:
-                same = (RUNS.c.id == run_id) & (RUNS.c.owner == owner) & running  # not taken up again meanwhile
+                same = (RUNS.c.id == run_id) & (RUNS.c.owner == owner) & running  # not resumed meanwhile
                 db.execute(update(RUNS).where(same).values(status="interrupted", owner=""))
         return len(gone)
 
@@ -164,3 +187,18 @@ class Store:
             if read_row(db, run_id) is None:
                 raise RunNotFound(f"There is no run {run_id} here.")
             db.execute(update(RUNS).where(RUNS.c.id == run_id).values(values))
+
+
+def _there(row: RowMapping | None, kind: str, what: str) -> RowMapping:
+    """The row, if it is one of that kind and was not deleted. Raises RunNotFound."""
+    if row is None or row["deleted_at"] is not None or row["kind"] != kind:
+        raise RunNotFound(f"There is no {what[:80]} here; it was deleted, or measured on another machine.")
+    return row
+
+
+def _recorded(record: Any) -> Any:
+    """The record, no longer measured here. A diagnosis takes its label from its experiment."""
+    if "label" in type(record).model_fields:
+        return record.model_copy(update={"label": "recorded"}) if record.label == "measured" else record
+    experiment = record.experiment.model_copy(update={"label": "recorded"})
+    return record.model_copy(update={"experiment": experiment})

@@ -1,4 +1,4 @@
-"""Who measures a run: machine, process and its start time, so that a dead owner is told from a living one."""
+"""Who measures a run: machine, process and its start time, so that a dead owner is known from a living one."""
 
 from __future__ import annotations
 

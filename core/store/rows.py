@@ -1,4 +1,4 @@
-"""Runs as rows and back. Rounds and records are JSON of the classes in :mod:`core.results`, validated on reading."""
+"""Studies as rows and back. JSON is that of the records' own classes, validated on reading."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 
-from core.measure.progress import Record
-from core.results import Cell, Process, Round, Run, Setup, Warning
-from core.store.database import MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
-from core.traced import TracedCell
+from core.evidence import Process, Setup, Warning
+from core.store.tables import MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
+from core.studies.sweep.record import Cell, Round, Run, RunRecord
+from core.traces.record import TracedCell
 
 KINDS: dict[type, str] = {
     Process: "processes",
@@ -22,12 +22,16 @@ KINDS: dict[type, str] = {
     Warning: "warnings",
     TracedCell: "traces",
 }
+SWEEP = "sweep"
 RECORD_FIELDS = {"rounds", *KINDS.values()}
 
 
 @dataclass(frozen=True)
-class RunSummary:
-    """What a list of runs shows; ``cells`` and ``rounds`` are counts."""
+class Summary:
+    """What a list of studies shows; ``cells`` and ``rounds`` are counts, of sweeps only.
+
+    ``kind`` names the kind of study, ``run_id`` the sweep that it belongs to.
+    """
 
     id: str
     name: str
@@ -38,21 +42,25 @@ class RunSummary:
     target_names: tuple[str, str]
     cells: int
     rounds: int
+    kind: str = SWEEP
+    run_id: str | None = None
 
 
 def read_row(db: Connection, run_id: str) -> RowMapping | None:
     return db.execute(select(RUNS).where(RUNS.c.id == run_id)).mappings().first()
 
 
-def read_summaries(db: Connection) -> tuple[RunSummary, ...]:
-    """Newest first, without those deleted."""
-    names = ("id", "name", "created_at", "label", "status", "title", "cells", "rounds")
-    shown = [RUNS.c[name] for name in (*names, "target_a", "target_b")]
-    query = select(*shown).where(RUNS.c.deleted_at.is_(None)).order_by(RUNS.c.created_at.desc(), RUNS.c.id.desc())
-    rows = db.execute(query).mappings()
+def read_summaries(db: Connection, kind: str | None, run_id: str | None) -> tuple[Summary, ...]:
+    """Newest first, without those deleted; of one kind, and of one run, where given."""
+    names = ("id", "name", "created_at", "label", "status", "title", "cells", "rounds", "kind", "run_id")
+    query = select(*(RUNS.c[name] for name in (*names, "target_a", "target_b"))).where(RUNS.c.deleted_at.is_(None))
+    if kind is not None:
+        query = query.where(RUNS.c.kind == kind)
+    if run_id is not None:
+        query = query.where(RUNS.c.run_id == run_id)
+    rows = db.execute(query.order_by(RUNS.c.created_at.desc(), RUNS.c.id.desc())).mappings()
     return tuple(
-        RunSummary(target_names=(row["target_a"], row["target_b"]), **{name: row[name] for name in names})
-        for row in rows
+        Summary(target_names=(row["target_a"], row["target_b"]), **{name: row[name] for name in names}) for row in rows
     )
 
 
@@ -74,11 +82,11 @@ def read_run(db: Connection, row: RowMapping) -> Run:
 
 
 def insert_run(db: Connection, run: Run) -> None:
-    title = run.plan.title if run.plan else f"{run.target_names[0]} against {run.target_names[1]}"
     row = {
         **run.model_dump(include={"id", "created_at", "label", "status", "elapsed_s"}),
+        "kind": SWEEP,
         "name": plain(run.name)[:MAX_NAME] or run.id,
-        "title": plain(title),
+        "title": plain(run.title),
         "target_a": plain(run.target_names[0]),
         "target_b": plain(run.target_names[1]),
         "seen_at": now(),
@@ -88,7 +96,30 @@ def insert_run(db: Connection, run: Run) -> None:
     put_records(db, run.id, (*run.rounds, *run.processes, *run.setups, *run.cells, *run.warnings, *run.traces))
 
 
-def put_records(db: Connection, run_id: str, records: Sequence[Record]) -> None:
+def insert_study(
+    db: Connection, kind: str, study_id: str, record: Any, body: str, run_id: str | None, created_at: str
+) -> None:
+    """Keep the JSON of a study other than a sweep; ``record`` is what it reads as, None where it is damaged."""
+    title = plain(kind if record is None else record.title)
+    row = {
+        "id": study_id,
+        "kind": kind,
+        "run_id": run_id,
+        "name": title[:MAX_NAME],
+        "title": title,
+        "created_at": created_at,
+        "label": "measured" if record is None else record.label,
+        "status": "failed" if record is None else record.status,
+        "elapsed_s": 0.0 if record is None else record.elapsed_s,
+        "target_a": "",
+        "target_b": "",
+        "seen_at": now(),
+        "head": body,
+    }
+    db.execute(insert(RUNS).values(row))
+
+
+def put_records(db: Connection, run_id: str, records: Sequence[RunRecord]) -> None:
     """Add records to a run; a Cell, TracedCell or Warning replaces the one of the same cell or code, in its place."""
     rounds = [record for record in records if isinstance(record, Round)]
     _put_rounds(db, run_id, rounds)
@@ -150,7 +181,7 @@ def _update_counts(db: Connection, run_id: str) -> None:
     db.execute(update(RUNS).where(RUNS.c.id == run_id).values(rounds=rounds, cells=cells, seen_at=now()))
 
 
-def _key(record: Record) -> str | None:
+def _key(record: RunRecord) -> str | None:
     """What a later record replaces by; None for what is only ever added."""
     if isinstance(record, Warning):
         return record.code

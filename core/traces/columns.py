@@ -42,13 +42,13 @@ class Texts:
     def index(self, data: bytes) -> int:
         """Raises TraceError when a trace's texts are too many."""
         text = data.decode(errors="replace")[:MAX_TEXT_CHARS]
-        found = self._index.get(text)
-        if found is None:
-            found = self._index[text] = len(self._index)
+        index = self._index.get(text)
+        if index is None:
+            index = self._index[text] = len(self._index)
             self._bytes += len(text) + 100
             if self._bytes > MAX_TEXTS_BYTES:
                 raise TraceError("The trace holds more text than can be read; trace fewer steps or one program.")
-        return found
+        return index
 
     def all(self) -> tuple[str, ...]:
         return tuple(self._index)
@@ -94,26 +94,26 @@ class Columns:
             name = names.get(key, 0)
             if name < 0 or event.num_occurrences:  # a sum over events has no place in time
                 continue
-            found: dict[str, Any] = {}
+            stats: dict[str, Any] = {}
             for stat in event.stats:
                 kind = kinds.get(stat.metadata_id)
                 if kind is not None:
-                    found[kind] = stat
+                    stats[kind] = stat
             row = (event.offset_ps, event.duration_ps, name)
-            rows.append((*row, *self._values(found, metadata, key in metadata.ends)) if found else (*row, *_NOTHING))
+            rows.append((*row, *self._values(stats, metadata, key in metadata.ends)) if stats else (*row, *_NOTHING))
         if rows:
             self._parts.append(self._events(rows))
 
-    def _values(self, found: dict[str, Any], metadata: Metadata, is_end: bool) -> tuple[int, ...]:
-        xla = "xla" in found
-        tie = found.get("link") or (found.get("producer") if xla else found.get("consumer") if is_end else None)
-        step, size = found.get("step"), found.get("size")
+    def _values(self, stats: dict[str, Any], metadata: Metadata, is_end: bool) -> tuple[int, ...]:
+        xla = "xla" in stats
+        tie = stats.get("link") or (stats.get("producer") if xla else stats.get("consumer") if is_end else None)
+        step, size = stats.get("step"), stats.get("size")
         details = _SIZE.search(_bytes(size, metadata)) if size is not None else None
         return (
             _whole(tie) if tie is not None else NONE,
             _whole(step) if step is not None else NONE,
             int(details[1]) if details else NONE,
-            *(self._texts.index(_bytes(found[kind], metadata)) if kind in found else 0 for kind in _TEXTS),
+            *(self._texts.index(_bytes(stats[kind], metadata)) if kind in stats else 0 for kind in _TEXTS),
             xla,
         )
 

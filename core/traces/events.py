@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.schema import UserError
+
 NONE = int(np.iinfo(np.int64).min)
 """Stands in ``link``, ``step`` and ``size_bytes`` where an event has no such value."""
 Ints = NDArray[np.int64]
@@ -16,8 +18,8 @@ Ids = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 
-class TraceError(ValueError):
-    """What was given is no trace that can be read; the message is one sentence."""
+class TraceError(UserError):
+    """What was given is no trace that can be read."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """The messages of an XSpace file, declared here so that reading a trace does not load TensorFlow.
 
 Numbers and types are those of ``tsl/profiler/protobuf/xplane.proto``. Strings are declared as bytes, which look the
-same in the file: a name that is not UTF-8 then spoils one name and not the whole trace. Bulky fields that nobody reads
-here (an event's metadata bytes, its children) are left out; the parser skips what it does not know. The messages live
+same in the file: a name that is not UTF-8 then spoils one name and not the whole trace. Fields that nobody reads here
+are left out; the parser skips what it does not know. The messages live
 in a descriptor pool of their own, beside which TensorFlow's may be loaded in the same process.
 """
 
@@ -15,19 +15,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 _PACKAGE = "tensorflow.profiler"
 _Field = tuple[str, int, str]
 MESSAGES: dict[str, tuple[_Field, ...]] = {
-    "XSpace": (
-        ("planes", 1, "XPlane*"),
-        ("errors", 2, "bytes*"),
-        ("warnings", 3, "bytes*"),
-        ("hostnames", 4, "bytes*"),
-    ),
+    "XSpace": (("planes", 1, "XPlane*"), ("hostnames", 4, "bytes*")),
     "XPlane": (
-        ("id", 1, "int64"),
         ("name", 2, "bytes"),
         ("lines", 3, "XLine*"),
         ("event_metadata", 4, "XPlane.EventMetadataEntry*"),
         ("stat_metadata", 5, "XPlane.StatMetadataEntry*"),
-        ("stats", 6, "XStat*"),
     ),
     "XPlane.EventMetadataEntry": (("key", 1, "int64"), ("value", 2, "XEventMetadata")),
     "XPlane.StatMetadataEntry": (("key", 1, "int64"), ("value", 2, "XStatMetadata")),
@@ -36,8 +29,6 @@ MESSAGES: dict[str, tuple[_Field, ...]] = {
         ("name", 2, "bytes"),
         ("timestamp_ns", 3, "int64"),
         ("events", 4, "XEvent*"),
-        ("duration_ps", 9, "int64"),
-        ("display_id", 10, "int64"),
         ("display_name", 11, "bytes"),
     ),
     "XEvent": (
@@ -49,23 +40,16 @@ MESSAGES: dict[str, tuple[_Field, ...]] = {
     ),
     "XStat": (
         ("metadata_id", 1, "int64"),
-        ("double_value", 2, "double"),
         ("uint64_value", 3, "uint64"),
         ("int64_value", 4, "int64"),
         ("str_value", 5, "bytes"),
-        ("bytes_value", 6, "bytes"),
         ("ref_value", 7, "uint64"),
     ),
-    "XEventMetadata": (("id", 1, "int64"), ("name", 2, "bytes"), ("display_name", 4, "bytes"), ("stats", 5, "XStat*")),
-    "XStatMetadata": (("id", 1, "int64"), ("name", 2, "bytes"), ("description", 3, "bytes")),
+    "XEventMetadata": (("id", 1, "int64"), ("name", 2, "bytes")),
+    "XStatMetadata": (("id", 1, "int64"), ("name", 2, "bytes")),
 }
 _PROTO = descriptor_pb2.FieldDescriptorProto
-_SCALARS = {
-    "int64": _PROTO.TYPE_INT64,
-    "uint64": _PROTO.TYPE_UINT64,
-    "double": _PROTO.TYPE_DOUBLE,
-    "bytes": _PROTO.TYPE_BYTES,
-}
+_SCALARS = {"int64": _PROTO.TYPE_INT64, "uint64": _PROTO.TYPE_UINT64, "bytes": _PROTO.TYPE_BYTES}
 
 
 def _declare() -> Any:

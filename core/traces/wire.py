@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from core.traces.events import TraceError
@@ -33,10 +32,7 @@ class MappedFile:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.size = len(self._map)
 
-    def __enter__(self) -> MappedFile:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
         self._map.close()
 
     def cut(self, begin: int, end: int) -> bytes:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from core.numbers import byte_size
 from core.traces.columns import Columns, Metadata, Texts
 from core.traces.events import Line, Trace, TraceError, joined
 from core.traces.schema import message
@@ -43,15 +45,15 @@ _SIGNS = {
 
 
 def read(path: Path) -> Trace:
-    """The trace in a file. Raises TraceError with one sentence when it cannot be used."""
+    """The trace in a file. Raises TraceError when it cannot be used."""
     try:
         size = path.stat().st_size
         if not size:
             raise TraceError(f"{path.name} is empty; {ACCEPTED}.")
         if size > MAX_FILE_BYTES:
-            limit = f"{MAX_FILE_BYTES / 1024**3:.0f} GiB"
+            limit = byte_size(MAX_FILE_BYTES)
             raise TraceError(f"{path.name} is larger than {limit}; trace fewer steps (a handful is enough).")
-        with MappedFile(path) as file:
+        with closing(MappedFile(path)) as file:
             _check_kind(file, path.name)
             return _read_space(file)
     except DecodeError:

@@ -2,57 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from functools import partial
+
+import plotly.graph_objects as go
 import streamlit as st
 
-from core import figures
-from core.analysis.answer import Answer
-from core.figures import chart_config
+from core.figures.style import chart_config, on_dark
 from core.hardware.against import Against
-from core.results import Run
+from core.hardware.marks import overlay
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.compare_figures import interference_figure
+from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+from core.studies.sweep.record import Run
 from core.ui import registry
 
-TITLES = {
-    "step time": "Step time by batch size",
-    "speed-up": "Speed-up and crossover",
-    "throughput": "Throughput by batch size",
-    "overhead": "Fitted overhead share by batch size",
-    "noise": "How steady the machine was",
+CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {
+    "step time": ("Step time by batch size", step_time_figure),
+    "speed-up": ("Speed-up and crossover", speed_up_figure),
+    "throughput": ("Throughput by batch size", throughput_figure),
+    "overhead": ("Fitted overhead share by batch size", overhead_figure),
+    "noise": ("How steady the machine was", interference_figure),
 }
-DRAW_WITH_CARD = {"step time": figures.step_time_figure, "speed-up": figures.speed_up_figure}
+WITH_CARD = ("step time", "speed-up")  # have room for a modelled GPU
 
 
-def is_dark() -> bool:
-    """Whether the browser shows the dark theme."""
-    return st.context.theme.type == "dark"
+def show(
+    name: str,
+    make: Callable[[], go.Figure],
+    alt: str,
+    file: str,
+    key: tuple[Hashable, ...] = (),
+    *,
+    image: str = "svg",
+    border: bool = True,
+) -> None:
+    """A figure in the theme's colours; with a ``key`` it is drawn once for the same name, key and theme."""
+    dark = st.context.theme.type == "dark"
+    figure = _kept((name, *key), dark, make) if key else _themed(make, dark)
+    with st.container(border=border):
+        st.plotly_chart(
+            figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=alt
+        )
+
+
+def _themed(make: Callable[[], go.Figure], dark: bool) -> go.Figure:
+    return on_dark(make()) if dark else make()
+
+
+@st.cache_resource(max_entries=160, show_spinner=False)
+def _kept(key: tuple[Hashable, ...], dark: bool, _make: Callable[[], go.Figure]) -> go.Figure:  # noqa: ARG001
+    return _themed(_make, dark)
 
 
 def chart(
-    kind: str, run: Run, answer: Answer, *, image: str = "svg", place: str = "", card: Against | None = None
-) -> None:
+    kind: str, run: Run, answer: Answer, *, image: str = "svg", place: str = "", card: Against | None = None,
+    border: bool = False,
+) -> None:  # fmt: skip
     """One chart of a run. ``place`` tells apart two of a kind on one page; ``card``: a modelled GPU to draw beside."""
-    name, told = kind.replace(" ", "-"), answer.verdict.sentence
-    file = f"breakeven-{run.id}-{name}"
-    if card is not None and kind in DRAW_WITH_CARD:
-        figure = DRAW_WITH_CARD[kind](run, answer, card)
-        figure = figures.on_dark(figure) if is_dark() else figure
-        file, told = f"{file}-modelled", f"{told} {card.crossover.sentence}"
+    (title, figure), name, said = CHARTS[kind], kind.replace(" ", "-"), answer.verdict.sentence
+    make, file, key = partial(figure, run, answer), f"{run.id}-{name}", registry.revision(run)
+    if card is None or kind not in WITH_CARD:
+        show(f"{place}{name}", make, f"{title} of {run.name}. {said}", file, key, image=image, border=border)
     else:
-        figure = registry.figure_of(kind, run, answer, is_dark())
-    st.plotly_chart(
-        figure,
-        theme=None,
-        key=f"chart-{place}{name}",
-        config=chart_config(image, file),
-        alt=f"{TITLES[kind]} of {run.name}. {told}",
-    )
+        alt = f"{title} of {run.name}. {said} {card.crossover.sentence}"
+        show(f"{place}{name}", partial(make, overlay(card)), alt, f"{file}-modelled", image=image, border=border)
 
 
 def grid(kinds: tuple[str, ...], run: Run, answer: Answer, *, image: str = "svg", card: Against | None = None) -> None:
     """Charts in two columns where the window is wide enough, in one otherwise."""
     with st.grid(2, min_column_width=560, gap="medium"):
         for kind in kinds:
-            with st.container(border=True):
-                chart(kind, run, answer, image=image, card=card)
+            chart(kind, run, answer, image=image, card=card, border=True)
 
 
 def image_choice(key: str) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 
 from core.families import network_from_name
-from core.figures.style import number
-from core.measure.pitfalls import PitfallReport, run_pitfalls
+from core.numbers import number
 from core.spec import Workload
-from core.ui import live, registry
+from core.studies.kind import Task
+from core.studies.runner import StudyTools
+from core.ui.study_page import ask, start
+from core.ui.words import plain
+from core.worker.pitfalls import PitfallReport, run_pitfalls
 
-if TYPE_CHECKING:
-    from core.measure.jobs import TaskSnapshot
-
-WORKLOAD, DEADLINE_S, POLL_S = "784-128-10", 240.0, 1.0
+WORKLOAD, DEADLINE_S = "784-128-10", 240.0
 BATCHES = (1, 32, 256, 1024)
-PROBLEM, DESCRIPTION = "demo_problem", "Timing"
 
 
 def show() -> None:
@@ -28,49 +27,24 @@ def show() -> None:
         f"{WORKLOAD} on this machine's CPU, is timed in the ways articles do it, beside our figure. It takes about "
         "half a minute, most of which is TensorFlow starting."
     )
-    task = _task()
-    active = task is not None and task.active
-    busy = None if active else live.busy_sentence()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        batch = st.selectbox("Batch size", BATCHES, index=1, key="demo_batch", width=140, persist_state="session")
-        st.button(
-            "Time it the wrong ways", type="primary", icon=":material/timer:", key="demo", on_click=_start,
-            args=(batch,), disabled=active or busy is not None,
-        )  # fmt: skip
-    if busy:
-        st.info(busy, icon=":material/hourglass_top:")
-    if problem := st.session_state.pop(PROBLEM, None):
-        st.warning(problem, icon=":material/hourglass_top:")
-    if active:
-        _wait()
-    elif task is not None and task.error:
-        st.error(task.error, icon=":material/error:")
-    elif task is not None and task.result is not None:
-        result(task.result)
+    last = ask(PITFALLS, "Time it the wrong ways", ":material/timer:", _batch, partial(start, PITFALLS))
+    if last is not None and last.error:
+        st.error(plain(last.error), icon=":material/error:")
+    elif last is not None:
+        result(last.record)
 
 
-def _task() -> TaskSnapshot | None:
-    """The demonstration that runs or ran last; other short measurements are not this page's."""
-    task = registry.engine().jobs.task_snapshot()
-    return task if task is not None and task.description.startswith(DESCRIPTION) else None
+def _batch() -> int:
+    return st.selectbox("Batch size", BATCHES, index=1, key="demo_batch", width=140, persist_state="session")
 
 
-@st.fragment(run_every=POLL_S)
-def _wait() -> None:
-    task = _task()
-    if task is None or not task.active:
-        st.rerun()
-        return
-    st.progress(0.0, text=f"{task.description}. Nothing else is measured meanwhile.")
+def _measure(_: StudyTools, batch: int) -> PitfallReport:
+    return run_pitfalls(Workload(network=network_from_name(WORKLOAD)), batch, DEADLINE_S)
 
 
-def _start(batch: int) -> None:
-    workload = Workload(network=network_from_name(WORKLOAD))
-    started = registry.engine().jobs.run_task(
-        f"{DESCRIPTION} {WORKLOAD} at batch {batch} in several ways", lambda: run_pitfalls(workload, batch, DEADLINE_S)
-    )
-    if not started:
-        st.session_state[PROBLEM] = "Something else is being measured on this machine; try again when it is done."
+PITFALLS = Task(
+    name="pitfalls", describe=lambda batch: f"{WORKLOAD} at batch {batch}, timed in several ways", run=_measure
+)
 
 
 def result(report: PitfallReport) -> None:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
 
-from core.export import cells_csv, rounds_csv, run_json
-from core.results import Run
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.export import cells_csv, rounds_csv, run_json
+from core.studies.sweep.record import Run
 from core.ui import registry
 
 
 def buttons(run: Run) -> None:
     """JSON, rounds and cells as CSV, and a report that opens without a network."""
-    files = {
-        "json": ("JSON", "Everything, to be imported elsewhere.", "application/json"),
-        "rounds.csv": ("Rounds (CSV)", "Every block of every round.", "text/csv"),
-        "cells.csv": ("Cells (CSV)", "The statistics of each cell.", "text/csv"),
-        "html": ("Report (HTML)", "One file with charts that opens offline and sends nothing.", "text/html"),
-    }
-    for suffix, (label, meaning, mime) in files.items():
+    for suffix, (label, meaning, mime, _) in FILES.items():
         st.download_button(
             label, data=partial(content, run, suffix), file_name=f"breakeven-{run.id}.{suffix}",
             mime=mime, help=meaning, icon=":material/download:", on_click="ignore", key=f"download-{suffix}",
@@ -28,13 +24,19 @@ def buttons(run: Run) -> None:
 
 def content(run: Run, suffix: str) -> bytes:
     """The file with that suffix."""
-    answer = registry.answer_of(run)
-    if suffix == "json":
-        return run_json(run).encode()
-    if suffix == "rounds.csv":
-        return rounds_csv(run).encode()
-    if suffix == "cells.csv":
-        return cells_csv(run, answer).encode()
-    from core.report import html_report
+    return FILES[suffix][-1](run, registry.answer_of(run)).encode()
 
-    return html_report(run, answer).encode()
+
+def _report(run: Run, answer: Answer | None) -> str:
+    from core.studies.sweep.report import html_report  # takes long to load
+
+    return html_report(run, answer)
+
+
+FILES: dict[str, tuple[str, str, str, Callable[[Run, Answer | None], str]]] = {
+    "json": ("JSON", "Everything, to be imported elsewhere.", "application/json", lambda run, _: run_json(run)),
+    "rounds.csv": ("Rounds (CSV)", "Every block of every round.", "text/csv", lambda run, _: rounds_csv(run)),
+    "cells.csv": ("Cells (CSV)", "The statistics of each cell.", "text/csv", cells_csv),
+    "html": ("Report (HTML)", "One file with charts that opens offline and sends nothing.", "text/html", _report),
+}
+"""By suffix: label, meaning, media type, and what makes it."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from core.analysis.answer import Answer, Fit
-from core.export import placement_lines
-from core.figures.style import number
-from core.results import Noise, Run
+from core.evidence import Environment, Interference
+from core.numbers import duration, number, percent
+from core.studies.sweep.answer import Answer, Fit
+from core.studies.sweep.export import placement_lines
+from core.studies.sweep.record import Run
 from core.ui import charts
-from core.ui.states import progress_words
 from core.ui.tables import cells_table, environment_table
-from core.ui.verdict import plain
+from core.ui.words import bounded, plain
 
+Fact = tuple[str, str, str]
+"""Name, value, meaning."""
 COLUMNS = (
     "batch", "target", "step_ms", "low_ms", "high_ms", "rounds", "outcome", "stop_reason", "samples_per_s",
     "us_per_sample", "overhead_pct", "first_call_ms", "warmup_ms", "latency_ms", "memory_mb", "reason", "label",
@@ -77,8 +80,7 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
     def with_bounds(value: float | None, low: float | None, high: float | None, scale: float = 1.0) -> str:
         if value is None:
             return "none"
-        text = number(scale * value)
-        return text if low is None or high is None else f"{text} ({number(scale * low)} to {number(scale * high)})"
+        return bounded(scale * value, *(None if end is None else scale * end for end in (low, high)))
 
     trust = "yes" if fit.trusted else f"no: {fit.note}" if fit.note else "no"
     return {
@@ -87,57 +89,66 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
         "Slope (µs a sample)": with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0),
         "q": number(fit.q),
         "Half overhead at batch": with_bounds(fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high),
-        "Median error": f"{100 * fit.median_error:.1f} %",
+        "Median error": percent(fit.median_error, 1),
         "Trusted": trust,
     }
 
 
-def how_measured(run: Run, answer: Answer) -> None:
-    """Processes, rounds, passes, noise, environment."""
+def how_measured(facts: Iterable[Fact], note: str, environment: Environment | None) -> None:
+    """The numbers of a measurement, how to read them, and the machine."""
     st.subheader("How it was measured", anchor=False)
+    show_facts(facts)
+    if note:
+        st.caption(note)
+    machine(environment)
+
+
+def show_facts(facts: Iterable[Fact]) -> None:
     with st.container(horizontal=True):
-        for name, value, meaning in _facts(run):
+        for name, value, meaning in facts:
             st.metric(name, value, help=meaning, border=True)
-    if lines := placement_lines(run):
-        st.caption("  \n".join(plain(line) for line in lines))
+
+
+def how_swept(run: Run, answer: Answer) -> None:
+    """Processes, rounds, passes, noise, environment."""
+    how_measured(_facts(run), "  \n".join(plain(line) for line in placement_lines(run)), None)
     if any(block.at_s for r in run.rounds[-1:] for block in r.blocks):
-        with st.container(border=True):
-            charts.chart("noise", run, answer)
-    if run.environment is not None:
-        environment(run)
+        charts.chart("noise", run, answer, border=True)
+    machine(run.environment)
 
 
-def _facts(run: Run) -> list[tuple[str, str, str]]:
+def _facts(run: Run) -> list[Fact]:
     passes = len({r.pass_index for r in run.rounds})
     processes = len({(b.target, b.process) for r in run.rounds for b in r.blocks})
     facts = [
         ("Rounds", f"{len(run.rounds):,}", "One block of each target at one batch size, close together in time."),
         ("Passes", f"{passes}", "How often the sweep came back to the batch sizes."),
         ("Worker processes", f"{processes}", "Started over the sweep, both targets together."),
-        ("Time", progress_words(run.elapsed_s) if run.elapsed_s else "not recorded", "Of the whole sweep."),
+        ("Time", duration(run.elapsed_s) if run.elapsed_s else "not recorded", "Of the whole sweep."),
     ]
-    return facts + noise_facts([r.noise for r in run.rounds])
+    return facts + interference_facts([r.interference for r in run.rounds])
 
 
-def noise_facts(noises: Sequence[Noise]) -> list[tuple[str, str, str]]:
+def interference_facts(samples: Sequence[Interference]) -> list[Fact]:
     """What else the machine did during the rounds: name, value, meaning."""
     facts = []
-    busy = [noise.other_cpu_pct for noise in noises if noise.other_cpu_pct is not None]
+    busy = [sample.other_cpu_pct for sample in samples if sample.other_cpu_pct is not None]
     if busy:
         meaning = "CPU use of all other processes, in percent of one core: the median over rounds, and the most."
         facts.append(("Other processes", f"{median(busy):.0f} %, at most {max(busy):.0f} %", meaning))
-    steal = [noise.steal_pct for noise in noises if noise.steal_pct is not None]
+    steal = [sample.steal_pct for sample in samples if sample.steal_pct is not None]
     if steal and max(steal) >= 0.5:
         facts.append(("Steal", f"at most {max(steal):.0f} %", "Time the hypervisor took from this machine."))
     return facts
 
 
-def environment(run: Run) -> None:
-    """The machine of a run, folded."""
-    if run.environment is None:
-        return
-    with st.expander("The machine", icon=":material/memory:"):
-        st.dataframe(
-            environment_table(run.environment), hide_index=True, key="environment", height="content",
-            column_config={"fact": "Fact", "value": "Value"},
-        )  # fmt: skip
+def machine(environment: Environment | None) -> None:
+    """The machine of a measurement, folded."""
+    if environment is not None:
+        with st.expander("The machine", icon=":material/memory:"):
+            table(environment_table(environment), "environment", {"fact": "Fact", "value": "Value"})
+
+
+def table(rows: pd.DataFrame, key: str, columns: dict[str, Any] | None = None, alt: str | None = None) -> None:
+    """A table as high as its rows."""
+    st.dataframe(rows, hide_index=True, key=key, height="content", column_config=columns, alt=alt)

@@ -1,86 +1,100 @@
-"""The History page: every run kept here; open, compare, rename, delete with undo, import, export."""
+"""The History page: every study kept here; open, compare, rename, delete with undo, import, export."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
 import streamlit as st
 
-from core import figures
-from core.imports import MAX_BYTES, check_size, read_run
-from core.results import Run
-from core.store import RunSummary, StoreError
-from core.ui import charts, downloads, registry, verdict
+from core.schema import UserError
+from core.store import StoreError, Summary
+from core.studies.registry import read_any
+from core.studies.sweep.compare_figures import compare_figure
+from core.studies.sweep.imports import MAX_BYTES, check_size, read_run
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.record import Run
+from core.ui import charts, downloads, kept, registry, verdict
+from core.ui.navigation import link
 from core.ui.tables import history_table
+from core.ui.words import plain
 
 DELETED, SAID, UPLOADS = "deleted_runs", "history_said", "upload_count"
-NAMES = {"label": "Label", "status": "Status", "first": "First target", "second": "Second target"}
 
 
 def show() -> None:
     """The whole page."""
     _import()
     _said()
-    found = registry.summaries()
-    if not found:
+    summaries = registry.engine().store.summaries()
+    if not summaries:
         st.info(
-            "No run is kept here yet. Measure this machine on the Sweep page, or import a run from another machine.",
+            "Nothing is kept here yet. Measure this machine on the Sweep page, or import a run from another machine.",
             icon=":material/inbox:",
         )
-        st.page_link("pages/sweep.py", label="Measure this machine", icon=":material/speed:")
+        link("sweep")
         return
-    chosen = [found[row] for row in _selected_rows(found) if row < len(found)]
+    chosen = [summaries[row] for row in _selected_rows(summaries) if row < len(summaries)]
     if not chosen:
-        st.caption("Select one run to open, rename, export or delete it; select two to compare them.")
+        st.caption("Select one row to open, rename, export or delete it; select two sweeps to compare them.")
     elif len(chosen) == 1:
         _one(chosen[0])
-    elif len(chosen) == 2:
+    elif len(chosen) == 2 and all(summary.kind == SWEEP.name for summary in chosen):
         compare(chosen[0], chosen[1])
         _delete_button(chosen)
     else:
-        st.caption(f"{len(chosen)} runs selected. Two can be compared; any number can be deleted.")
+        st.caption(f"{len(chosen)} rows selected. Two sweeps can be compared; any number of rows can be deleted.")
         _delete_button(chosen)
 
 
-def _selected_rows(found: tuple[RunSummary, ...]) -> list[int]:
-    number = st.column_config.NumberColumn
+def _selected_rows(found: tuple[Summary, ...]) -> list[int]:
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     # the key changes with the list, so that a selection never moves to another run
     state = st.dataframe(
-        history_table(found), hide_index=True, on_select="rerun", selection_mode="multi-row",
+        history_table(found, [kept.title_of(s) for s in found]), hide_index=True, on_select="rerun",
+        selection_mode="multi-row",
         key=f"history-{hash(tuple(s.id for s in found))}", height=min(420, 38 + 35 * len(found)),
-        alt="One row a run, newest first.",
+        alt="One row a study, newest first.", placeholder="",
         column_config={
-            "name": st.column_config.TextColumn("Run", pinned=True, width="medium"),
-            "created": st.column_config.DatetimeColumn("Measured", format="YYYY-MM-DD HH:mm", help="UTC."),
-            "cells": number("Cells", format="localized"), "rounds": number("Rounds", format="localized"), **NAMES,
+            "kind": text("Kind", width=150), "name": text("Name", pinned=True, width=330),
+            "created": st.column_config.DatetimeColumn("Measured", format="YYYY-MM-DD HH:mm", width=130, help="UTC."),
+            "label": text("Label", width=90), "status": text("Status", width=90),
+            "first": "First target", "second": "Second target",
+            "cells": number("Cells", format="localized", width=65),
+            "rounds": number("Rounds", format="localized", width=75),
         },
     )  # fmt: skip
     return list(state["selection"]["rows"])
 
 
-def _one(summary: RunSummary) -> None:
-    run = _load(summary.id)
-    if run is None:
-        return
-    verdict.card(run, registry.answer_of(run), heading=verdict.plain(summary.name), notices_shown=0)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.page_link(
-            "pages/crossover.py", label="Open", icon=":material/open_in_new:", query_params={"run": summary.id}
-        )
+def _one(summary: Summary) -> None:
+    run = _load(summary.id) if summary.kind == SWEEP.name else None
+    readable = run is not None or (summary.kind != SWEEP.name and kept.show(summary))
+    if run is not None:
+        verdict.card(run, registry.answer_of(run), heading=summary.name, notices_shown=0)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if readable:
+            kept.link(summary)
         with st.popover("Rename", icon=":material/edit:"):
             st.text_input("New name", value=summary.name, max_chars=200, key=f"name-{summary.id}")
             st.button("Save", key="save_name", on_click=_rename, args=(summary.id,), type="primary")
-        downloads.buttons(run)
+        if run is not None:
+            downloads.buttons(run)
+        elif readable:
+            kept.file(summary)
         _delete_button([summary])
 
 
 def _load(run_id: str) -> Run | None:
     try:
         return registry.find_run(run_id)
-    except (StoreError, ValueError) as error:
-        st.error(str(error), icon=":material/error:")
+    except UserError as error:
+        st.error(plain(str(error)), icon=":material/error:")
         return None
 
 
-def compare(first: RunSummary, second: RunSummary) -> None:
+def compare(first: Summary, second: Summary) -> None:
     """Two runs side by side, and their speed-ups on one chart; says so where they differ in what they measured."""
     runs = [run for run in (_load(first.id), _load(second.id)) if run is not None]
     answers = [answer for answer in map(registry.answer_of, runs) if answer is not None]
@@ -89,16 +103,11 @@ def compare(first: RunSummary, second: RunSummary) -> None:
         return
     for sentence in differences(runs[0], runs[1]):
         st.warning(sentence, icon=":material/warning:")
-    figure = figures.compare_figure(runs, answers)
-    with st.container(border=True):
-        st.plotly_chart(
-            figures.on_dark(figure) if charts.is_dark() else figure, key="chart-compare", theme=None,
-            config=figures.chart_config("svg", "breakeven-comparison"),
-            alt=f"Speed-up of two runs. A: {answers[0].verdict.sentence} B: {answers[1].verdict.sentence}",
-        )  # fmt: skip
+    alt = f"Speed-up of two runs. A: {answers[0].verdict.sentence} B: {answers[1].verdict.sentence}"
+    charts.show("compare", partial(compare_figure, runs, answers), alt, "comparison")
     for column, letter, run, answer in zip(st.columns(2), "AB", runs, answers, strict=True):
         with column:
-            verdict.card(run, answer, heading=f"{letter}: {verdict.plain(run.name)}", notices_shown=0)
+            verdict.card(run, answer, heading=f"{letter}: {run.name}", notices_shown=0)
             st.page_link("pages/crossover.py", label=f"Open {letter}", query_params={"run": run.id})
 
 
@@ -119,65 +128,69 @@ def differences(first: Run, second: Run) -> list[str]:
     return found
 
 
-def _delete_button(chosen: list[RunSummary]) -> None:
-    words = "Delete" if len(chosen) == 1 else f"Delete {len(chosen)} runs"
+def _delete_button(chosen: list[Summary]) -> None:
+    words = "Delete" if len(chosen) == 1 else f"Delete {len(chosen)} rows"
     st.button(words, icon=":material/delete:", key="delete", on_click=_delete, args=(chosen,))
 
 
 def _said() -> None:
     """What the last action did, and the way back after a deletion."""
     if said := st.session_state.pop(SAID, None):
-        kind, text, run_id = said
+        kind, text, study_id = said
         (st.error if kind == "error" else st.success)(
             text, icon=f":material/{'error' if kind == 'error' else 'check'}:"
         )
-        if run_id:
-            st.page_link("pages/crossover.py", label="Open it", query_params={"run": run_id})
+        for summary in registry.engine().store.summaries():
+            if summary.id == study_id:
+                kept.link(summary)
     if deleted := st.session_state.get(DELETED):
         with st.container(horizontal=True, vertical_alignment="center", border=True):
-            what = verdict.plain(f"“{deleted[0][1]}”") if len(deleted) == 1 else f"{len(deleted)} runs"
+            what = plain(f"“{deleted[0][1]}”") if len(deleted) == 1 else f"{len(deleted)} studies"
             st.markdown(f"Deleted {what}.", width="content")
             st.button("Undo", icon=":material/undo:", key="undo", on_click=_undo)
 
 
-def _rename(run_id: str) -> None:
+@contextmanager
+def _errors_said() -> Iterator[None]:
     try:
-        registry.engine().store.rename(run_id, st.session_state[f"name-{run_id}"])
+        yield
     except StoreError as error:
         _say("error", str(error))
 
 
-def _delete(chosen: list[RunSummary]) -> None:
-    deleted = []
+def _rename(run_id: str) -> None:
+    with _errors_said():
+        registry.engine().store.rename(run_id, st.session_state[f"name-{run_id}"])
+
+
+def _delete(chosen: list[Summary]) -> None:
+    deleted: list[tuple[str, str]] = []
     for summary in chosen:
-        try:
+        with _errors_said():
             registry.engine().store.delete(summary.id)
             deleted.append((summary.id, summary.name))
-        except StoreError as error:
-            _say("error", str(error))
     st.session_state[DELETED] = deleted
 
 
 def _undo() -> None:
-    try:
+    with _errors_said():
         for run_id, _ in st.session_state.pop(DELETED, []):
             registry.engine().store.restore(run_id)
-    except StoreError as error:
-        _say("error", str(error))
 
 
-def _say(kind: str, text: str, run_id: str | None = None) -> None:
-    st.session_state[SAID] = (kind, verdict.plain(text), run_id)
+def _say(kind: str, text: str, study_id: str = "") -> None:
+    """Let the next run say it, with the way to a study."""
+    st.session_state[SAID] = (kind, plain(text), study_id)
 
 
 def _import() -> None:
     """The upload field; taken in a callback, then emptied, so that a rerun never imports twice."""
     count = st.session_state.get(UPLOADS, 0)
-    with st.expander("Import a run from a file", icon=":material/upload_file:"):
+    with st.expander("Import a run or study from a file", icon=":material/upload_file:"):
         st.file_uploader(
-            f"A run exported as JSON, or a CSV file with the columns target, batch, step_ms and, optionally, round; "
-            f"up to {MAX_BYTES / 1e6:.0f} MB",
-            type=["json", "csv"], key=f"upload-{count}", on_change=_take, args=(f"upload-{count}",),
+            "What was exported as JSON, or a CSV file with the columns target, batch, step_ms and, optionally, round",
+            type=["json", "csv"], max_upload_size=MAX_BYTES // 1_000_000,
+            key=f"upload-{count}", on_change=_take, args=(f"upload-{count}",),
         )  # fmt: skip
 
 
@@ -188,13 +201,28 @@ def _take(key: str) -> None:
     st.session_state[UPLOADS] = st.session_state.get(UPLOADS, 0) + 1
     try:
         check_size(upload.size)
-        run = read_run(upload.getvalue(), upload.name)
-        run_id = registry.engine().store.add(run)
-    except (ValueError, StoreError) as error:
+        what, study_id = _kept(upload.getvalue(), upload.name)
+    except UserError as error:
         _say("error", f"Not imported. {error}")
+        return
+    label = next(summary.label for summary in registry.engine().store.summaries() if summary.id == study_id)
+    if label == "measured":
+        _say("done", f"Not imported again: {what} was measured here.", study_id)
     else:
-        _say(
-            "done",
-            f"Imported “{run.name}” with {len(run.rounds):,} rounds. It is kept as recorded, not as measured here.",
-            run_id,
-        )
+        _say("done", f"Imported {what}. It is kept as {label}, not as measured here.", study_id)
+
+
+def _kept(data: bytes, filename: str) -> tuple[str, str]:
+    """Keep a run, or a study of another kind: what it is, and its id."""
+    store = registry.engine().store
+    try:
+        run = read_run(data, filename)
+    except UserError as error:
+        try:
+            kind, record = read_any(data)
+        except UserError:
+            raise error from None
+        if kind is not SWEEP:
+            return f"the {kind.noun} “{record.title}”", store.import_study(kind.name, record)
+        run = record
+    return f"“{run.name}” with {len(run.rounds):,} rounds", store.add(run)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core import environment
-from core.results import Environment
+from core.evidence import Environment
+from core.machine import environment
 from core.spec import Target
+from core.ui import evidence
 from core.ui.tables import environment_table
 from core.ui.words import NO_GPU_ADVICE
 
@@ -41,9 +42,9 @@ class Machine:
 @st.cache_resource(ttl=60, max_entries=1, show_spinner=False)
 def devices() -> Machine:
     """The devices of this machine, looked up at most once a minute."""
-    found = environment.list_devices()
-    titles = {"cpu": "CPU"} | {f"gpu:{index}": f"gpu:{index} · {gpu.name}" for index, gpu in enumerate(found.gpus)}
-    return Machine(tuple(titles), titles, found.usable_cores or 1, found.advice)
+    here = environment.list_devices()
+    titles = {"cpu": "CPU"} | {f"gpu:{index}": f"gpu:{index} · {gpu.name}" for index, gpu in enumerate(here.gpus)}
+    return Machine(tuple(titles), titles, here.usable_cores or 1, here.advice)
 
 
 def gpu_notice(machine: Machine) -> None:
@@ -62,6 +63,13 @@ def gpu_notice(machine: Machine) -> None:
             st.markdown(f"- {line}")
 
 
+def same_machine(first: Environment | None, second: Environment | None) -> bool | None:
+    """Whether two environments name the same machine; None where one is not known."""
+    if first is None or second is None:
+        return None
+    return (first.hostname_hash, first.cpu) == (second.hostname_hash, second.cpu)
+
+
 @st.cache_resource(ttl=30, max_entries=1, show_spinner=False)
 def now() -> Environment:
     """This machine at this time."""
@@ -70,7 +78,4 @@ def now() -> Environment:
 
 def environment_view() -> None:
     """This machine, as a table."""
-    st.dataframe(
-        environment_table(now()), hide_index=True, key="machine", height="content",
-        column_config={"fact": "Fact", "value": "Value"},
-    )  # fmt: skip
+    evidence.table(environment_table(now()), "machine", {"fact": "Fact", "value": "Value"})

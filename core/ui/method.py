@@ -1,15 +1,15 @@
-"""The Method page: words, rules, this machine, and timing pitfalls shown live."""
+"""The words and the rules on the Method page, as docs/method.md has them."""
 
 from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
 
-from core.ui.words import LABELS, RULES, TERMS
+from core.ui.method_text import LABELS, RULES, TERMS
 
 
 def words() -> None:
-    """The words of the design."""
+    """The words, then the labels."""
     table = pd.DataFrame([(f"**{term}**", meaning) for term, meaning in TERMS], columns=["Word", "Meaning"])
     st.table(table, border="horizontal", hide_index=True)
     for label, meaning in LABELS.items():
@@ -17,7 +17,7 @@ def words() -> None:
 
 
 def rules() -> None:
-    """The rules of measurement in plain sentences."""
+    """A box for each rule of measurement."""
     with st.grid(2, min_column_width=420, gap="small"):
         for number, (title, sentence) in enumerate(RULES, start=1):
             with st.container(border=True, height="stretch"):

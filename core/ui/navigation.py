@@ -1,6 +1,9 @@
-"""The pages and the way between them."""
+"""The pages, the links between them, and their tabs."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -11,50 +14,61 @@ from core.ui import registry
 ROUTED = "routed"
 
 
+class Page(NamedTuple):
+    title: str
+    icon: str
+    help: str
+    link: str = ""
+
+
+PAGES = {
+    "sweep": Page("Sweep", ":material/speed:",
+        "Choose a workload and two targets, measure this machine, watch it happen.", "Measure this machine"),
+    "crossover": Page("Crossover", ":material/line_axis:",
+        "The verdict of one run, its charts, and how it was measured.", "The verdict of this run and its charts"),
+    "frontier": Page("Frontier", ":material/terrain:",
+        "How deep, wide or large in batch it must be before the second target pays: a map with its line."),
+    "batch": Page("Batch", ":material/stacks:",
+        "Which batch to train with: time to a loss, the gradient noise scale, memory and cost.",
+        "Which batch to train with: noise scale, memory and cost"),
+    "hardware": Page("Hardware", ":material/memory:",
+        "Where GPUs that are not here would overtake this CPU: modelled, with the model's error stated.",
+        "Against GPUs that are not here, modelled"),
+    "overhead": Page("Overhead", ":material/stacked_bar_chart:",
+        "Where a step goes: traced parts beside the fitted share, a timeline, kernels, what ran on the host."),
+    "pipeline": Page("Pipeline", ":material/water_pump:",
+        "How much of a step the input takes, which prefetch is enough, from which cost on the device starves."),
+    "diagnosis": Page("Diagnosis", ":material/stethoscope:",
+        "What would make a target faster: every remedy tried here, ranked by its measured gain.",
+        "What would help, measured on this machine"),
+    "history": Page("History", ":material/history:",
+        "Every run kept here: open, compare, rename, delete, import, export.", "See the runs that are here"),
+    "method": Page("Method", ":material/menu_book:",
+        "The words, the rules of measurement, this machine, and common timing pitfalls live."),
+}  # fmt: skip
+"""By the names of their files and addresses; the first one opens at the root address."""
+
+
 def pages() -> list[StreamlitPage]:
-    """Every page, the first one being what opens at the root address."""
     return [
-        st.Page(
-            "pages/sweep.py", title="Sweep", icon=":material/speed:", default=True,
-            help="Choose a workload and two targets, measure this machine, watch it happen.",
-        ),
-        st.Page(
-            "pages/crossover.py", title="Crossover", icon=":material/line_axis:", url_path="crossover",
-            help="The verdict of one run, its charts, and how it was measured.",
-        ),
-        st.Page(
-            "pages/frontier.py", title="Frontier", icon=":material/terrain:", url_path="frontier",
-            help="How deep, wide or large in batch it must be before the second target pays: a map with its line.",
-        ),
-        st.Page(
-            "pages/batch.py", title="Batch", icon=":material/stacks:", url_path="batch",
-            help="Which batch to train with: time to a loss, the gradient noise scale, memory and cost.",
-        ),
-        st.Page(
-            "pages/hardware.py", title="Hardware", icon=":material/memory:", url_path="hardware",
-            help="Where GPUs that are not here would overtake this CPU: modelled, with the model's error stated.",
-        ),
-        st.Page(
-            "pages/overhead.py", title="Overhead", icon=":material/stacked_bar_chart:", url_path="overhead",
-            help="Where a step goes: traced parts beside the fitted share, a timeline, kernels, what ran on the host.",
-        ),
-        st.Page(
-            "pages/pipeline.py", title="Pipeline", icon=":material/water_pump:", url_path="pipeline",
-            help="How much of a step the input takes, which prefetch is enough, from which cost on the device starves.",
-        ),
-        st.Page(
-            "pages/diagnosis.py", title="Diagnosis", icon=":material/stethoscope:", url_path="diagnosis",
-            help="What would make a target faster: every remedy tried here, ranked by its measured gain.",
-        ),
-        st.Page(
-            "pages/history.py", title="History", icon=":material/history:", url_path="history",
-            help="Every run kept here: open, compare, rename, delete, import, export.",
-        ),
-        st.Page(
-            "pages/method.py", title="Method", icon=":material/menu_book:", url_path="method",
-            help="The words, the rules of measurement, this machine, and common timing pitfalls live.",
-        ),
+        st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
+                default=name == next(iter(PAGES)))
+        for name, page in PAGES.items()
     ]  # fmt: skip
+
+
+def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
+    """To a page, in its own words where there is no ``label``; ``query`` is what its address holds."""
+    page = PAGES[name]
+    st.page_link(f"pages/{name}.py", label=label or page.link, icon=icon or page.icon, query_params=query or None)
+
+
+def tabs(key: str, parts: Mapping[str, Callable[[], None]]) -> None:
+    """A tab for each part, of which only the open one is drawn."""
+    for tab, draw in zip(st.tabs(list(parts), key=key, on_change="rerun"), parts.values(), strict=True):
+        if tab.open:
+            with tab:
+                draw()
 
 
 def run() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import streamlit as st
 from pydantic import ValidationError
 
-from core.arrayfiles import in_words
 from core.families import Choice, Network, families
 from core.families.own import Own
-from core.spec import explain
-from core.ui.choices import OWN_ARCHITECTURE, count_words
-from core.ui.verdict import plain
+from core.numbers import counted, large
+from core.schema import explain
+from core.ui.checks import OWN_ARCHITECTURE
+from core.ui.words import plain
+from core.userdata.arrays import in_words
 
 OWN_SIZES = "Own sizes"
 FIRST_FAMILY = "mlp"
@@ -23,9 +24,9 @@ KEEP: Any = "session"  # choices survive a visit to another page
 
 
 def network_fields() -> dict[str, Any]:
-    """Family, preset, sizes and architecture, as :func:`core.ui.choices.make_workload` takes them."""
+    """Family, preset, sizes and architecture, as :func:`core.ui.checks.make_workload` takes them."""
     known = families()
-    # a network that a person's own code makes belongs to the command line, where the person names that code
+    # a network that user code makes belongs to the command line, where the user names that code
     names = [name for name, kind in known.items() if kind.choices or name == OWN_ARCHITECTURE]
     names.sort(key=lambda name: known[name].title)
     family = st.selectbox(
@@ -91,17 +92,17 @@ def _architecture() -> Network | str | None:
         "also where the file froze some. No code is run and no weights are opened; for a .keras file above the limit, "
         "model.to_json() is enough.",
     )  # fmt: skip
-    found: Network | str | None = st.session_state.get(ARCHITECTURE)
-    if isinstance(found, Network):
-        st.caption(plain(_described(found)))
-    return found
+    network: Network | str | None = st.session_state.get(ARCHITECTURE)
+    if isinstance(network, Network):
+        st.caption(plain(_described(network)))
+    return network
 
 
 def _described(network: Network) -> str:
     layers, outputs = len(network.layers), network.classes
     return (
-        f"{network.name}: {layers:,} {'layer' if layers == 1 else 'layers'}, {count_words(network.parameters)} "
-        f"parameters, input {in_words(network.input_shape)}, {outputs:,} {'output' if outputs == 1 else 'outputs'}."
+        f"{network.name}: {counted(layers, 'layer')}, {large(network.parameters)} "
+        f"parameters, input {in_words(network.input_shape)}, {counted(outputs, 'output')}."
     )
 
 

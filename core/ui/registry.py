@@ -6,25 +6,28 @@ Sessions, reloads and second tabs all reach the same store and the same job thro
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import plotly.graph_objects as go
 import streamlit as st
 
-from core import figures
-from core.analysis.analyse import analyse
-from core.analysis.answer import Answer
-from core.examples import DIAGNOSIS_ID, PIPELINE_ID, load_example, load_example_diagnosis, load_example_pipeline
-from core.experiment import Diagnosis, Experiment
-from core.results import Run
-from core.store import RunNotFound, RunSummary, Store, StoreError
-from core.store.studies import StudySummary
-from core.traced import TracedCell
+from core.schema import UserError
+from core.store import RunNotFound, Store, StoreError, Summary
+from core.studies.kind import Kind
+from core.studies.registry import example_id, kind_of, load_example
+from core.studies.study import run_id_of
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.record import Run
 
 if TYPE_CHECKING:
-    from core.measure.jobs import Jobs
+    from core.studies.jobs import Jobs
 
+T = TypeVar("T")
 Revision = tuple[str, str, str, int, int, tuple[tuple[int, int, float], ...]]
 
 
@@ -42,7 +45,7 @@ def _close(engine: Engine) -> None:
 @st.cache_resource(show_spinner=False, on_release=_close)
 def engine() -> Engine:
     """The store and the job queue of this process. Raises StoreError (a failure is tried again on the next run)."""
-    from core.measure.jobs import Jobs
+    from core.studies.jobs import Jobs
 
     store = Store()
     store.mark_interrupted()
@@ -75,109 +78,86 @@ def revision(run: Run) -> Revision:
     return (run.id, run.name, run.status, len(run.rounds), len(run.cells), traces)
 
 
-@st.cache_resource(max_entries=24, show_spinner=False)
-def _answer(key: Revision, _run: Run) -> Answer | None:  # noqa: ARG001  # the key of the cache
-    return analyse(_run) if _run.rounds else None
+@st.cache_resource(max_entries=200, show_spinner=False)
+def once(key: tuple[Hashable, ...], _make: Callable[[], T]) -> T:  # noqa: ARG001
+    """What ``_make`` makes, kept for the same ``key``; its first part says what it is."""
+    return _make()
 
 
 def answer_of(run: Run) -> Answer | None:
     """The answer for a run, or None where nothing was measured."""
-    return _answer(revision(run), run)
-
-
-DRAW = {
-    "step time": figures.step_time_figure,
-    "speed-up": figures.speed_up_figure,
-    "throughput": figures.throughput_figure,
-    "overhead": figures.overhead_figure,
-    "noise": figures.noise_figure,
-}
-
-
-@st.cache_resource(max_entries=48, show_spinner=False)
-def _figure(kind: str, dark: bool, key: Revision, _run: Run, _answer: Answer) -> go.Figure:  # noqa: ARG001
-    figure = DRAW[kind](_run, _answer)
-    return figures.on_dark(figure) if dark else figure
-
-
-def figure_of(kind: str, run: Run, answer: Answer, dark: bool = False) -> go.Figure:
-    """One of the charts in :data:`DRAW`, drawn once for each revision of a run; not to be changed by the caller."""
-    return _figure(kind, dark, revision(run), run, answer)
+    return once(("answer", *revision(run)), partial(analyse, run)) if run.rounds else None
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _stored(key: RunSummary, _store: Store) -> Run:
+def _stored(key: Summary, _store: Store) -> Run:
     return _store.load(key.id)
 
 
-def keep_trace(store: Store, run_id: str, cell: TracedCell) -> None:
-    """Add a traced cell to a stored run, from any thread. Raises StoreError.
-
-    A list of runs does not show traces, so the runs held here are forgotten and read again.
-    """
-    store.record(run_id, (cell,))
+def forget_runs() -> None:
+    """After a trace was added to a stored run: a list of runs does not show it, so runs held here are read again."""
     _stored.clear()
 
 
 def find_run(run_id: str) -> Run:
     """A run by id: the shipped example, the sweep that is running here, or a stored one. Raises RunNotFound."""
-    try:
-        example = load_example()
-    except (OSError, ValueError):
-        example = None
-    if example is not None and example.id == run_id:
-        return example
-    snapshot = engine().jobs.snapshot()
-    if snapshot is not None and snapshot.active and snapshot.run.id == run_id:
-        return snapshot.run
+    shipped = example()
+    if shipped is not None and shipped.id == run_id:
+        return shipped
+    snapshot = engine().jobs.snapshot(SWEEP.name)
+    if snapshot is not None and snapshot.active and snapshot.id == run_id:
+        running: Run = snapshot.record
+        return running
     for summary in summaries():
         if summary.id == run_id:
             return _stored(summary, engine().store)
     raise RunNotFound(f"There is no run {run_id[:64]} here; it was deleted, or measured on another machine.")
 
 
-def summaries() -> tuple[RunSummary, ...]:
-    """Every stored run, newest first."""
-    return engine().store.summaries()
+def summaries() -> tuple[Summary, ...]:
+    """Every stored sweep, newest first."""
+    return engine().store.summaries(SWEEP.name)
 
 
-def diagnoses(run: Run) -> tuple[StudySummary, ...]:
-    """The stored diagnoses of a run, newest first; the shipped one after them where it is the example's."""
-    found = engine().store.studies("diagnosis", run.id)
+def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, asked: str | None = None) -> tuple[Summary, ...]:
+    """Stored studies of a kind, newest first, of one run where given.
+
+    The shipped one comes after those of its run. Of a kind without runs it stands in while there is no other, and
+    comes last where ``asked`` names it.
+    """
+    stored = engine().store.summaries(kind.name, run_id)
     try:
-        shipped = load_example_diagnosis()
-    except (OSError, ValueError):
-        return found
-    if shipped.run_id != run.id:
-        return found
-    return (*found, StudySummary(DIAGNOSIS_ID, "diagnosis", run.id, shipped.experiment.created_at))
+        shipped = load_example(kind.name)
+    except (OSError, UserError):
+        return stored
+    if shipped is None or run_id_of(shipped) != run_id:
+        return stored
+    if stored and run_id is None and asked != example_id(kind):
+        return stored
+    example = Summary(
+        id=example_id(kind), name=shipped.title, created_at=shipped.created_at, label=shipped.label,
+        status=shipped.status, title=shipped.title, target_names=("", ""), cells=0, rounds=0, kind=kind.name,
+        run_id=run_id,
+    )  # fmt: skip
+    return (*stored, example)
 
 
-def pipeline_studies() -> tuple[StudySummary, ...]:
-    """The stored pipeline studies, newest first; while there is none, the shipped one."""
-    found = engine().store.studies("pipeline")
-    if found:
-        return found
-    try:
-        return (StudySummary(PIPELINE_ID, "pipeline", None, load_example_pipeline().created_at),)
-    except (OSError, ValueError):
-        return ()
+@st.cache_resource(max_entries=128, show_spinner=False)
+def load(kind: str, study_id: str) -> Any:
+    """A study by id, the shipped example too. Raises UserError or OSError."""
+    known = kind_of(kind)
+    if study_id == example_id(known):
+        return load_example(kind)
+    return engine().store.study(known, study_id)
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
-def load_diagnosis(study_id: str) -> Diagnosis:
-    """A diagnosis by id. Raises StoreError or ValueError."""
-    if study_id == DIAGNOSIS_ID:
-        return load_example_diagnosis()
-    return Diagnosis.from_json(engine().store.load_study(study_id))
-
-
-@st.cache_resource(max_entries=8, show_spinner=False)
-def load_pipeline(study_id: str) -> Experiment:
-    """A pipeline study by id. Raises StoreError or ValueError."""
-    if study_id == PIPELINE_ID:
-        return load_example_pipeline()
-    return Experiment.from_json(engine().store.load_study(study_id))
+def readable(kind: str) -> dict[str, Any]:
+    """Every stored study of a kind that can be read, newest first; one that cannot says so where it is shown."""
+    records: dict[str, Any] = {}
+    for summary in engine().store.summaries(kind):
+        with suppress(UserError):
+            records[summary.id] = load(kind, summary.id)
+    return records
 
 
 def newest_own() -> Run | None:
@@ -188,12 +168,15 @@ def newest_own() -> Run | None:
     return None
 
 
+def example() -> Run | None:
+    """The shipped example of a sweep; None where it cannot be read."""
+    try:
+        run: Run = load_example(SWEEP.name)
+    except (OSError, UserError):
+        return None
+    return run
+
+
 def shown_by_default() -> Run | None:
     """What opens without a run id: the newest own run, else the shipped example; None only if both are missing."""
-    own = newest_own()
-    if own is not None:
-        return own
-    try:
-        return load_example()
-    except (OSError, ValueError):
-        return None
+    return newest_own() or example()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.analysis.answer import Answer
-from core.figures.marks import failed_cells
-from core.results import Run
+from core.numbers import counted
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.figures import failed_cells
+from core.studies.sweep.record import Run
 from core.ui.words import OUTCOMES
 
 Level = Literal["info", "warning", "error"]
@@ -26,6 +27,7 @@ RANGE_ENDED = (
     "No crossover in the measured range. It may lie outside: widen the range of batches, or conclude that one target "
     "wins here."
 )
+MIN_STARTS = 3  # of the workers; with fewer, intervals rest on how much processes differ elsewhere
 ICONS: dict[Level, str] = {"info": ":material/info:", "warning": ":material/warning:", "error": ":material/error:"}
 
 
@@ -35,20 +37,39 @@ class Notice:
     text: str
 
 
+def cancelled(status: str, rounds: int) -> list[str]:
+    """That a study was cancelled; nothing where it was not."""
+    if status != "cancelled":
+        return []
+    return [f"This study was cancelled; what follows rests on its {rounds:,} rounds."]
+
+
+def few_starts(starts: int, more: str = "A longer budget") -> list[str]:
+    """What too few starts of the workers mean for intervals, and what makes them narrower."""
+    if not 0 < starts < MIN_STARTS:
+        return []
+    return [
+        f"The workers were started {'once' if starts == 1 else 'twice'} only, so intervals allow for how much "
+        f"processes differ elsewhere. {more} makes them narrower."
+    ]
+
+
 def status_notice(run: Run) -> Notice | None:
     """What to know about a sweep that did not come to its planned end."""
-    rounds = f"{len(run.rounds):,} {'round' if len(run.rounds) == 1 else 'rounds'}"
-    if run.status == "cancelled":
-        return Notice("info", f"This sweep was cancelled; what follows rests on the {rounds} measured until then.")
-    if run.status == "interrupted":
-        return Notice(
-            "warning", f"This sweep was interrupted, most likely by a restart. Its {rounds} were kept and can be used."
-        )
-    if run.status == "failed":
-        return Notice("error", f"This sweep failed before its end; {rounds} were kept.")
-    if run.status == "running":
-        return Notice("info", "This sweep is still running; what follows is the estimate so far.")
-    return None
+    rounds = counted(len(run.rounds), "round")
+    said: dict[str, tuple[Level, str]] = {
+        "cancelled": ("info", f"was cancelled; what follows rests on the {rounds} measured until then."),
+        "interrupted": (
+            "warning",
+            f"was interrupted, most likely by a restart. Its {rounds} were kept and can be used.",
+        ),
+        "failed": ("error", f"failed before its end; {rounds} were kept."),
+        "running": ("info", "is still running; what follows is the estimate so far."),
+    }  # fmt: skip
+    if run.status not in said:
+        return None
+    level, text = said[run.status]
+    return Notice(level, f"This sweep {text}")
 
 
 def notices(run: Run, answer: Answer | None) -> tuple[Notice, ...]:
@@ -81,11 +102,3 @@ def _failures(run: Run) -> Notice | None:
         f"Not every cell has a number. {run.target_names[first.target]} at batch {first.batch:,}{more} "
         f"({OUTCOMES[first.outcome]}){why}",
     )
-
-
-def progress_words(seconds: float) -> str:
-    """Seconds as a person says them."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 
 import pandas as pd
 
-from core.analysis.answer import Answer
-from core.export import CellRow, cell_rows
-from core.results import Environment, Run
-from core.store import RunSummary
-from core.ui.choices import size_words
+from core.evidence import Environment
+from core.numbers import byte_size
+from core.store import Summary
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.export import CellRow, cell_rows
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.record import Run
 from core.ui.words import OUTCOMES, STOPS
 
 
 def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
-    """One row a cell, as :class:`core.export.CellRow`, with outcomes in words and memory in MB."""
+    """One row a cell, as :class:`core.studies.sweep.export.CellRow`, with outcomes in words and memory in MB."""
     table = pd.DataFrame([asdict(row) for row in cell_rows(run, answer)], columns=[f.name for f in fields(CellRow)])
     table["outcome"] = table["outcome"].map(lambda code: OUTCOMES.get(code, code))
     table["stop_reason"] = table["stop_reason"].map(lambda code: STOPS.get(code, code))
@@ -24,18 +27,20 @@ def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
     return table
 
 
-def history_table(summaries: tuple[RunSummary, ...]) -> pd.DataFrame:
-    """One row a run, newest first."""
+def history_table(summaries: tuple[Summary, ...], kinds: Sequence[str]) -> pd.DataFrame:
+    """One row a study, newest first; ``kinds`` are their kinds in words. Counts are of sweeps only."""
+    counts = [(s.cells, s.rounds) if s.kind == SWEEP.name else (None, None) for s in summaries]
     return pd.DataFrame(
         {
+            "kind": kinds,
             "name": [s.name for s in summaries],
             "created": pd.to_datetime([s.created_at for s in summaries], errors="coerce", utc=True, format="ISO8601"),
             "label": [s.label for s in summaries],
             "status": [s.status for s in summaries],
             "first": [s.target_names[0] for s in summaries],
             "second": [s.target_names[1] for s in summaries],
-            "cells": [s.cells for s in summaries],
-            "rounds": [s.rounds for s in summaries],
+            "cells": pd.array([cells for cells, _ in counts], dtype="Int64"),
+            "rounds": pd.array([rounds for _, rounds in counts], dtype="Int64"),
         }
     )
 
@@ -45,9 +50,9 @@ def environment_table(environment: Environment) -> pd.DataFrame:
     cores = f"{environment.physical_cores or '?'} physical, {environment.logical_cores or '?'} logical"
     if environment.usable_cores is not None:
         cores += f", {environment.usable_cores} usable by this process"
-    memory = size_words(environment.memory_bytes) if environment.memory_bytes else ""
+    memory = byte_size(environment.memory_bytes) if environment.memory_bytes else ""
     if memory and environment.memory_available_bytes:
-        memory += f", {size_words(environment.memory_available_bytes)} free"
+        memory += f", {byte_size(environment.memory_available_bytes)} free"
     facts = {
         "Captured": environment.captured_at.replace("T", " ")[:19] + " UTC",
         "System": environment.os,
@@ -62,7 +67,7 @@ def environment_table(environment: Environment) -> pd.DataFrame:
     }
     rows = [(name, value or "not seen") for name, value in facts.items()]
     for index, gpu in enumerate(environment.gpus):
-        details = [gpu.name, size_words(gpu.memory_bytes) if gpu.memory_bytes else "", gpu.driver or ""]
+        details = [gpu.name, byte_size(gpu.memory_bytes) if gpu.memory_bytes else "", gpu.driver or ""]
         rows.append((f"GPU {index}", ", ".join(part for part in details if part)))
     if not environment.gpus:
         rows.append(("GPU", "none found"))

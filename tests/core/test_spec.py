@@ -7,16 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.spec import (
-    MAX_BATCH,
-    Pipeline,
-    SweepPlan,
-    Target,
-    Workload,
-    explain,
-    geometric_grid,
-    parse_batches,
-)
+from core.schema import explain
+from core.spec import MAX_BATCH, Pipeline, Target, Workload, geometric_grid, parse_batches
+from core.studies.sweep.plan import SweepPlan
 
 TARGETS = st.one_of(
     st.builds(

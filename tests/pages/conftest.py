@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from core.results import Run
-from core.ui import batch_form, machine, registry
+from core.studies.registry import load_example
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.record import Run
+from core.ui import machine, registry
+from core.ui.batch import form
 from tests.support.memories import GB
 from tests.support.pages import fake_engine
 from tests.support.runs import make_environment, make_run
@@ -27,7 +30,8 @@ def engine(data_dir: Path, example: Run, monkeypatch: pytest.MonkeyPatch) -> Ite
     st.cache_resource.clear()
     fake = fake_engine()
     monkeypatch.setattr(registry, "engine", lambda: fake)
-    monkeypatch.setattr(registry, "load_example", lambda: example)
+    monkeypatch.setattr(registry, "load_example", lambda kind: example if kind == SWEEP.name else load_example(kind))
+    monkeypatch.setattr(registry, "quieten", lambda: None)  # takes longer than a page
     two = machine.Machine(("cpu",), {"cpu": "CPU"}, 2, ("Install the driver.",))
     monkeypatch.setattr(machine, "devices", lambda: two)
     yield fake
@@ -35,8 +39,14 @@ def engine(data_dir: Path, example: Run, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.fixture
+def no_example(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engine
+    monkeypatch.setattr(registry, "load_example", lambda _: None)
+
+
+@pytest.fixture
 def this_machine(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs' own machine, with 8 GB free."""
     assert engine
     monkeypatch.setattr(machine, "now", make_environment)
-    monkeypatch.setattr(batch_form, "available_memory_bytes", lambda: 8 * GB)
+    monkeypatch.setattr(form, "available_memory_bytes", lambda: 8 * GB)

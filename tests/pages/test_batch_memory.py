@@ -7,21 +7,18 @@ from typing import Any
 
 import pytest
 
-from core.analysis.batch import limit_of
-from core.results import Run
-from core.ui import batch_form
-from tests.support.batch_page import (
-    RUN,
-    kept,
-    memory_study,
-    titles,
-    tools,
-    turn,
-)
+from core.batch.answer import limit_of
+from core.families import network_from_name
+from core.spec import Workload
+from core.studies.sweep.record import Run
+from core.ui.batch import form
+from tests.support.batch_page import RUN, kept, memory_study, turn
+from tests.support.commands import holds
 from tests.support.memories import GB, make_probe
 from tests.support.noises import make_noise_study
-from tests.support.pages import open_page, text_of
+from tests.support.pages import open_page, says, text_of, titles
 from tests.support.runs import make_environment
+from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 
@@ -32,38 +29,51 @@ def test_memory_is_predicted_until_it_is_confirmed(engine: Any) -> None:
     assert "Predicted from the model alone" in text
     assert [title.partition(" at batch")[0] for title in titles(at)] == ["Peak memory by batch", "What memory goes to"]
     assert at.number_input(key="batch_limit-cpu").value == 7.2
-    assert "within 7.2 GB" in text
-    assert "No prediction that a batch fits has been put to the test here so far." in text
+    holds(text, "within 7.2 GB", "No prediction that a batch fits has been put to the test here so far.")
     at.number_input(key="batch_limit-cpu").set_value(0.75).run()
-    assert "0.75 GB" in text_of(at)
+    assert "750 MB" in text_of(at)
 
 
-def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(batch_form, "run_memory_study", lambda *given: asked.append(given))
+def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any) -> None:
     run_id = kept(engine, memory=memory_study(0))
     at = turn(open_page("batch", run=run_id), "Memory")
     at.button_group(key=f"batch_memory_target-{run_id}").select(1).run()
     at.number_input(key="batch_limit-cpu").set_value(3.0).run()
     at.number_input(key="batch_memory_budget").set_value(45.0).run()
-    at.button(key="measure_memory").click().run()
-    (kind, _, work) = engine.jobs.studies[0]
-    work(tools())
-    plan, earlier = asked[0][1], asked[0][2]
+    asked = start(engine, at, "memory")
+    plan = asked.plan
     assert RUN.plan is not None
-    assert (kind, plan.target, plan.limit_bytes) == ("memory", RUN.plan.targets[1], 3 * GB)
+    assert (plan.target, plan.limit_bytes) == (RUN.plan.targets[1], 3 * GB)
     assert (plan.budget_s, plan.run_id) == (45.0, run_id)
-    assert earlier == (memory_study(0),)
+    assert asked.earlier == (memory_study(0),)
 
 
 def test_a_chosen_limit_stays_while_what_is_free_changes(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at = turn(open_page("batch", run=kept(engine)), "Memory")
     at.number_input(key="batch_limit-cpu").set_value(2.0).run()
-    monkeypatch.setattr(batch_form, "available_memory_bytes", lambda: 5 * GB)
+    monkeypatch.setattr(form, "available_memory_bytes", lambda: 5 * GB)
     at.run()
     assert at.number_input(key="batch_limit-cpu").value == 2.0
     turn(turn(at, "Cost"), "Memory")
     assert at.number_input(key="batch_limit-cpu").value == 2.0
+
+
+def unattached(**changes: Any) -> Any:
+    study = memory_study()
+    return study.model_copy(update={"plan": study.plan.model_copy(update={"run_id": None, **changes})})
+
+
+def test_a_search_of_the_command_line_counts_for_a_run_of_its_workload_and_machine(engine: Any) -> None:
+    elsewhere = make_environment().model_copy(update={"hostname_hash": "0"})
+    run_id = kept(engine, memory=unattached().model_copy(update={"environment": elsewhere}))
+    assert "Predicted from the model alone" in text_of(turn(open_page("batch", run=run_id), "Memory"))
+    other = Workload(network=network_from_name("784-512-512-10"))
+    engine.store.add_study("memory", "20260107-other", unattached(workload=other))
+    assert "Batch 500 fits" not in text_of(turn(open_page("batch", run=run_id), "Memory"))
+    engine.store.add_study("memory", "20260107-mine", unattached())
+    at = turn(open_page("batch", run=run_id), "Memory")
+    assert "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured." in text_of(at)
+    assert at.query_params["memory"] == "20260107-mine"
 
 
 def test_another_limit_than_that_of_the_search_is_predicted_beside_it(engine: Any) -> None:
@@ -101,11 +111,8 @@ def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
     spec = json.loads(at.get("plotly_chart")[0].proto.spec)
     assert [s["x0"] for s in spec["layout"]["shapes"] if s.get("name") == "memory limit"] == [500]
     turn(at, "Memory")
-    text = text_of(at)
-    assert "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured." in text
-    assert "Confirmed, fits 500" in text
-    assert "Smallest that ran out 520" in text
-    assert "“Fits” was wrong in 1 of 3 tests near the limit" in text
+    says(at, "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured.", "Confirmed, fits 500",
+          "Smallest that ran out 520", "“Fits” was wrong in 1 of 3 tests near the limit")  # fmt: skip
     table = at.table[0].value
     assert list(table["Outcome"]) == ["fitted", "fitted", "out of memory"]
     assert at.query_params["memory"] == "20260107-memory"

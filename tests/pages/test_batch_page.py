@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.runtime.context import ContextProxy
 
-from core.analysis.analyse import analyse
-from core.measure.studies import StudySnapshot
-from core.ui import batch, batch_form, batch_result
-from tests.support.batch_page import (
-    AT,
-    FIRST,
-    RATE,
-    RUN,
-    SAMPLE,
-    SECOND,
-    TIME,
-    kept,
-    memory_study,
-    running,
-    titles,
-    tools,
-    turn,
-)
+from core.studies.gradient_noise.kind import GRADIENT_NOISE
+from core.studies.sweep.analyse import analyse
+from core.ui.batch import page, result
+from core.ui.share import json_bytes
+from tests.support.batch_page import FIRST, RATE, RUN, SAMPLE, SECOND, TIME, kept, memory_study, turn
+from tests.support.commands import holds
 from tests.support.noises import make_noise_study
-from tests.support.pages import open_page, snapshot_of, text_of
-from tests.support.runs import make_run
+from tests.support.pages import open_page, says, text_of, titles
+from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 
@@ -40,33 +26,24 @@ def test_without_a_noise_study_there_is_throughput_and_a_button_that_measures_on
     text = text_of(at)
     assert titles(at) == [RATE, SAMPLE]
     assert "Most samples a second" in at.subheader[0].value
-    assert "The gradient noise scale has not been measured" in text
-    assert "Labels drawn at random hold no signal to learn, so they have no gradient noise scale" in text
+    holds(text, "The gradient noise scale has not been measured",
+          "Labels drawn at random hold no signal to learn, so they have no gradient noise scale")  # fmt: skip
     assert not at.button(key="measure_noise").disabled
     assert at.button_group(key="batch_task").value == "Labels of a teacher network"
     assert not at.error
 
 
-def test_the_button_starts_a_study_of_what_was_chosen(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(batch_form, "run_noise_study", lambda *given: asked.append(given))
-    engine.jobs.on_study = lambda kind, description: StudySnapshot(kind, description, active=True, progress=AT)
+def test_the_button_starts_a_study_of_what_was_chosen(engine: Any) -> None:
     run_id = kept(engine)
     at = open_page("batch", run=run_id)
     at.number_input(key="batch_rate").set_value(0.01).run()
     at.number_input(key="batch_loss").set_value(0.5).run()
     at.number_input(key="batch_budget").set_value(30.0).run()
     at.number_input(key="batch_reference").set_value(32).run()
-    at.button(key="measure_noise").click().run()
-    assert not at.exception
-    (kind, description, work) = engine.jobs.studies[0]
-    assert kind == "noise"
-    assert description.startswith("Measuring the gradient noise scale of 784-128-10 (training, adam) on cpu, batch 32")
-    work(tools())
-    plan = asked[0][1]
+    plan = start(engine, at, "noise")
+    assert GRADIENT_NOISE.describe(plan).startswith("Gradient noise of 784-128-10 (training, adam) on cpu, batch 32")
     assert (plan.learning_rate, plan.target_loss, plan.budget_s, plan.batch) == (0.01, 0.5, 30.0, 32)
     assert (plan.run_id, plan.data, plan.workload) == (run_id, None, RUN.plan and RUN.plan.workload)
-    assert at.button(key="measure_noise").disabled
 
 
 def test_wrong_fields_are_refused_in_words(engine: Any) -> None:
@@ -96,8 +73,7 @@ def test_own_data_with_labels_are_accepted_and_without_are_not(engine: Any, tmp_
     at.text_input(key="batch_data").input(str(tmp_path / "train.npz")).run()
     assert not at.error
     assert "train.npz" in text_of(at)
-    at.button(key="measure_noise").click().run()
-    assert "own data (train.npz)" in engine.jobs.studies[0][1]
+    assert "own data (train.npz)" in start(engine, at, "noise").title
 
 
 def test_with_a_noise_study_the_verdict_is_the_time_to_the_loss(engine: Any) -> None:
@@ -108,8 +84,7 @@ def test_with_a_noise_study_the_verdict_is_the_time_to_the_loss(engine: Any) -> 
     for label in (f"Best on {FIRST}", f"Best on {SECOND}", "Step-time crossover", "Gradient noise scale, samples"):
         assert [metric for metric in at.metric if metric.label.replace("&#58;", ":").startswith(label)], label
     assert [m for m in at.metric if m.label.startswith("Time-to-loss crossover of")]
-    assert "In time to the loss: " in text
-    assert "random inputs with the labels of a teacher network" in text
+    holds(text, "In time to the loss: ", "random inputs with the labels of a teacher network")
     assert at.query_params["noise"] == "20260107-noise"
 
 
@@ -126,19 +101,15 @@ def test_inference_has_no_noise_scale_and_says_so(engine: Any) -> None:
     assert RUN.plan is not None
     plan = RUN.plan.model_copy(update={"workload": RUN.plan.workload.model_copy(update={"mode": "infer"})})
     at = open_page("batch", run=kept(engine, RUN.model_copy(update={"plan": plan})))
-    text = text_of(at)
-    assert "it has no gradients, so no gradient noise scale" in text
-    assert "Inference has no gradients and no noise scale" in text
+    says(at, "it has no gradients, so no gradient noise scale", "Inference has no gradients and no noise scale")
     assert not [button for button in at.button if button.key == "measure_noise"]
     assert titles(at) == [RATE, SAMPLE]
 
 
 def test_a_cancelled_study_without_the_loss_gives_relative_times(engine: Any) -> None:
-    noise = make_noise_study(RUN, reached=False, status="cancelled")
-    at = open_page("batch", run=kept(engine, noise=noise))
+    at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN, reached=False, status="cancelled")))
     assert titles(at)[0] == "Time to a loss by batch (predicted)"
-    assert "The noise study was cancelled" in text_of(at)
-    assert "Predicted: the time to a loss is shortest at" in at.subheader[0].value.replace("&#58;", ":")
+    says(at, "The noise study was cancelled", "Predicted: the time to a loss is shortest at")
 
 
 def test_prices_give_costs_a_crossover_and_a_file_with_them(engine: Any) -> None:
@@ -167,7 +138,7 @@ def test_wrong_prices_are_refused_in_words(engine: Any) -> None:
     assert not titles(at)
 
 
-def test_an_epoch_is_that_of_the_persons_data_unless_they_say_otherwise(engine: Any) -> None:
+def test_an_epoch_is_that_of_the_users_data_unless_they_say_otherwise(engine: Any) -> None:
     noise = make_noise_study(RUN, samples=50_000)
     own = noise.model_copy(update={"plan": noise.plan.model_copy(update={"data": "/data/train.npz"})})
     at = turn(open_page("batch", run=kept(engine, noise=own)), "Cost")
@@ -185,112 +156,24 @@ def test_every_number_is_in_a_table_with_its_label(engine: Any) -> None:
     assert {"step_ms", "samples_per_s", "us_per_sample", "steps", "time_s"} <= set(table.columns)
 
 
-@pytest.mark.parametrize("kind", ["noise", "memory"])
-def test_a_running_study_shows_progress_and_can_be_cancelled(engine: Any, kind: str) -> None:
-    engine.jobs.study = running(kind)
-    at = open_page("batch", run=kept(engine))
-    text = text_of(at)
-    assert f"The {kind} study of run x" in text
-    assert at.progress[0].text == "Training&#58; step 120"
-    assert at.button(key="measure_noise").disabled
-    assert "noise" not in at.query_params
-    at.button(key=f"cancel_{kind}").click().run()
-    assert engine.jobs.cancelled == 1
-
-
-def test_the_end_of_a_study_shows_what_it_says(engine: Any) -> None:
-    engine.jobs.study = running("noise")
-    run_id = kept(engine)
-    at = open_page("batch", run=run_id)
-    engine.store.add_study("noise", "20260107-new", run_id, make_noise_study(RUN).to_json())
-    engine.jobs.study = replace(running("noise"), active=False)
-    at.run()
-    assert titles(at)[0] == TIME
-    assert at.query_params["noise"] == "20260107-new"
-
-
-def test_after_a_start_the_new_study_is_shown_whatever_the_address_named(engine: Any) -> None:
-    engine.jobs.on_study = lambda kind, description: StudySnapshot(kind, description, active=True, progress=AT)
-    run_id = kept(engine, noise=make_noise_study(RUN))
-    at = turn(open_page("batch", run=run_id, noise="20260107-noise"), "Noise scale")
-    at.button(key="measure_noise").click().run()
-    assert "noise" not in at.query_params
-    newer = make_noise_study(RUN, created_at="2026-01-08T09:00:00+00:00")
-    engine.store.add_study("noise", "20260108-noise", run_id, newer.to_json())
-    engine.jobs.study = replace(running("noise"), active=False)
-    at.run()
-    assert at.query_params["noise"] == "20260108-noise"
-
-
-def test_a_failed_study_says_why(engine: Any) -> None:
-    engine.jobs.study = replace(running("memory"), active=False, error="The limit is less than the framework needs.")
-    at = open_page("batch", run=kept(engine))
-    assert "The memory study of run x failed: The limit is less than the framework needs." in text_of(at)
-    assert not at.button(key="measure_noise").disabled
-
-
-def test_while_something_else_is_measured_nothing_can_start(engine: Any) -> None:
-    engine.jobs.current = snapshot_of(make_run(5, status="running"))
-    at = open_page("batch", run=kept(engine))
-    assert "A sweep is running" in text_of(at)
-    assert at.button(key="measure_noise").disabled
-    turn(at, "Memory")
-    assert at.button(key="measure_memory").disabled
-
-
-def test_a_refusal_at_the_last_moment_is_said_once(engine: Any) -> None:
-    at = open_page("batch", run=kept(engine))
-    engine.jobs.refusal = "busy"
-    at.button(key="measure_noise").click().run()
-    assert "try again when it is done" in at.warning[0].value
-    at.run()
-    assert not at.warning
-
-
 def test_one_of_several_noise_studies_can_be_chosen_and_the_address_names_it(engine: Any) -> None:
     run_id = kept(engine, noise=make_noise_study(RUN, noise=40.0))
     newer = make_noise_study(RUN, created_at="2026-01-08T09:00:00+00:00")
-    engine.store.add_study("noise", "20260108-noise", run_id, newer.to_json())
+    engine.store.add_study("noise", "20260108-noise", newer)
     at = open_page("batch", run=run_id, noise="20260107-noise")
     assert at.query_params["noise"] == "20260107-noise"
     assert next(m for m in at.metric if m.label.startswith("Gradient")).value.startswith(("3", "4"))
     at.selectbox(key=f"batch_noise-{run_id}-20260108-noise").select("20260108-noise").run()
     assert at.query_params["noise"] == "20260108-noise"
     assert next(m for m in at.metric if m.label.startswith("Gradient")).value.startswith(("5", "6"))
-    at = open_page("batch", run=run_id, noise="gone")
-    assert "There is no such noise study of this run" in text_of(at)
-
-
-def test_a_study_that_cannot_be_read_is_said_and_left_out(engine: Any) -> None:
-    run_id = kept(engine)
-    engine.store.add_study("noise", "20260107-bad", run_id, "{}")
-    at = open_page("batch", run=run_id)
-    assert "This is no Breakeven noise study" in text_of(at)
-    assert titles(at) == [RATE, SAMPLE]
-
-
-def test_a_run_without_rounds_offers_nothing(engine: Any) -> None:
-    at = open_page("batch", run=kept(engine, RUN.model_copy(update={"rounds": (), "cells": ()})))
-    assert "No round was measured in this run" in text_of(at)
-    assert not at.tabs
-    assert not at.button
-
-
-def test_the_embedded_view_is_the_verdict_and_its_picture(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id = kept(engine, noise=make_noise_study(RUN))
-    monkeypatch.setattr(ContextProxy, "is_embedded", property(lambda _: True))
-    at = open_page("batch", run=run_id)
-    assert titles(at) == [TIME]
-    assert not at.tabs
-    assert not at.button
 
 
 def test_the_file_holds_what_is_said_and_both_studies(engine: Any) -> None:
     noise, memory = make_noise_study(RUN), memory_study()
     kept(engine, noise=noise, memory=memory)
-    found = batch.Evidence(("n", noise), {FIRST: ("m", memory)})
+    found = page.Evidence(("n", noise), {FIRST: ("m", memory)})
     sweep = analyse(RUN)
-    data = json.loads(batch_result.content(RUN, found, batch.answer_of(RUN, sweep, found)))
+    data = json.loads(json_bytes(lambda: result.content(RUN, found, page.answer_of(RUN, sweep, found))))
     assert data["run_id"] == RUN.id
     assert data["record"] == json.loads(noise.to_json())
     assert data["memory"][0]["record"] == json.loads(memory.to_json())

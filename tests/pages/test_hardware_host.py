@@ -2,60 +2,34 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import replace
 from typing import Any
 
 import pytest
+import streamlit as st
 
 from core.hardware import interval
 from core.hardware.own_cards import FILE_NAME, OwnCard, read_own, save_own
-from core.measure.studies import StudyTools
 from core.store.database import data_dir
-from core.ui import hardware, hardware_form
-from tests.support.hardware_page import (
-    AT,
-    OVERTAKES,
-    STEP,
-    STUDY,
-    kept,
-    running,
-    titles,
-    traces,
-    turn,
-)
+from core.studies.host.run import HostPlan
+from core.ui.hardware import page
+from tests.support.batch_page import kept
+from tests.support.commands import holds
+from tests.support.hardware_page import OVERTAKES, STEP, STUDY, traces, turn
 from tests.support.hosts import make_host_study
-from tests.support.pages import open_page, snapshot_of, text_of
-from tests.support.runs import make_environment, make_run
-from tests.support.simulation import VirtualClock
+from tests.support.pages import damage, open_page, says, text_of, titles
+from tests.support.runs import make_environment
+from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 
 
-def test_the_button_measures_the_host(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(hardware_form, "run_host_study", asked.append)
-    engine.jobs.on_study = lambda *_: running()
+def test_an_assumed_host_is_measured_on_demand(engine: Any) -> None:
     at = turn(open_page("hardware", run=kept(engine), host="assumed"), "Host and evidence")
-    text = text_of(at)
-    assert "Host overhead: assumed" in text
-    assert "published step times of one Dense layer" in text
-    at.button(key="measure_host").click().run()
-    ((kind, description, work),) = engine.jobs.studies
-    assert (kind, description) == ("host", "Measuring the host overhead of this machine")
-    tools = StudyTools(lambda *_: (), VirtualClock(1.0), threading.Event(), lambda: None, lambda _: None)
-    work(tools)
-    assert asked == [tools]
-    assert at.progress[0].text == AT.activity
-    assert at.button(key="measure_host").disabled
-    assert "host" not in at.query_params
-    at.button(key="cancel_host").click().run()
-    assert engine.jobs.cancelled == 1
-    engine.store.add_study("host", "20260107-new", None, STUDY.to_json())
-    engine.jobs.study = replace(running(), active=False)
+    says(at, "Host overhead: assumed", "published step times of one Dense layer")
+    assert start(engine, at, "host") == HostPlan()
+    engine.store.add_study("host", "20260107-new", STUDY)
     at.run()
     assert "Host overhead: measured" in text_of(at)
-    assert at.query_params["host"] in ("20260107-new", ["20260107-new"])
 
 
 def test_a_measured_host_counts_until_the_assumed_one_is_chosen(engine: Any) -> None:
@@ -78,33 +52,20 @@ def test_a_host_of_another_machine_is_recorded_and_said(engine: Any) -> None:
               "Host and evidence")  # fmt: skip
     text = text_of(at)
     assert "Host overhead: recorded" in text
-    assert hardware.NOT_THIS_HOST in text
+    assert page.NOT_THIS_HOST in text
 
 
 def test_a_study_without_that_execution_or_unreadable_is_said_and_costs_are_assumed(engine: Any) -> None:
     graph_only = make_host_study(cells=[cell for cell in STUDY.cells if cell.execution == "graph"])
     run_id = kept(engine, host=graph_only.model_copy(update={"environment": make_environment()}))
     at = open_page("hardware", run=run_id, execution="eager")
-    assert "This host study holds no eager steps in training" in text_of(at)
-    assert "Until then they are assumed." in text_of(at)
-    engine.store.add_study("host", "20260109-bad", None, "{}")
-    at = open_page("hardware", run=run_id, host="gone")
-    text = text_of(at)
-    assert "This is no Breakeven host study" in text
+    says(at, "This host study holds no eager steps in training", "Until then they are assumed.")
+    text = text_of(open_page("hardware", run=run_id, host="gone"))
     assert "There is no such host study here; the newest one counts." in text
-
-
-def test_a_failed_study_and_a_busy_machine_say_why(engine: Any) -> None:
-    engine.jobs.study = replace(running(), active=False, error="The worker died.")
-    run_id = kept(engine)
-    at = turn(open_page("hardware", run=run_id), "Host and evidence")
-    assert "Measuring the host overhead of this machine failed: The worker died." in text_of(at)
-    engine.jobs.refusal = "busy"
-    at.button(key="measure_host").click().run()
-    assert "try again when it is done" in at.warning[0].value
-    engine.jobs.current = snapshot_of(make_run(5, status="running"))
-    at.run()
-    assert at.button(key="measure_host").disabled
+    damage(engine.store, "20260107-host")
+    st.cache_resource.clear()
+    text = text_of(open_page("hardware", run=run_id, host="gone"))
+    holds(text, "This is no Breakeven host study", "There is no such host study here; costs are assumed.")
 
 
 def test_the_models_errors_stand_on_the_page_with_their_date(engine: Any) -> None:

@@ -7,28 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from streamlit.runtime.context import ContextProxy
 
-from core.analysis.analyse import analyse
 from core.hardware import interval
 from core.hardware.catalogue import catalogue
 from core.spec import Target
-from core.ui import hardware, hardware_choices, hardware_result
-from tests.support.hardware_page import (
-    FIRST,
-    LABELS,
-    OVERTAKES,
-    RUN,
-    SECOND,
-    STEP,
-    gpu_run,
-    kept,
-    titles,
-    traces,
-    turn,
-)
-from tests.support.pages import open_page, snapshot_of, text_of
-from tests.support.runs import make_run
+from core.studies.sweep.analyse import analyse
+from core.ui.hardware import draft, page, result
+from core.ui.share import json_bytes
+from tests.support.batch_page import FIRST, RUN, SECOND, kept
+from tests.support.commands import holds
+from tests.support.hardware_page import LABELS, OVERTAKES, STEP, gpu_run, traces, turn
+from tests.support.pages import open_page, says, text_of, titles
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 
@@ -48,7 +37,7 @@ def test_the_verdict_stands_first_and_says_modelled_wherever_it_is(engine: Any) 
     assert others
     assert all("modelled" in name for name in others)
     assert not at.error
-    assert engine.jobs.studies == []
+    assert not engine.jobs.started
 
 
 def test_the_choices_are_in_the_address_and_an_address_reopens_them(engine: Any) -> None:
@@ -75,9 +64,7 @@ def test_the_choices_are_in_the_address_and_an_address_reopens_them(engine: Any)
 def test_an_unknown_batch_or_card_in_the_address_is_said_and_the_usual_counts(engine: Any) -> None:
     run_id = kept(engine)
     at = open_page("hardware", run=run_id, batch="many", gpus="T4~RTX-409")
-    text = text_of(at)
-    assert "“many” is no batch from 1 to 65,536; 64 counts." in text
-    assert "“RTX-409” is no GPU of the catalogue; did you mean" in text
+    says(at, "“many” is no batch from 1 to 65,536; 64 counts.", "“RTX-409” is no GPU of the catalogue; did you mean")
     assert at.multiselect(key=f"hardware_gpus-{run_id}").value == ["T4"]
 
 
@@ -89,7 +76,7 @@ def test_an_impossible_or_unmeasured_batch_is_said(engine: Any) -> None:
     assert titles(at) == [STEP, OVERTAKES]
     at.number_input(key=f"hardware_batch-{run_id}").set_value(4096).run()
     assert not at.error
-    assert "no speed-up can be told at batch 4,096" in text_of(at)
+    assert "no speed-up is known at batch 4,096" in text_of(at)
     turn(at, "All cards")
     table = at.dataframe[0].value
     assert not table["speed_up"].any()
@@ -102,18 +89,8 @@ def test_runs_without_a_cpu_target_say_so(engine: Any) -> None:
     targets = (Target(device="gpu:0"), Target(device="gpu:0", execution="xla"))
     both = run.plan.model_copy(update={"targets": targets})
     at = open_page("hardware", run=kept(engine, run.model_copy(update={"plan": both})))
-    assert hardware_choices.NO_CPU in text_of(at)
+    assert draft.NO_CPU in text_of(at)
     assert not at.get("plotly_chart")
-
-
-def test_imported_points_running_sweeps_and_empty_runs_say_so(engine: Any) -> None:
-    points = RUN.model_copy(update={"id": "20260105-points", "plan": None})
-    assert hardware_choices.NO_PLAN in text_of(open_page("hardware", run=kept(engine, points)))
-    engine.jobs.current = snapshot_of(make_run(5, status="running"))
-    assert hardware_choices.STILL_RUNNING in text_of(open_page("hardware", run=make_run(5).id))
-    engine.jobs.current = None
-    empty = RUN.model_copy(update={"id": "20260105-empty", "rounds": ()})
-    assert "No round was measured in this run" in text_of(open_page("hardware", run=kept(engine, empty)))
 
 
 def test_a_family_that_is_withheld_gets_the_reason_and_no_number(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,8 +154,8 @@ def test_what_limits_a_card_its_roofline_and_what_would_have_to_be_true(engine: 
     at.selectbox(key=f"hardware_card-{run_id}").select("B200").run()
     assert titles(at)[0] == "What limits B200 by batch (modelled)"
     text = text_of(at)
-    assert "Modelled: B200 is limited by " in text
-    assert f"Modelled: for B200 to meet {SECOND} at batch 64, its spacing of small kernels" in text
+    holds(text, "Modelled: B200 is limited by ",
+          f"Modelled: for B200 to meet {SECOND} at batch 64, its spacing of small kernels")  # fmt: skip
     assert "link from host to card" not in text
     at.button_group(key=f"hardware_data-{run_id}").select("Fed each step").run()
     assert f"Modelled: for B200 to meet {SECOND} at batch 64, its link from host to card" in text_of(at)
@@ -210,15 +187,6 @@ def test_without_any_chosen_card_the_cpu_stands_alone(engine: Any) -> None:
     turn(at, "Host and evidence")
 
 
-def test_embedded_there_is_the_verdict_and_one_picture(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ContextProxy, "is_embedded", property(lambda _: True))
-    at = open_page("hardware", run=kept(engine), gpus="L4")
-    assert titles(at) == [STEP]
-    assert at.subheader[0].value.replace("&#58;", ":").startswith("Modelled: L4 ")
-    assert not at.button
-    assert not at.multiselect
-
-
 def unlabelled(value: Any, labelled: bool = False, path: str = "") -> Iterator[str]:
     """Paths of numbers with no label in their own object or one that holds it."""
     if isinstance(value, dict):
@@ -235,9 +203,9 @@ def unlabelled(value: Any, labelled: bool = False, path: str = "") -> Iterator[s
 def test_the_file_holds_every_card_and_no_number_without_a_label(engine: Any) -> None:
     assert engine
     answer = analyse(RUN)
-    usual = hardware_choices.usual_options(RUN, answer, 1, catalogue())
-    seen = hardware.compared(RUN, answer, usual, {})
-    data = json.loads(hardware_result.content(seen))
+    usual = draft.usual_options(RUN, answer, 1, catalogue())
+    seen = page.compared(RUN, answer, usual, {})
+    data = json.loads(json_bytes(lambda: result.content(seen)))
     assert list(unlabelled(data)) == []
     assert (data["label"], data["run"], data["run_label"], data["against"]) == ("modelled", RUN.id, "measured", SECOND)
     assert {card["gpu"] for card in data["cards"]} == set(catalogue())

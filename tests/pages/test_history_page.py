@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
+from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
-from core.export import run_json
-from core.ui import history
+from core.store.tables import RUNS
+from core.studies.kind import Context
+from core.studies.registry import kind_of, kinds
+from core.studies.study import run_id_of
+from core.studies.sweep.export import run_json
+from core.ui import history, kept
 from core.ui.history import differences
-from tests.support.pages import chart_titles, keep, open_page, text_of
+from core.ui.share import json_bytes
+from tests.support.batch_page import RUN
+from tests.support.frontier_studies import make_frontier_study
+from tests.support.noises import make_noise_study
+from tests.support.pages import chart_titles, damage, keep, open_page, text_of
+from tests.support.pipelines import make_pipeline_experiment
 from tests.support.runs import make_run
+from tests.support.study_pages import MADE
+from tests.support.study_pages import keep as keep_study
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = pytest.mark.usefixtures("this_machine")
+every_kind = pytest.mark.parametrize("kind", MADE)
 
 
 @pytest.fixture
@@ -37,51 +53,23 @@ def names(at: AppTest) -> list[str]:
 
 def test_empty_history_says_what_to_do() -> None:
     at = open_page("history")
-    assert "No run is kept here yet" in text_of(at)
+    assert "Nothing is kept here yet" in text_of(at)
     assert at.page_link[0].label == "Measure this machine"
 
 
-def test_runs_are_listed_newest_first(engine: Any) -> None:
-    keep(engine.store, make_run(1))
-    keep(engine.store, make_run(2))
+def test_several_rows_are_deleted_together_and_brought_back(engine: Any, select: Any) -> None:
+    for seed in (1, 2, 3):
+        keep(engine.store, make_run(seed))
     at = open_page("history")
-    assert names(at) == ["784-128-10, made from seed 2", "784-128-10, made from seed 1"]
-    assert "Select one run" in text_of(at)
-
-
-def test_one_selected_run_shows_its_verdict_and_a_link(engine: Any, select: Any) -> None:
-    keep(engine.store, make_run(1))
-    at = open_page("history")
-    select(at, 0)
-    assert "ahead from batch" in at.subheader[0].value
-    assert "Open" in [link.label for link in at.page_link]
-
-
-def test_rename(engine: Any, select: Any) -> None:
-    run_id = keep(engine.store, make_run(1))
-    at = open_page("history")
-    select(at, 0)
-    at.text_input(key=f"name-{run_id}").set_value("Better name")
-    at.button(key="save_name").click().run()
-    assert names(at) == ["Better name"]
-    at.text_input(key=f"name-{run_id}").set_value("   ")
-    at.button(key="save_name").click().run()
-    assert "needs at least one visible character" in at.error[0].value
-    assert names(at) == ["Better name"]
-
-
-def test_delete_and_undo(engine: Any, select: Any) -> None:
-    keep(engine.store, make_run(1))
-    keep(engine.store, make_run(2))
-    at = open_page("history")
+    assert "Select one row" in text_of(at)
+    select(at, 0, 1, 2)
     select(at, 0, 1)
-    select(at, 0)
     at.button(key="delete").click()
     select(at)
     assert names(at) == ["784-128-10, made from seed 1"]
-    assert "Deleted “784-128-10, made from seed 2”." in text_of(at)
+    assert "Deleted 2 studies." in text_of(at)
     at.button(key="undo").click().run()
-    assert len(names(at)) == 2
+    assert names(at) == [f"784-128-10, made from seed {seed}" for seed in (3, 2, 1)]
     assert "Deleted" not in text_of(at)
 
 
@@ -102,18 +90,6 @@ def test_comparing_with_a_run_without_rounds_says_so(engine: Any, select: Any) -
     at = open_page("history")
     select(at, 0, 1)
     assert "Both runs need at least one round" in at.warning[0].value
-
-
-def test_three_selected_runs_can_be_deleted_together(engine: Any, select: Any) -> None:
-    for seed in (1, 2, 3):
-        keep(engine.store, make_run(seed))
-    at = open_page("history")
-    select(at, 0, 1, 2)
-    at.button(key="delete").click()
-    select(at)
-    assert names(at) == []
-    at.button(key="undo").click().run()
-    assert len(names(at)) == 3
 
 
 def test_import_of_an_exported_run() -> None:
@@ -151,6 +127,146 @@ def test_refused_imports_say_why_and_keep_nothing(engine: Any, name: str, data: 
     assert said.startswith("Not imported.")
     assert sentence in said
     assert len(names(at)) == 1
+
+
+def test_every_kind_of_study_is_listed_newest_first(engine: Any) -> None:
+    keep(engine.store, RUN)
+    for number, kind in enumerate(MADE):
+        keep_study(engine, kind, study_id=f"study-{number}")
+    table = open_page("history").dataframe[0].value
+    assert set(table["kind"]) == {kind.title for kind in kinds().values()}
+    assert list(table["kind"])[-1] == "Sweep"
+    assert list(table["created"]) == sorted(table["created"], reverse=True)
+    assert table["rounds"].notna().sum() == 1  # counts are of sweeps
+
+
+@every_kind
+def test_a_study_opens_on_its_page_and_says_there_what_it_is(engine: Any, select: Any, kind: str) -> None:
+    keep(engine.store, RUN)
+    study_id = keep_study(engine, kind)
+    at = open_page("history")
+    select(at, 0)
+    record, context = MADE[kind](), Context(RUN)
+    headline = kind_of(kind).text(record, kind_of(kind).answer(record, context), context).partition("\n")[0]
+    assert headline in text_of(at)
+    (link,) = [link.proto for link in at.page_link if link.label == "Open"]
+    query = dict(parse_qsl(link.query_string))
+    assert study_id in query.values()
+    at = open_page(link.page, **query)
+    assert not at.error
+    assert {name: value for name, value in at.query_params.items() if name in query} in (
+        query, {name: [value] for name, value in query.items()}
+    )  # fmt: skip
+    assert "A finished example" not in text_of(at)
+
+
+@pytest.mark.parametrize("kind", ["sweep", *MADE])
+def test_a_study_is_renamed_deleted_and_brought_back(engine: Any, select: Any, kind: str) -> None:
+    study_id = keep(engine.store, RUN) if kind == "sweep" else keep_study(engine, kind)
+    at = open_page("history")
+    select(at, 0)
+    for name in ("   ", "Better name"):
+        at.text_input(key=f"name-{study_id}").set_value(name)
+        at.button(key="save_name").click().run()
+        assert bool(at.error) is (not name.strip())
+        assert not at.error or "needs at least one visible character" in at.error[0].value
+    assert names(at) == ["Better name"]
+    at.button(key="delete").click()
+    select(at)
+    assert names(at) == []
+    assert "Deleted “Better name”." in text_of(at)
+    at.button(key="undo").click().run()
+    assert names(at) == ["Better name"]
+
+
+@every_kind
+def test_the_file_of_a_study_comes_back_recorded_and_once(engine: Any, kind: str) -> None:
+    keep(engine.store, RUN)
+    study_id, record = keep_study(engine, kind), MADE[kind]()
+    (summary,) = engine.store.summaries(kind)
+    data = json_bytes(lambda: kept.data(summary))
+    assert json.loads(data)["record"] == json.loads(record.to_json())
+    words = f"the {kind_of(kind).noun} “{record.title}”"
+    at = open_page("history")
+
+    def upload() -> str:
+        at.file_uploader[0].upload("../study.json", data)
+        at.run()
+        assert not at.exception
+        return text_of(at)
+
+    if summary.label == "measured":
+        assert f"Not imported again: {words} was measured here." in upload()
+    engine.store.delete(study_id)
+    engine.store.purge(timedelta(seconds=-1))
+    for _ in range(2):
+        assert f"Imported {words}. It is kept as recorded, not as measured here." in upload()
+        assert "Open" in [link.label for link in at.page_link]
+    assert len(names(at)) == 2
+    (found,) = engine.store.summaries(kind)
+    assert (found.label, found.created_at, found.run_id) == ("recorded", record.created_at, run_id_of(record))
+
+
+@pytest.mark.parametrize("kind", ["sweep", *MADE])
+def test_a_damaged_study_says_so_and_can_still_be_deleted(engine: Any, select: Any, kind: str) -> None:
+    keep(engine.store, RUN)
+    damage(engine.store, RUN.id if kind == "sweep" else keep_study(engine, kind))
+    at = open_page("history")
+    select(at, 0)
+    assert f"This is no Breakeven {kind_of(kind).record.noun}" in at.error[0].value
+    assert not at.get("download_button")
+    at.button(key="delete").click()
+    select(at)
+    assert len(names(at)) == (kind != "sweep")
+
+
+def test_a_kind_of_a_later_version_is_listed_and_said(engine: Any, select: Any) -> None:
+    study_id = keep_study(engine, "host")
+    with engine.store._database.write() as db:
+        db.execute(update(RUNS).where(RUNS.c.id == study_id).values(kind="hologram"))
+    at = open_page("history")
+    assert list(at.dataframe[0].value["kind"]) == ["hologram"]
+    select(at, 0)
+    assert "There is no study of kind “hologram”" in at.error[0].value
+
+
+def test_a_diagnosis_whose_run_is_gone_says_so_and_keeps_its_file(engine: Any, select: Any) -> None:
+    keep_study(engine, "diagnosis")
+    at = open_page("history")
+    select(at, 0)
+    assert "The run of this diagnosis is not here" in at.info[0].value
+    assert [button.proto.label for button in at.get("download_button")] == ["JSON"]
+    (summary,) = engine.store.summaries()
+    assert kept.data(summary) == {"record": json.loads(MADE["diagnosis"]().to_json())}
+
+
+@pytest.mark.parametrize(
+    ("kind", "study", "sentence"),
+    [
+        ("frontier", make_frontier_study(settings=(0,), starts=1), "too few for a map"),
+        ("pipeline", make_pipeline_experiment(rounds=0), "Nothing was measured in this pipeline study."),
+        ("noise", make_noise_study(RUN, draws=()), "Too few gradients were drawn for a noise scale"),
+    ],
+    ids=["frontier", "pipeline", "noise"],
+)
+def test_a_study_that_says_nothing_says_why_and_keeps_its_file(
+    engine: Any, select: Any, kind: str, study: Any, sentence: str
+) -> None:
+    keep_study(engine, kind, study)
+    at = open_page("history")
+    select(at, 0)
+    assert sentence in at.info[0].value
+    assert len(at.get("download_button")) == 1
+
+
+def test_only_sweeps_are_compared(engine: Any, select: Any) -> None:
+    keep(engine.store, RUN)
+    keep_study(engine, "host")
+    at = open_page("history")
+    select(at, 0, 1)
+    assert not chart_titles(at)
+    assert "Two sweeps can be compared; any number of rows can be deleted." in text_of(at)
+    assert at.button(key="delete").label == "Delete 2 rows"
 
 
 def test_differences_name_what_is_not_alike() -> None:

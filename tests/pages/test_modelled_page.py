@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.analysis.analyse import analyse
 from core.hardware.recorded import CardCurve
-from core.results import Run
 from core.spec import Target
-from core.ui import downloads, machine
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.record import Run
+from core.ui import downloads
+from tests.support.commands import holds
 from tests.support.hosts import make_curve, make_host_study
-from tests.support.pages import ROOT, chart_titles, keep, open_page, snapshot_of, text_of
+from tests.support.pages import ROOT, chart_titles, keep, open_page, says, sweeping, text_of, with_gpu
 from tests.support.runs import make_run
+from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -44,24 +46,16 @@ def withhold(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(spec: Any, _workload: Any, _target: Any, batches: Any, *_: Any) -> CardCurve:
         return make_curve(lambda _: 1.0, batches, withheld=batches, gpu=spec.name)
 
-    monkeypatch.setattr("core.ui.modelled.card_curve", nothing)
+    monkeypatch.setattr("core.ui.hardware.modelled.card_curve", nothing)
     monkeypatch.setattr("core.hardware.against.card_curve", nothing)
 
 
-def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "gpu:0 · Card"}, 8, ())
-    monkeypatch.setattr(machine, "devices", lambda: found)
-
-
-def test_nothing_is_modelled_until_a_card_is_chosen() -> None:
+def test_nothing_is_modelled_until_a_card_is_chosen_and_every_option_says_that_no_worker_runs() -> None:
     at = open_page()
     assert at.selectbox(key=CHOICE).value == ""
     assert "gpu" not in at.query_params
     assert not [name for name in names_in_charts(at) if "modelled" in name]
-
-
-def test_every_option_says_that_no_worker_runs() -> None:
-    first, *cards = open_page().selectbox(key=CHOICE).options
+    first, *cards = at.selectbox(key=CHOICE).options
     assert first == "None"
     assert len(cards) > 25
     assert all(option.endswith(" (modelled, runs no worker)") for option in cards)
@@ -79,8 +73,6 @@ def test_a_card_on_sweep_stands_beside_the_measured_verdict_and_starts_nothing(e
     ]  # fmt: skip
     assert f"{CARD} is modelled and runs no worker. The sweep measures cpu,threads=1 and cpu,threads=2" in text_of(at)
     assert not engine.jobs.started
-    assert not engine.jobs.studies
-    assert not engine.jobs.tasks
 
 
 def test_every_number_of_its_own_card_is_labelled() -> None:
@@ -91,20 +83,15 @@ def test_every_number_of_its_own_card_is_labelled() -> None:
 
 
 def test_the_button_measures_the_two_real_targets_alone(engine: Any) -> None:
-    at = choose(open_page())
-    at.button(key="measure").click().run()
-    ((plan, _),) = engine.jobs.started
+    plan = start(engine, choose(open_page()), "sweep").plan
     assert plan.targets == (Target(threads=1), Target(threads=2))
 
 
 def test_the_card_is_drawn_during_the_sweep(engine: Any) -> None:
-    engine.jobs.on_start = lambda _: snapshot_of(make_run(5, status="running"))
+    engine.jobs.show(sweeping(make_run(5, status="running")))
     at = choose(open_page())
-    at.button(key="measure").click().run()
-    assert "Estimate so far" in text_of(at)
-    assert f"Modelled: {CARD}" in text_of(at)
+    says(at, "Estimate so far", f"Modelled: {CARD}")
     assert chart_titles(at) == WITH_CARD
-    assert len(engine.jobs.started) == 1
 
 
 def test_the_choice_goes_along_to_crossover_and_stands_in_every_address(engine: Any) -> None:
@@ -194,13 +181,7 @@ def test_a_run_without_cpu_or_plan_says_why_a_linked_card_is_not_shown(engine: A
 
 def test_the_embedded_view_of_a_link_shows_the_card_without_the_choice(engine: Any) -> None:
     run_id = keep(engine.store, make_run(4))
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
-    at.context = {"is_embedded": True}
-    at.run()
-    at.switch_page("pages/crossover.py")
-    at.query_params["run"], at.query_params["gpu"] = run_id, CARD
-    at.run()
-    assert not at.exception
+    at = open_page("crossover", embedded=True, run=run_id, gpu=CARD)
     assert f"Modelled: {CARD}" in text_of(at)
     assert chart_titles(at) == WITH_CARD
     assert not at.selectbox
@@ -227,10 +208,9 @@ def test_exports_of_a_run_stay_measured(engine: Any) -> None:
 
 def test_the_card_says_where_the_hosts_overhead_is_from(engine: Any) -> None:
     assert "the host's overhead is assumed." in text_of(choose(open_page("crossover")))
-    engine.store.add_study("host", "20260105-host01", None, make_host_study().to_json())  # of a machine unknown here
+    engine.store.add_study("host", "20260105-host01", make_host_study())  # of a machine unknown here
     text = text_of(choose(open_page("crossover")))
-    assert "the host's overhead is recorded." in text
-    assert "The host overhead was measured on another machine" in text
+    holds(text, "the host's overhead is recorded.", "The host overhead was measured on another machine")
 
 
 def test_a_damaged_file_of_own_cards_is_said_and_the_catalogue_remains(data_dir: Any) -> None:

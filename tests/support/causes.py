@@ -7,22 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.measure.protocol import Prepare
-from core.results import Environment, Run
-from core.spec import Pipeline, SweepPlan, Target, Workload
+from core.evidence import Environment
+from core.spec import Pipeline, Target, Workload
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.worker.protocol import Prepare
 from tests.support.runs import make_run
 
 BATCH = 64
 CAUSES = ("input", "eager", "dispatch", "fusion", "precision", "threads", "batch", "none")
-RIGHT = {
-    "input": "resident",
-    "eager": "graph",
-    "dispatch": "steps",
-    "fusion": "xla",
-    "precision": "precision",
-    "threads": "threads",
-    "batch": "batch",
-}
+RIGHT = {"input": "resident", "eager": "graph", "dispatch": "steps", "fusion": "xla"}
+RIGHT |= {code: code for code in ("precision", "threads", "batch")}
 GPU, CPU = Target(device="gpu:0"), Target()
 TARGETS = {"eager": Target(execution="eager"), "precision": GPU, "batch": GPU, "dispatch": GPU, "fusion": GPU}
 FED = Pipeline(kind="tfdata", preprocess_us=20.0)
@@ -86,13 +81,9 @@ def _run_of(cause: str) -> Run:
     """A finished sweep whose second target is the one to diagnose."""
     # a larger batch divides the cost of a call as well; where that cost is the cause, it is not offered 16 times over
     batches = (16, 64) if cause == "dispatch" else (16, 64, 256)
-    plan = SweepPlan(
-        workload=Workload(network="784-128-10"),
-        targets=(Target(threads=2), TARGETS.get(cause, CPU)),
-        batches=batches,
-        pipeline=FED if cause == "input" else Pipeline(),
-        trace=False,
-    )
+    targets, pipeline = (Target(threads=2), TARGETS.get(cause, CPU)), FED if cause == "input" else Pipeline()
+    workload = Workload(network="784-128-10")
+    plan = SweepPlan(workload=workload, targets=targets, batches=batches, pipeline=pipeline, trace=False)
     environment = Environment(captured_at="2026-01-05T09:00:00+00:00", usable_cores=4)
     update = {"plan": plan, "target_names": plan.target_names, "environment": environment}
     return make_run(batches=batches, label="modelled").model_copy(update=update)

@@ -15,3 +15,9 @@ def refused(result: tuple[int, str, str]) -> str:
     assert out == ""
     assert err.count("\n") == 1
     return err
+
+
+def holds(text: str, *sentences: str) -> None:
+    """Each of the sentences stands in the text."""
+    for sentence in sentences:
+        assert sentence in text, sentence

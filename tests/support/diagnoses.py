@@ -6,9 +6,11 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from core.analysis.remedies import arms_for
-from core.experiment import ArmBlock, ArmOutcome, ArmRound, Diagnosis, Ended, Experiment, Rerun
-from core.results import Label, Noise, Run
+from core.evidence import Ended, Interference, Label
+from core.studies.diagnosis.record import Diagnosis, Rerun
+from core.studies.diagnosis.remedies import arms_for
+from core.studies.experiment.record import ArmBlock, ArmOutcome, ArmRound, Experiment
+from core.studies.sweep.record import Run
 from tests.support.pages import keep
 from tests.support.runs import make_environment, make_run, true_step_ms
 
@@ -41,6 +43,7 @@ def make_diagnosis(
     gains, failed = gains or {}, failed or {}
     arms, skipped = arms_for(run, target, batch)
     base_ms = true_step_ms((0.3, 0.8)[target], (0.02, 0.01)[target], batch)
+    neighbours = Interference(other_cpu_pct=other_cpu_pct, steal_pct=0.0)
     found: list[ArmRound] = []
     for process in range(processes):
         for _ in range(rounds):
@@ -51,25 +54,14 @@ def make_diagnosis(
                 for i, arm in enumerate(arms)
                 if arm.code not in failed
             )
-            found.append(
-                ArmRound(index=len(found), blocks=blocks, noise=Noise(other_cpu_pct=other_cpu_pct, steal_pct=0.0))
-            )
+            found.append(ArmRound(index=len(found), blocks=blocks, interference=neighbours))
+    lost = {index: failed[arm.code] for index, arm in enumerate(arms) if arm.code in failed}
+    assert run.plan is not None  # arms_for refuses a run without a plan
     experiment = Experiment(
-        workload=run.plan.workload,  # type: ignore[union-attr]  # arms_for refuses a run without a plan
-        arms=arms,
-        rounds=tuple(found),
-        outcomes=tuple(
-            ArmOutcome(arm=index, outcome="error", reason=failed[arm.code])
-            for index, arm in enumerate(arms)
-            if arm.code in failed
-        ),
-        label=label,
-        status=status,
-        created_at="2026-01-06T09:00:00+00:00",
-        elapsed_s=97.0,
-        budget_s=120.0,
-        environment=make_environment(),
-    )
+        workload=run.plan.workload, arms=arms, rounds=tuple(found), label=label, status=status,
+        outcomes=tuple(ArmOutcome(arm=index, outcome="error", reason=why) for index, why in lost.items()),
+        created_at="2026-01-06T09:00:00+00:00", elapsed_s=97.0, budget_s=120.0, environment=make_environment(),
+    )  # fmt: skip
     again = tuple(Rerun(code=code, run=rerun) for code, rerun in (reruns or {}).items())
     return Diagnosis(run_id=run.id, target=target, batch=batch, experiment=experiment, skipped=skipped, reruns=again)
 
@@ -89,4 +81,4 @@ def kept(engine: Any, run: Run, *diagnoses: Diagnosis) -> str:
 
 
 def add(engine: Any, found: Diagnosis, number: int) -> None:
-    engine.store.add_study("diagnosis", f"20260106-study{number}", found.run_id, found.to_json())
+    engine.store.add_study("diagnosis", f"20260106-study{number}", found)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.experiment import Arm, Experiment
-from core.measure.experiment import ExperimentPlan, run_experiment
-from core.measure.protocol import Prepare
 from core.spec import Pipeline, Target, Workload
+from core.studies.experiment.record import Arm, Experiment
+from core.studies.experiment.run import ExperimentPlan, measure_arms
+from core.worker.protocol import Prepare, RunBlock
 from tests.support.simulation import QUIET, Curve, Machine, NoiseModel, SimulatedWorker
+from tests.support.tools import tools_for
 
 WORKLOAD = Workload(network="784-128-10")
 ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # not used: the law says how long a step takes
@@ -70,9 +70,9 @@ class Noted(SimulatedWorker):
         self._machine.asked.append((self._machine.starts - 1, self._runs_on, request))
         return super().prepare(request, deadline_s)
 
-    def block(self, batch: int, steps: int, deadline_s: float, slot: int = 0) -> Any:
+    def block(self, request: RunBlock, deadline_s: float) -> Any:
         self._machine.deadlines.append(deadline_s)
-        return super().block(batch, steps, deadline_s, slot)
+        return super().block(request, deadline_s)
 
 
 def machine(noise: NoiseModel = QUIET, **options: Any) -> Watched:
@@ -80,9 +80,8 @@ def machine(noise: NoiseModel = QUIET, **options: Any) -> Watched:
 
 
 def measure(made: Machine, arms: tuple[Arm, ...] = FOUR, budget_s: float = 60.0, **options: Any) -> Experiment:
-    cancel = options.pop("cancel", None) or threading.Event()
     plan = ExperimentPlan(WORKLOAD, arms, budget_s)
-    return run_experiment(plan, launcher=made.launch, clock=made.clock, cancel=cancel, **options)
+    return measure_arms(tools_for(made, **options), plan)
 
 
 def processes(found: Experiment) -> dict[int, int]:

@@ -11,20 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from core.analysis.frontier import units_of
-from core.analysis.frontier_answer import FrontierAnswer
+from core.analysis.numerics import zeros
 from core.analysis.statistics import Array
+from core.evidence import Block
 from core.families.mlp import Mlp
-from core.frontier import AXES, Axis, FrontierPlan, FrontierRound, FrontierStudy, Setting, log_spaced
-from core.measure.frontier import run_frontier
-from core.measure.frontier_costs import ROUNDS
-from core.measure.progress import Progress
-from core.measure.protocol import Prepare
-from core.measure.studies import StudyTools
-from core.results import Block
 from core.spec import Pipeline, Target
+from core.studies.frontier.answer import FrontierAnswer
+from core.studies.frontier.costs import ROUNDS
+from core.studies.frontier.plan import AXES, Axis, FrontierPlan, Setting, log_spaced
+from core.studies.frontier.record import FrontierRound, FrontierStudy
+from core.studies.frontier.run import run_frontier
+from core.studies.frontier.surface import units_of
+from core.studies.progress import Progress
+from core.worker.protocol import Prepare, RunBlock
 from tests.support.runs import make_environment
 from tests.support.simulation import Curve, Machine, NoiseModel
+from tests.support.tools import tools_for
 
 FIRST, SECOND = Target(threads=1), Target()
 UNUSED = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # the law says how long a step takes
@@ -84,12 +86,9 @@ def random_truth(seed: int, kink: bool = False) -> Truth:
 def make_plan(**changes: Any) -> FrontierPlan:
     """8 × 8 × 8 settings."""
     values: dict[str, Any] = {
-        "depths": tuple(range(1, 9)),
-        "widths": log_spaced(16, 1024, 8),
-        "batches": log_spaced(1, 1024, 8),
-        "targets": (FIRST, SECOND),
-        "budget_s": 240.0,
-    }
+        "depths": tuple(range(1, 9)), "widths": log_spaced(16, 1024, 8), "batches": log_spaced(1, 1024, 8),
+        "targets": (FIRST, SECOND), "budget_s": 240.0,
+    }  # fmt: skip
     return FrontierPlan.model_validate(values | changes)
 
 
@@ -106,7 +105,7 @@ def measure(
     cancel: threading.Event | None = None,
     report: Callable[[Progress], None] = lambda _: None,
 ) -> FrontierStudy:
-    return run_frontier(StudyTools(made.launch, made.clock, cancel or threading.Event(), lambda: None, report), plan)
+    return run_frontier(tools_for(made, report, cancel), plan)
 
 
 def make_study(seed: int = 0, **changes: Any) -> FrontierStudy:
@@ -125,12 +124,12 @@ def full_grid(made: Machine, plan: FrontierPlan, starts: int = 4) -> FrontierStu
         for index in part.tolist():
             setting = plan.grid[index]
             request = Prepare(workload=plan.workload(setting), pipeline=Pipeline(), batch=setting.batch)
-            steps = [worker.prepare(request, 100.0).steps_per_block for worker in workers]
+            steps = [worker.ask(request, 100.0).steps_per_block for worker in workers]
             for number in range(ROUNDS):
                 blocks = []
                 for target in (0, 1) if number % 2 == 0 else (1, 0):
                     at_s = made.clock.now_s()
-                    done = workers[target].block(setting.batch, steps[target], 1e6)
+                    done = workers[target].ask(RunBlock(batch=setting.batch, steps=steps[target]), 1e6)
                     step_ms = done.block_ms / steps[target]
                     blocks.append(Block(target=target, process=start, steps=steps[target], step_ms=step_ms, at_s=at_s))
                 rounds.append(FrontierRound(index=len(rounds), setting=index, blocks=tuple(blocks)))
@@ -178,12 +177,6 @@ def true_ties(truth: Truth, plan: FrontierPlan) -> Iterator[Tie]:
             found = zeros(np.log2(along), truth.log2_speed_up(places))
             if len(found) == 1:
                 yield Tie(axis, places, found[0])
-
-
-def zeros(x: Array, f: Array) -> list[float]:
-    """Where f, linear between its points, changes sign."""
-    at = np.flatnonzero(np.sign(f[:-1]) * np.sign(f[1:]) < 0)
-    return [float(x[i] + (x[i + 1] - x[i]) * f[i] / (f[i] - f[i + 1])) for i in at]
 
 
 def position_errors(ties: list[Tie], mean: Mean) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants
 from core.hardware.interval import Coverage, ErrorClass, Errors
-from core.hardware.model import Host
+from core.hardware.model import HostOverhead
 from core.spec import Target, Workload
 
 GPU = Target(device="gpu:0")
@@ -36,9 +36,11 @@ def plain_constants(**values: Any) -> Constants:
     return Constants(**{**given, **values})
 
 
-def steady_host(**costs: Any) -> Host:
+def steady_host(**costs: Any) -> HostOverhead:
     """5 µs an operation, 100 µs a step."""
-    return Host(**{"per_op_us": 5, "xla_call_us": 50, "eager_op_us": 20, "step_us": 100, "label": "measured", **costs})
+    return HostOverhead(
+        **{"per_op_us": 5, "xla_call_us": 50, "eager_op_us": 20, "step_us": 100, "label": "measured", **costs}
+    )
 
 
 def flat_errors(between: float = 0.1, within: float = 0.1, gpus: int = 10) -> Errors:

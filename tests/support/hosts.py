@@ -4,56 +4,47 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from core.analysis.analyse import analyse, cell_statistics
-from core.analysis.answer import Answer
-from core.hardware.catalogue import GpuSpec
+from core.evidence import Block, Process
 from core.hardware.constants import constants
 from core.hardware.host import Cost, HostCosts
 from core.hardware.interval import Modelled, Withheld
-from core.hardware.model import Host, predict
+from core.hardware.model import HostOverhead, predict
 from core.hardware.recorded import CardCurve
-from core.host_study import HostBlock, HostRound, HostStudy, host_cells, host_target
-from core.measure.protocol import Prepare
-from core.measure.studies import StudyTools
-from core.results import Block, Process, Round, Run
-from core.spec import Target
+from core.hardware.work import ops_of
+from core.spec import Target, Workload
+from core.studies.host.record import HostBlock, HostRound, HostStudy, host_cells, host_target
+from core.studies.runner import StudyTools
+from core.studies.sweep.analyse import analyse, cell_statistics
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.record import Round, Run
+from core.worker.protocol import Prepare
+from tests.support.hardware import round_card
 from tests.support.runs import make_run
 from tests.support.simulation import QUIET, Curve, Machine, NoiseModel
+from tests.support.tools import tools_for
 
 TRUE_STEP_US = {"graph": 300.0, "xla": 340.0, "eager": 900.0}
 TRUE_OP_US = {"graph": 2.0, "xla": 0.5, "eager": 60.0}
-CARD = GpuSpec(
-    name="Card 1",
-    title="A card for tests",
-    vendor="NVIDIA",
-    architecture="Volta",
-    fp32_tflops=15.0,
-    memory_gb=16.0,
-    bandwidth_gb_s=900.0,
-    link="PCIe 3.0 x16",
-    link_gb_s=12.0,
-    launch_us=3.0,
-    power_limited=False,
-    sources={},
-)
+CARD = round_card(
+    name="Card 1", title="A card for tests", architecture="Volta", fp32_tflops=15.0, half_tflops=None,
+    bandwidth_gb_s=900.0, link="PCIe 3.0 x16", link_gb_s=12.0, launch_us=3.0, tdp_w=None,
+)  # fmt: skip
 
 
-def true_step_us(execution: str, kernels: float) -> float:
-    return TRUE_STEP_US[execution] + TRUE_OP_US[execution] * kernels
+def true_step_ms(workload: Workload, execution: str) -> float:
+    """What a tiny network's step takes on the simulated host."""
+    counted = host_target(None, "eager" if execution == "eager" else "graph")
+    kernels = sum(op.kernels for op in ops_of(workload, counted, 1))
+    return (TRUE_STEP_US[execution] + TRUE_OP_US[execution] * kernels) / 1000
 
 
 def law(request: Prepare, target: Target) -> float:
-    """What a tiny network's step takes on the simulated host, ms."""
-    from core.hardware.work import ops_of
-
-    counted = host_target(None, "eager" if target.execution == "eager" else "graph")
-    kernels = sum(op.kernels for op in ops_of(request.workload, counted, 1))
-    return true_step_us(target.execution, kernels) / 1000
+    return true_step_ms(request.workload, target.execution)
 
 
 def host_machine(noise: NoiseModel = QUIET, **options: object) -> Machine:
@@ -63,37 +54,27 @@ def host_machine(noise: NoiseModel = QUIET, **options: object) -> Machine:
 
 
 def tools_of(machine: Machine, told: list | None = None) -> StudyTools:
-    report = (lambda _: None) if told is None else told.append
-    return StudyTools(machine.launch, machine.clock, threading.Event(), lambda: None, report)
+    return tools_for(machine, (lambda _: None) if told is None else told.append)
 
 
 def make_host_study(
     rng: np.random.Generator | None = None, noise: float = 0.0, rounds: int = 9, cells: Sequence | None = None
 ) -> HostStudy:
     """A study whose blocks are the true step times with lognormal scatter."""
-    from core.hardware.work import ops_of
-
     cells = tuple(cells if cells is not None else host_cells())
     rng = rng or np.random.default_rng(0)
-    truth = []
-    for cell in cells:
-        counted = host_target(1, "eager" if cell.execution == "eager" else "graph")
-        kernels = sum(op.kernels for op in ops_of(cell.workload, counted, 1))
-        truth.append(true_step_us(cell.execution, kernels) / 1000)
+    truth = [true_step_ms(cell.workload, cell.execution) for cell in cells]
     made = []
     for number in range(rounds):
-        scatter = np.exp(rng.normal(0, noise, len(cells))) if noise else np.ones(len(cells))
-        blocks = tuple(
-            HostBlock(cell=i, process=0, steps=10, step_ms=float(ms * s))
-            for i, (ms, s) in enumerate(zip(truth, scatter, strict=True))
-        )
-        made.append(HostRound(index=number, blocks=blocks))
+        times = np.array(truth) * (np.exp(rng.normal(0, noise, len(cells))) if noise else 1.0)
+        blocks = (HostBlock(cell=i, process=0, steps=10, step_ms=float(ms)) for i, ms in enumerate(times))
+        made.append(HostRound(index=number, blocks=tuple(blocks)))
     return HostStudy(threads=1, cells=cells, rounds=tuple(made), created_at="2026-01-05T09:00:00+00:00")
 
 
 def make_costs(step_us: float = 300.0, op_us: float = 5.0, spread: float = 1.0) -> HostCosts:
     """A host whose costs are known to a factor of ``spread`` either way."""
-    host = Host(per_op_us=op_us, xla_call_us=0.0, eager_op_us=5 * op_us, step_us=step_us, label="measured")
+    host = HostOverhead(per_op_us=op_us, xla_call_us=0.0, eager_op_us=5 * op_us, step_us=step_us, label="measured")
     step, op = (Cost(us, us / spread, us * spread) for us in (step_us, op_us))
     return HostCosts(host, "graph", step, op, "made up for a test", "measured")
 
@@ -151,3 +132,9 @@ _ANY = analyse(make_run(processes=1, passes=1, rounds_per_pass=2))
 def cells_of(run: Run) -> Answer:
     """The part of an answer that comparisons with a card use, without the time of a whole analysis."""
     return dataclasses.replace(_ANY, cells=cell_statistics(run))
+
+
+def with_blocks(study: Any, changed: Callable[[Any], Any]) -> Any:
+    """With each block as ``changed`` makes it."""
+    rounds = (item.model_copy(update={"blocks": tuple(map(changed, item.blocks))}) for item in study.rounds)
+    return study.model_copy(update={"rounds": tuple(rounds)})

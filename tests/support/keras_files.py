@@ -26,14 +26,7 @@ def called(*arguments: Any, **keywords: Any) -> dict[str, Any]:
 def layer(kind: str, name: str, *calls: Any, **config: Any) -> dict[str, Any]:
     """One layer of Keras 3, called on the layers of those names; for more, give :func:`called`."""
     nodes = [called(each) if isinstance(each, str) else each for each in calls]
-    return {
-        "module": "keras.layers",
-        "class_name": kind,
-        "config": {"name": name, "trainable": True, "dtype": "float32", **config},
-        "registered_name": None,
-        "name": name,
-        "inbound_nodes": nodes,
-    }
+    return _written("keras.layers", kind, name, nodes, **{"dtype": "float32"} | config)
 
 
 def source(*shape: int | None, name: str = "image", dtype: str = "float32") -> dict[str, Any]:
@@ -44,25 +37,20 @@ def source(*shape: int | None, name: str = "image", dtype: str = "float32") -> d
 def functional(*layers: Mapping[str, Any], name: str = "net", calls: Any = (), **config: Any) -> dict[str, Any]:
     """A functional model from the first layer to the last; ``input_layers`` and ``output_layers`` say otherwise."""
     ends = {"input_layers": [layers[0]["name"], 0, 0], "output_layers": [layers[-1]["name"], 0, 0]}
-    return {
-        "module": "keras.src.models.functional",
-        "class_name": "Functional",
-        "config": {"name": name, "trainable": True, "layers": list(layers), **ends, **config},
-        "registered_name": "Functional",
-        "name": name,
-        "inbound_nodes": list(calls),
-    }
+    module, inside = "keras.src.models.functional", {"layers": list(layers), **ends, **config}
+    return _written(module, "Functional", name, list(calls), **inside) | {"registered_name": "Functional"}
 
 
 def sequential(*layers: Mapping[str, Any], name: str = "net", calls: Any = (), **config: Any) -> dict[str, Any]:
+    return _written("keras", "Sequential", name, list(calls), layers=list(layers), **config)
+
+
+def _written(module: str, kind: str, name: str, nodes: list[Any], **config: Any) -> dict[str, Any]:
+    config = {"name": name, "trainable": True} | config
     return {
-        "module": "keras",
-        "class_name": "Sequential",
-        "config": {"name": name, "trainable": True, "layers": list(layers), **config},
-        "registered_name": None,
-        "name": name,
-        "inbound_nodes": list(calls),
-    }
+        "module": module, "class_name": kind, "config": config, "registered_name": None, "name": name,
+        "inbound_nodes": nodes,
+    }  # fmt: skip
 
 
 def text(model: Mapping[str, Any]) -> bytes:

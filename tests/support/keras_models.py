@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.measure.process import worker_environment
-from core.spec import Target
-
-ROOT = Path(__file__).parents[2]
+from tests.support.framework import answered
 
 
 @dataclass(frozen=True)
@@ -35,29 +30,15 @@ class Written:
 
 def written() -> list[Written]:
     """Every model, all from one process."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.keras_models"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=worker_environment(Target()),
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
     return [
         Written(
-            each["name"],
-            each["text"].encode(),
-            base64.b64decode(each["archive"]),
-            each["parameters"],
-            tuple(each["shape"]),
-            (each["rebuilt"][0], tuple(each["rebuilt"][1])),
+            name, text.encode(), base64.b64decode(archive), parameters, tuple(shape), (rebuilt[0], tuple(rebuilt[1]))
         )
-        for each in json.loads(done.stdout.splitlines()[-1])
+        for name, text, archive, parameters, shape, rebuilt in answered("-m", "tests.support.keras_models")
     ]
 
 
-def _answer() -> list[dict[str, Any]]:
+def _answer() -> list[tuple[Any, ...]]:
     import keras
 
     from core.architecture.build import build
@@ -69,16 +50,9 @@ def _answer() -> list[dict[str, Any]]:
             path = Path(folder) / f"{name}.keras"
             model.save(path)
             rebuilt = build(keras, read_architecture(model.to_json().encode()))
-            found.append(
-                {
-                    "name": name,
-                    "text": model.to_json(),
-                    "archive": base64.b64encode(path.read_bytes()).decode(),
-                    "parameters": model.count_params(),
-                    "shape": model.output_shape[1:],
-                    "rebuilt": (rebuilt.count_params(), rebuilt.output_shape[1:]),
-                }
-            )
+            packed = base64.b64encode(path.read_bytes()).decode()
+            sizes = [(each.count_params(), each.output_shape[1:]) for each in (model, rebuilt)]
+            found.append((name, model.to_json(), packed, *sizes[0], sizes[1]))
     return found
 
 

@@ -10,18 +10,13 @@ import inspect
 import io
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from core.architecture.graph import INPUT, Graph, Layer
-from core.measure.process import worker_environment
-from core.spec import Target
-
-ROOT = Path(__file__).parents[2]
+from tests.support.framework import answered
 
 
 @dataclass(frozen=True)
@@ -38,41 +33,30 @@ class Truth:
     backward: dict[str, int]
 
 
-def truths(graphs: Sequence[Graph], operations: bool = False) -> list[Truth]:
-    """Keras's answers, all from one process."""
-    found = _asked({"graphs": [asdict(graph) for graph in graphs], "operations": operations})
-    return [
-        Truth(each["parameters"], tuple(each["shape"]), (b[0], tuple(b[1]), b[2]), each["forward"], each["backward"])
-        for each in found
-        for b in [each["built"]]
+Defaults = dict[str, dict[str, list[Any]]]
+"""Of each kind's constructor, the arguments by name: an empty list where one must be given, or its default."""
+
+
+def truths(
+    graphs: Sequence[Graph], kinds: Sequence[str] = (), operations: bool = False
+) -> tuple[list[Truth], Defaults]:
+    """Keras's answers of graphs and of kinds of layers, all from one process."""
+    question = {"graphs": [asdict(graph) for graph in graphs], "operations": operations, "kinds": list(kinds)}
+    found = answered("-m", "tests.support.keras_truth", question=question)
+    told = [
+        Truth(parameters, tuple(shape), (built[0], tuple(built[1]), built[2]), *operations)
+        for parameters, shape, built, *operations in found["graphs"]
     ]
-
-
-def defaults(kinds: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
-    """Of each kind's constructor, the arguments by name: an empty list where one must be given, or its default."""
-    return _asked({"defaults": list(kinds)})
-
-
-def _asked(question: dict[str, Any]) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.keras_truth"],
-        input=json.dumps(question),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=worker_environment(Target()),
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return told, found["defaults"]
 
 
 def _answer(asked: dict[str, Any]) -> Any:
     import keras
 
-    if "defaults" in asked:
-        return {kind: _defaults(getattr(keras.layers, kind)) for kind in asked["defaults"]}
-    return _graphs(keras, asked)
+    return {
+        "graphs": _graphs(keras, asked),
+        "defaults": {kind: _defaults(getattr(keras.layers, kind)) for kind in asked["kinds"]},
+    }
 
 
 def _defaults(kind: type) -> dict[str, list[Any]]:
@@ -92,7 +76,7 @@ def _is_plain(value: list[Any]) -> bool:
     return not value or isinstance(value[0], (str, int, float, bool, tuple, type(None)))
 
 
-def _graphs(keras: Any, asked: dict[str, Any]) -> list[dict[str, Any]]:
+def _graphs(keras: Any, asked: dict[str, Any]) -> list[tuple[Any, ...]]:
     from core.architecture.build import build
 
     found = []
@@ -103,16 +87,9 @@ def _graphs(keras: Any, asked: dict[str, Any]) -> list[dict[str, Any]]:
         keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
         built = build(keras, graph)
         keras.mixed_precision.set_dtype_policy("float32")
+        sizes = built.count_params(), built.output_shape[1:], str(built.output.dtype)
         operations = _operations(model) if asked["operations"] else ({}, {})
-        found.append(
-            {
-                "parameters": model.count_params(),
-                "shape": model.output_shape[1:],
-                "built": (built.count_params(), built.output_shape[1:], str(built.output.dtype)),
-                "forward": operations[0],
-                "backward": operations[1],
-            }
-        )
+        found.append((model.count_params(), model.output_shape[1:], sizes, *operations))
     return found
 
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.measure.protocol import CellFailed, Prepare, Prepared, Ready, WorkerLost
-from core.measure.studies import StudyTools
-from core.memory_study import MemoryPlan, MemoryStudy, Probe
-from core.results import Outcome
+from core.evidence import Outcome
 from core.spec import Target, Workload
+from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryStudy, Probe
+from core.studies.memory.run import MemorySearch, run_memory_study
+from core.worker.protocol import CellFailed, Prepare, Prepared, Ready, WorkerLost
 from tests.support.runs import make_environment
 from tests.support.simulation import SimulatedWorker, VirtualClock
+from tests.support.tools import tools_for
 
 BASELINE = 650_000_000
 GB = 1_000_000_000
@@ -67,8 +69,10 @@ class MemoryMachine:
     def available_bytes(self) -> int:
         return self.free_bytes
 
-    def tools(self, cancel: threading.Event | None = None) -> StudyTools:
-        return StudyTools(_never, self.clock, cancel or threading.Event(), lambda: None, lambda _: None)
+    def study(
+        self, plan: MemoryPlan, earlier: tuple[MemoryStudy, ...] = (), cancel: threading.Event | None = None
+    ) -> MemoryStudy:
+        return run_memory_study(tools_for(self, cancel=cancel), MemorySearch(plan, earlier), self.available_bytes)
 
     def largest(self, workload: Workload, limit_bytes: int) -> int:
         """The true largest batch, without noise."""
@@ -78,10 +82,6 @@ class MemoryMachine:
             fits = BASELINE + self.truth(workload, middle) <= limit_bytes
             low, high = (middle, high) if fits else (low, middle)
         return low
-
-
-def _never(targets: tuple[Target, ...], deadline_s: float) -> tuple[SimulatedWorker, ...]:
-    raise AssertionError(f"a memory study starts {targets} under a limit, not within {deadline_s} s alone")
 
 
 class MemoryWorker(SimulatedWorker):
@@ -109,15 +109,9 @@ class MemoryWorker(SimulatedWorker):
             kind = WorkerLost if machine.lost else CellFailed
             raise kind("out_of_memory", "The worker ran out of memory.")
         return Prepared(
-            batch=request.batch,
-            build_ms=20.0,
-            first_call_ms=300.0,
-            warmup_steps=4,
-            warmup_ms=10.0,
-            warmup_steady=True,
-            steps_per_block=1,
-            memory_peak_bytes=round(needed),
-        )
+            batch=request.batch, build_ms=20.0, first_call_ms=300.0, warmup_steps=4, warmup_ms=10.0,
+            warmup_steady=True, steps_per_block=1, memory_peak_bytes=round(needed),
+        )  # fmt: skip
 
     def close(self) -> None:
         self.machine.open_workers -= not self._closed
@@ -127,16 +121,10 @@ class MemoryWorker(SimulatedWorker):
 def make_probe(batch: int, peak_bytes: int | None, **changes: object) -> Probe:
     """A probe that reached ``peak_bytes``, or ran out of memory (None)."""
     made = Probe(
-        batch=batch,
-        outcome="out_of_memory" if peak_bytes is None else "measured",
-        peak_bytes=peak_bytes,
-        baseline_bytes=BASELINE,
-        predicted_bytes=GB,
-        predicted_low_bytes=GB // 2,
-        predicted_high_bytes=2 * GB,
-        predicted_fits=True,
-        took_s=6.0,
-    )
+        batch=batch, outcome="out_of_memory" if peak_bytes is None else "measured", peak_bytes=peak_bytes,
+        baseline_bytes=BASELINE, predicted_bytes=GB, predicted_low_bytes=GB // 2, predicted_high_bytes=2 * GB,
+        predicted_fits=True, took_s=6.0,
+    )  # fmt: skip
     return made.model_copy(update=changes)
 
 
@@ -157,11 +145,9 @@ def make_memory_study(
     for batch in batches:
         peak = BASELINE + round(truth(workload, batch) * rng.lognormal(0.0, noise))
         probes.append(make_probe(batch, peak if peak <= limit_bytes else None))
+    plan = MemoryPlan(workload=workload, target=Target(), limit_bytes=limit_bytes)
     made = MemoryStudy(
-        plan=MemoryPlan(workload=workload, target=Target(), limit_bytes=limit_bytes),
-        probes=tuple(probes),
-        created_at="2026-01-05T09:00:00+00:00",
-        elapsed_s=30.0,
+        plan=plan, probes=tuple(probes), created_at="2026-01-05T09:00:00+00:00", elapsed_s=30.0,
         environment=make_environment(),
-    )
+    )  # fmt: skip
     return made.model_copy(update=changes)

@@ -8,29 +8,31 @@ d = θ − w the gradient of one sample is g = x (x·d − ε), so G = E g = d, 
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from core.families import network_from_name
-from core.measure.clock import Clock
-from core.measure.progress import Progress
-from core.measure.protocol import (
+from core.spec import Target, Workload
+from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.gradient_noise.record import GradientDraw, LossPoint, NoiseStudy
+from core.studies.progress import Progress
+from core.studies.runner import StudyTools
+from core.studies.sweep.record import Run
+from core.worker.protocol import (
     CellFailed,
     GradientsSampled,
     OpenTraining,
+    R,
+    Request,
     SampleGradients,
     Train,
     Trained,
     TrainingOpened,
 )
-from core.measure.studies import StudyTools
-from core.noise_study import GradientDraw, LossPoint, NoisePlan, NoiseStudy
-from core.results import Run
-from core.spec import Target, Workload
 from tests.support.runs import make_environment
 from tests.support.simulation import VirtualClock
+from tests.support.tools import tools_for
 
 SMALL, PARTS, DRAWS = 16, 16, 8
 TRUE_NOISE, TRUE_STEPS, BATCH = 600.0, 900.0, 64
@@ -66,13 +68,8 @@ class Regression:
         x = rng.normal(size=(parts, small, self.inputs))
         errors = x @ offset - self.noise * rng.normal(size=(parts, small))
         gradients = (x * errors[..., None]).mean(axis=1)
-        return GradientDraw(
-            step=step,
-            small=small,
-            big=small * parts,
-            small_norm2=float((gradients**2).sum(axis=1).mean()),
-            big_norm2=float((gradients.mean(axis=0) ** 2).sum()),
-        )
+        small_norm2, big_norm2 = norms2_of(gradients)
+        return GradientDraw(step=step, small=small, big=small * parts, small_norm2=small_norm2, big_norm2=big_norm2)
 
 
 def simulated_norms(
@@ -82,6 +79,11 @@ def simulated_norms(
     spread = math.sqrt(noise / dimensions / small)
     gradients = rng.normal(0.0, spread, size=(parts, dimensions))
     gradients[:, 0] += 1.0
+    return norms2_of(gradients)
+
+
+def norms2_of(gradients: np.ndarray) -> tuple[float, float]:
+    """|G|² of each batch (mean), and of the mean of all."""
     return float((gradients**2).sum(axis=1).mean()), float((gradients.mean(axis=0) ** 2).sum())
 
 
@@ -109,17 +111,10 @@ def make_noise_study(
     workload = WORKLOAD if run is None or run.plan is None else run.plan.workload
     plan = NoisePlan(workload=workload, batch=BATCH, run_id=None if run is None else run.id)
     made = NoiseStudy(
-        run_id=plan.run_id,
-        plan=plan,
-        draws=tuple(draws),
+        run_id=plan.run_id, plan=plan, draws=tuple(draws), initial_loss=INITIAL_LOSS, target_loss=TARGET_LOSS,
         losses=tuple(LossPoint(step=step, loss=loss) for step, loss in zip(judged, losses, strict=True)),
-        initial_loss=INITIAL_LOSS,
-        target_loss=TARGET_LOSS,
-        label="recorded",
-        environment=make_environment(),
-        created_at="2026-01-07T09:00:00+00:00",
-        elapsed_s=58.0,
-    )
+        label="recorded", environment=make_environment(), created_at="2026-01-07T09:00:00+00:00", elapsed_s=58.0,
+    )  # fmt: skip
     return made.model_copy(update=changes)
 
 
@@ -168,6 +163,10 @@ class SimulatedTrainer:
         """Halved after S_min (1 + B_noise / B) steps; of a constant noise scale only."""
         return INITIAL_LOSS * 0.5 ** (self._step / (self.minimal_steps * (1 + self.noise / max(1, self._batch))))
 
+    def ask(self, request: Request[R], deadline_s: float) -> R:
+        reply: R = getattr(self, request.kind)(request, deadline_s)
+        return reply
+
     def open_training(self, request: OpenTraining, deadline_s: float) -> TrainingOpened:
         assert deadline_s > 0
         self.asked.append(request)
@@ -188,17 +187,13 @@ class SimulatedTrainer:
         assert deadline_s > 0
         self.asked.append(request)
         self.clock.advance(request.draws * request.parts * request.small * self.sample_s)
-        pairs = [
-            simulated_norms(self._rng, self.noise_at(self._step), request.small, request.parts)
-            for _ in range(request.draws)
-        ]
-        return GradientsSampled(small_norm2=tuple(a for a, _ in pairs), big_norm2=tuple(b for _, b in pairs))
+        noise, drawn = self.noise_at(self._step), range(request.draws)
+        norms2 = tuple(simulated_norms(self._rng, noise, request.small, request.parts) for _ in drawn)
+        return GradientsSampled(norms2=norms2)
 
     def close(self) -> None:
         self.closed += 1
 
 
 def simulated_tools(trainer: SimulatedTrainer, told: list[Progress] | None = None) -> StudyTools:
-    clock: Clock = trainer.clock
-    report = (lambda _: None) if told is None else told.append
-    return StudyTools(trainer.launch, clock, threading.Event(), lambda: None, report)  # type: ignore[arg-type]
+    return tools_for(trainer, (lambda _: None) if told is None else told.append)

@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from core.families import network_from_name
-from core.measure.protocol import CellFailed
 from core.spec import Workload
+from core.worker.protocol import CellFailed
 
 TRAIN = Workload(network=network_from_name("12-8-4"), mode="train")
 INFER = Workload(network=network_from_name("12-8-4"), mode="infer")
@@ -37,20 +37,20 @@ def close_pool():
 
 def elsewhere(function):
     @functools.wraps(function)
-    def call(*args):
-        return pool().submit(run, function.__name__, args).result()
+    def call(*args, **more):
+        return pool().submit(run, function.__name__, args, more).result()
 
     return call
 
 
-def run(name, args):
-    return globals()[name].__wrapped__(*args)
+def run(name, args, more):
+    return globals()[name].__wrapped__(*args, **more)
 
 
 @elsewhere
 def outcome(path, workload, calls):
     """Every sample of one pass, stacked, or the reason why not."""
-    from core.measure.tensorflow_data import own_dataset
+    from core.worker.tensorflow_data import own_dataset
 
     try:
         found = list(own_dataset(str(path), workload, calls).as_numpy_iterator())
@@ -61,24 +61,24 @@ def outcome(path, workload, calls):
 
 @elsewhere
 def sample_count(path):
-    from core.measure.tensorflow_data import sample_count
+    from core.worker.tensorflow_data import sample_count
 
     return sample_count(str(path))
 
 
 @elsewhere
 def times_unpacked():
-    from core.measure.tensorflow_data import _unpacked
+    from core.worker.tensorflow_data import _unpacked
 
     return _unpacked.cache_info().misses
 
 
 @elsewhere
-def later_error(path, workload, calls, removed):
+def later(path, workload=TRAIN, calls=2, removed=None):
     """What is said of an error that comes up in a step, once the data set stood; a file may be removed by then."""
     import tensorflow as tf
 
-    from core.measure.tensorflow_data import explain_reading, own_dataset
+    from core.worker.tensorflow_data import explain_reading, own_dataset
 
     iterator = iter(own_dataset(str(path), workload, calls).repeat().batch(4).prefetch(1))
     if removed is not None:
@@ -101,7 +101,7 @@ def explained_without_reading(path):
     """What is said of errors that have nothing to do with the data."""
     import tensorflow as tf
 
-    from core.measure.tensorflow_data import explain_reading
+    from core.worker.tensorflow_data import explain_reading
 
     full = tf.errors.ResourceExhaustedError(None, None, "Iterator::Root: OOM when allocating")
     try:
@@ -147,10 +147,6 @@ def refused(path, workload=TRAIN):
     assert reason.startswith("error: ")
     assert reason.endswith(".")
     return reason.removeprefix("error: ")
-
-
-def later(path, workload=TRAIN, calls=2, removed=None):
-    return later_error(path, workload, calls, removed)
 
 
 def write_records(path, *records, compression=""):

@@ -2,84 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import threading
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from sqlalchemy import update
+from streamlit.components.v2.component_manager import BidiComponentManager
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
-from core.analysis.analyse import analyse
-from core.measure.jobs import TaskSnapshot
-from core.measure.lock import Busy
-from core.measure.progress import Progress, Snapshot
-from core.measure.studies import StudySnapshot, StudyTools
-from core.results import Run, Status
-from core.spec import SweepPlan
+from core.machine.lock import Busy
 from core.store import Store
+from core.store.tables import RUNS
+from core.studies.kind import Kind, Task
+from core.studies.progress import Progress, Snapshot
+from core.studies.runner import StudyTools
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.record import Run, Status
+from core.ui import machine
+from tests.support.commands import holds
+from tests.support.simulation import VirtualClock
 
 ROOT = Path(__file__).parents[2]
+AT = Progress("measuring", "Measuring in turn: batch 64", 5, 14, 30.0, 90.0)
+
+
+def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this machine have a GPU beside its CPU."""
+    here = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "gpu:0 · Card"}, 8, ())
+    monkeypatch.setattr(machine, "devices", lambda: here)
 
 
 class FakeJobs:
-    """What pages ask of :class:`core.measure.jobs.Jobs`, remembered; nothing is measured."""
+    """What pages ask of :class:`core.studies.jobs.Jobs`, remembered; nothing is measured.
+
+    With ``progress`` whatever is started then runs, and is that far.
+    """
 
     def __init__(self) -> None:
-        self.started: list[tuple[SweepPlan, str | None]] = []
-        self.resumed: list[str] = []
+        self.started: list[tuple[Task[Any, Any], Any]] = []
         self.cancelled = 0
-        self.current: Snapshot | None = None
-        self.task: TaskSnapshot | None = None
-        self.tasks: list[tuple[str, Callable[[], Any]]] = []
-        self.study: StudySnapshot | None = None
-        self.studies: list[tuple[str, str, Callable[[StudyTools], Any]]] = []
-        self.on_study: Callable[[str, str], StudySnapshot] | None = None
         self.elsewhere: str | None = None
         self.refusal: str | None = None
-        self.on_start: Callable[[SweepPlan], Snapshot] | None = None
+        self.progress: Progress | None = None
+        self._snapshots: dict[str, Snapshot] = {}
+        self._current = ""
 
-    def start(self, plan: SweepPlan, name: str | None = None) -> str:
+    def start(self, task: Task[Any, Any], plan: Any) -> str:
         if self.refusal:
             raise Busy(self.refusal)
-        self.started.append((plan, name))
-        if self.on_start:
-            self.current = self.on_start(plan)
-        return "20260105-started"
+        task.check(plan)
+        self.started.append((task, plan))
+        record = plan if isinstance(task, Kind) and task.streams else None
+        study_id = task.id_of(plan)
+        if self.progress is not None:
+            self.show(Snapshot(task.name, study_id, task.describe(plan), self.progress, record=record))
+        return study_id
 
-    def resume(self, run_id: str) -> str:
-        if self.refusal:
-            raise Busy(self.refusal)
-        self.resumed.append(run_id)
-        return run_id
+    def show(self, snapshot: Snapshot) -> None:
+        """Let this be what was measured last; it may be running."""
+        self._snapshots[snapshot.kind], self._current = snapshot, snapshot.kind
+
+    def snapshot(self, kind: str | None = None) -> Snapshot | None:
+        return self._snapshots.get(self._current if kind is None else kind)
 
     def cancel(self) -> None:
         self.cancelled += 1
 
-    def snapshot(self) -> Snapshot | None:
-        return self.current
-
     def busy_elsewhere(self) -> str | None:
         return self.elsewhere
-
-    def run_task(self, description: str, work: Callable[[], Any]) -> bool:
-        if self.refusal:
-            return False
-        self.tasks.append((description, work))
-        return True
-
-    def task_snapshot(self) -> TaskSnapshot | None:
-        return self.task
-
-    def start_study(self, kind: str, description: str, work: Callable[[StudyTools], Any]) -> bool:
-        if self.refusal:
-            return False
-        self.studies.append((kind, description, work))
-        if self.on_study:
-            self.study = self.on_study(kind, description)
-        return True
-
-    def study_snapshot(self) -> StudySnapshot | None:
-        return self.study
 
     def close(self) -> None:
         pass
@@ -89,10 +84,24 @@ def fake_engine() -> Any:
     return SimpleNamespace(store=Store(), jobs=FakeJobs())
 
 
-def snapshot_of(run: Run, phase: str = "measuring", error: str | None = None, revision: int = 1) -> Snapshot:
-    """A snapshot of a sweep in that phase, with the answer its rounds allow."""
-    progress = Progress(phase, "Measuring batch 64, round 3", 7, 22, 21.0, 69.0)  # type: ignore[arg-type]
-    return Snapshot(run, progress, analyse(run) if run.rounds else None, revision, error)
+def tools_of(engine: Any) -> StudyTools:
+    """What the engine hands to a task; its workers cannot be started."""
+    return StudyTools(lambda *_: (), VirtualClock(1.0), threading.Event(), None, lambda _: None, engine.store)
+
+
+def running(kind: str, title: str = "A study of x", at: Progress = AT, **changes: Any) -> Snapshot:
+    return Snapshot(kind, "20260105-running", title, at, **changes)
+
+
+def ended(kind: str, title: str = "A study of x", **changes: Any) -> Snapshot:
+    return running(kind, title, active=False, **changes)
+
+
+def sweeping(run: Run, **changes: Any) -> Snapshot:
+    """A sweep that runs, with the answer its rounds allow."""
+    progress = Progress("measuring", "Measuring batch 64, round 3", 7, 22, 21.0, 69.0)
+    answer = analyse(run) if run.rounds else None
+    return Snapshot("sweep", run.id, run.name, progress, record=run, answer=answer, **changes)
 
 
 def keep(store: Store, run: Run, status: Status = "finished") -> str:
@@ -102,17 +111,43 @@ def keep(store: Store, run: Run, status: Status = "finished") -> str:
     return run.id
 
 
-def open_page(page: str = "", **query: str) -> AppTest:
-    """The app at a page, as after a click in its navigation."""
+@cache
+def _components() -> BidiComponentManager:
+    """Components of the installed packages, which every AppTest would look for again."""
+    manager = BidiComponentManager()
+    manager.discover_and_register_components(start_file_watching=False)
+    return manager
+
+
+def damage(store: Store, study_id: str, body: str = "{}") -> str:
+    """What is kept of a study is no record any more."""
+    with store._database.write() as db:
+        db.execute(update(RUNS).where(RUNS.c.id == study_id).values(head=body))
+    return study_id
+
+
+def open_page(page: str = "", tab: str = "", embedded: bool = False, **query: str) -> AppTest:
+    """The app at a page and one of its tabs, as after a click in its navigation."""
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    at._bidi_component_manager = _components()
+    if tab:
+        at.session_state[f"{page}_tab"] = tab
+    if embedded:
+        at.context = {"is_embedded": True}
     for name, value in query.items():
         at.query_params[name] = value
-    at.run()
     if page:
-        at.switch_page(f"pages/{page}.py")
-        for name, value in query.items():
-            at.query_params[name] = value
-        at.run()
+        # What AppTest.switch_page does once a first run has told it the pages; that run would draw the Sweep page
+        at._page_hash = calc_hash(page)
+    at.run()
+    assert not at.exception, at.exception
+    return at
+
+
+def turn(page: str, at: AppTest, tab: str) -> AppTest:
+    """The page at another of its tabs."""
+    at.session_state[f"{page}_tab"] = tab
+    at.run()
     assert not at.exception, at.exception
     return at
 
@@ -126,9 +161,17 @@ def text_of(at: AppTest) -> str:
     return "\n".join(parts).replace("&#58;", ":").replace("\\", "")
 
 
+def says(at: AppTest, *sentences: str) -> None:
+    """Each of the sentences is on the page."""
+    holds(text_of(at), *sentences)
+
+
 def chart_titles(at: AppTest) -> list[str]:
     """First line of each chart on the page."""
-    import json
-
     specs = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
     return [next(a["text"] for a in s["layout"]["annotations"] if a["text"].startswith("<b>")) for s in specs]
+
+
+def titles(at: AppTest) -> list[str]:
+    """The same without its markup."""
+    return [title.removeprefix("<b>").removesuffix("</b>") for title in chart_titles(at)]

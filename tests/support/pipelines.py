@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from core.experiment import Arm, ArmBlock, ArmOutcome, ArmRound, Experiment
 from core.families import network_from_name
-from core.pipeline_study import DEFAULT_BASE, PipelineStudy
 from core.spec import Pipeline, Target, Workload
+from core.studies.experiment.record import Arm, ArmBlock, ArmOutcome, ArmRound, Experiment
+from core.studies.pipeline.plan import DEFAULT_BASE, PipelinePlan
 from tests.support.runs import make_environment
 
 RESIDENT_MS = 2.0
@@ -18,9 +18,9 @@ PREFETCHED = {0: 1.0, 1: 0.25}  # share of the feeding that the step still waits
 Truth = Callable[[Arm], float]
 
 
-def make_study(base: Pipeline = DEFAULT_BASE) -> PipelineStudy:
+def make_study(base: Pipeline = DEFAULT_BASE) -> PipelinePlan:
     workload = Workload(network=network_from_name("784-128-10"))
-    return PipelineStudy(workload=workload, target=Target(), batch=BATCH, base=base, budget_s=60.0)
+    return PipelinePlan(workload=workload, target=Target(), batch=BATCH, base=base, budget_s=60.0)
 
 
 def true_step_ms(arm: Arm) -> float:
@@ -59,14 +59,8 @@ def make_pipeline_experiment(
             )
             found.append(ArmRound(index=len(found), blocks=blocks))
     made = Experiment(
-        workload=study.workload,
-        arms=study.arms,
-        rounds=tuple(found),
+        workload=study.workload, arms=study.arms, rounds=tuple(found), label="recorded",
         outcomes=tuple(ArmOutcome(arm=i, outcome="out_of_memory", reason=why) for i, why in lost.items()),
-        label="recorded",
-        created_at="2026-01-05T09:00:00+00:00",
-        elapsed_s=58.0,
-        budget_s=study.budget_s,
-        environment=make_environment(),
-    )
+        created_at="2026-01-05T09:00:00+00:00", elapsed_s=58.0, budget_s=study.budget_s, environment=make_environment(),
+    )  # fmt: skip
     return made.model_copy(update=changes)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from core.results import Block, Process, Round, Run
+from core.evidence import Block, Process
+from core.studies.sweep.record import Round, Run
 
 
 def run_of(
@@ -30,29 +31,18 @@ def run_of(
             for batch in batches:
                 for _ in range(rounds):
                     times = (ratio(batch) * np.exp(offset + noise * rng.normal()), np.exp(noise * rng.normal()))
-                    found.append(
-                        Round(
-                            index=len(found),
-                            pass_index=process * passes + pass_index,
-                            batch=batch,
-                            blocks=tuple(
-                                Block(target=target, process=process, steps=1, step_ms=float(step_ms))
-                                for target, step_ms in enumerate(times)
-                            ),
-                        )
+                    blocks = tuple(
+                        Block(target=target, process=process, steps=1, step_ms=float(step_ms))
+                        for target, step_ms in enumerate(times)
                     )
+                    at = process * passes + pass_index
+                    found.append(Round(index=len(found), pass_index=at, batch=batch, blocks=blocks))
     started = (
         tuple(Process(index=p, target=t, pid=1, startup_ms=1.0, device="cpu") for p in range(processes) for t in (0, 1))
         if measured_here
         else ()
     )
     return Run(
-        id="test-0001",
-        name="points",
-        created_at="2026-01-01T00:00:00+00:00",
-        label="recorded",
-        status="finished",
-        target_names=("first", "second"),
-        processes=started,
-        rounds=tuple(found),
-    )
+        id="test-0001", name="points", created_at="2026-01-01T00:00:00+00:00", label="recorded", status="finished",
+        target_names=("first", "second"), processes=started, rounds=tuple(found),
+    )  # fmt: skip

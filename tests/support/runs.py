@@ -5,22 +5,11 @@ from __future__ import annotations
 import math
 import random
 
+from core.evidence import Block, Environment, Interference, Label, Process, ProcessUse, Setup, Warning
 from core.families import network_from_name
-from core.results import (
-    Block,
-    Cell,
-    Environment,
-    Label,
-    Noise,
-    Process,
-    ProcessUse,
-    Round,
-    Run,
-    Setup,
-    Status,
-    Warning,
-)
-from core.spec import SweepPlan, Target, Workload
+from core.spec import Target, Workload
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Cell, Round, Run, Status
 
 BATCHES = tuple(2**i for i in range(11))
 BLOCK_MS = 20.0
@@ -42,30 +31,18 @@ def true_crossover(
 
 def make_plan(batches: tuple[int, ...] = BATCHES) -> SweepPlan:
     """A plan for one CPU thread against two, training 784-128-10 with Adam."""
-    return SweepPlan(
-        workload=Workload(network=network_from_name("784-128-10")),
-        targets=(Target(threads=1), Target(threads=2)),
-        batches=batches,
-        budget_s=60.0,
-    )
+    workload, targets = Workload(network=network_from_name("784-128-10")), (Target(threads=1), Target(threads=2))
+    return SweepPlan(workload=workload, targets=targets, batches=batches, budget_s=60.0)
 
 
 def make_environment() -> Environment:
     """A machine without a GPU."""
     return Environment(
-        captured_at="2026-01-05T09:00:00+00:00",
-        hostname_hash="5f2d9c01",
-        os="Linux 6.1 (Debian 12)",
-        python="3.11.2",
-        cpu="Example CPU at 2.4 GHz",
-        physical_cores=2,
-        logical_cores=4,
-        usable_cores=4,
-        memory_bytes=16 * 2**30,
-        memory_available_bytes=12 * 2**30,
-        load_1min=0.2,
+        captured_at="2026-01-05T09:00:00+00:00", hostname_hash="5f2d9c01", os="Linux 6.1 (Debian 12)", python="3.11.2",
+        cpu="Example CPU at 2.4 GHz", physical_cores=2, logical_cores=4, usable_cores=4, memory_bytes=16 * 2**30,
+        memory_available_bytes=12 * 2**30, load_1min=0.2,
         versions={"tensorflow": "2.21.0", "keras": "3.15.0", "numpy": "2.2.0"},
-    )
+    )  # fmt: skip
 
 
 def make_run(
@@ -144,20 +121,11 @@ def _rounds(
                         )
                         at_s += steps * step_ms / 1000
                     busy = rng.random() < 0.1
-                    rounds.append(
-                        Round(
-                            index=len(rounds),
-                            pass_index=process * passes + turn,
-                            batch=batch,
-                            blocks=tuple(blocks),
-                            noise=Noise(
-                                other_cpu_pct=35.0 if busy else 2.0,
-                                busiest=(ProcessUse(name="backup", cpu_pct=33.0),) if busy else (),
-                                steal_pct=0.0,
-                                cpu_mhz=2400.0,
-                            ),
-                        )
-                    )
+                    others = (ProcessUse(name="backup", cpu_pct=33.0),) if busy else ()
+                    used = 35.0 if busy else 2.0
+                    noise_of = Interference(other_cpu_pct=used, busiest=others, steal_pct=0.0, cpu_mhz=2400.0)
+                    at = {"index": len(rounds), "pass_index": process * passes + turn, "batch": batch}
+                    rounds.append(Round(**at, blocks=tuple(blocks), interference=noise_of))
     return tuple(rounds)
 
 
@@ -172,29 +140,17 @@ def _cell(target: int, batch: int, failed: set[tuple[int, int]], batches: tuple[
 
 def _process(index: int, target: int, rng: random.Random) -> Process:
     return Process(
-        index=index,
-        target=target,
-        pid=1000 + 2 * index + target,
-        startup_ms=rng.uniform(3500.0, 4500.0),
-        device="/device:CPU:0",
-        device_name="Example CPU at 2.4 GHz",
-        threads=target + 1,
+        index=index, target=target, pid=1000 + 2 * index + target, startup_ms=rng.uniform(3500.0, 4500.0),
+        device="/device:CPU:0", device_name="Example CPU at 2.4 GHz", threads=target + 1,
         versions={"tensorflow": "2.21.0", "keras": "3.15.0"},
-    )
+    )  # fmt: skip
 
 
 def _setup(target: int, batch: int, process: int, step_ms: float, rng: random.Random) -> Setup:
     return Setup(
-        target=target,
-        batch=batch,
-        process=process,
-        build_ms=rng.uniform(20.0, 40.0),
-        first_call_ms=rng.uniform(200.0, 400.0),
-        warmup_steps=40,
-        warmup_ms=40 * step_ms,
-        warmup_steady=True,
+        target=target, batch=batch, process=process, build_ms=rng.uniform(20.0, 40.0),
+        first_call_ms=rng.uniform(200.0, 400.0), warmup_steps=40, warmup_ms=40 * step_ms, warmup_steady=True,
         steps_per_block=max(1, math.ceil(BLOCK_MS / step_ms)),
         latency_ms=tuple(1.1 * step_ms * rng.lognormvariate(0.0, 0.05) for _ in range(9)),
-        memory_peak_bytes=300 * 2**20 + 4096 * batch,
-        placement=("/device:CPU:0",),
-    )
+        memory_peak_bytes=300 * 2**20 + 4096 * batch, placement=("/device:CPU:0",),
+    )  # fmt: skip

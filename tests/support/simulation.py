@@ -13,10 +13,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.measure.protocol import BlockDone, CellFailed, Prepare, Prepared, Ready, Traced, WorkerLost
-from core.results import Outcome
+from core.evidence import Outcome
 from core.spec import Target
-from core.traced import DeviceTrace, StepParts
+from core.traces.record import DeviceTrace, StepParts
+from core.worker.protocol import (
+    BlockDone,
+    CellFailed,
+    Prepare,
+    Prepared,
+    R,
+    Ready,
+    Release,
+    Released,
+    Request,
+    RunBlock,
+    Traced,
+    TraceSteps,
+    WorkerLost,
+)
 
 
 @dataclass
@@ -165,6 +179,10 @@ class SimulatedWorker:
         self._open = True
         self.ready = Ready(pid=1000 + target, startup_ms=1000 * machine.startup_s, device=str(runs_on))
 
+    def ask(self, request: Request[R], deadline_s: float) -> R:
+        reply: R = getattr(self, request.kind)(request, deadline_s)
+        return reply
+
     def prepare(self, request: Prepare, deadline_s: float) -> Prepared:
         assert self._open
         assert deadline_s > 0
@@ -175,19 +193,14 @@ class SimulatedWorker:
         step_ms = machine.step_ms(self._target, self._runs_on, request)
         self._cells[request.batch, request.slot] = offset, step_ms
         return Prepared(
-            batch=request.batch,
-            slot=request.slot,
-            build_ms=20.0,
-            first_call_ms=300.0,
-            warmup_steps=40,
-            warmup_ms=40 * step_ms,
-            warmup_steady=True,
+            batch=request.batch, slot=request.slot, build_ms=20.0, first_call_ms=300.0,
+            warmup_steps=40, warmup_ms=40 * step_ms, warmup_steady=True, latency_ms=(1.1 * step_ms,) * 3,
             steps_per_block=request.steps_per_block or max(1, math.ceil(request.block_ms / step_ms)),
-            latency_ms=(1.1 * step_ms,) * 3,
-        )
+        )  # fmt: skip
 
-    def block(self, batch: int, steps: int, deadline_s: float, slot: int = 0) -> BlockDone:
+    def block(self, request: RunBlock, deadline_s: float) -> BlockDone:
         assert self._open
+        batch, steps, slot = request.batch, request.steps, request.slot
         machine, noise = self._machine, self._machine.noise
         machine.fault(self._target, batch, in_block=True)
         now_s = machine.clock.now_s()
@@ -203,27 +216,24 @@ class SimulatedWorker:
         machine.clock.advance(step_ms * steps / 1000 + 0.001)
         return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot)
 
-    def trace(self, batch: int, steps: int, deadline_s: float) -> Traced:
+    def trace(self, request: TraceSteps, deadline_s: float) -> Traced:
         """Steps of known parts: what does not grow with the batch is launch, the rest compute."""
         assert self._open
-        machine = self._machine
+        machine, batch, steps = self._machine, request.batch, request.steps
         machine.fault(self._target, batch, in_block=True)
         _, step_ms = self._cells[batch, 0]
         machine.clock.advance(deadline_s * 0.001 + 1.1 * step_ms * steps / 1000)
         launch_ms = 1.1 * min(step_ms, machine.curves[self._target].floor_ms)
         parts = StepParts(step_ms=1.1 * step_ms, compute_ms=1.1 * step_ms - launch_ms, launch_ms=launch_ms)
         device = DeviceTrace(
-            device="simulated",
-            steps=(parts,) * steps,
-            kernels=3 * steps,
-            busy_ms=parts.compute_ms * steps,
-            span_ms=parts.step_ms * steps,
-            steps_from="host steps",
-        )
+            device="simulated", steps=(parts,) * steps, kernels=3 * steps, busy_ms=parts.compute_ms * steps,
+            span_ms=parts.step_ms * steps, steps_from="host steps",
+        )  # fmt: skip
         return Traced(batch=batch, device=device, profiled_step_ms=parts.step_ms, unprofiled_step_ms=step_ms)
 
-    def release(self, batch: int, slot: int = 0) -> None:
-        self._cells.pop((batch, slot), None)
+    def release(self, request: Release, _: float) -> Released:
+        self._cells.pop((request.batch, request.slot), None)
+        return Released(batch=request.batch, slot=request.slot)
 
     def cpu_time_s(self) -> float:
         return 0.0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
-from core.measure.supervisor import run_sweep
-from core.results import Process, Round, Run, Setup, Status
-from core.spec import SweepPlan, Target, Workload, parse_batches
+from core.evidence import Process, Setup, Status
+from core.spec import Target, Workload, parse_batches
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Round, Run
+from core.studies.sweep.supervisor import run_sweep
 from tests.support.simulation import Machine
+from tests.support.tools import tools_for
 
 
 class MemoryRecorder:
@@ -39,34 +41,19 @@ class MemoryRecorder:
 
 
 def plan(batches: str = "1:1024", **changes: Any) -> SweepPlan:
-    return SweepPlan(
-        workload=Workload(network="784-512-512-10"),
-        targets=(Target(), Target(device="gpu:0")),
-        batches=parse_batches(batches),
-        **changes,
-    )
+    workload, targets = Workload(network="784-512-512-10"), (Target(), Target(device="gpu:0"))
+    return SweepPlan(workload=workload, targets=targets, batches=parse_batches(batches), **changes)
 
 
 def new_run(plan: SweepPlan) -> Run:
     """A run to be filled; labelled modelled, since a simulation fills it."""
     return Run(
-        id="simulated-1",
-        name="Simulated sweep",
-        created_at="2026-01-01T00:00:00+00:00",
-        label="modelled",
-        status="running",
-        target_names=plan.target_names,
-        plan=plan,
-    )
+        id="simulated-1", name="Simulated sweep", created_at="2026-01-01T00:00:00+00:00", label="modelled",
+        status="running", target_names=plan.target_names, plan=plan,
+    )  # fmt: skip
 
 
 def sweep(machine: Machine, plan: SweepPlan, **options: Any) -> Run:
     """The whole sweep on the machine's virtual clock."""
-    return run_sweep(
-        new_run(plan),
-        launcher=machine.launch,
-        clock=machine.clock,
-        recorder=options.pop("recorder", None) or MemoryRecorder(),
-        cancel=options.pop("cancel", None) or threading.Event(),
-        **options,
-    )
+    recorder = options.pop("recorder", None) or MemoryRecorder()
+    return run_sweep(tools_for(machine, recorder=recorder, **options), new_run(plan))

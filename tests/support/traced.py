@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.results import Run
-from core.traced import PARTS, DeviceTrace, HostOp, Kernel, Part, Span, StepParts, TracedCell
+from core.studies.sweep.record import Run
+from core.traces.record import PARTS, DeviceTrace, HostOp, Kernel, Part, Span, StepParts, TracedCell
 
 GEMM = (
     "void cutlass::Kernel2<cutlass_80_wmma_tensorop_f16_s161616gemm_f16_16x16_128x2_tn_align8>"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.analysis.trace import report
-from core.traced import TraceReport
+from core.traces.record import TraceReport
+from core.traces.report import report
 from core.traces.schema import message
 from core.traces.xplane import read
 
@@ -42,18 +42,16 @@ class MadePlane:
         self._stats: dict[str, int] = {}
 
     def name_id(self, name: str) -> int:
-        if name not in self._names:
-            self._names[name] = key = len(self._names) + 1
-            self.message.event_metadata[key].id = key
-            self.message.event_metadata[key].name = name.encode()
-        return self._names[name]
+        return self._id_in(self._names, self.message.event_metadata, name)
 
     def stat_id(self, name: str) -> int:
-        if name not in self._stats:
-            self._stats[name] = key = len(self._stats) + 1
-            self.message.stat_metadata[key].id = key
-            self.message.stat_metadata[key].name = name.encode()
-        return self._stats[name]
+        return self._id_in(self._stats, self.message.stat_metadata, name)
+
+    def _id_in(self, known: dict[str, int], metadata: Any, name: str) -> int:
+        if name not in known:
+            known[name] = key = len(known) + 1
+            metadata[key].id, metadata[key].name = key, name.encode()
+        return known[name]
 
     def line(self, name: str, thread: int | None = None, timestamp_ns: int = 0) -> MadeLine:
         number = len(self.message.lines) + 1 if thread is None else thread
@@ -100,14 +98,10 @@ def gpu_trace() -> MadeTrace:
         python.event("layer/MatMul:MatMul", at + 18, 15)
         python.event("name/AsString:AsString", at + 34, 4)
         for offset, number in zip((10, 20, 30, 40), ids, strict=True):
-            calls.event(
-                "cuLaunchKernel" if offset in (20, 30) else "cuMemcpyAsync", at + offset, 2, correlation_id=number
-            )
-        sizes = {
-            "memcpy_details": "kind_src:host size:4096 dest:0 async:1",
-            "from_": "name/AsString",
-            "to": "layer/MatMul",
-        }
+            call = "cuLaunchKernel" if offset in (20, 30) else "cuMemcpyAsync"
+            calls.event(call, at + offset, 2, correlation_id=number)
+        sizes = {"memcpy_details": "kind_src:host size:4096 dest:0 async:1"}
+        sizes |= {"from_": "name/AsString", "to": "layer/MatMul"}
         copies.event("MemcpyH2D", at + 50, 10, correlation_id=ids[0], **sizes)
         first.event("gemm", at + 60, 40, correlation_id=ids[1])
         second.event("relu", at + 90, 30, correlation_id=ids[2])

@@ -18,6 +18,11 @@ def _query_value_key(shapes: tuple[Shape, ...]) -> tuple[Shape, Shape, Shape]:
     return query, value, key
 
 
+def _check_features(query: Shape, key: Shape) -> None:
+    if query[1] != key[1]:
+        raise ValueError(f"its query has {query[1]} features and its key {key[1]}; they must be as many")
+
+
 def _scores(heads: int, query: int, keys: int, key_dim: int, value_dim: int, dropout: float) -> Work:
     """Scaled products of queries and keys, softmax, and weighted sums of values (Vaswani et al. 2017).
 
@@ -80,8 +85,7 @@ def _grouped_query(options: Options, shapes: tuple[Shape, ...]) -> Work:
 
 def _dot_product(options: Options, shapes: tuple[Shape, ...]) -> Work:
     query, value, key = _query_value_key(shapes)
-    if query[1] != key[1]:
-        raise ValueError(f"its query has {query[1]} features and its key {key[1]}; they must be as many")
+    _check_features(query, key)
     pairs, scale = query[0] * key[0], options["use_scale"]
     products = 2 * pairs * (key[1] + value[1])
     return Work(
@@ -97,8 +101,7 @@ def _dot_product(options: Options, shapes: tuple[Shape, ...]) -> Work:
 def _additive(options: Options, shapes: tuple[Shape, ...]) -> Work:
     """Bahdanau et al. (2015): a sum over features of the tanh of query plus key, for each pair of steps."""
     query, value, key = _query_value_key(shapes)
-    if query[1] != key[1]:
-        raise ValueError(f"its query has {query[1]} features and its key {key[1]}; they must be as many")
+    _check_features(query, key)
     pairs = query[0] * key[0]
     each = 3 * pairs * key[1] + SOFTMAX_FLOPS * pairs
     weighted = 2 * pairs * value[1]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from core.architecture.kinds.activation import CHANNELS_LAST, activation
 from core.architecture.kinds.dense import product, with_activation
 from core.architecture.options import Option, Options, flag, maybe, only, sizes, whole, word
-from core.architecture.rule import Rule, Shape, Work, joined, size, with_axes
+from core.architecture.rule import Counting, Rule, Shape, Work, joined, on_grid, size
 
 MAX_KERNEL = 4_096
-GRID = {1: "steps and channels", 2: "rows, columns and channels", 3: "depth, rows, columns and channels"}
 
 
 def windows(shape: Shape, options: Options, kernel: str = "kernel_size") -> Shape:
     """Positions of a kernel over the axes before the channels. Raises ValueError where it does not fit."""
-    found = []
+    places = []
     dilations = options.get("dilation_rate", (1,) * len(options[kernel]))
     for length, extent, stride, dilation in zip(shape, options[kernel], options["strides"], dilations, strict=True):
         reach = dilation * (extent - 1) + 1
@@ -26,8 +24,8 @@ def windows(shape: Shape, options: Options, kernel: str = "kernel_size") -> Shap
             raise ValueError(
                 f"a window of {reach} does not fit into an axis of {length}; its input has the shape {shape}"
             )
-        found.append(-(-usable // stride))
-    return tuple(found)
+        places.append(-(-usable // stride))
+    return tuple(places)
 
 
 def _filters(options: Options, filters: int, channels: int, grid: Shape) -> Work:
@@ -36,42 +34,35 @@ def _filters(options: Options, filters: int, channels: int, grid: Shape) -> Work
     return replace(work, output=(*grid, filters))
 
 
-def _plain(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        groups = options["groups"]
-        if channels % groups or options["filters"] % groups:
-            raise ValueError(
-                f"{channels} input channels and {options['filters']} filters do not divide into {groups} groups"
-            )
-        counted = _filters(options, options["filters"], channels // groups, windows(tuple(grid), options))
-        return with_activation(counted, options["activation"])
-
-    return work
-
-
-def _transposed(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        filters = options["filters"]
-        output = (*_spread(tuple(grid), options), filters)
-        counted = product(size(shapes[0][:-1]), channels, size(options["kernel_size"]) * filters, bias=False)
-        bias = options["use_bias"]
-        counted = replace(
-            counted,
-            output=output,
-            weights=counted.weights + filters * bias,
-            forward=counted.forward + size(output) * bias,
-            weight_gradient=counted.weight_gradient + size(output) * bias,
+@on_grid
+def _plain(options: Options, grid: Shape, channels: int) -> Work:
+    groups = options["groups"]
+    if channels % groups or options["filters"] % groups:
+        raise ValueError(
+            f"{channels} input channels and {options['filters']} filters do not divide into {groups} groups"
         )
-        return with_activation(counted, options["activation"])
+    work = _filters(options, options["filters"], channels // groups, windows(grid, options))
+    return with_activation(work, options["activation"])
 
-    return work
+
+@on_grid
+def _transposed(options: Options, grid: Shape, channels: int) -> Work:
+    filters, bias = options["filters"], options["use_bias"]
+    output = (*_spread(grid, options), filters)
+    work = product(size(grid), channels, size(options["kernel_size"]) * filters, bias=False)
+    work = replace(
+        work,
+        output=output,
+        weights=work.weights + filters * bias,
+        forward=work.forward + size(output) * bias,
+        weight_gradient=work.weight_gradient + size(output) * bias,
+    )
+    return with_activation(work, options["activation"])
 
 
 def _spread(grid: Shape, options: Options) -> Shape:
     """Output positions of a transposed convolution (Keras's rule for TensorFlow's padding)."""
-    found = []
+    lengths = []
     extra = options["output_padding"] or (None,) * len(grid)
     each = zip(grid, options["kernel_size"], options["strides"], options["dilation_rate"], extra, strict=True)
     for length, extent, stride, dilation, padding in each:
@@ -79,34 +70,28 @@ def _spread(grid: Shape, options: Options) -> Shape:
             raise ValueError(f"option “output_padding” is {padding}; it must be less than the stride of {stride}")
         reach = (extent - 1) * dilation + 1
         if options["padding"] == "same":
-            found.append(length * stride if padding is None else (length - 1) * stride + reach % 2 + padding)
+            lengths.append(length * stride if padding is None else (length - 1) * stride + reach % 2 + padding)
         else:
             ends = max(reach, stride) if padding is None else reach + padding
-            found.append((length - 1) * stride + ends)
-    if min(found) < 1:
-        raise ValueError(f"its output would have the shape {tuple(found)}")
-    return tuple(found)
+            lengths.append((length - 1) * stride + ends)
+    if min(lengths) < 1:
+        raise ValueError(f"its output would have the shape {tuple(lengths)}")
+    return tuple(lengths)
 
 
-def _depthwise(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        each = _filters(options, channels * options["depth_multiplier"], 1, windows(tuple(grid), options))
-        return with_activation(each, options["activation"])
-
-    return work
+@on_grid
+def _depthwise(options: Options, grid: Shape, channels: int) -> Work:
+    work = _filters(options, channels * options["depth_multiplier"], 1, windows(grid, options))
+    return with_activation(work, options["activation"])
 
 
-def _separable(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        places = windows(tuple(grid), options)
-        inner = channels * options["depth_multiplier"]
-        depthwise = _filters({**options, "use_bias": False}, inner, 1, places)
-        mixing = product(size(places), inner, options["filters"], options["use_bias"])
-        return with_activation(joined((*places, options["filters"]), depthwise, mixing), options["activation"])
-
-    return work
+@on_grid
+def _separable(options: Options, grid: Shape, channels: int) -> Work:
+    places = windows(grid, options)
+    inner = channels * options["depth_multiplier"]
+    depthwise = _filters({**options, "use_bias": False}, inner, 1, places)
+    mixing = product(size(places), inner, options["filters"], options["use_bias"])
+    return with_activation(joined((*places, options["filters"]), depthwise, mixing), options["activation"])
 
 
 def _no_stride_with_dilation(options: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +113,7 @@ def _grid(rank: int, *, causal: bool = False) -> dict[str, Option]:
     }
 
 
-def _rule(options: dict[str, Option], work: Callable[[Options, tuple[Shape, ...]], Work]) -> Rule:
+def _rule(options: dict[str, Option], work: Counting) -> Rule:
     return Rule(options, work, settle=_no_stride_with_dilation)
 
 

@@ -40,20 +40,21 @@ def _normalised(shape: Shape, weights: int, flops: int, options: Options) -> Wor
     )
 
 
+def _values_along(axes: tuple[int, ...], shape: Shape) -> int:
+    """Values of one position's slice along those axes of Keras. Raises ValueError."""
+    return size(tuple(shape[place] for place in {position(axis, len(shape)) for axis in axes}))
+
+
 def _layer(options: Options, shapes: tuple[Shape, ...]) -> Work:
     shape = shapes[0]
-    places = {position(each, len(shape)) for each in options["axis"]}
-    values = size(tuple(shape[place] for place in places))
-    weights = values * (options["center"] + options["scale"])
+    weights = _values_along(options["axis"], shape) * (options["center"] + options["scale"])
     # Keras folds scale and centre into the factor and the summand of every value (Ba et al. 2016 write them apart)
     flops = MOMENTS_FLOPS + SCALING_FLOPS + 2 * options["scale"] + options["center"]
     return _normalised(shape, weights, flops, options)
 
 
 def _root_mean_square(options: Options, shapes: tuple[Shape, ...]) -> Work:
-    shape = shapes[0]
-    places = {position(each, len(shape)) for each in options["axis"]}
-    return _normalised(shape, size(tuple(shape[place] for place in places)), 4, {"scale": True})
+    return _normalised(shapes[0], _values_along(options["axis"], shapes[0]), 4, {"scale": True})
 
 
 def _group(options: Options, shapes: tuple[Shape, ...]) -> Work:
@@ -67,20 +68,17 @@ def _group(options: Options, shapes: tuple[Shape, ...]) -> Work:
 
 
 def _unit(options: Options, shapes: tuple[Shape, ...]) -> Work:
-    for each in options["axis"]:
-        position(each, len(shapes[0]))
+    _values_along(options["axis"], shapes[0])
     return pointwise(shapes[0], 3 * size(shapes[0]), internal=size(shapes[0]))
 
 
 def _fixed(options: Options, shapes: tuple[Shape, ...]) -> Work:
     """Keras holds mean, variance and a count as weights that are not trained unless they are given."""
     shape = shapes[0]
-    places = {position(each, len(shape)) for each in options["axis"] or ()}
     learnt = options["mean"] is None
-    values = size(tuple(shape[place] for place in places))
     return Work(
         shape,
-        statistics=(2 * values + 1) * learnt,
+        statistics=(2 * _values_along(options["axis"] or (), shape) + 1) * learnt,
         forward=SCALING_FLOPS * size(shape),
         input_gradient=size(shape),
     )

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from core.architecture.kinds.activation import CHANNELS_LAST
-from core.architecture.kinds.convolution import GRID, MAX_KERNEL, windows
+from core.architecture.kinds.convolution import MAX_KERNEL, windows
 from core.architecture.options import REQUIRED, Options, flag, maybe, sizes, word
-from core.architecture.rule import Rule, Shape, Work, pointwise, size, with_axes
+from core.architecture.rule import Rule, Shape, Work, on_grid, pointwise, size
 
 
-def _windowed(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        strided = {**options, "strides": options["strides"] or options["pool_size"]}
-        output = (*windows(tuple(grid), strided, "pool_size"), channels)
-        return pointwise(output, size(options["pool_size"]) * size(output))
-
-    return work
+@on_grid
+def _windowed(options: Options, grid: Shape, channels: int) -> Work:
+    strided = {**options, "strides": options["strides"] or options["pool_size"]}
+    output = (*windows(grid, strided, "pool_size"), channels)
+    return pointwise(output, size(options["pool_size"]) * size(output))
 
 
-def _over_all(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        ones = (1,) * len(grid) if options["keepdims"] else ()
-        return pointwise((*ones, channels), size(shapes[0]))
-
-    return work
+@on_grid
+def _over_all(options: Options, grid: Shape, channels: int) -> Work:
+    ones = (1,) * len(grid) if options["keepdims"] else ()
+    return pointwise((*ones, channels), size((*grid, channels)))
 
 
 def _own_stride(options: dict[str, Any]) -> dict[str, Any]:

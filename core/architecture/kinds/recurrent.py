@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,18 +55,11 @@ def recurrent(cell: Cell, options: Options, shape: Shape) -> Work:
     )
 
 
-def _one_way(cell: Cell) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        return recurrent(cell, options, shapes[0])
-
-    return work
-
-
-def _common(*extra: tuple[str, Option]) -> dict[str, Option]:
-    return {
+def _rule(cell: Cell, **extra: Option) -> Rule:
+    options = {
         "units": whole(),
         "activation": activation("tanh"),
-        **dict(extra),
+        **extra,
         "use_bias": flag(True),
         "dropout": real(0, 1, 0.0),
         "recurrent_dropout": real(0, 1, 0.0),
@@ -77,13 +70,14 @@ def _common(*extra: tuple[str, Option]) -> dict[str, Option]:
         "unroll": flag(False),
         "zero_output_for_mask": only(False),
     }
+    return Rule(options, lambda options, shapes: recurrent(cell, options, shapes[0]))
 
 
-GATED = ("recurrent_activation", activation("sigmoid"))
+GATES = activation("sigmoid")
 CELLS = {
-    "LSTM": Rule(_common(GATED, ("unit_forget_bias", flag(True))), _one_way(LSTM)),
-    "GRU": Rule(_common(GATED, ("reset_after", flag(True))), _one_way(GRU)),
-    "SimpleRNN": Rule(_common(), _one_way(SIMPLE)),
+    "LSTM": _rule(LSTM, recurrent_activation=GATES, unit_forget_bias=flag(True)),
+    "GRU": _rule(GRU, recurrent_activation=GATES, reset_after=flag(True)),
+    "SimpleRNN": _rule(SIMPLE),
 }
 
 
@@ -105,14 +99,14 @@ def inner_layer(rules: Mapping[str, Rule], accepted: str) -> Option:
     return Option(accepted, read)
 
 
-def _inner(rules: Mapping[str, Rule], options: Options, shape: Shape) -> tuple[Work, dict[str, Any]]:
+def inner_work(rules: Mapping[str, Rule], options: Options, shape: Shape) -> Work:
+    """Work of the layer inside a layer. Raises ValueError."""
     rule = rules[options["layer"]["class_name"]]
-    complete = rule.complete(options["layer"]["config"])
-    return rule.work(complete, (shape,)), complete
+    return rule.work(rule.complete(options["layer"]["config"]), (shape,))
 
 
 def _both_ways(options: Options, shapes: tuple[Shape, ...]) -> Work:
-    one, _ = _inner(CELLS, options, shapes[0])
+    one = inner_work(CELLS, options, shapes[0])
     *places, units = one.output
     side_by_side = options["merge_mode"] == "concat"
     added = 0 if side_by_side else (2 if options["merge_mode"] == "ave" else 1) * size(one.output)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from core.architecture.kinds.activation import CHANNELS_LAST
-from core.architecture.kinds.convolution import GRID
 from core.architecture.limits import MAX_OPTION
 from core.architecture.options import Option, Options, pair, pairs, sizes, whole, wholes, word
-from core.architecture.rule import Rule, Shape, Work, pointwise, size, with_axes
+from core.architecture.rule import Rule, Shape, Work, on_grid, pointwise, size, with_axes
 
 BILINEAR_FLOPS = 8
 """For each output value: four neighbours, a multiply-add each."""
@@ -39,40 +37,31 @@ def _repeat(options: Options, shapes: tuple[Shape, ...]) -> Work:
     return Work(output, input_gradient=size(output))
 
 
-def _each_axis(rank: int, value: Any) -> tuple[Any, ...]:
+def _each_axis(grid: Shape, value: Any) -> tuple[Any, ...]:
     """Keras writes the one axis of a sequence without a tuple around it."""
-    return (value,) if rank == 1 else value
+    return (value,) if len(grid) == 1 else value
 
 
-def _pad(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        padded = (n + sum(pair) for n, pair in zip(grid, _each_axis(rank, options["padding"]), strict=True))
-        return pointwise((*padded, channels))
-
-    return work
+@on_grid
+def _pad(options: Options, grid: Shape, channels: int) -> Work:
+    padded = (n + sum(pair) for n, pair in zip(grid, _each_axis(grid, options["padding"]), strict=True))
+    return pointwise((*padded, channels))
 
 
-def _crop(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        left = [n - sum(pair) for n, pair in zip(grid, _each_axis(rank, options["cropping"]), strict=True)]
-        if min(left) < 1:
-            raise ValueError(f"option “cropping” leaves nothing of its input of the shape {shapes[0]}")
-        return pointwise((*left, channels))
-
-    return work
+@on_grid
+def _crop(options: Options, grid: Shape, channels: int) -> Work:
+    left = [n - sum(pair) for n, pair in zip(grid, _each_axis(grid, options["cropping"]), strict=True)]
+    if min(left) < 1:
+        raise ValueError(f"option “cropping” leaves nothing of its input of the shape {(*grid, channels)}")
+    return pointwise((*left, channels))
 
 
-def _enlarge(rank: int) -> Callable[[Options, tuple[Shape, ...]], Work]:
-    def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
-        *grid, channels = with_axes(shapes[0], rank + 1, GRID[rank])
-        output = (*(n * times for n, times in zip(grid, _each_axis(rank, options["size"]), strict=True)), channels)
-        if options.get("interpolation") == "bilinear":
-            return pointwise(output, BILINEAR_FLOPS * size(output))
-        return Work(output, input_gradient=size(output))
-
-    return work
+@on_grid
+def _enlarge(options: Options, grid: Shape, channels: int) -> Work:
+    output = (*(n * times for n, times in zip(grid, _each_axis(grid, options["size"]), strict=True)), channels)
+    if options.get("interpolation") == "bilinear":
+        return pointwise(output, BILINEAR_FLOPS * size(output))
+    return Work(output, input_gradient=size(output))
 
 
 INTERPOLATION: dict[str, Option] = {"interpolation": word("nearest", "bilinear", default="nearest")}

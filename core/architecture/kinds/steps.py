@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.architecture.kinds import activation, convolution, dense, normalisation, pooling, reshaping
-from core.architecture.kinds.recurrent import inner_layer
+from core.architecture.kinds.recurrent import inner_layer, inner_work
 from core.architecture.options import Options
 from core.architecture.rule import Rule, Shape, Work, repeated
 
@@ -25,8 +25,7 @@ def _each_step(options: Options, shapes: tuple[Shape, ...]) -> Work:
     steps, *rest = shapes[0]
     if not rest:
         raise ValueError(f"takes steps and one axis more at least; its input has the shape {shapes[0]}")
-    rule = INNER[options["layer"]["class_name"]]
-    return repeated(rule.work(rule.complete(options["layer"]["config"]), (tuple(rest),)), steps)
+    return repeated(inner_work(INNER, options, tuple(rest)), steps)
 
 
 RULES = {

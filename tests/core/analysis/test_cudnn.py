@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from core.analysis.cudnn import KERAS, cudnn_note, cudnn_reasons, turns_xla_off
 from core.architecture.graph import Graph, Layer, chain
-from core.architecture.network import GraphNetwork
 from core.families import network_from_name
-from core.measure.process import worker_environment
+from core.families.graph_network import GraphNetwork
 from core.spec import Target, Workload
+from tests.support.framework import answered
 
 GPU, XLA, CPU = Target(device="gpu:0"), Target(device="gpu:0", execution="xla"), Target(threads=1)
 CHANGES: dict[str, Any] = {
-    "activation": "relu",
-    "recurrent_activation": "hard_sigmoid",
-    "use_bias": False,
-    "unroll": True,
-    "recurrent_dropout": 0.2,
-    "reset_after": False,
-}
+    "activation": "relu", "recurrent_activation": "hard_sigmoid", "use_bias": False, "unroll": True,
+    "recurrent_dropout": 0.2, "reset_after": False,
+}  # fmt: skip
 HARMLESS = {"dropout": 0.3, "go_backwards": True, "return_sequences": True}
 
 # For every layer: does its call reach cuDNN's function, and does Keras then still compile the network?
@@ -66,18 +59,10 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+@pytest.mark.tensorflow
 def test_the_conditions_are_those_of_the_installed_keras() -> None:
     asked = cases()
-    done = subprocess.run(
-        [sys.executable, "-c", ASK_KERAS],
-        input=json.dumps(asked).encode(),
-        env=worker_environment(Target()),
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-    version, told = json.loads(done.stdout.splitlines()[-1])
+    version, told = answered("-c", ASK_KERAS, question=asked)
     assert version.startswith(f"{KERAS}."), "read Keras's conditions again, and name the new version"
     assert {reached for reached, _ in told} == {True, False}
     for (kind, options), (reached, compiled) in zip(asked, told, strict=True):
@@ -105,14 +90,7 @@ def test_every_reason_names_the_layer_and_the_option(kind: str, options: dict[st
     assert reason.endswith(".")
 
 
-def test_several_reasons_stand_in_one_sentence() -> None:
-    options = {"units": 4, "activation": "relu", "unroll": True}
-    (reason,) = cudnn_reasons(network(Layer("memory", "LSTM", options)), GPU)
-    assert reason.count(" and ") == 1
-    assert reason.count(".") == 1
-
-
-def test_layers_in_both_directions_count_and_shared_ones_only_once() -> None:
+def test_several_reasons_stand_in_one_sentence_and_shared_layers_count_once() -> None:
     inner = {"class_name": "GRU", "config": {"units": 4, "reset_after": False}}
     first = Layer("both", "Bidirectional", {"layer": inner})
     again = Layer("again", "Bidirectional", {}, ("both",), shares="both")
@@ -120,6 +98,10 @@ def test_layers_in_both_directions_count_and_shared_ones_only_once() -> None:
     assert reason.startswith("Layer “both” (GRU) ")
     fitting = {"class_name": "LSTM", "config": {"units": 4}}
     assert cudnn_reasons(network(Layer("both", "Bidirectional", {"layer": fitting})), GPU) == ()
+    options = {"units": 4, "activation": "relu", "unroll": True}
+    (reason,) = cudnn_reasons(network(Layer("memory", "LSTM", options)), GPU)
+    assert reason.count(" and ") == 1
+    assert reason.count(".") == 1
 
 
 def test_only_a_gpu_has_cudnn_and_only_recurrent_layers_ask_for_it() -> None:
@@ -165,28 +147,22 @@ def note(*kinds: str, targets: tuple[Target, ...] = (CPU, GPU), masked: bool = F
     return cudnn_note(Workload(network=Drawn(layers_=kinds, masked=masked)), targets)
 
 
-def test_the_note_is_about_recurrent_layers_on_gpus_only() -> None:
+def test_the_note_is_about_recurrent_layers_on_gpus_and_counts_those_that_fall_back() -> None:
     assert note("Dense") is None
     assert note("LSTM", targets=(CPU, Target())) is None
     assert cudnn_note(Workload(network=network_from_name("784-128-10")), (CPU, GPU)) is None
     assert note("LSTM", "GRU") == f"On gpu:0 Keras {KERAS} runs the recurrent layers by cuDNN's kernels."
-
-
-def test_the_note_counts_the_layers_that_fall_back_and_says_why() -> None:
     said = note("LSTM", "SimpleRNN", "GRU")
     assert said is not None
     assert "runs 1 of 3 recurrent layers step by step, without cuDNN: Layer “layer_1” (SimpleRNN)" in said
 
 
-def test_the_note_warns_of_xla_only_where_a_target_asks_for_it_and_keras_leaves_it_out() -> None:
+def test_the_note_warns_of_xla_and_of_masks_only_where_they_matter() -> None:
     left_out = "Keras leaves it out"
     assert left_out in str(note("LSTM", targets=(GPU, XLA)))
     assert left_out in str(note("SimpleRNN", "LSTM", targets=(CPU, XLA)))
     assert left_out not in str(note("SimpleRNN", targets=(GPU, XLA)))
     assert left_out not in str(note("LSTM", targets=(Target(execution="xla"), GPU)))
-
-
-def test_the_note_warns_of_masks_only_where_cudnn_would_meet_one() -> None:
     assert "padded on the right" in str(note("LSTM", masked=True))
     assert "padded on the right" not in str(note("LSTM"))
     assert "padded on the right" not in str(note("SimpleRNN", masked=True))

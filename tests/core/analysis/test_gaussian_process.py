@@ -33,17 +33,13 @@ def drawn(seed: int, n: int = 120, starts: int = 4) -> tuple[Observed, np.ndarra
     return Observed(x[:n], y, np.zeros(n), start, np.arange(n, dtype=float)), x[n:], f[n:]
 
 
-def test_one_observation_is_the_textbook_posterior() -> None:
+def test_one_observation_is_the_textbook_posterior_and_far_away_the_prior_returns() -> None:
     observed = Observed(np.zeros((1, 2)), np.array([1.0]), np.array([0.01]), np.zeros(1, dtype=int), np.zeros(1))
     mean, sd = condition(observed, TRUE).at(np.zeros((1, 2)))
     prior = INTERCEPT_SD**2 + TRUE.signal**2
     noise = 0.01 + TRUE.start**2 + TRUE.drift**2 + TRUE.unit**2
     assert mean[0] == pytest.approx(prior / (prior + noise), rel=1e-6)
     assert sd[0] ** 2 == pytest.approx(prior * noise / (prior + noise), rel=1e-5)
-
-
-def test_far_away_the_prior_returns() -> None:
-    observed = Observed(np.zeros((1, 2)), np.array([1.0]), np.array([0.01]), np.zeros(1, dtype=int), np.zeros(1))
     _, sd = condition(observed, TRUE).at(np.array([[100.0, 0.0]]))
     assert sd[0] ** 2 == pytest.approx(SLOPE_SD**2 * 100**2 + TRUE.signal**2, rel=0.01)
 
@@ -57,16 +53,13 @@ def test_intervals_hold_what_they_say_for_functions_drawn_from_it() -> None:
     assert 0.91 <= np.mean(inside) <= 0.98
 
 
-def test_fitted_parameters_find_the_function() -> None:
+def test_fitted_parameters_find_the_function_and_the_longer_length() -> None:
     errors = []
     for seed in range(6):
         observed, x, f = drawn(seed)
         mean, _ = condition(observed, fit_parameters(observed, PRIORS)).at(x)
         errors.append(np.sqrt(np.mean((mean - f) ** 2)))
     assert np.mean(errors) < 0.12
-
-
-def test_the_longer_length_is_recognised() -> None:
     found = [fit_parameters(drawn(seed)[0], PRIORS).lengths for seed in range(5)]
     assert sum(one[1] > one[0] for one in found) >= 4
 

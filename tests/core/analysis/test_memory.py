@@ -2,15 +2,17 @@
 
 import pytest
 
-from core.analysis.memory import USUAL, Copies, check_fits, estimate_bytes, sizes
+from core.analysis.memory import USUAL, Copies, estimate_bytes, sizes
 from core.families import network_from_name
-from core.spec import SweepPlan, Target, Workload
+from core.spec import Target, Workload
+from core.studies.sweep.fits import check_fits
+from core.studies.sweep.plan import SweepPlan
 
 CPU, GPU = Target(), Target(device="gpu:0")
 ONLY_KEPT = Copies(0.0, 0.0, update=0.0, kept=1.0, passing=0.0, feeding=1.0)
 
 
-def test_parts_follow_the_formula() -> None:
+def test_parts_follow_the_formula_and_inference_keeps_neither_gradients_nor_optimizer_nor_layers() -> None:
     workload = Workload(network="784-128-10", optimizer="adam")
     found, usual = estimate_bytes(workload, CPU, 32), USUAL["graph"]
     parameters = workload.network.parameters
@@ -20,19 +22,16 @@ def test_parts_follow_the_formula() -> None:
     assert found.data_bytes == 32 * (4 * 784 + 8)
     assert found.workspace_bytes == round(usual.model_bytes + 2 * usual.layer_bytes + 4 * usual.update * 785 * 128)
     assert found.total_bytes == 16 * parameters + found.activations_bytes + found.data_bytes + found.workspace_bytes
-
-
-@pytest.mark.parametrize(("optimizer", "state"), [("sgd", 0), ("momentum", 4), ("adam", 8)])
-def test_optimizers_keep_so_many_bytes_a_parameter(optimizer: str, state: int) -> None:
-    workload = Workload.model_validate({"network": "784-128-10", "optimizer": optimizer})
-    assert estimate_bytes(workload, CPU, 1).optimizer_bytes == state * workload.network.parameters
-
-
-def test_inference_keeps_neither_gradients_nor_optimizer_nor_layers() -> None:
     workload = Workload(network="784-128x8-10", mode="infer")
     found = estimate_bytes(workload, CPU, 32)
     assert found.gradients_bytes == found.optimizer_bytes == 0
     assert found.activations_bytes == round(32 * 4 * USUAL["graph"].passing * 128)
+
+
+@pytest.mark.parametrize(("optimizer", "state"), [("sgd", 0), ("momentum", 4), ("adam", 8)])
+def test_optimizers_keep_so_many_bytes_a_parameter_in_training(optimizer: str, state: int) -> None:
+    workload = Workload.model_validate({"network": "784-128-10", "optimizer": optimizer})
+    assert estimate_bytes(workload, CPU, 1).optimizer_bytes == state * workload.network.parameters
 
 
 def test_mixed_precision_adds_a_copy_of_the_weights_and_halves_what_is_kept() -> None:
@@ -67,24 +66,16 @@ def plan(network: str, batches: tuple[int, ...]) -> SweepPlan:
     return SweepPlan(workload=Workload(network=network), targets=(CPU, Target(threads=1)), batches=batches)
 
 
-def test_what_fits_is_accepted() -> None:
+def test_what_fits_is_accepted_and_a_gpu_target_does_not_count_against_the_host() -> None:
     check_fits(plan("784-512-512-10", (1, 1024)), 8 * 10**9)
-
-
-def test_too_large_a_batch_names_the_largest_that_fits() -> None:
-    with pytest.raises(ValueError, match=r"batches up to 1,024 fit"):
-        check_fits(plan("65536-64-10", (1, 1024, 65_536)), 4 * 10**9)
-
-
-def test_too_large_a_network_is_refused() -> None:
-    with pytest.raises(ValueError, match="whatever the batch"):
-        check_fits(plan("784-16384x20-10", (1, 8)), 8 * 10**9)
-
-
-def test_a_gpu_target_does_not_count_against_the_host() -> None:
     on_gpus = SweepPlan(
-        workload=Workload(network="784-16384x4-10"),
-        targets=(GPU, Target(device="gpu:1")),
-        batches=(1,),
+        workload=Workload(network="784-16384x4-10"), targets=(GPU, Target(device="gpu:1")), batches=(1,)
     )
     check_fits(on_gpus, 8 * 10**9)
+
+
+def test_too_large_a_batch_or_network_is_refused_with_what_fits() -> None:
+    with pytest.raises(ValueError, match=r"batches up to 1,024 fit"):
+        check_fits(plan("65536-64-10", (1, 1024, 65_536)), 4 * 10**9)
+    with pytest.raises(ValueError, match="whatever the batch"):
+        check_fits(plan("784-16384x20-10", (1, 8)), 8 * 10**9)

@@ -105,6 +105,7 @@ def test_shapes_are_given_by_name() -> None:
     assert output_shape(graph) == (2,)
 
 
+HEADS = {"head_dim": 2, "num_query_heads": 3, "num_key_value_heads": 2}
 TOKENS = Layer("tokens", "Embedding", {"input_dim": 10, "output_dim": 4})
 REFUSED: dict[str, tuple[Graph, str]] = {
     "rank": (
@@ -133,18 +134,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
         network(IMAGE, Layer("c", "Conv2D", {"filters": 4, "kernel_size": 2, "strides": 2, "dilation_rate": 2})),
         "both above 1",
     ),
-    "heads": (
-        network(
-            (4, 4),
-            Layer(
-                "q",
-                "GroupQueryAttention",
-                {"head_dim": 2, "num_query_heads": 3, "num_key_value_heads": 2},
-                (INPUT, INPUT),
-            ),
-        ),
-        "multiple of the 2 key heads",
-    ),
+    "heads": (network((4, 4), Layer("q", "GroupQueryAttention", HEADS, (INPUT, INPUT))), "multiple of the 2 key heads"),
     "values": (network((6,), Layer("r", "Reshape", {"target_shape": [4, 2]})), "has 6 values"),
     "cropped": (network((4, 2), Layer("c", "Cropping1D", {"cropping": 2})), "leaves nothing"),
     "axis": (network((4,), Layer("n", "BatchNormalization", {"axis": 3})), "option “axis” is 3"),
@@ -195,7 +185,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_network_that_cannot_be_is_refused_with_a_sentence(name: str) -> None:
+def test_a_network_that_cannot_be_is_refused(name: str) -> None:
     graph, said = REFUSED[name]
     with pytest.raises(ArchitectureError, match=said) as raised:
         count(graph)

@@ -18,17 +18,7 @@ from core.architecture.limits import MAX_LAYERS, MAX_PARAMETERS
 from core.architecture.read import read_architecture
 from core.architecture.strict_json import MAX_BYTES, MAX_NESTING
 from core.architecture.text import MAX_CHARACTERS, dump, load
-from tests.support.keras_files import (
-    archive,
-    branches,
-    called,
-    functional,
-    layer,
-    sequential,
-    source,
-    tensor,
-    text,
-)
+from tests.support.keras_files import archive, branches, called, functional, layer, sequential, source, tensor, text
 
 VALID = text(branches())
 DENSE = layer("Dense", "out", "image", units=3)
@@ -85,7 +75,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_valid_file_with_values_replaced_removed_or_doubled(data: st.DataObject) -> None:
     tree = branches()
@@ -112,7 +102,7 @@ def test_a_valid_file_with_values_replaced_removed_or_doubled(data: st.DataObjec
     outcome(json.dumps(tree).encode())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TREES)
 def test_any_tree_of_json(tree: Any) -> None:
     outcome(json.dumps(tree).encode())
@@ -121,7 +111,7 @@ def test_any_tree_of_json(tree: Any) -> None:
     assert refusal is not None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=300), st.integers(0, 2**32), st.sampled_from(["", "a.json", "a.keras"]))
 def test_cut_and_flipped_bytes(noise: bytes, seed: int, filename: str) -> None:
     outcome(noise, filename)
@@ -134,7 +124,7 @@ def test_cut_and_flipped_bytes(noise: bytes, seed: int, filename: str) -> None:
         outcome(bytes(flipped), filename)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TREES)
 def test_any_text_of_an_architecture(tree: Any) -> None:
     valid = json.loads(dump(read_architecture(VALID)))
@@ -199,11 +189,13 @@ def test_models_called_over_and_over_cost_no_more_than_allowed() -> None:
     assert "more than" in str(outcome(text(empty)))
 
 
-def test_too_many_layers_and_too_many_parameters() -> None:
+def test_too_many_layers_and_parameters_and_a_text_longer_than_any_plan_are_refused() -> None:
     many = [layer("ReLU", f"r{i}") for i in range(MAX_LAYERS + 1)]
     assert f"accepted are 1 to {MAX_LAYERS}" in str(outcome(text(sequential(source(4), *many))))
     wide = [layer("Dense", f"d{i}", units=2**30) for i in range(3)]
     assert outcome(text(sequential(source(2**20), *wide))) is not None
+    with pytest.raises(ValueError, match="at most 500,000"):
+        load("[" * (MAX_CHARACTERS + 1))
 
 
 def bomb(declared: int, packed: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -241,11 +233,6 @@ def test_archives_with_a_strange_directory() -> None:
     zip64 = archive(VALID)
     end = zip64.rfind(b"PK\x05\x06")
     assert "ZIP64" in str(outcome(zip64[:end] + b"PK\x06\x07" + b"\0" * 16 + zip64[end:]))
-
-
-def test_a_text_longer_than_any_plan_is_refused_unread() -> None:
-    with pytest.raises(ValueError, match="at most 500,000"):
-        load("[" * (MAX_CHARACTERS + 1))
 
 
 LIMITED = """

@@ -7,17 +7,7 @@ import pytest
 from core.architecture.counts import count, output_shape
 from core.architecture.graph import INPUT, Graph
 from core.architecture.read import read_architecture
-from tests.support.keras_files import (
-    archive,
-    branches,
-    called,
-    functional,
-    layer,
-    sequential,
-    source,
-    tensor,
-    text,
-)
+from tests.support.keras_files import archive, branches, called, functional, layer, sequential, source, tensor, text
 
 DENSE = layer("Dense", "out", "image", units=3)
 
@@ -30,7 +20,7 @@ def by_name(graph: Graph) -> dict[str, Any]:
     return {each.name: each for each in graph.layers}
 
 
-def test_nested_and_shared_layers_become_one_list() -> None:
+def test_nested_and_shared_layers_become_one_list_of_what_matters_in_a_keras_file_too() -> None:
     graph = read(branches())
     assert [each.name for each in graph.layers] == ["conv", "block_inner", "block_inner_2", "sum", "pool", "out"]
     first, again = graph.layers[1:3]
@@ -39,19 +29,12 @@ def test_nested_and_shared_layers_become_one_list() -> None:
     assert by_name(graph)["sum"].inputs == ("conv", "block_inner_2")
     assert sum(each.parameters for each in count(graph)) == (27 + 1) * 4 + (4 + 1) * 4 + (4 + 1) * 10
     assert (graph.input_shape, output_shape(graph), graph.output) == ((8, 8, 3), (10,), "out")
-
-
-def test_only_what_matters_is_kept() -> None:
-    graph = read(branches())
     assert by_name(graph)["conv"].options == {
         "filters": 4, "kernel_size": (3, 3), "padding": "same", "activation": "relu",
     }  # fmt: skip
     assert by_name(graph)["out"].options == {"units": 10}
-
-
-def test_a_keras_file_holds_the_same_network() -> None:
     weights = {"metadata.json": b"{}", "model.weights.h5": b"never opened", "../../etc/passwd": b"nor this"}
-    assert read_architecture(archive(text(branches()), weights), "net.keras") == read(branches())
+    assert read_architecture(archive(text(branches()), weights), "net.keras") == graph
 
 
 @pytest.mark.parametrize(
@@ -71,46 +54,30 @@ def test_the_input_is_found_wherever_keras_writes_it(shape: dict[str, Any]) -> N
 
 
 def test_keras_2_is_read_too() -> None:
-    conv = {
-        "class_name": "Conv2D",
-        "config": {"name": "c", "batch_input_shape": None, "filters": 2, "kernel_size": [3, 3], "dtype": "float32"},
-        "name": "c",
-        "inbound_nodes": [[["image", 0, 0, {}]]],
-    }
-    norm = {
-        "class_name": "BatchNormalization",
-        "config": {"name": "bn", "axis": [3], "momentum": 0.99, "epsilon": 0.001, "center": True, "scale": True},
-        "name": "bn",
-        "inbound_nodes": [[["c", 0, 0, {"training": None}]]],
-    }
-    both = {
-        "class_name": "Concatenate",
-        "config": {"name": "both", "axis": -1},
-        "name": "both",
-        "inbound_nodes": [[["c", 0, 0, {}], ["bn", 0, 0, {}]]],
-    }
-    steps = {
-        "class_name": "Reshape",
-        "config": {"name": "steps", "target_shape": [36, 4]},
-        "name": "steps",
-        "inbound_nodes": [[["both", 0, 0, {}]]],
-    }
-    attention = {
-        "class_name": "MultiHeadAttention",
-        "config": {"name": "mha", "num_heads": 2, "key_dim": 2, "attention_axes": [1], "query_shape": [None, 36, 4]},
-        "name": "mha",
-        "inbound_nodes": [[["steps", 0, 0, {"value": ["steps", 0, 0]}]]],
-    }
-    image = {
-        "class_name": "InputLayer",
-        "config": {"batch_input_shape": [None, 8, 8, 1], "dtype": "float32", "sparse": False, "name": "image"},
-        "name": "image",
-        "inbound_nodes": [],
-    }
+    def written(kind: str, name: str, nodes: list[Any], **config: Any) -> dict[str, Any]:
+        return {"class_name": kind, "config": {"name": name, **config}, "name": name, "inbound_nodes": nodes}
+
+    layers = [
+        written("InputLayer", "image", [], batch_input_shape=[None, 8, 8, 1], dtype="float32", sparse=False),
+        written(
+            "Conv2D", "c", [[["image", 0, 0, {}]]], batch_input_shape=None, filters=2, kernel_size=[3, 3],
+            dtype="float32",
+        ),
+        written(
+            "BatchNormalization", "bn", [[["c", 0, 0, {"training": None}]]], axis=[3], momentum=0.99, epsilon=0.001,
+            center=True, scale=True,
+        ),
+        written("Concatenate", "both", [[["c", 0, 0, {}], ["bn", 0, 0, {}]]], axis=-1),
+        written("Reshape", "steps", [[["both", 0, 0, {}]]], target_shape=[36, 4]),
+        written(
+            "MultiHeadAttention", "mha", [[["steps", 0, 0, {"value": ["steps", 0, 0]}]]], num_heads=2, key_dim=2,
+            attention_axes=[1], query_shape=[None, 36, 4],
+        ),
+    ]  # fmt: skip
     ends = {"input_layers": [["image", 0, 0]], "output_layers": [["mha", 0, 0]]}
     model = {
         "class_name": "Functional",
-        "config": {"name": "m", "layers": [image, conv, norm, both, steps, attention], **ends},
+        "config": {"name": "m", "layers": layers, **ends},
         "keras_version": "2.15.0",
         "backend": "tensorflow",
     }
@@ -163,7 +130,7 @@ def test_arithmetic_with_a_number_is_a_rescaling(kind: str, arguments: Any, scal
     assert (found.kind, found.options["scale"], found.options.get("offset", 0.0)) == ("Rescaling", scale, offset)
 
 
-def test_arithmetic_on_two_tensors_is_a_merge_and_other_operations_are_refused() -> None:
+def test_arithmetic_on_two_tensors_is_a_merge_a_second_call_another_one_and_other_operations_refused() -> None:
     twice = layer("Dense", "out", "op", units=2)
     found = read(functional(source(4), operation("Multiply", "image", "image"), twice)).layers[0]
     assert (found.kind, found.inputs) == ("Multiply", (INPUT, INPUT))
@@ -172,38 +139,40 @@ def test_arithmetic_on_two_tensors_is_a_merge_and_other_operations_are_refused()
             read(functional(source(4), operation(kind, *arguments)))
     with pytest.raises(ValueError, match="mask_zero"):
         read(functional(source(4), operation("NotEqual", "image", 0)))
-
-
-def test_a_layer_called_input_keeps_apart_from_the_sample() -> None:
-    graph = read(functional(source(4), layer("Dense", "input", "image", units=2)))
-    assert graph.layers[0].name != INPUT
-    assert graph.layers[0].inputs == (INPUT,)
+    twice = layer("Dense", "out", called(tensor("op", 1)), units=2)
+    found = read(
+        functional(
+            source(4),
+            operation("Multiply", "image", 2) | {"inbound_nodes": [called("image", 2), called("op", 3)]},
+            twice,
+        )
+    ).layers
+    assert [each.options["scale"] for each in found[:2]] == [2.0, 3.0]
 
 
 def custom(**changes: Any) -> dict[str, Any]:
     return functional(source(4), {**DENSE, **changes})
 
 
+def last(*calls: Any, kind: str = "Dense", **options: Any) -> dict[str, Any]:
+    """One layer called “out”; a Dense one has 3 units unless told otherwise."""
+    return functional(source(4), layer(kind, "out", *calls, **({"units": 3} if kind == "Dense" else {}) | options))
+
+
 REFUSED = {
     r"“out” \(Lambda\): it holds code": custom(class_name="Lambda"),
     r"“out” \(TFOpLambda\): it is not among": custom(class_name="TFOpLambda"),
     r"“out” \(Blaster\): it is not among": custom(class_name="Blaster"),
-    r"“out” \(LayerScale\): it is not among": functional(
-        source(4), layer("LayerScale", "out", "image", init_values=1.0, projection_dim=4)
-    ),
+    r"“out” \(LayerScale\): it is not among": last("image", kind="LayerScale", init_values=1.0, projection_dim=4),
     r"“out” \(Dense\): it is the custom object “mine>Dense”": custom(registered_name="mine>Dense"),
     r"“out” \(Dense\): it comes from “os”": custom(module="os"),
     r"“out” \(Dense\): it comes from “kerasevil.layers”": custom(module="kerasevil.layers"),
-    r"“out” \(Dense\): option “units” is -3": functional(source(4), layer("Dense", "out", "image", units=-3)),
-    r"“out” \(Dense\): option “secret” is not known": functional(
-        source(4), layer("Dense", "out", "image", units=3, secret=1)
+    r"“out” \(Dense\): option “units” is -3": last("image", units=-3),
+    r"“out” \(Dense\): option “secret” is not known": last("image", secret=1),
+    r"“out” \(Dense\): its “activation” is an object or code": last(
+        "image", activation={"class_name": "function", "config": "f"}
     ),
-    r"“out” \(Dense\): its “activation” is an object or code": functional(
-        source(4), layer("Dense", "out", "image", units=3, activation={"class_name": "function", "config": "f"})
-    ),
-    r"“out” \(Dense\): it is called with the argument “mask”": functional(
-        source(4), layer("Dense", "out", called("image", mask=tensor("image")), units=3)
-    ),
+    r"“out” \(Dense\): it is called with the argument “mask”": last(called("image", mask=tensor("image"))),
     r"“image” \(InputLayer\): axis 2 of its input has no length": functional(source(4, None), DENSE),
     r"“image” \(InputLayer\): it takes sparse": functional(
         layer("InputLayer", "image", batch_shape=[None, 4], sparse=True), DENSE
@@ -212,20 +181,16 @@ REFUSED = {
     "“net” .*it has 2 inputs": functional(source(4), DENSE, input_layers=[["image", 0, 0], ["out", 0, 0]]),
     "“net” .*it has 2 outputs": functional(source(4), DENSE, output_layers=[["out", 0, 0], ["out", 0, 0]]),
     "“net” .*two layers of the name “out”": functional(source(4), DENSE, DENSE),
-    "“out” .*it takes its own output": functional(source(4), layer("Dense", "out", "out", units=3)),
+    "“out” .*it takes its own output": last("out"),
     "“a” .*its own output|“b” .*its own output": functional(
         source(4), layer("Dense", "a", "b", units=3), layer("Dense", "b", "a", units=3)
     ),
-    "“out” .*call 0 of “ghost”": functional(source(4), layer("Dense", "out", "ghost", units=3)),
-    "“out” .*output 1 of call 0 of “image”": functional(
-        source(4), layer("Dense", "out", called(tensor("image", 0, 1)), units=3)
-    ),
+    "“out” .*call 0 of “ghost”": last("ghost"),
+    "“out” .*output 1 of call 0 of “image”": last(called(tensor("image", 0, 1))),
     "“stray” .*does not lead to the network's output": functional(
         source(4), layer("Dense", "stray", "image", units=3), DENSE
     ),
-    r"“out” \(Conv2D\): takes rows, columns and channels": functional(
-        source(4), layer("Conv2D", "out", "image", filters=3, kernel_size=3)
-    ),
+    r"“out” \(Conv2D\): takes rows, columns and channels": last("image", kind="Conv2D", filters=3, kernel_size=3),
     "“net” .*it holds no layers": sequential(),
     "“out” .*input shape is missing": sequential(layer("Dense", "out", units=3)),
     "it has .* parameters|parameters; accepted": functional(source(2**20), layer("Dense", "out", "image", units=2**20)),
@@ -242,24 +207,12 @@ def test_a_refusal_names_the_layer(sentence: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_operation_called_twice_keeps_both_numbers() -> None:
-    twice = layer("Dense", "out", called(tensor("op", 1)), units=2)
-    found = read(
-        functional(
-            source(4),
-            operation("Multiply", "image", 2) | {"inbound_nodes": [called("image", 2), called("op", 3)]},
-            twice,
-        )
-    ).layers
-    assert [each.options["scale"] for each in found[:2]] == [2.0, 3.0]
-
-
 def test_kinds_of_keras_applications_are_read_where_they_are_asked_for() -> None:
     model = functional(source(4), layer("LayerScale", "out", "image", init_values=1.0, projection_dim=4))
     assert output_shape(read_architecture(text(model), public=False)) == (4,)
 
 
-def test_names_are_made_short_printable_and_unlike() -> None:
+def test_names_are_made_short_printable_unlike_and_apart_from_the_sample() -> None:
     long, odd = "x" * 200, "a\nb\u202e"
     model = functional(
         source(4), layer("Dense", long + "1", "image", units=4), layer("Dense", long + "2", long + "1", units=4),
@@ -268,3 +221,6 @@ def test_names_are_made_short_printable_and_unlike() -> None:
     names = [each.name for each in read(model).layers]
     assert len(set(names)) == 3
     assert all(name.isprintable() and len(name) <= 70 for name in names)
+    graph = read(functional(source(4), layer("Dense", "input", "image", units=2)))
+    assert graph.layers[0].name != INPUT
+    assert graph.layers[0].inputs == (INPUT,)

@@ -7,6 +7,8 @@ from core.architecture.read import read_architecture
 from core.families.own import Own
 from tests.support.keras_models import Written, written
 
+pytestmark = pytest.mark.tensorflow
+
 NAMES = [
     "sequential", "built later", "residual", "called twice", "nested twice", "shared", "both directions", "recurrent",
     "attention", "image to image", "gated", "grouped",

@@ -1,7 +1,12 @@
-"""Every kind of layer on the allow-list: parameters and shapes equal Keras's, whatever the options."""
+"""Every kind of layer on the allow-list: parameters and shapes equal Keras's, whatever the options.
+
+Keras's answers are recorded, so that this is seen without it; that they are its answers is seen where it starts.
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +15,7 @@ from core.architecture.counts import count, output_shape
 from core.architecture.graph import INPUT, Graph, Layer
 from core.architecture.options import REQUIRED
 from core.architecture.rules import RULES
-from tests.support.keras_truth import Truth, defaults, truths
+from tests.support.keras_truth import Defaults, Truth, truths
 
 Options = dict[str, Any]
 Case = tuple[tuple[int, ...], Options]
@@ -193,44 +198,66 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def told() -> list[Truth]:
-    return truths([graph for _, graph in CASES])
-
-
-def test_every_kind_has_two_cases_at_least() -> None:
-    kinds = [kind for kind, _ in CASES]
-    assert {kind for kind, rule in RULES.items() if rule.public} == set(kinds)
-    assert all(kinds.count(kind) >= 2 for kind in kinds)
-
-
-@pytest.mark.parametrize("index", range(len(CASES)), ids=[f"{kind}-{i}" for i, (kind, _) in enumerate(CASES)])
-def test_parameters_and_shapes_are_keras_own(index: int, told: list[Truth]) -> None:
-    graph, truth = CASES[index][1], told[index]
-    counts = count(graph)
-    assert sum(layer.parameters for layer in counts) == truth.parameters
-    assert output_shape(graph) == truth.shape
-    assert truth.built == (truth.parameters, truth.shape, "float32")
-
-
+NAMES = [f"{kind}-{number}" for number, (kind, _) in enumerate(CASES)]
 KINDS = sorted(kind for kind, rule in RULES.items() if rule.public)
+RECORDED = Path(__file__).with_name("keras_answers.json")
+"""By name of a case, parameters and output shape as Keras says them; ``python -m`` this module writes it."""
 OURS = {"data_format"}
 """Keras takes it from a person's settings; Breakeven knows channels last alone, which is Keras's own default."""
 
 
+def test_every_kind_has_two_cases_at_least() -> None:
+    kinds = [kind for kind, _ in CASES]
+    assert set(kinds) == set(KINDS)
+    assert all(kinds.count(kind) >= 2 for kind in kinds)
+
+
+def recorded() -> dict[str, list[Any]]:
+    answers: dict[str, list[Any]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return answers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_and_shapes_are_keras_own(name: str) -> None:
+    graph = CASES[NAMES.index(name)][1]
+    assert [sum(layer.parameters for layer in count(graph)), list(output_shape(graph))] == recorded()[name]
+
+
 @pytest.fixture(scope="module")
-def constructors() -> dict[str, dict[str, list[Any]]]:
-    return defaults(KINDS)
+def answers() -> tuple[list[Truth], Defaults]:
+    return truths([graph for _, graph in CASES], KINDS)
 
 
+@pytest.fixture(scope="module")
+def constructors(answers: tuple[list[Truth], Defaults]) -> Defaults:
+    return answers[1]
+
+
+@pytest.mark.tensorflow
+def test_what_was_recorded_is_what_the_installed_keras_says(answers: tuple[list[Truth], Defaults]) -> None:
+    told = dict(zip(NAMES, answers[0], strict=True))
+    assert {name: [truth.parameters, list(truth.shape)] for name, truth in told.items()} == recorded()
+    built = {name: truth.built for name, truth in told.items()}
+    assert built == {name: (truth.parameters, truth.shape, "float32") for name, truth in told.items()}
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
-def test_defaults_are_keras_own(kind: str, constructors: dict[str, dict[str, list[Any]]]) -> None:
+def test_defaults_are_keras_own(kind: str, constructors: Defaults) -> None:
     for name, option in RULES[kind].options.items():
         if name not in OURS and name in constructors[kind]:
             default = constructors[kind][name]
             assert option.default == (option.read(default[0]) if default else REQUIRED)
 
 
-def test_options_that_keras_does_not_know_are_few(constructors: dict[str, dict[str, list[Any]]]) -> None:
+@pytest.mark.tensorflow
+def test_options_that_keras_does_not_know_are_few(constructors: Defaults) -> None:
     unknown = {(kind, name) for kind in KINDS for name in RULES[kind].options if name not in constructors[kind]}
     assert unknown == {("LayerNormalization", "rms_scaling")}
+
+
+if __name__ == "__main__":
+    found, _ = truths([graph for _, graph in CASES])
+    lines = (json.dumps([truth.parameters, truth.shape]) for truth in found)
+    said = ",\n".join(f'"{name}": {line}' for name, line in zip(NAMES, lines, strict=True))
+    RECORDED.write_text(f"{{\n{said}\n}}\n", encoding="utf-8")

@@ -8,6 +8,7 @@ import pytest
 
 from core.cli import main
 from tests.support.commands import Command
+from tests.support.memories import MemoryMachine, linear
 from tests.support.runs import make_run
 from tests.support.simulation import Curve, Machine
 
@@ -27,9 +28,20 @@ def cli(capfd: pytest.CaptureFixture[str]) -> Command:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Simulated workers on a virtual clock in place of real ones; they cross near batch 90."""
     machine = Machine(curves=(Curve(0.3, 0.01), Curve(0.8, 0.004)))
-    monkeypatch.setattr("core.measure.process.launch_processes", machine.launch)
-    monkeypatch.setattr("core.measure.clock.WallClock", lambda: machine.clock)
-    monkeypatch.setattr("core.measure.noise.NoiseSampler", lambda: None)
+    monkeypatch.setattr("core.worker.process.launch_processes", machine.launch)
+    monkeypatch.setattr("core.worker.clock.WallClock", lambda: machine.clock)
+    monkeypatch.setattr("core.machine.interference.InterferenceSampler", lambda: None)
+    return machine
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> MemoryMachine:
+    """Simulated workers that keep a memory limit; 26,000 samples fit into 1.2 GB."""
+    machine = MemoryMachine(linear(30e6, 20e3))
+    monkeypatch.setattr("core.worker.process.launch_processes", machine.launch)
+    monkeypatch.setattr("core.studies.memory.run.available_memory_bytes", machine.available_bytes)
+    monkeypatch.setattr("core.cli.memory.available_memory_bytes", machine.available_bytes)
+    monkeypatch.setattr("core.worker.clock.WallClock", lambda: machine.clock)
     return machine
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from core.analysis.analyse import analyse
-from core.export import rounds_csv
 from core.spec import Target
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.export import rounds_csv
 from tests.support.commands import Command, refused
 from tests.support.runs import make_run
 

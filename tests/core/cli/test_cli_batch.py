@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 
 import numpy as np
 import pytest
 
-from core.analysis.memory_answer import memory_answer
 from core.cli import batch as module
-from core.measure.process import launch_processes
-from core.measure.studies import StudyFailed
-from core.memory_export import memory_data
-from core.memory_study import MemoryPlan, MemoryStudy
-from core.noise_study import NoisePlan, NoiseStudy
 from core.spec import Target, Workload
-from tests.support.commands import refused
+from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.gradient_noise.record import NoiseStudy
+from core.studies.memory.answer import memory_answer
+from core.studies.memory.export import memory_data
+from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryStudy
+from core.studies.runner import StudyFailed
+from core.worker.process import launch_processes
+from tests.support.commands import holds, refused
 from tests.support.memories import make_probe
 from tests.support.noises import make_noise_study
 from tests.support.runs import make_run
@@ -39,12 +42,12 @@ def asked(monkeypatch):
     """Plans that would have been measured; each is answered by a simulated study."""
     plans: list[NoisePlan] = []
 
-    def measure(plan, launcher):
-        assert launcher is launch_processes
-        plans.append(plan)
-        return make_noise_study(make_run(1), parts=64).model_copy(update={"plan": plan})
+    def measure(kind, asked, store):
+        assert (kind.name, asked.launcher, store) == ("noise", launch_processes, True)
+        plans.append(asked.plan)
+        return make_noise_study(make_run(1), parts=64).model_copy(update={"plan": asked.plan})
 
-    monkeypatch.setattr(module, "_measure", measure)
+    monkeypatch.setattr(module, "measured_part", measure)
     return plans
 
 
@@ -52,8 +55,7 @@ def test_without_a_noise_study_it_is_throughput_and_says_so(cli, files):
     status, out, _ = cli("batch", files["run"])
     assert status == 0
     assert out.startswith("Most samples a second: batch")
-    assert "noise scale has not been measured" in out
-    assert "random hold no signal" in out
+    holds(out, "noise scale has not been measured", "random hold no signal")
     assert "s to the loss" not in out
 
 
@@ -61,11 +63,9 @@ def test_with_one_the_time_to_the_loss_comes_first(cli, files):
     status, out, _ = cli("batch", files["run"], "--noise", files["noise"], *PRICES, "--epoch-samples", "60000")
     assert status == 0
     assert out.startswith("Predicted: cpu,threads=2 reaches a loss of 1.2 soonest, at batch")
-    assert "learning rate that is tuned" in out
-    assert "labels of a teacher network" in out
-    assert "In step time, at equal batch: cpu,threads=2 ahead from batch 44" in out
-    assert "per epoch" in out
-    assert "cpu,threads=1 at 0.2 EUR an hour (2026-11-01)" in out
+    holds(out, "learning rate that is tuned", "labels of a teacher network",
+          "In step time, at equal batch: cpu,threads=2 ahead from batch 44", "per epoch",
+          "cpu,threads=1 at 0.2 EUR an hour (2026-11-01)")  # fmt: skip
 
 
 def test_json_holds_what_it_says_and_the_record(cli, files, tmp_path):
@@ -86,24 +86,11 @@ def test_json_holds_what_it_says_and_the_record(cli, files, tmp_path):
 def test_a_budget_or_a_choice_of_a_training_measures_one(cli, files, asked, tmp_path):
     path = tmp_path / "kept.json"
     assert cli("batch", files["run"], "--budget", "30", "--noise-out", str(path))[0] == 0
-    chosen = (
-        "--learning-rate",
-        "0.01",
-        "--target-loss",
-        "0.7",
-        "--noise-batch",
-        "128",
-        "--noise-target",
-        "cpu,threads=2",
-    )
-    assert cli("batch", files["run"], *chosen)[0] == 0
+    chosen = "--learning-rate 0.01 --target-loss 0.7 --noise-batch 128 --noise-target cpu,threads=2"
+    assert cli("batch", files["run"], *chosen.split())[0] == 0
     assert [plan.budget_s for plan in asked] == [30.0, 60.0]
-    assert (asked[1].rate, asked[1].target_loss, asked[1].batch, str(asked[1].target)) == (
-        0.01,
-        0.7,
-        128,
-        "cpu,threads=2",
-    )
+    assert (asked[1].rate, asked[1].target_loss, asked[1].batch) == (0.01, 0.7, 128)
+    assert str(asked[1].target) == "cpu,threads=2"
     assert asked[0].run_id == make_run(1).id
     assert NoiseStudy.from_json(path.read_text(encoding="utf-8")).plan == asked[0]
     assert cli("batch", files["run"], "--noise", str(path))[0] == 0
@@ -167,7 +154,7 @@ def test_a_study_that_fails_is_a_failure_with_its_sentence(cli, files, monkeypat
         assert plan.budget_s == 20
         raise StudyFailed("The untrained network already has a loss of 0.1.")
 
-    monkeypatch.setattr("core.measure.noise_study.run_noise_study", fail)
+    monkeypatch.setattr(module, "GRADIENT_NOISE", dataclasses.replace(module.GRADIENT_NOISE, run=fail))
     status, out, err = cli("batch", files["run"], "--budget", "20")
     assert (status, out) == (1, "")
     assert err.splitlines()[-1] == "The untrained network already has a loss of 0.1."

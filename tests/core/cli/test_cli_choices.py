@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.results import Run
-from core.spec import Pipeline, SweepPlan
+from core.spec import Pipeline
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
 from tests.support.commands import TARGETS, Command, refused
 from tests.support.runs import make_run
 from tests.support.simulation import Machine
@@ -70,15 +71,8 @@ def test_flags_reach_the_plan(cli: Command, tmp_path: Path) -> None:
     assert plan.workload.network.name == "20-64-64-64-1"
     assert (plan.workload.optimizer, plan.refine, plan.batches) == ("sgd", False, (1, 8))
     assert (plan.step_width, plan.crossover_width, plan.margin, plan.budget_s) == (0.2, 0.5, 0.1, 10)
-    assert plan.pipeline == Pipeline(
-        kind="tfdata",
-        prefetch="auto",
-        parallel_calls=2,
-        cache=True,
-        shuffle=True,
-        preprocess_us=5,
-        preprocess_python=True,
-    )
+    chosen = {"prefetch": "auto", "parallel_calls": 2, "preprocess_us": 5}
+    assert plan.pipeline == Pipeline(kind="tfdata", cache=True, shuffle=True, preprocess_python=True, **chosen)
     assert plan.trace
     assert planned(cli, tmp_path, "--pipeline", "tfdata", "--prefetch", "off", *TARGETS).pipeline.prefetch == 0
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
 
-from core.analysis.findings import diagnose
-from core.analysis.remedies import REMEDIES
-from core.environment import capture_environment
-from core.experiment import Diagnosis
-from core.measure.lock import machine_lock
-from core.results import Run
+from core.machine.environment import capture_environment
+from core.studies.diagnosis.answer import diagnose
+from core.studies.diagnosis.record import Diagnosis
+from core.studies.diagnosis.remedies import REMEDIES
+from core.studies.sweep.record import Run
 from tests.support.causes import BATCH, Case, make_case
 from tests.support.commands import Command, refused
 from tests.support.runs import make_run
-from tests.support.simulation import Fault, Machine
+from tests.support.simulation import Machine
 
 ANOTHER = "Warning: this run was measured on another machine"
 
@@ -61,21 +59,18 @@ def test_the_verdict_comes_first_and_then_every_remedy(cli: Command, machine: Ma
     assert machine.clock.now_s() < 1.2 * 120
 
 
-def test_json_is_one_object_with_the_record(cli: Command, case: Case, path: Path, tmp_path: Path) -> None:
-    out_file = tmp_path / "diagnosis.json"
-    status, out, err = cli("diagnose", path, "--json", "--out", out_file, "--batch", BATCH, "--budget", "90")
+def test_json_is_one_object_with_the_record(cli: Command, case: Case, path: Path) -> None:
+    status, out, _ = cli("diagnose", path, "--json", "--batch", BATCH, "--budget", "90")
     assert status == 0
     said = json.loads(out)
-    assert said == json.loads(out_file.read_text())
-    assert f"Wrote {out_file}." in err
     assert {"verdict", "findings", "readings", "record"} <= set(said)
     record = Diagnosis.model_validate(said["record"])
     assert (record.run_id, record.target, record.batch) == (case.run.id, 1, BATCH)
     assert (record.experiment.label, record.experiment.budget_s) == ("measured", 90.0)
     assert {finding["family"] for finding in said["findings"]} == set(REMEDIES)
-    told = diagnose(Run.from_json(path.read_bytes()), record)
-    assert said["verdict"] == told.sentence
-    assert [f["gain"] for f in said["findings"]] == [f.gain for f in told.findings]
+    answer = diagnose(Run.from_json(path.read_bytes()), record)
+    assert said["verdict"] == answer.sentence
+    assert [f["gain"] for f in said["findings"]] == [f.gain for f in answer.findings]
     assert said["label"] == "measured"
     assert [reading["code"] for reading in said["readings"]] == ["startup"]
 
@@ -86,29 +81,6 @@ def test_target_and_batch_can_be_chosen(cli: Command, path: Path) -> None:
     assert status == 0
     assert (record.target, record.batch) == (0, 16)
     assert str(record.experiment.arms[0].target) == "cpu,threads=2"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--target", "gpu:7"), "“gpu:7” is no target of this run; it has cpu,threads=2 and gpu:0."),
-        (("--batch", "0"), "Batch 0 is not possible; accepted are 1 to 65,536."),
-        (("--batch", "65537"), "Batch 65537 is not possible"),
-        (("--batch", "many"), "--batch"),
-        (("--budget", "9.9"), "The budget must lie between 10 and 86,400 seconds."),
-        (("--budget", "90000"), "between 10 and 86,400"),
-        (("--budget", "nan"), "between 10 and 86,400"),
-        (("--out", "/nowhere/diagnosis.json"), "cannot be written"),
-        (("--surprise",), "--surprise"),
-    ],
-)
-def test_bad_choices_are_refused_before_anything_runs(
-    cli: Command, machine: Machine, path: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    status, out, err = cli("diagnose", path, *arguments)
-    assert (status, out) == (2, "")
-    assert words in err.splitlines()[-1]
-    assert machine.starts == 0
 
 
 def test_files_that_cannot_be_diagnosed_are_refused(cli: Command, machine: Machine, tmp_path: Path) -> None:
@@ -139,44 +111,3 @@ def test_a_run_of_another_machine_is_diagnosed_with_a_warning(
     assert status == 0
     assert err.count(ANOTHER) == 1
     assert ANOTHER not in out
-
-
-def test_without_the_step_as_it_is_there_is_no_diagnosis(
-    cli: Command, machine: Machine, path: Path, tmp_path: Path
-) -> None:
-    machine.faults = (Fault(0, 1, "out_of_memory"),)
-    status, out, err = cli("diagnose", path, "--out", tmp_path / "diagnosis.json")
-    assert (status, out) == (1, "")
-    assert "Planted fault: out_of_memory" in err.splitlines()[-1]
-    assert not (tmp_path / "diagnosis.json").exists()
-
-
-def test_a_busy_machine_is_a_failure_with_a_sentence(cli: Command, machine: Machine, path: Path) -> None:
-    with machine_lock("something else"):
-        status, out, err = cli("diagnose", path)
-    assert (status, out) == (1, "")
-    assert "measuring" in err.splitlines()[-1]
-    assert machine.starts == 0
-
-
-def test_a_signal_ends_it_and_keeps_what_was_measured(
-    cli: Command, machine: Machine, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    advance = type(machine.clock).advance
-
-    def advance_and_stop(_: object, seconds: float) -> None:
-        before = machine.clock.time_s
-        advance(machine.clock, seconds)
-        if before < 15 <= machine.clock.time_s:
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(type(machine.clock), "advance", advance_and_stop)
-    status, out, err = cli("diagnose", path, "--json")
-    record = Diagnosis.model_validate(json.loads(out)["record"])
-    assert status == 0
-    assert "Stopping; what was measured is kept." in err
-    assert record.experiment.status == "cancelled"
-    assert record.experiment.rounds
-    assert record.reruns == ()
-    assert machine.clock.now_s() < 20
-    assert machine.open_workers == 0

@@ -1,32 +1,15 @@
-"""The gpus command: its table, its JSON with sources, and cards that a person adds."""
+"""The gpus command: its table, its JSON with sources, and cards that a user adds."""
 
 from __future__ import annotations
 
 import json
 
-import click
 import pytest
-from click.testing import CliRunner
 
-from core.cli.gpus import gpus_command
 from core.hardware.catalogue import catalogue
+from tests.support.commands import holds, refused
 
 CARD = {"name": "Ours", "fp32_tflops": 20, "memory_gb": 16, "bandwidth_gb_s": 500, "link": "PCIe 4.0 x16"}
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run the command alone: exit status and what it printed (the sentence of a refusal where it refused)."""
-    monkeypatch.setenv("BREAKEVEN_DATA_DIR", str(tmp_path / "data"))
-
-    def call(*arguments: object) -> tuple[int, str]:
-        result = CliRunner().invoke(gpus_command, [str(argument) for argument in arguments], standalone_mode=False)
-        if isinstance(result.exception, click.ClickException):
-            return result.exception.exit_code, result.exception.format_message()
-        assert result.exception is None
-        return 0, result.stdout
-
-    return call
 
 
 @pytest.fixture
@@ -36,8 +19,8 @@ def own_file(tmp_path):
     return path
 
 
-def test_the_table_names_every_card_and_marks_what_is_assumed(run):
-    status, out = run()
+def test_the_table_names_every_card_and_marks_what_is_assumed(cli):
+    status, out, _ = cli("gpus")
     assert status == 0
     lines = out.splitlines()
     assert lines[0].split()[:2] == ["name", "architecture"]
@@ -47,12 +30,11 @@ def test_the_table_names_every_card_and_marks_what_is_assumed(run):
     assert " 2.7 " in rows["A100-80GB-SXM"]
     assert " ~2.2 " in rows["T4"]
     assert "0.59 USD (2026-05-07)" in rows["T4"]
-    assert "without sparsity" in out
-    assert "~ are assumed" in out
+    holds(out, "without sparsity", "~ are assumed")
 
 
-def test_json_holds_every_field_and_its_source(run):
-    status, out = run("--json")
+def test_json_holds_every_field_and_its_source(cli):
+    status, out, _ = cli("gpus", "--json")
     data = json.loads(out)
     assert status == 0
     cards = {card["name"]: card for card in data["gpus"]}
@@ -64,10 +46,10 @@ def test_json_holds_every_field_and_its_source(run):
     assert data["checked"]
 
 
-def test_a_card_is_added_once_and_kept(run, own_file):
-    status, out = run("--add", own_file)
+def test_a_card_is_added_once_and_kept(cli, own_file):
+    status, out, _ = cli("gpus", "--add", own_file)
     assert (status, "Ours (yours)" in out) == (0, True)
-    cards = {card["name"]: card for card in json.loads(run("--json")[1])["gpus"]}
+    cards = {card["name"]: card for card in json.loads(cli("gpus", "--json")[1])["gpus"]}
     assert cards["Ours"]["own"] is True
     assert cards["Ours"]["sources"]["fp32_tflops"] == "yours"
 
@@ -76,14 +58,11 @@ def test_a_card_is_added_once_and_kept(run, own_file):
     ("fields", "sentence"),
     [({"name": "H200"}, "already a name of H200"), ({"link": "rope"}, "link_gb_s"), ({"memory_gb": 0}, "memory_gb")],
 )
-def test_a_card_that_cannot_be_used_is_refused_and_nothing_is_kept(run, own_file, fields, sentence):
+def test_a_card_that_cannot_be_used_is_refused_and_nothing_is_kept(cli, own_file, fields, sentence):
     own_file.write_text(json.dumps({"gpus": [CARD | fields]}), encoding="utf-8")
-    status, said = run("--add", own_file)
-    assert status == 2
-    assert sentence in said
-    assert "yours)" not in run()[1]
+    assert sentence in refused(cli("gpus", "--add", own_file))
+    assert "yours)" not in cli("gpus")[1]
 
 
-def test_a_missing_file_is_bad_input(run, tmp_path):
-    status, said = run("--add", tmp_path / "nowhere.json")
-    assert (status, "cannot be read" in said) == (2, True)
+def test_a_missing_file_is_bad_input(cli, tmp_path):
+    assert "cannot be read" in refused(cli("gpus", "--add", tmp_path / "nowhere.json"))

@@ -1,4 +1,4 @@
-"""``--model``: the person's own code is described and measured because of the flag, and never for another reason."""
+"""``--model``: user code is described and measured because of the flag, and never for another reason."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from core.cli.files import BadInput
 from core.cli.model_code import launcher_for, network_from_code
 from core.families import LayerCount, network_from_name
 from core.families.code import Code
-from core.imports import read_run
-from core.measure.protocol import CellFailed, Describe, Described, Prepare
-from core.spec import Pipeline, SweepPlan, Target, Workload
-from tests.support.commands import TARGETS, Command, refused
+from core.spec import Pipeline, Target, Workload
+from core.studies.sweep.imports import read_run
+from core.studies.sweep.plan import SweepPlan
+from core.worker.protocol import CellFailed, Describe, Described, Prepare, RunBlock
+from tests.support.commands import TARGETS, Command, holds, refused
 from tests.support.runs import make_run
 from tests.support.simulation import Machine
 
 ENTRY = "net.models:make"
 MODULE = """
 import keras
+from tests.support.commands import holds
 def make():
     return keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3)])
 """
@@ -56,7 +58,7 @@ class Describer:
     def __init__(self, asked: list[Any], answer: Described | CellFailed) -> None:
         self._asked, self._answer = asked, answer
 
-    def describe(self, request: Describe, _: float) -> Described:
+    def ask(self, request: Describe, _: float) -> Described:
         self._asked.append(request)
         if isinstance(self._answer, CellFailed):
             raise self._answer
@@ -75,7 +77,7 @@ def asked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         seen.append((tuple(map(str, targets)), allow_code))
         return (Describer(seen, DESCRIBED),) if len(targets) == 1 else machine.launch(targets, deadline_s)
 
-    monkeypatch.setattr("core.measure.process.launch_processes", launch)
+    monkeypatch.setattr("core.worker.process.launch_processes", launch)
     return seen
 
 
@@ -84,8 +86,7 @@ def test_model_is_described_by_one_worker_and_measured_by_workers_that_may_impor
 ) -> None:
     status, _, err = cli("sweep", "--model", ENTRY, *TARGETS, "--budget", "20", "--out", project / "run.json")
     assert status == 0
-    assert f"{ENTRY} (training, adam)" in err
-    assert "8 parameters" in err
+    holds(err, f"{ENTRY} (training, adam)", "8 parameters")
     assert asked[:3] == [(("cpu",), True), Describe(entry=ENTRY, folder=str(project)), "closed"]
     assert len(asked) > 3
     assert all(start == (("cpu,threads=1", "cpu,threads=2"), True) for start in asked[3:])
@@ -144,19 +145,12 @@ def test_permission_is_for_the_same_function_in_the_same_folder(project: Path) -
     assert not hasattr(plain, "keywords")
     allowed = launcher_for(make_code(project), ENTRY)
     assert allowed.keywords == {"allow_code": True}  # type: ignore[attr-defined]
-    for network, model in (
-        (make_code(project), None),
-        (make_code(project), "net.models:mak"),
-        (plain_network(), ENTRY),
-    ):
+    other = network_from_name("784-128-10")
+    for network, model in ((make_code(project), None), (make_code(project), "net.models:mak"), (other, ENTRY)):
         with pytest.raises(BadInput):
             launcher_for(network, model)
     with pytest.raises(BadInput):
         launcher_for(make_code(project.parent), ENTRY)
-
-
-def plain_network() -> Any:
-    return network_from_name("784-128-10")
 
 
 def test_what_the_worker_refuses_and_what_is_beyond_the_limits_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +159,7 @@ def test_what_the_worker_refuses_and_what_is_beyond_the_limits_is_bad_input(monk
         CellFailed("error", "There is no module “net”."),
         DESCRIBED.model_copy(update={"classes": 2**30}),
     ]
-    monkeypatch.setattr("core.measure.process.launch_processes", lambda *_, **__: (Describer(seen, answers.pop(0)),))
+    monkeypatch.setattr("core.worker.process.launch_processes", lambda *_, **__: (Describer(seen, answers.pop(0)),))
     with pytest.raises(BadInput, match="There is no module “net”"):
         network_from_code(ENTRY)
     with pytest.raises(BadInput, match=r"The model of net.models:make cannot be measured: outputs"):
@@ -175,7 +169,8 @@ def test_what_the_worker_refuses_and_what_is_beyond_the_limits_is_bad_input(monk
     assert seen.count("closed") == 2
 
 
-def test_real_workers_describe_and_measure_a_persons_code(project: Path) -> None:
+@pytest.mark.tensorflow
+def test_real_workers_describe_and_measure_user_code(project: Path) -> None:
     network = network_from_code(ENTRY)
     assert (network.input_shape, network.classes) == ((6,), 3)
     assert network.parameters == 6 * 8 + 8 + 8 * 3 + 3
@@ -183,7 +178,7 @@ def test_real_workers_describe_and_measure_a_persons_code(project: Path) -> None
     (worker,) = launcher_for(network, ENTRY)((Target(),), 120)
     try:
         request = Prepare(workload=Workload(network=network), pipeline=Pipeline(), batch=4, warmup_ms=50, block_ms=2)
-        prepared = worker.prepare(request, 120)
-        assert worker.block(4, prepared.steps_per_block, 120).block_ms > 0
+        prepared = worker.ask(request, 120)
+        assert worker.ask(RunBlock(batch=4, steps=prepared.steps_per_block), 120).block_ms > 0
     finally:
         worker.close()

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.predict import predict_command
-from core.environment import capture_environment
+from core.evidence import Gpu
 from core.families import network_from_name
-from core.host_study import HostStudy
-from core.results import Gpu
+from core.machine.environment import capture_environment
 from core.spec import Pipeline, Target
+from core.studies.host.record import HostStudy
 from tests.support.commands import Command, refused
 from tests.support.hosts import cpu_run, host_machine, law, make_host_study
 from tests.support.keras_files import functional, layer, source, text
@@ -21,15 +20,6 @@ from tests.support.simulation import Machine
 
 ASKED = ("predict", "--gpu", "A100-80GB-SXM", "--preset", "784-512-512-10")
 POINT = ["batch", "step_ms", "low_ms", "high_ms", "limited_by"]
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from core.cli import commands
-
-    monkeypatch.setenv("BREAKEVEN_DATA_DIR", str(tmp_path / "data"))
-    if "predict" not in commands.commands:
-        commands.add_command(predict_command)
 
 
 @pytest.fixture

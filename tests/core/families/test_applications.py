@@ -1,10 +1,5 @@
 """keras.applications by name: names, sizes, and numbers that Keras and the papers give."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +7,7 @@ from pydantic import ValidationError
 
 from core.architecture.counts import output_shape
 from core.families.applications import FILE, NAMES, Application, recorded_networks
-from core.measure.process import worker_environment
-from core.spec import Target
+from tests.support.framework import answered
 
 PUBLISHED = {  # parameters with 1000 classes: the table at keras.io/api/applications, in exact numbers by count_params
     "ResNet50": 25_636_712,
@@ -50,18 +44,9 @@ def test_parameters_are_the_published_ones(name: str) -> None:
     assert Application(application=name).parameters == PUBLISHED[name]
 
 
-def test_resnet50_takes_the_published_operations() -> None:
-    """He et al. 2016, table 1: 3.8 · 10⁹ multiply-adds; Keras's with a bias in each convolution a few more."""
-    assert 7.6e9 < Application(application="ResNet50").flops_per_sample(training=False) < 7.9e9
-
-
+@pytest.mark.tensorflow
 def test_a_few_are_what_keras_builds_at_other_sizes() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT % SMALL], capture_output=True, text=True,
-        cwd=Path(__file__).parents[3], env=worker_environment(Target()), timeout=280,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    for name, (parameters, image, output, dtype, same) in json.loads(done.stdout.splitlines()[-1]).items():
+    for name, (parameters, image, output, dtype, same) in answered("-c", SCRIPT % SMALL).items():
         network = Application.from_name(name)
         assert network.parameters == parameters
         assert network.input_shape == tuple(image)
@@ -70,27 +55,38 @@ def test_a_few_are_what_keras_builds_at_other_sizes() -> None:
         assert same  # padding, too, which a network for another size may do otherwise
 
 
-def test_every_name_is_recorded_and_reads_at_every_number_of_classes() -> None:
+def test_every_name_is_recorded_reads_at_every_number_of_classes_and_resnet50_has_its_published_operations() -> None:
     assert set(recorded_networks()) == set(NAMES)
     assert FILE.stat().st_size < 300_000
     for name in NAMES:
         network = Application(application=name, outputs=7)
         assert (network.classes, network.label_shape, network.from_logits) == (7, (), True)
         assert Application(application=name, outputs=1000).parameters > network.parameters
+    # He et al. 2016, table 1: 3.8 · 10⁹ multiply-adds; Keras's with a bias in each convolution a few more
+    assert 7.6e9 < Application(application="ResNet50").flops_per_sample(training=False) < 7.9e9
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.sampled_from(NAMES), st.integers(3, 16), st.integers(1, 10_000))
 def test_a_name_reads_back_in_any_case(name: str, steps: int, outputs: int) -> None:
     network = Application(application=name, image=32 * steps, outputs=outputs)
     assert Application.from_name(network.name.swapcase()) == network
 
 
-def test_names_leave_out_what_is_usual() -> None:
+def test_names_leave_out_what_is_usual_and_choices_say_them_in_words() -> None:
     assert Application(application="ResNet50").name == "ResNet50"
     assert Application(application="ResNet50", outputs=10).name == "ResNet50:10"
     assert Application(application="ResNet50", image=96, outputs=10).name == "ResNet50@96:10"
     assert Application.from_name("resnet50@224:1000") == Application(application="ResNet50")
+    kind = Application.choices[0]
+    assert kind.words[kind.default] == "MobileNetV2"
+    picked = Application.from_choices({"application": NAMES.index("VGG16"), "image": 64, "classes": 1})
+    assert (picked.name, picked.classes, picked.from_logits) == ("VGG16@64:1", 1, False)
+    assert picked.layers[-1].parameters == 0  # the sigmoid
+    with pytest.raises(ValueError, match="Network is 40; accepted are ConvNeXtTiny"):
+        Application.from_choices({"application": len(NAMES), "image": 64, "classes": 1})
+    with pytest.raises(ValidationError, match=r"none of keras\.applications"):
+        Application(application="os.system")
 
 
 @pytest.mark.parametrize(
@@ -112,15 +108,3 @@ def test_names_leave_out_what_is_usual() -> None:
 def test_what_cannot_be_is_answered_with_a_sentence(name: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         Application.from_name(name)
-
-
-def test_choices_say_their_names_in_words() -> None:
-    kind = Application.choices[0]
-    assert kind.words[kind.default] == "MobileNetV2"
-    picked = Application.from_choices({"application": NAMES.index("VGG16"), "image": 64, "classes": 1})
-    assert (picked.name, picked.classes, picked.from_logits) == ("VGG16@64:1", 1, False)
-    assert picked.layers[-1].parameters == 0  # the sigmoid
-    with pytest.raises(ValueError, match="none of the 40"):
-        Application.from_choices({"application": len(NAMES), "image": 64, "classes": 1})
-    with pytest.raises(ValidationError, match=r"none of keras\.applications"):
-        Application(application="os.system")

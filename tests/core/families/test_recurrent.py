@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from core.architecture.counts import shapes
 from core.families.recurrent import Recurrent
@@ -37,18 +35,3 @@ def test_every_layer_hands_on_its_sequence_and_the_last_one_its_last_output() ->
     found = shapes(network.graph)
     assert [layer.kind for layer in network.graph.layers] == ["GRU", "GRU", "GRU", "Dense"]
     assert [found[layer.name] for layer in network.graph.layers] == [(7, 16), (7, 16), (16,), (2,)]
-
-
-@pytest.mark.parametrize("name", ["", "lstm", "rnn-128x1-28x28-10", "lstm-128-28x28-10"])
-def test_a_wrong_name_is_answered_with_examples(name: str) -> None:
-    with pytest.raises(ValueError, match="is no recurrent network; write it as in lstm-128x1-28x28-10"):
-        Recurrent.from_name(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["lstm-3x1-28x28-10", "lstm-9000x1-28x28-10", "gru-128x17-28x28-10", "gru-128x1-10001x28-10",
-             "gru-128x1-28x0-10", "lstm-128x1-28x28-0", "lstm-8192x16-10000x65536-10000"]
-)  # fmt: skip
-def test_limits_hold(name: str) -> None:
-    with pytest.raises(ValidationError):
-        Recurrent.from_name(name)

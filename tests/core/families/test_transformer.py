@@ -69,21 +69,3 @@ def test_residuals_go_around_attention_and_feed_forward(norm: int) -> None:
 def test_d_model_must_be_a_multiple_of_the_heads(width: int, heads: int, near: str) -> None:
     with pytest.raises(ValidationError, match=f"d_model {width} is no multiple of {heads} heads; {near} would be one"):
         Transformer.from_choices({**DEFAULTS, "width": width, "heads": heads})
-
-
-@pytest.mark.parametrize("name", ["", "bert", "transformer-128x2-h4-s128-2", "bert-huge-like"])
-def test_a_wrong_name_is_answered_with_examples(name: str) -> None:
-    with pytest.raises(ValueError, match="is no transformer encoder; write it as in transformer-128x2"):
-        Transformer.from_name(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["transformer-128x65-h4-s128-f4-v20000-2", "transformer-8200x2-h4-s128-f4-v20000-2",
-     "transformer-128x2-h4-s9000-f4-v20000-2", "transformer-128x2-h4-s128-f9-v20000-2",
-     "transformer-128x2-h4-s128-f4-v1-2", "transformer-128x2-h4-s128-f4-v20000-0",
-     "transformer-8192x64-h128-s8192-f8-v1000000-2"],
-)  # fmt: skip
-def test_limits_hold(name: str) -> None:
-    with pytest.raises(ValidationError):
-        Transformer.from_name(name)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from core.analysis.analyse import analyse
 from core.hardware.against import against, card_target, compared_with
 from core.hardware.catalogue import catalogue
 from core.hardware.compare import batches_between
 from core.hardware.crossing import cross, speed_up
 from core.hardware.recorded import Recording, card_curve
-from core.results import Run
 from core.spec import Pipeline, Target
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.record import Run
 from tests.support.hosts import cells_of, make_costs
 from tests.support.runs import make_run
 
@@ -27,7 +27,7 @@ def planned(run: Run = RUN, **changes: object) -> Run:
     return run.model_copy(update={"plan": run.plan.model_copy(update=changes)})
 
 
-def test_the_card_meets_the_cpu_that_is_faster_at_large_batches_first_and_the_other_one_too() -> None:
+def test_the_card_meets_the_faster_cpu_first_and_its_speed_up_has_the_runs_own_base() -> None:
     index = compared_with(RUN, ANSWER)
     assert index == 1  # twice as fast at large batches
     found = against(RUN, ANSWER, index, CARD, COSTS)
@@ -37,10 +37,6 @@ def test_the_card_meets_the_cpu_that_is_faster_at_large_batches_first_and_the_ot
     assert found.crossovers == (cross(RUN, ANSWER, curve, 1), cross(RUN, ANSWER, curve, 0))
     assert found.crossover.cpu == RUN.target_names[1]
     assert {one.label for one in (found, *found.crossovers, *found.speed_ups)} == {"modelled"}
-
-
-def test_its_speed_up_has_the_runs_own_base_and_at_the_end_that_of_the_crossover() -> None:
-    found = against(RUN, ANSWER, 1, CARD, COSTS)
     assert [s.batch for s in found.speed_ups] == list(batches_between(ANSWER, 1))
     first = ANSWER.cell(0, 1024)
     second = ANSWER.cell(1, 1024)
@@ -51,19 +47,19 @@ def test_its_speed_up_has_the_runs_own_base_and_at_the_end_that_of_the_crossover
     assert found.speed_ups[-1].ratio / found.at_end.ratio == pytest.approx(first.step_ms / second.step_ms)
 
 
-def test_only_the_device_differs_from_the_cpu_target() -> None:
+def test_only_the_device_differs_from_the_cpu_target_and_a_real_gpu_in_the_run_is_no_cpu() -> None:
     cpu = Target(threads=3, precision="mixed_bfloat16", execution="xla", steps_per_execution=4)
     assert str(card_target(cpu)) == "gpu:0,precision=mixed_bfloat16,execution=xla,steps_per_execution=4"
+    run = planned(targets=(Target(), GPU))
+    assert compared_with(run, ANSWER) == 0
+    assert [one.cpu for one in against(run, ANSWER, 0, CARD, COSTS).crossovers] == [run.target_names[0]]
 
 
-def test_data_that_are_not_resident_cross_the_link() -> None:
+def test_data_that_are_not_resident_cross_the_link_and_recordings_replace_the_model() -> None:
     fed = against(planned(pipeline=Pipeline(kind="host")), ANSWER, 1, CARD, COSTS)
     resident = against(RUN, ANSWER, 1, CARD, COSTS)
     assert (fed.fed, resident.fed) == (True, False)
     assert fed.curve.known[-1].step_ms > resident.curve.known[-1].step_ms
-
-
-def test_recordings_of_the_card_replace_the_model() -> None:
     assert RUN.plan is not None
     cells = tuple(cell for cell in ANSWER.cells if cell.target == 0 and cell.batch in (64, 128))
     recording = Recording(CARD.name, "a-run", "A run", RUN.plan.workload, GPU, False, cells, "recorded")
@@ -72,21 +68,12 @@ def test_recordings_of_the_card_replace_the_model() -> None:
     assert (labels[32], labels[64], labels[128], labels[256]) == ("modelled", "recorded", "recorded", "modelled")
 
 
-def test_a_real_gpu_in_the_run_is_no_cpu_to_compare_with() -> None:
-    run = planned(targets=(Target(), GPU))
-    assert compared_with(run, ANSWER) == 0
-    assert [one.cpu for one in against(run, ANSWER, 0, CARD, COSTS).crossovers] == [run.target_names[0]]
-
-
-def test_what_cannot_be_compared_is_refused_with_a_sentence() -> None:
+def test_what_cannot_be_compared_is_refused_or_withheld_with_a_sentence() -> None:
     with pytest.raises(ValueError, match="Only points were imported"):
         compared_with(RUN.model_copy(update={"plan": None}), ANSWER)
     gpus = planned(targets=(GPU, Target(device="gpu:1")))
     with pytest.raises(ValueError, match="No CPU target of this run was measured"):
         compared_with(gpus, ANSWER)
-
-
-def test_before_two_batches_are_measured_the_crossover_is_withheld_with_the_reason() -> None:
     run = make_run(3, batches=(8,))
     found = against(run, cells_of(run), 1, CARD, COSTS)
     assert found.crossover.kind == "withheld"

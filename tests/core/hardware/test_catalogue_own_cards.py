@@ -29,6 +29,9 @@ def test_the_least_a_card_needs_is_filled_in_by_class_and_says_so():
     assert spec.launch_us == shared().launch_us["other"].value
     assert not spec.power_limited
     assert spec.assumed("power_limited")
+    (spec,) = parse_own(text(LEAST | {"architecture": "Ada", "tdp_w": 70})).specs()
+    assert spec.launch_us == shared().launch_us["Ada"].value
+    assert spec.power_limited
 
 
 def test_what_a_person_states_is_theirs_and_nothing_is_put_over_it():
@@ -40,12 +43,6 @@ def test_what_a_person_states_is_theirs_and_nothing_is_put_over_it():
     assert {spec.sources[key] for key in ("link_gb_s", "launch_us", "power_limited")} == {"yours"}
     assert spec.price is not None
     assert spec.price.source == "yours"
-
-
-def test_architecture_and_power_choose_the_class():
-    (spec,) = parse_own(text(LEAST | {"architecture": "Ada", "tdp_w": 70})).specs()
-    assert spec.launch_us == shared().launch_us["Ada"].value
-    assert spec.power_limited
 
 
 @pytest.mark.parametrize(
@@ -80,31 +77,28 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(data: bytes, sentence: s
     assert sentence in str(error.value)
 
 
-def test_own_cards_stand_beside_the_others_and_are_found():
+def test_own_cards_stand_beside_the_others_are_found_and_shadow_none():
     own = parse_own(text(LEAST)).specs()
     cards = catalogue(own)
     assert list(cards)[-1] == "Ours"
     assert find_gpu("ours", cards) is cards["Ours"]
     assert len(cards) == len(catalogue()) + 1
-
-
-def test_a_card_cannot_shadow_one_of_the_catalogue():
     shadow = next(iter(catalogue().values())).model_copy(update={"own": True})
     with pytest.raises(ValueError, match="give your card another"):
         catalogue([shadow])
+    spec = card(architecture="Hopper").spec()
+    assert isinstance(spec, GpuSpec)
+    assert GpuSpec.model_validate(spec.model_dump()) == spec
 
 
-def test_what_is_kept_is_read_again(tmp_path):
+def test_what_is_kept_is_read_again_and_adding_replaces_only_the_same_name(tmp_path):
     path = tmp_path / "data" / "gpus.json"
     assert load_own(path) == ()
     kept = save_own(path, [card(), card(name="Second", half_tflops=80, price=None)])
     assert read_own(path) == kept
     assert [spec.name for spec in load_own(path)] == ["Ours", "Second"]
     assert [file.name for file in path.parent.iterdir()] == ["gpus.json"]
-
-
-def test_adding_keeps_the_others_and_replaces_the_same_name(tmp_path):
-    path = tmp_path / "gpus.json"
+    path = tmp_path / "others.json"
     add_own(path, [card(), card(name="Second")])
     add_own(path, [card(fp32_tflops=30)])
     assert {spec.name: spec.fp32_tflops for spec in load_own(path)} == {"Ours": 30.0, "Second": 20.0}
@@ -130,9 +124,3 @@ def test_a_broken_file_is_named(tmp_path):
         load_own(tmp_path)
     with pytest.raises(ValueError, match="cannot be written"):
         save_own(path / "below" / "gpus.json", [card()])
-
-
-def test_an_own_card_is_a_card_like_any_other():
-    spec = card(architecture="Hopper").spec()
-    assert isinstance(spec, GpuSpec)
-    assert GpuSpec.model_validate(spec.model_dump()) == spec

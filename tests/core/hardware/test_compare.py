@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from core.families import network_from_name
-from core.hardware.catalogue import Price
+from core.hardware.catalogue import CardPrice
 from core.hardware.compare import (
     Limited,
     batches_between,
@@ -23,13 +23,13 @@ from core.hardware.crossing import cross
 from core.hardware.interval import Modelled
 from core.hardware.recorded import card_curve
 from core.spec import Target, Workload
-from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
+from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve, with_blocks
 
 BATCHES = tuple(2**i for i in range(11))
 GPU = Target(device="gpu:0")
 FAST = CARD.model_copy(update={"name": "Fast", "launch_us": 0.5, "bandwidth_gb_s": 3000.0})
 SLOW = CARD.model_copy(update={"name": "Slow", "launch_us": 40.0})
-PRICE = Price(per_hour=3.6, currency="EUR", dated="2026-11-01", source="yours")
+PRICE = CardPrice(per_hour=3.6, currency="EUR", dated="2026-11-01", source="yours")
 COSTS = make_costs(step_us=100.0, op_us=0.5)
 
 
@@ -55,7 +55,7 @@ def test_each_card_has_its_crossover_speed_up_step_and_limits_at_the_persons_bat
         assert set(BATCHES) <= {point.batch for point in one.curve.points}
 
 
-def test_rows_are_sorted_by_the_key_and_the_withheld_stand_last():
+def test_rows_are_sorted_by_the_key_and_those_without_a_price_stand_last():
     assert [one.spec.name for one in readings()] == ["Fast", "Card 1", "Slow"]
     assert [one.spec.name for one in readings("speed_up")] == ["Fast", "Card 1", "Slow"]
     prices = {"Fast": PRICE.model_copy(update={"per_hour": 36_000.0}), "Slow": PRICE}
@@ -98,7 +98,13 @@ def test_a_withheld_card_is_last_by_every_key_with_its_reason(monkeypatch: pytes
         assert sort_readings(reversed(readings(key)), key) == readings(key)
 
 
-def test_a_million_samples_cost_the_price_of_their_time():
+def test_limits_are_ranges_of_batches_without_gap_and_a_million_samples_cost_the_price_of_their_time():
+    one = card_curve(CARD, Workload(network=network_from_name("784-512-512-10")), GPU, (1, 64, 4096, 65536), COSTS)
+    found = limits_of(one)
+    assert found[0].by in ("launch", "host")
+    assert found[-1].by in ("arithmetic", "bandwidth")
+    assert [each.by for each in found] == list(dict.fromkeys(each.by for each in found))
+    assert limits_of(make_curve(lambda _: 1.0, (1, 2, 4))) == (Limited(1, 4, "launch"),)
     (step,) = make_curve(lambda _: 2.0, (100,), -0.1, 0.1).known
     cost = cost_of(step, PRICE)
     assert cost.per_million == pytest.approx(0.02)  # 10 000 steps of 2 ms are 20 s, at a thousandth of a euro a second
@@ -106,41 +112,20 @@ def test_a_million_samples_cost_the_price_of_their_time():
     assert (cost.label, cost.price.dated) == ("modelled", "2026-11-01")
 
 
-def test_limits_are_ranges_of_batches_without_gap():
-    one = card_curve(CARD, Workload(network=network_from_name("784-512-512-10")), GPU, (1, 64, 4096, 65536), COSTS)
-    found = limits_of(one)
-    assert found[0].by in ("launch", "host")
-    assert found[-1].by in ("arithmetic", "bandwidth")
-    assert [each.by for each in found] == list(dict.fromkeys(each.by for each in found))
-    assert limits_of(make_curve(lambda _: 1.0, (1, 2, 4))) == (Limited(1, 4, "launch"),)
-
-
 def test_the_cpu_is_the_faster_of_two_at_the_largest_batch():
     one = run()  # target 1 takes twice the time
     assert one.plan is not None
     assert cpu_index(one, cells_of(one)) == 0
-    swapped = one.model_copy(
-        update={
-            "rounds": tuple(
-                item.model_copy(
-                    update={"blocks": tuple(b.model_copy(update={"target": 1 - b.target}) for b in item.blocks)}
-                )
-                for item in one.rounds
-            )
-        }
-    )
+    swapped = with_blocks(one, lambda block: block.model_copy(update={"target": 1 - block.target}))
     assert cpu_index(swapped, cells_of(swapped)) == 1
     mixed = one.model_copy(update={"plan": one.plan.model_copy(update={"targets": (GPU, Target())})})
     assert cpu_index(mixed, cells_of(mixed)) == 1
     gpus = one.model_copy(update={"plan": one.plan.model_copy(update={"targets": (GPU, Target(device="gpu:1"))})})
     assert cpu_index(gpus, cells_of(gpus)) is None
-    assert cpu_index(one.model_copy(update={"plan": None}), cells_of(one)) is None
-
-
-def test_imported_points_have_no_workload_to_model():
-    one = run().model_copy(update={"plan": None})
+    imported = one.model_copy(update={"plan": None})
+    assert cpu_index(imported, cells_of(one)) is None
     with pytest.raises(ValueError, match="there is no workload to model"):
-        compare(one, cells_of(one), (CARD,), COSTS, 64)
+        compare(imported, cells_of(one), (CARD,), COSTS, 64)
 
 
 def test_batches_are_two_a_doubling_with_the_measured_and_the_persons():
@@ -152,7 +137,7 @@ def test_batches_are_two_a_doubling_with_the_measured_and_the_persons():
 
 
 @pytest.mark.parametrize("execution", ["graph", "xla"])
-def test_no_point_of_the_roofline_is_above_it(execution: str):
+def test_no_point_of_the_roofline_is_above_it_and_its_peak_is_that_of_the_precision(execution: str):
     workload = Workload(network=network_from_name("784-512-512-10"))
     target = Target(device="gpu:0", execution=execution)
     points = roofline(CARD, workload, target, card_curve(CARD, workload, target, BATCHES, COSTS))

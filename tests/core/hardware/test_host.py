@@ -17,8 +17,8 @@ from core.hardware.host import (
     host_of_study,
     kernels_of,
 )
-from core.host_study import host_cells
-from tests.support.hosts import TRUE_OP_US, TRUE_STEP_US, make_costs, make_host_study
+from core.studies.host.record import host_cells
+from tests.support.hosts import TRUE_OP_US, TRUE_STEP_US, make_costs, make_host_study, with_blocks
 
 
 @given(st.floats(1.0, 1e4), st.floats(0.0, 1e3), st.lists(st.integers(1, 900), min_size=2, max_size=5, unique=True))
@@ -39,7 +39,7 @@ def test_no_cost_is_negative_and_the_line_stays_within_the_times(times: list[flo
     assert (line / times).max() >= 1.0 - 1e-9
 
 
-def test_costs_of_a_study_without_noise_are_the_true_ones():
+def test_costs_of_a_study_without_noise_are_the_true_ones_an_operation_as_the_model_counts_them():
     study = make_host_study()
     for line in host_lines(study):
         assert line.step.us == pytest.approx(TRUE_STEP_US[line.execution])
@@ -50,34 +50,27 @@ def test_costs_of_a_study_without_noise_are_the_true_ones():
     assert (graph.step_us, graph.per_op_us) == pytest.approx((300.0, 2.0))
     assert (xla.step_us, xla.xla_call_us) == pytest.approx((300.0, 40.0))  # together the compiled step's 340
     assert (eager.step_us, eager.eager_op_us) == pytest.approx((900.0, 60.0))
-
-
-def test_a_compiled_step_cheaper_than_a_graph_needs_no_call():
-    cells = host_cells()
-    study = make_host_study(cells=cells)
-    cheap = [
-        item.model_copy(
-            update={
-                "blocks": tuple(
-                    block.model_copy(update={"step_ms": 0.1}) if cells[block.cell].execution == "xla" else block
-                    for block in item.blocks
-                )
-            }
-        )
-        for item in study.rounds
-    ]
-    host = host_of_study(study.model_copy(update={"rounds": tuple(cheap)}), "infer", "xla").host
-    assert (host.step_us, host.xla_call_us) == pytest.approx((100.0, 0.0))
-
-
-def test_the_unit_is_the_kernels_that_the_model_counts():
-    study = make_host_study()
     counts = {(c.execution, c.mode, c.depth): kernels_of(study, i) for i, c in enumerate(study.cells)}
     assert counts["graph", "train", 20] > counts["graph", "train", 8] > counts["graph", "infer", 8] > 0
     assert counts["xla", "train", 2] == counts["graph", "train", 2]
 
 
-def test_intervals_hold_the_true_costs_as_often_as_they_say():
+def test_a_compiled_step_cheaper_than_a_graph_needs_no_call_and_a_curved_law_shows_as_misfit():
+    cells = host_cells()
+    study = make_host_study(cells=cells)
+    cheap = with_blocks(
+        study, lambda one: one.model_copy(update={"step_ms": 0.1}) if cells[one.cell].execution == "xla" else one
+    )
+    host = host_of_study(cheap, "infer", "xla").host
+    assert (host.step_us, host.xla_call_us) == pytest.approx((100.0, 0.0))
+    factors = [1.5 if cell.depth == 8 else 1.0 for cell in study.cells]
+    bent = with_blocks(study, lambda one: one.model_copy(update={"step_ms": one.step_ms * factors[one.cell]}))
+    found = {(line.execution, line.mode): line for line in host_lines(bent)}
+    assert found["graph", "train"].misfit > 0.1
+    assert found["xla", "train"].misfit == 0.0
+
+
+def test_intervals_hold_the_true_costs_as_often_as_they_say_and_too_few_rounds_have_none():
     rng = np.random.default_rng(7)
     inside = [
         line.op.low_us <= TRUE_OP_US[line.execution] <= line.op.high_us
@@ -87,9 +80,6 @@ def test_intervals_hold_the_true_costs_as_often_as_they_say():
     ]
     assert len(inside) == 120
     assert 0.9 <= np.mean(inside) <= 1.0  # of nine rounds the second and eighth: 96 %
-
-
-def test_too_few_rounds_have_no_interval():
     for line in host_lines(make_host_study(noise=0.05, rounds=4)):
         assert (line.step.low_us, line.op.high_us) == (None, None)
     few = host_of_study(make_host_study(rounds=4))
@@ -106,34 +96,11 @@ def test_what_a_gpus_driver_adds_is_allowed_for_where_operations_are_dispatched(
     assert op.high_us == (line.op.high_us if execution == "xla" else max(line.op.high_us, ASSUMED_OP_HIGH_US))
 
 
-def test_a_curved_law_shows_as_misfit():
-    study = make_host_study()
-    bent = [
-        item.model_copy(
-            update={
-                "blocks": tuple(
-                    block.model_copy(
-                        update={"step_ms": block.step_ms * (1.5 if study.cells[block.cell].depth == 8 else 1)}
-                    )
-                    for block in item.blocks
-                )
-            }
-        )
-        for item in study.rounds
-    ]
-    found = {(line.execution, line.mode): line for line in host_lines(study.model_copy(update={"rounds": tuple(bent)}))}
-    assert found["graph", "train"].misfit > 0.1
-    assert found["xla", "train"].misfit == 0.0
-
-
-def test_an_execution_that_was_not_measured_is_refused():
+def test_an_execution_that_was_not_measured_is_refused_and_another_machines_study_is_recorded():
     study = make_host_study(cells=[cell for cell in host_cells() if cell.execution == "graph"])
-    with pytest.raises(ValueError, match="no xla steps in training; measure the host anew"):
+    with pytest.raises(ValueError, match="no xla steps in training; measure the host again"):
         host_of_study(study, "train", "xla")
     assert host_of_study(study).host.eager_op_us == assumed_host().eager_op_us
-
-
-def test_a_study_of_another_machine_is_recorded():
     study = make_host_study().model_copy(update={"label": "recorded"})
     assert (host_of_study(study).label, host_of_study(make_host_study()).label) == ("recorded", "measured")
 

@@ -6,17 +6,8 @@ import pytest
 from benchmarks.hardware_accuracy import error_class
 from benchmarks.hardware_fit import MachineHost, _line, robust_least_squares
 from core.hardware.catalogue import catalogue
-from core.hardware.interval import (
-    Modelled,
-    Withheld,
-    errors,
-    family_of,
-    modelled_curve,
-    modelled_step,
-    region_of,
-    thin_evidence,
-)
-from core.hardware.model import StepParts
+from core.hardware.interval import Modelled, Withheld, errors, family_of, modelled_step, region_of, thin_evidence
+from core.hardware.model import ModelledParts
 from core.spec import Target
 from tests.support.hardware import GPU, XLA, flat_errors, plain_constants, round_card, steady_host, workload
 
@@ -48,7 +39,7 @@ def test_intervals_hold_on_a_new_card_as_often_as_they_say(cards: int, between: 
     assert 0.85 <= float(np.mean(inside)) <= 0.98
 
 
-def test_few_cards_and_unknown_hosts_and_thin_evidence_widen() -> None:
+def test_few_cards_unknown_hosts_and_thin_evidence_widen_and_are_named() -> None:
     usual = width(point())
     assert width(point(known=flat_errors(gpus=3))) > usual
     assert width(point(host=steady_host(label="assumed"))) > usual
@@ -58,11 +49,11 @@ def test_few_cards_and_unknown_hosts_and_thin_evidence_widen() -> None:
     assert width(point(spec=round_card(vendor="AMD", architecture="CDNA 3"))) > width(
         point(spec=round_card(architecture="Blackwell"))
     )
-
-
-def test_a_single_card_supports_no_interval() -> None:
-    alone = flat_errors(gpus=1).classes["dense/work/train"]
-    assert alone.bounds() == (-math.inf, math.inf)
+    card = round_card(architecture="Blackwell", tf32_tflops=80.0)
+    reasons = [reason for _, reason in thin_evidence(card, XLA, "work")]
+    assert len(reasons) == 3
+    assert all(reason in point(spec=card, target=XLA, batch=65_536).basis for reason in reasons)
+    assert thin_evidence(round_card(), GPU, "work") == ()
 
 
 def test_the_step_lies_within_its_interval_and_says_what_it_is() -> None:
@@ -70,14 +61,8 @@ def test_the_step_lies_within_its_interval_and_says_what_it_is() -> None:
     assert 0 < found.low_ms < found.step_ms < found.high_ms < math.inf
     assert found.label == "modelled"
     assert "10 cards held out" in found.basis
-
-
-def test_thin_evidence_names_each_reason() -> None:
-    card = round_card(architecture="Blackwell", tf32_tflops=80.0)
-    reasons = [reason for _, reason in thin_evidence(card, XLA, "work")]
-    assert len(reasons) == 3
-    assert all(reason in point(spec=card, target=XLA, batch=65_536).basis for reason in reasons)
-    assert thin_evidence(round_card(), GPU, "work") == ()
+    alone = flat_errors(gpus=1).classes["dense/work/train"]
+    assert alone.bounds() == (-math.inf, math.inf)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +80,8 @@ def test_what_nothing_was_measured_of_is_withheld_with_the_reason(spec, network:
 
 
 def test_regions_tell_overhead_from_work() -> None:
-    def parts(overhead: float, work: float) -> StepParts:
-        return StepParts(overhead, 0.1, work, 0.1, 0.0, overhead + work, "host")
+    def parts(overhead: float, work: float) -> ModelledParts:
+        return ModelledParts(overhead, 0.1, work, 0.1, 0.0, overhead + work, "host")
 
     assert region_of(parts(10, 1)) == "launch"
     assert region_of(parts(10, 10)) == "knee"
@@ -117,13 +102,17 @@ def test_families_follow_from_the_layers(network: str, family: str) -> None:
     assert family_of(workload(network)) == family
 
 
-def test_a_curve_has_each_batch_once_in_order() -> None:
-    curve = modelled_curve(round_card(), workload(), GPU, (64, 1, 8, 8), steady_host())
-    assert [each.batch for each in curve.points] == [1, 8, 64]
-    assert curve.label == "modelled"
+def test_every_card_of_the_catalogue_gets_a_number_or_a_reason() -> None:
+    for card in catalogue().values():
+        for batch in (1, 256, 65_536):
+            one = modelled_step(card, workload(), GPU, batch, steady_host())
+            if isinstance(one, Modelled):
+                assert 0 < one.low_ms <= one.step_ms <= one.high_ms < math.inf
+            else:
+                assert card.vendor == "Apple"
 
 
-def test_shipped_errors_cover_every_family_but_the_recurrent_one() -> None:
+def test_shipped_errors_cover_every_family_but_the_recurrent_one_for_cards_of_the_catalogue() -> None:
     shipped = errors()
     names = {name.split("/")[0] for name in shipped.classes}
     assert names == {"dense", "cnn", "transformer", "other"}
@@ -133,10 +122,6 @@ def test_shipped_errors_cover_every_family_but_the_recurrent_one() -> None:
     lent = shipped.classes["transformer/work/train"]
     assert lent.borrowed
     assert lent.bounds()[1] - lent.bounds()[0] > dense.bounds()[1] - dense.bounds()[0]
-
-
-def test_shipped_accuracy_is_told_for_cards_of_the_catalogue() -> None:
-    shipped = errors()
     assert set(shipped.gpus) <= set(catalogue())
     shares = [(each.share, each.cards_and_sources) for each in shipped.coverage_90.values()]
     assert 0.85 <= sum(s * n for s, n in shares) / sum(n for _, n in shares) <= 0.95
@@ -147,22 +132,7 @@ def test_shipped_accuracy_is_told_for_cards_of_the_catalogue() -> None:
         assert max(one.median for one in each.by_region.values()) >= each.median
 
 
-def test_every_card_of_the_catalogue_gets_a_number_or_a_reason() -> None:
-    for card in catalogue().values():
-        for one in modelled_curve(card, workload(), GPU, (1, 256, 65_536), steady_host()).points:
-            if isinstance(one, Modelled):
-                assert 0 < one.low_ms <= one.step_ms <= one.high_ms < math.inf
-            else:
-                assert card.vendor == "Apple"
-
-
-def test_a_hosts_line_is_found_and_a_single_depth_is_a_floor() -> None:
-    line = _line({3.0: 0.16, 23.0: 0.36, 43.0: 0.56})
-    assert (line.step_ms, line.op_ms) == (pytest.approx(0.13), pytest.approx(0.01))
-    assert _line({1.0: 0.05}) == MachineHost(0.05, 0.0)
-
-
-def test_the_fit_finds_known_constants_despite_outliers() -> None:
+def test_the_fit_finds_known_constants_despite_outliers_and_a_hosts_line() -> None:
     chance = np.random.default_rng(3)
     x = np.linspace(1, 4, 300)
     y = 0.7 * x**1.5 * np.exp(0.02 * chance.standard_normal(300))
@@ -174,3 +144,6 @@ def test_the_fit_finds_known_constants_despite_outliers() -> None:
     low, high = np.array([0.1, 0.1]), np.array([5.0, 5.0])
     found = robust_least_squares(residuals, np.array([2.0, 0.5]), low, high, np.ones(300))
     assert found == pytest.approx([0.7, 1.5], rel=0.03)
+    line = _line({3.0: 0.16, 23.0: 0.36, 43.0: 0.56})
+    assert (line.step_ms, line.op_ms) == (pytest.approx(0.13), pytest.approx(0.01))
+    assert _line({1.0: 0.05}) == MachineHost(0.05, 0.0)

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from core.hardware.work import ops_of
-from core.measure.tensorflow_model import build_model
 from core.spec import Target, Workload
 from tests.support.hardware import GPU
+
+pytestmark = pytest.mark.tensorflow
 
 # operations that launch nothing: constants, shapes, and views of the same values
 FREE = {
@@ -19,6 +19,10 @@ FREE = {
 
 def traced(workload: Workload) -> int:
     """Operations of one step that compute something."""
+    import tensorflow as tf
+
+    from core.worker.tensorflow_model import build_model
+
     network = workload.network
     model = build_model(workload, Target())
     x = tf.constant(np.zeros((4, *network.input_shape), "float32" if network.vocabulary is None else "int32"))

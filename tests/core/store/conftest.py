@@ -13,19 +13,15 @@ from sqlalchemy.engine import make_url
 
 from core.store import Store
 
-POSTGRES = os.environ.get("BREAKEVEN_TEST_POSTGRES_URL")
 
-
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty database: a file, or a schema of its own in the PostgreSQL database."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'runs.sqlite3'}"
         return
-    if not POSTGRES:
-        pytest.skip("BREAKEVEN_TEST_POSTGRES_URL is not set: the store was not tested on PostgreSQL")
     schema = f"test_{uuid.uuid4().hex}"
-    whole = make_url(POSTGRES).set(drivername="postgresql+psycopg")
+    whole = make_url(os.environ["BREAKEVEN_TEST_POSTGRES_URL"]).set(drivername="postgresql+psycopg")
     engine = create_engine(whole)
     with engine.begin() as db:
         db.execute(text(f"CREATE SCHEMA {schema}"))

@@ -6,15 +6,21 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from core.results import Cell, Run, Warning
-from core.store import RunNotFound, Store, StoreError, new_run_id
+from core.evidence import Warning
+from core.store import RunNotFound, Store, StoreError
 from core.store import owner as owner_module
+from core.studies.pipeline.kind import PIPELINE
+from core.studies.study import new_id
+from core.studies.sweep.record import Cell, Run
+from tests.support.pipelines import make_pipeline_experiment
 from tests.support.runs import make_run
 
 ROOT = Path(__file__).parents[3]
@@ -83,37 +89,42 @@ def test_summaries_are_newest_first_and_count(store: Store) -> None:
     assert (found[0].label, found[0].status) == ("recorded", "finished")
 
 
-def test_rename_cleans_the_name_and_refuses_none(store: Store) -> None:
-    run_id = store.add(make_run(**SMALL))
-    store.rename(run_id, "  review\n2026\x00 ")
-    assert store.load(run_id).name == store.summaries()[0].name == "review 2026"
-    store.rename(run_id, "x" * 500)
-    assert len(store.load(run_id).name) == 200
+@pytest.fixture(params=["run", "study"])
+def kept(request: pytest.FixtureRequest, store: Store) -> tuple[str, Callable[[str], Any]]:
+    """The id of what is kept, and what reads it."""
+    if request.param == "run":
+        return store.add(make_run(**SMALL)), store.load
+    store.add_study("pipeline", "one", make_pipeline_experiment())
+    return "one", lambda study_id: store.study(PIPELINE, study_id)
+
+
+def test_rename_cleans_the_name_and_refuses_none(store: Store, kept: tuple[str, Callable[[str], Any]]) -> None:
+    study_id, read = kept
+    store.rename(study_id, "  review\n2026\x00 ")
+    assert store.summaries()[0].name == "review 2026"
+    assert getattr(read(study_id), "name", "review 2026") == "review 2026"
+    store.rename(study_id, "x" * 500)
+    assert len(store.summaries()[0].name) == 200
     with pytest.raises(StoreError, match="visible"):
-        store.rename(run_id, " \n")
+        store.rename(study_id, " \n")
 
 
-def test_delete_hides_and_restore_brings_back(store: Store) -> None:
-    run_id = store.add(make_run(**SMALL))
-    before = store.load(run_id)
-    store.delete(run_id)
+def test_delete_hides_and_restore_brings_back_until_it_is_purged(
+    store: Store, kept: tuple[str, Callable[[str], Any]]
+) -> None:
+    study_id, read = kept
+    before = read(study_id)
+    store.delete(study_id)
     assert store.summaries() == ()
     with pytest.raises(RunNotFound):
-        store.load(run_id)
-    store.restore(run_id)
-    assert store.load(run_id) == before
-
-
-def test_purge_removes_only_what_was_deleted_long_ago(store: Store) -> None:
-    kept, hidden = store.add(make_run(seed=1, **SMALL)), store.add(make_run(seed=2, **SMALL))
-    store.delete(hidden)
+        read(study_id)
     assert store.purge() == 0
-    store.restore(hidden)
-    store.delete(hidden)
+    store.restore(study_id)
+    assert read(study_id) == before
+    store.delete(study_id)
     assert store.purge(timedelta(seconds=-1)) == 1
     with pytest.raises(RunNotFound):
-        store.restore(hidden)
-    assert [s.id for s in store.summaries()] == [kept]
+        store.restore(study_id)
 
 
 def test_unknown_runs_are_named(store: Store) -> None:
@@ -151,7 +162,7 @@ def test_a_modelled_run_stays_modelled(store: Store) -> None:
 
 
 def test_new_ids_fit_the_schema_and_differ() -> None:
-    ids = {new_run_id() for _ in range(200)}
+    ids = {new_id() for _ in range(200)}
     assert len(ids) == 200
     for run_id in ids:
         Run.model_validate(make_run(**SMALL).model_dump() | {"id": run_id})
@@ -161,7 +172,7 @@ def test_a_dead_owner_is_interrupted_and_a_living_one_is_not(url: str, store: St
     mine, theirs = measured(1), measured(2)
     store.begin(bare(mine))
     code = (
-        "import sys; from core.store import Store; from core.results import Run;"
+        "import sys; from core.store import Store; from core.studies.sweep.record import Run;"
         "s = Store(sys.argv[1]); s.begin(Run.from_json(sys.stdin.readline()));"
         "print('begun', flush=True); sys.stdin.read()"
     )
@@ -212,7 +223,7 @@ def test_an_interrupted_run_goes_on_with_its_rounds(store: Store) -> None:
     assert (loaded.rounds, loaded.status, loaded.elapsed_s) == (run.rounds[:6], "finished", 6.0)
 
 
-def test_a_run_of_another_machine_is_not_taken_up(store: Store) -> None:
+def test_a_run_of_another_machine_is_not_resumed(store: Store) -> None:
     store.add(measured(status="interrupted"))
     with pytest.raises(StoreError, match="measured elsewhere"):
         store.begin(measured())
@@ -220,7 +231,7 @@ def test_a_run_of_another_machine_is_not_taken_up(store: Store) -> None:
 
 def test_two_processes_write_at_once_and_lose_nothing(url: str, store: Store) -> None:
     code = (
-        "import sys; from core.store import Store; from core.results import Run;"
+        "import sys; from core.store import Store; from core.studies.sweep.record import Run;"
         "run = Run.from_json(sys.stdin.read()); s = Store(sys.argv[1]);"
         "s.begin(run.model_copy(update={'rounds': ()}));"
         "[s.record(run.id, (r,)) for r in run.rounds]; s.finish(run.id, 'finished', 1.0)"
@@ -239,12 +250,6 @@ def test_two_processes_write_at_once_and_lose_nothing(url: str, store: Store) ->
     assert [child.returncode for child in children] == [0, 0]
     for run in runs:
         assert store.load(run.id).rounds == run.rounds
-
-
-def test_two_processes_may_open_an_empty_database_at_once(url: str) -> None:
-    command = [sys.executable, "-c", "import sys; from core.store import Store; Store(sys.argv[1])", url]
-    children = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
-    assert [child.wait() for child in children] == [0, 0, 0]
 
 
 def test_a_database_of_a_newer_version_is_refused_and_untouched(url: str) -> None:

@@ -38,6 +38,13 @@ def test_an_unreachable_server_is_a_sentence_without_the_password() -> None:
     assert "hunter2" not in str(caught.value)
 
 
+def test_without_the_driver_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)  # importing it now fails as if it were not there
+    with pytest.raises(StoreError, match=r"run “pip install 'psycopg\[binary\]'”\.$") as caught:
+        Store("postgresql://me:hunter2@host/runs")
+    assert "hunter2" not in str(caught.value)
+
+
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite3"
     path.write_bytes(b"important notes " * 100)

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.analysis.trace import report
 from core.traces import columns, xplane
 from core.traces.events import NONE, Events, Trace, TraceError
+from core.traces.report import report
 from core.traces.schema import MESSAGES, message
 from core.traces.xplane import read
 from tests.support.traces import MadeTrace, gpu_trace
 
 ROOT = Path(__file__).parents[3]
-fixture_per_test = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+fixture_per_test = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def events_of(trace: Trace, name: str) -> Events:
@@ -61,6 +61,7 @@ print("same")
 """
 
 
+@pytest.mark.tensorflow
 def test_the_schema_is_that_of_tensorflow(tmp_path: Path) -> None:
     """Same numbers and types as the installed TensorFlow's, but for strings as bytes, both loaded in one process."""
     command = [sys.executable, "-c", SCHEMA_CHECK, str(gpu_trace().write(tmp_path))]
@@ -68,10 +69,13 @@ def test_the_schema_is_that_of_tensorflow(tmp_path: Path) -> None:
     assert done.stdout.strip() == "same", done.stderr[-2000:]
 
 
-def test_reading_loads_no_framework() -> None:
-    code = "import sys, core.traces.xplane, core.analysis.trace; print([m for m in sys.modules if 'tensorflow' in m])"
+def test_reading_loads_no_framework_and_the_schema_names_every_message_of_the_format() -> None:
+    code = "import sys, core.traces.xplane, core.traces.report; print([m for m in sys.modules if 'tensorflow' in m])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+    assert {name.split(".")[0] for name in MESSAGES} == {
+        "XSpace", "XPlane", "XLine", "XEvent", "XStat", "XEventMetadata", "XStatMetadata"
+    }  # fmt: skip
 
 
 def test_times_count_from_the_first_lines_timestamp_exactly(tmp_path: Path) -> None:
@@ -163,13 +167,13 @@ def test_other_kinds_of_files_are_named(tmp_path: Path, data: bytes, words: str)
     assert said.count("\n") == 0
 
 
-def test_a_compressed_trace_is_to_be_unpacked(tmp_path: Path) -> None:
-    assert "unpack it first (gunzip)" in refusal(tmp_path, gzip.compress(gpu_trace().data()))
-
-
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_compressed_or_empty_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="cannot be read: No such file"):
         read(tmp_path / "none.xplane.pb")
+    assert "unpack it first (gunzip)" in refusal(tmp_path, gzip.compress(gpu_trace().data()))
+    made = MadeTrace()
+    made.plane("/host:metadata").line("x").event("op", 0, 1)
+    assert "holds no events of the host or of a GPU" in refusal(tmp_path, made.data())
 
 
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
@@ -182,12 +186,6 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
         places.append(boundary)
     for place in places:
         assert "damaged or cut short" in refusal(tmp_path, data[:place]), place
-
-
-def test_a_trace_without_events_is_refused(tmp_path: Path) -> None:
-    made = MadeTrace()
-    made.plane("/host:metadata").line("x").event("op", 0, 1)
-    assert "holds no events of the host or of a GPU" in refusal(tmp_path, made.data())
 
 
 @pytest.mark.parametrize(("offset", "length"), [(-1, 1), (1, -1), (2**61, 1), (1, 2**61)])
@@ -227,14 +225,11 @@ def read_or_refuse(path: Path, data: bytes) -> None:
 
 
 @fixture_per_test
-@given(st.binary(max_size=200))
-def test_any_bytes_are_refused_or_read(tmp_path: Path, data: bytes) -> None:
-    read_or_refuse(tmp_path / "any.xplane.pb", data)
-
-
-@fixture_per_test
-@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8))
-def test_a_damaged_trace_is_refused_or_read(tmp_path: Path, damage: list[tuple[int, int]]) -> None:
+@given(st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8))
+def test_any_bytes_and_a_damaged_trace_are_refused_or_read(
+    tmp_path: Path, some: bytes, damage: list[tuple[int, int]]
+) -> None:
+    read_or_refuse(tmp_path / "any.xplane.pb", some)
     data = bytearray(gpu_trace().data())
     for place, value in damage:
         data[place % len(data)] = value
@@ -267,9 +262,3 @@ def test_any_events_make_a_report_or_a_refusal(tmp_path: Path, lines: list[tuple
             for text, start, length, stats in events:
                 line.event(text, start, length, **stats)
     read_or_refuse(tmp_path / "made.xplane.pb", made.data())
-
-
-def test_the_schema_names_every_message_of_the_format() -> None:
-    assert {name.split(".")[0] for name in MESSAGES} == {
-        "XSpace", "XPlane", "XLine", "XEvent", "XStat", "XEventMetadata", "XStatMetadata"
-    }  # fmt: skip

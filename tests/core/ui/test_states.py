@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from core.analysis.analyse import analyse
-from core.analysis.answer import SpeedUp
-from core.results import Status
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import SpeedUp
+from core.studies.sweep.record import Status
 from core.ui.machine import Machine
-from core.ui.states import REASONS, notices, progress_words, status_notice
+from core.ui.states import REASONS, notices, status_notice
 from core.ui.tables import cells_table, environment_table
-from core.ui.verdict import ahead_at, plain
+from core.ui.verdict import ahead_at
+from core.ui.words import plain
 from tests.support.runs import make_environment, make_run
 
 
@@ -60,11 +61,6 @@ def test_a_run_without_rounds_says_so() -> None:
     assert "No round was measured" in notices(run, None)[0].text
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(7.4, "7 s"), (69, "1 min 09 s"), (3_660, "1 h 01 min")])
-def test_time_in_words(seconds: float, words: str) -> None:
-    assert progress_words(seconds) == words
-
-
 @pytest.mark.parametrize(
     ("speed_up", "value", "bounds", "who"),
     [
@@ -102,10 +98,6 @@ def test_environment_table_says_what_could_not_be_seen() -> None:
 
 
 def test_default_targets_always_differ() -> None:
-    for machine in (
-        Machine(("cpu", "gpu:0"), {}, 8, ()),
-        Machine(("cpu",), {}, 8, ()),
-        Machine(("cpu",), {}, 1, ()),
-    ):
-        first, second = machine.default_targets()
+    for devices, threads in ((("cpu", "gpu:0"), 8), (("cpu",), 8), (("cpu",), 1)):
+        first, second = Machine(devices, {}, threads, ()).default_targets()
         assert first != second

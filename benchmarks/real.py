@@ -1,0 +1,29 @@
+"""What benchmarks measure with: real workers, the wall clock, and what other programs do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from core.machine.interference import InterferenceSampler
+from core.studies.runner import StudyTools, watching
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.studies.sweep.start import new_run
+from core.studies.sweep.supervisor import run_sweep
+from core.worker.clock import WallClock
+from core.worker.process import launch_processes
+
+
+@contextmanager
+def real_tools() -> Iterator[StudyTools]:
+    """For one study after the other; progress is not shown."""
+    with watching(InterferenceSampler) as interference:
+        yield StudyTools(launch_processes, WallClock(), threading.Event(), interference, lambda _: None)
+
+
+def sweep(plan: SweepPlan) -> Run:
+    """A real sweep that is not kept."""
+    with real_tools() as tools:
+        return run_sweep(tools, new_run(plan))

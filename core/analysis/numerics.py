@@ -1,0 +1,108 @@
+"""Numerical methods under their standard names, each once: bisection, zero crossings, runs, least squares.
+
+Pure functions on NumPy; what a method means for a question stands with its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+BISECTIONS = 64  # halvings: any interval of floats shrinks to its neighbours in double precision
+HUGE = 1e300  # stands for infinity in an interpolation
+DIFFERENCE_STEP = 1e-3  # of a forward difference, in parameters of order one
+
+
+def bisect(below: Callable[[float], bool], low: float, high: float) -> float:
+    """Where ``below``, true at ``low`` and false at ``high``, changes."""
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return (low + high) / 2
+
+
+def bisect_whole(below: Callable[[int], bool], low: int, high: int) -> int:
+    """The largest whole number at which ``below``, true at ``low`` and false at ``high`` (both taken for so), holds."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low
+
+
+def sign_changes(y: Array) -> list[int]:
+    """Indices i where of y[i] and y[i + 1] one is above zero and the other is not."""
+    above = y > 0
+    return np.flatnonzero(above[:-1] != above[1:]).tolist()
+
+
+def zero_between(x: Array, y: Array, i: int) -> float:
+    """Where the line from point i to point i + 1 is zero; at the finite one where the other is infinite."""
+    a, b = np.clip(y[i : i + 2], -HUGE, HUGE)
+    return float(x[i] + (x[i + 1] - x[i]) * (a / (a - b)))
+
+
+def zeros(x: Array, y: Array) -> list[float]:
+    """Where the piecewise linear y changes its sign, rising in x."""
+    return [zero_between(x, y, i) for i in sign_changes(y)]
+
+
+def rising_zeros(x: Array, y: Array) -> list[float]:
+    """Where the piecewise linear y goes from at most zero to above it, rising in x."""
+    return [zero_between(x, y, i) for i in sign_changes(y) if y[i + 1] > 0]
+
+
+def runs(values: Array) -> list[tuple[int, int]]:
+    """First index and last index + 1 of each stretch of equal values."""
+    return list(pairwise([0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]))
+
+
+class LeastSquares(NamedTuple):
+    """Parameters (p), residuals (n) and their derivatives (n × p) there."""
+
+    parameters: Array
+    residuals: Array
+    jacobian: Array
+
+
+def levenberg_marquardt(
+    model: Callable[[Array], tuple[Array, Array]],
+    start: Array,
+    lowest: Array | float = -np.inf,
+    tolerance: float = 1e-9,
+    iterations: int = 60,
+) -> LeastSquares:
+    """Parameters ≥ ``lowest`` with the least sum of squared residuals, by damped Gauss-Newton steps (Marquardt 1963).
+
+    ``model`` gives residuals (n) and their derivatives (n × p). Ends when a step is below ``tolerance``.
+    """
+    damping = 1e-3
+    best = LeastSquares(start, *model(start))
+    for _ in range(iterations):
+        normal = best.jacobian.T @ best.jacobian
+        damped = normal + damping * np.diag(np.diag(normal) + 1e-9)
+        step = np.linalg.solve(damped, -best.jacobian.T @ best.residuals)
+        parameters = np.maximum(best.parameters + step, lowest)
+        tried = LeastSquares(parameters, *model(parameters))
+        settled = np.max(np.abs(parameters - best.parameters)) < tolerance
+        if tried.residuals @ tried.residuals <= best.residuals @ best.residuals:
+            best, damping = tried, max(damping / 5, 1e-9)
+        else:
+            damping *= 4
+        if settled:
+            break
+    return best
+
+
+def with_differences(residuals: Callable[[Array], Array]) -> Callable[[Array], tuple[Array, Array]]:
+    """Residuals with their derivatives by forward differences, as :func:`levenberg_marquardt` asks for them."""
+
+    def model(at: Array) -> tuple[Array, Array]:
+        now, steps = residuals(at), DIFFERENCE_STEP * np.eye(len(at))
+        return now, np.stack([(residuals(at + step) - now) / DIFFERENCE_STEP for step in steps], axis=1)
+
+    return model

@@ -1,0 +1,224 @@
+"""Which batch to train with: throughput, time to a loss and cost by batch on both targets of a run.
+
+At equal batch both targets need the same steps, so the batch at which they reach a loss equally soon *is* the crossover
+in step time. What a choice of batch needs is another one: the batch from which on a target reaches the loss sooner than
+the other does at its own best batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.analysis.numerics import Array, zero_between
+from core.batch.cost import cost_answer, cost_of
+from core.batch.prices import MAX_EPOCH_SAMPLES, Price, check_prices
+from core.batch.shapes import (
+    NEAR_BEST,
+    BatchAnswer,
+    BatchPoint,
+    BestBatch,
+    Edge,
+    LossCrossover,
+    MemoryLimit,
+    TargetBatches,
+)
+from core.batch.times import Ratios, StepCurve, over_best, product, step_curve, steps_at
+from core.batch.words import loss_sentence, sentences
+from core.schema import UserError
+from core.spec import MAX_BATCH, MIN_BATCH
+from core.studies.gradient_noise.answer import TrainingNoise, training_noise
+from core.studies.gradient_noise.record import NoiseStudy
+from core.studies.memory.forecast import forecast, same_machine
+from core.studies.memory.record import MemoryStudy
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.record import Run
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class _Target:
+    """One target with all that its points are made of. ``allowed`` marks the batches that fit into memory."""
+
+    name: str
+    curve: StepCurve
+    memory: MemoryLimit | None
+    price: Price | None
+
+    @property
+    def allowed(self) -> Array:
+        most = np.inf if self.memory is None else self.memory.largest
+        return np.asarray(self.curve.batches <= most)
+
+
+def batch_answer(
+    run: Run,
+    answer: Answer,
+    noise: NoiseStudy | None = None,
+    memory: Mapping[str, MemoryLimit] | None = None,
+    prices: Sequence[Price] = (),
+    epoch_samples: int | None = None,
+) -> BatchAnswer:
+    """The answer for a finished run; ``memory`` by target name, ``epoch_samples`` in an epoch.
+
+    Raises UserError where prices do not fit the run, the noise study is of another workload, or a
+    target has no measured batch.
+    """
+    check_prices(prices, run.target_names)
+    if epoch_samples is not None and not 1 <= epoch_samples <= MAX_EPOCH_SAMPLES:
+        raise UserError(f"An epoch of {epoch_samples:,} samples is not possible; accepted are 1 to 10^12.")
+    if noise is not None and run.plan is not None and noise.plan.workload != run.plan.workload:
+        raise UserError(f"This noise study is of {noise.plan.workload.title}, the run of {run.plan.workload.title}.")
+    found = None if noise is None else training_noise(noise)
+    both = [_target(run, answer, index, memory or {}, prices) for index in (0, 1)]
+    targets = (_batches(both[0], found, epoch_samples), _batches(both[1], found, epoch_samples))
+    crossovers = _loss_crossovers(found, both, targets)
+    cost = cost_answer(run, prices)
+    return BatchAnswer(
+        targets=targets,
+        step_verdict=answer.verdict,
+        noise=found,
+        loss_crossovers=crossovers,
+        cost=cost,
+        epoch_samples=epoch_samples,
+        label=run.label,
+        sentences=sentences(
+            run, answer, targets, found, crossovers, cost, taught=noise is not None and noise.plan.data is None
+        ),
+        warnings=() if noise is None else noise.warnings,
+    )
+
+
+def _target(
+    run: Run, answer: Answer, index: int, memory: Mapping[str, MemoryLimit], prices: Sequence[Price]
+) -> _Target:
+    name = run.target_names[index]
+    cells = [cell for cell in answer.cells if cell.target == index]
+    curve = step_curve(cells, answer.fits[index], run.label)
+    if curve is None:
+        raise UserError(f"{name} has no measured batch in this run.")
+    return _Target(name, curve, memory.get(name), next((price for price in prices if price.target == name), None))
+
+
+def _batches(target: _Target, noise: TrainingNoise | None, epoch_samples: int | None) -> TargetBatches:
+    relative = None
+    if noise is not None and noise.value is not None and target.allowed.any():
+        relative = over_best(noise, target.curve, target.curve, target.allowed)
+    points = tuple(_point(target, index, noise, relative, epoch_samples) for index in range(len(target.curve.batches)))
+    return TargetBatches(
+        name=target.name,
+        points=points,
+        memory=target.memory,
+        best_throughput=_best(points, target, np.array([1 / point.samples_per_s.value for point in points])),
+        best_time=None if relative is None else _best(points, target, np.exp(relative.center)),
+        price=target.price,
+    )
+
+
+def _point(
+    target: _Target, index: int, noise: TrainingNoise | None, relative: Ratios | None, epoch_samples: int | None
+) -> BatchPoint:
+    batch, step_ms = int(target.curve.batches[index]), target.curve.step_ms(index)
+    us_per_sample = step_ms.times(1000 / batch)
+    steps = None if noise is None else steps_at(noise, batch)
+    time_s = None if steps is None else product(steps, step_ms.times(1e-3))
+    price = target.price
+    million_s = us_per_sample.times(MILLION * 1e-6)
+    per_million = None if price is None else cost_of(million_s, price)
+    per_epoch = None if per_million is None or epoch_samples is None else per_million.times(epoch_samples / MILLION)
+    return BatchPoint(
+        batch=batch,
+        label=target.curve.labels[index],
+        step_ms=step_ms,
+        samples_per_s=us_per_sample.inverse(1e6),
+        us_per_sample=us_per_sample,
+        fits=None if target.memory is None else bool(target.allowed[index]),
+        steps=steps,
+        time_s=time_s,
+        relative_time=None if relative is None else relative.at(index),
+        cost_per_million=per_million,
+        cost_per_epoch=per_epoch,
+        cost_to_loss=None if price is None or time_s is None else cost_of(time_s, price),
+    )
+
+
+def _best(points: Sequence[BatchPoint], target: _Target, cost: Array) -> BestBatch | None:
+    """Where ``cost`` is lowest within memory, and its neighbours within 5 %."""
+    allowed = int(target.allowed.sum())  # points rise by batch, so these are the first ones
+    if not allowed:
+        return None
+    best = int(np.argmin(cost[:allowed]))
+    near = cost[:allowed] <= (1 + NEAR_BEST) * cost[best]
+    first, last = best, best
+    while first > 0 and near[first - 1]:
+        first -= 1
+    while last + 1 < allowed and near[last + 1]:
+        last += 1
+    edge: Edge | None = None
+    if best == allowed - 1:
+        edge = "largest" if allowed == len(points) else "memory"
+    elif best == 0:
+        edge = "smallest"
+    return BestBatch(points[best].batch, points[first].batch, points[last].batch, points[best].label, edge)
+
+
+def _loss_crossovers(
+    noise: TrainingNoise | None, both: Sequence[_Target], targets: tuple[TargetBatches, TargetBatches]
+) -> tuple[LossCrossover, ...]:
+    """Both ways round: the second target against the first at its best, and the first against the second."""
+    if noise is None or noise.value is None:
+        return ()
+    found = []
+    for mine, other in ((1, 0), (0, 1)):
+        best = targets[other].best_time
+        if best is not None and both[mine].allowed.any():
+            found.append(_loss_crossover(noise, both[mine], both[other], best.batch))
+    return tuple(found)
+
+
+def _loss_crossover(noise: TrainingNoise, mine: _Target, other: _Target, other_best: int) -> LossCrossover:
+    ratios = over_best(noise, mine.curve, other.curve, other.allowed)
+    within = mine.allowed
+    x = np.log2(mine.curve.batches[within])
+    center, low, high = (values[within] for values in (ratios.center, ratios.low, ratios.high))
+    start, end = _ahead(x, center)
+    earliest, latest = _ahead(x, low)[0], _ahead(x, high)[0]
+    batch, until = _batch(start), _batch(end)
+    bounds = (None, None) if start is None else (_batch(earliest), _batch(latest))
+    shown = LossCrossover(mine.name, other.name, other_best, batch, *bounds, until, "")
+    reach = (float(mine.curve.batches[within][0]), float(mine.curve.batches[within][-1]))
+    return dataclasses.replace(shown, sentence=loss_sentence(shown, reach, possible=earliest is not None))
+
+
+def _batch(x: float | None) -> float | None:
+    return None if x is None else 2.0**x
+
+
+def _ahead(x: Array, y: Array) -> tuple[float | None, float | None]:
+    """Where the piecewise linear y is first at or below zero, and where it rises above it again (None: nowhere)."""
+    below = np.flatnonzero(y <= 0)
+    if len(below) == 0:
+        return None, None
+    first = int(below[0])
+    start = float(x[0]) if first == 0 else zero_between(x, y, first - 1)
+    after = np.flatnonzero(y[first:] > 0)
+    return start, None if len(after) == 0 else zero_between(x, y, first + int(after[0]) - 1)
+
+
+def limit_of(study: MemoryStudy, earlier: Sequence[MemoryStudy]) -> MemoryLimit:
+    """As tried, between the largest batch that fitted and the smallest that ran out; where one of them is missing,
+    predicted from what was tried and the ``earlier`` studies.
+    """
+    fitted, refused, plan = study.largest_fitted, study.smallest_refused, study.plan
+    if refused is not None and (fitted is not None or refused == MIN_BATCH):
+        return MemoryLimit(fitted or 0, fitted or 0, refused - 1, study.label, plan.limit_bytes)
+    if fitted == MAX_BATCH:
+        return MemoryLimit(MAX_BATCH, label=study.label, limit_bytes=plan.limit_bytes)
+    before = [one for one in same_machine(earlier, study.environment) if one != study]
+    largest = forecast(plan.workload, plan.target, before, study.probes).largest(plan.limit_bytes)
+    middle, low, high = (min((refused or MAX_BATCH + 1) - 1, max(fitted or 0, batch)) for batch in largest)
+    return MemoryLimit(middle, low, high, limit_bytes=plan.limit_bytes)

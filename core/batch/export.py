@@ -1,0 +1,37 @@
+"""The batch to use as one JSON object: what it says, and the records that it follows from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from core.batch.shapes import BatchAnswer
+from core.studies.gradient_noise.record import NoiseStudy
+from core.studies.sweep.record import Run
+from core.userdata.source import RANDOM_LABELS
+
+
+def batch_data(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> dict[str, Any]:
+    """What it says, derived; the noise study as measured under ``record``. The run is exported by itself.
+
+    Times are in the unit of their name; noise scales and batches in samples, costs in the prices' currency. ``steps``,
+    ``time_s``, ``relative_time`` and what a loss costs are predicted from measured parts.
+    """
+    data = asdict(answer)
+    del data["step_verdict"]
+    prices = [price.model_dump() for target in answer.targets if (price := target.price) is not None]
+    for target in data["targets"]:
+        target.pop("price")
+    if data["cost"] is not None:
+        data["cost"].pop("prices")
+    data["warnings"] = [warning.model_dump() for warning in answer.warnings]
+    return {
+        "verdict": answer.sentences[0],
+        "run_id": run.id,
+        "crossover": answer.step_verdict.sentence,
+        **data,
+        "labels": {"steps": "predicted", "time_s": "predicted", "relative_time": "predicted"},
+        "task": RANDOM_LABELS if noise is None else noise.plan.task,
+        "prices": prices,
+        "record": None if noise is None else noise.model_dump(mode="json"),
+    }

@@ -1,0 +1,276 @@
+"""The charts of “which batch should we train with?”: time to the loss, throughput, time per sample and cost by batch.
+
+Markers stand where a step time was measured; the line between them is interpolated. What is predicted is dashed and
+hollow and says so. Memory is a wall: no batch beyond it can be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import plotly.graph_objects as go
+
+from core.batch.shapes import BatchAnswer, BatchPoint, BestBatch, MemoryLimit, Quantity, TargetBatches
+from core.evidence import Label
+from core.figures.marks import Point, Span, add_band, add_spans, add_upright, bounds_text, interval_words
+from core.figures.style import (
+    GUIDE,
+    TARGET_LOOKS,
+    Look,
+    batch_axis,
+    environment_line,
+    frame,
+    log_axis,
+    log_range,
+    short,
+    within_reach,
+)
+from core.numbers import number
+from core.studies.gradient_noise.record import NoiseStudy
+from core.studies.memory.answer import batch_words
+from core.studies.sweep.figures import workload_line
+from core.studies.sweep.record import Run
+
+Known = Literal["time", "relative"]
+Get = Callable[[BatchPoint], Quantity | None]
+Best = Callable[[TargetBatches], BestBatch | None]
+REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
+WALL_PX, BEST_PX, NAME = 3.5, 7.0, 16
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a chart shows of every point. ``best`` marks a batch on each curve, ``predicted`` how all of it looks."""
+
+    title: str
+    axis: str
+    unit: str
+    get: Get
+    best: Best
+    predicted: bool = False
+
+
+def known_time(answer: BatchAnswer) -> Known | None:
+    """Whether the time to the loss is known, only its ratio to the best, or nothing of it."""
+    points = [point for target in answer.targets for point in target.points]
+    if any(point.time_s is not None for point in points):
+        return "time"
+    return "relative" if any(point.relative_time is not None for point in points) else None
+
+
+def time_to_loss_figure(run: Run, answer: BatchAnswer, noise: NoiseStudy) -> go.Figure:
+    """Predicted time (s) to the target loss by batch, its best batch, both crossovers and the memory limits.
+
+    Where the target loss was not reached, the time over each target's own best, in which no two curves can be
+    compared. ``answer`` must know one of the two.
+    """
+    timed = known_time(answer) == "time"
+    if timed:
+        measure = Measure("Time to the loss by batch (predicted)", "Time to the loss (s)", "s", lambda p: p.time_s,
+                          lambda t: t.best_time, predicted=True)  # fmt: skip
+    else:
+        measure = Measure("Time to a loss by batch (predicted)", "Time over the target's best", "×",
+                          lambda p: p.relative_time, lambda t: t.best_time, predicted=True)  # fmt: skip
+    to_loss = f"To a loss of {number(noise.target_loss)}"
+    loss = to_loss if timed else "The loss was not reached: each over its own best time"
+    under = [f"{loss}, on {noise.plan.task}.", f"{scale_words(answer)}, {noise.label}."]
+    crossings = [*_step_crossings(answer), *_loss_crossings(answer)] if timed else []
+    if any("time-to-loss" in span.text for span in crossings):
+        under.append("Time-to-loss crossover: from there on sooner than the other target at its own best batch.")
+    foot = [
+        f"Predicted: {run.label} step time × steps that follow from the {noise.label} noise scale. Markers: batches "
+        f"with a {run.label} step time. Bands: 95 % intervals. Thick: within 5 % of the best.",
+        f"Steps: {environment_line(noise)}",
+    ]
+    return _figure(run, answer, measure, crossings, under, foot)
+
+
+def throughput_figure(run: Run, answer: BatchAnswer) -> go.Figure:
+    """Samples a second of both targets by batch, with the batch that gives most and the memory limits."""
+    measure = Measure("Throughput by batch", "Samples a second", "samples/s", lambda p: p.samples_per_s,
+                      lambda t: t.best_throughput)  # fmt: skip
+    return _figure(run, answer, measure, [], [], [_band_note(run)])
+
+
+def sample_time_figure(run: Run, answer: BatchAnswer) -> go.Figure:
+    """Time per sample (µs) of both targets by batch, with the crossover in step time and the memory limits."""
+    measure = Measure(
+        "Time per sample by batch", "Time per sample (µs)", "µs", lambda p: p.us_per_sample, lambda _: None
+    )
+    return _figure(run, answer, measure, _step_crossings(answer), [], [_band_note(run)])
+
+
+def cost_figure(run: Run, answer: BatchAnswer) -> go.Figure:
+    """Cost of a million samples by batch, with the batch from which the cheaper target is another one."""
+    prices = [target.price for target in answer.targets if target.price is not None]
+    currency = prices[0].currency if prices else ""
+    measure = Measure(
+        "Cost of a million samples by batch", f"Cost of a million samples ({currency})", currency,
+        lambda p: p.cost_per_million, lambda _: None,
+    )  # fmt: skip
+    crossings = [
+        Span(c.batch, c.low, c.high, f"{short(c.cheaper_after, 24)} cheaper from {words}", GUIDE, "solid")
+        for c in (() if answer.cost is None else answer.cost.crossovers)
+        if (words := interval_words(c.batch, c.low, c.high))
+    ]
+    under = [f"Your prices: {'; '.join(price.words for price in prices)}."]
+    return _figure(run, answer, measure, crossings, under, [f"Price × {run.label} step time. {_band_note(run)}"])
+
+
+def scale_words(answer: BatchAnswer) -> str:
+    """``Gradient noise scale 612 (540 to 700) samples``, or its lower bound."""
+    noise = answer.noise
+    if noise is None or noise.value is None or noise.high is None:
+        return f"Gradient noise scale at least {0 if noise is None else noise.low:,.0f} samples"
+    return f"Gradient noise scale {interval_words(noise.value, noise.low, noise.high)} samples"
+
+
+def _figure(
+    run: Run,
+    answer: BatchAnswer,
+    measure: Measure,
+    crossings: Sequence[Span],
+    under: Sequence[str],
+    foot: Sequence[str],
+) -> go.Figure:
+    figure = go.Figure()
+    batches = [float(point.batch) for target in answer.targets for point in target.points]
+    x = log_range(batches, 0.04)
+    label: Label = "modelled" if measure.predicted else run.label
+    spans, curves = list(crossings), 0
+    for target, look in zip(answer.targets, TARGET_LOOKS, strict=True):
+        curves += _add_target(figure, target, look, measure, label)
+        best = measure.best(target)
+        if best is not None:
+            spans.append(_add_best(figure, target, best, look, measure))
+    walls, elsewhere = memory_walls(answer.targets, x)
+    rows = add_spans(figure, [*spans, *walls], x)
+    for wall in walls:
+        add_upright(figure, wall.batch, wall.colour, WALL_PX, None, name="memory limit")
+    values = _values(answer, measure.get)
+    y = log_range(values or [1.0])
+    figure.update_xaxes(batch_axis(batches))
+    figure.update_yaxes(log_axis(measure.axis, y, suffix="×" if measure.unit == "×" else ""))
+    under = [workload_line(run), *under]
+    return frame(figure, measure.title, under, [*foot, *elsewhere], run, legend_rows=curves, label_rows=rows)
+
+
+def _add_target(figure: go.Figure, target: TargetBatches, look: Look, measure: Measure, label: Label) -> int:
+    """One target's curve, dotted beyond its memory; returns how many lines the legend gets."""
+    points = [(point, value) for point in target.points if (value := measure.get(point)) is not None]
+    if not points:
+        return 0
+    name = f"{short(target.name, 40)} (predicted)" if measure.predicted else short(target.name, 48)
+    fitting = [pair for pair in points if pair[0].fits is not False]
+    drawn = [Point(p.batch, q.value, q.low, q.high, _hover(p, q, measure)) for p, q in fitting]
+    add_band(figure, drawn, name, look.band(), name)
+    figure.add_scatter(
+        x=[p.batch for p in drawn], y=[p.value for p in drawn], mode="lines", line=look.line(label),
+        legendgroup=name, showlegend=False, name=f"{name}, between", customdata=[p.hover for p in drawn],
+        hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
+    )  # fmt: skip
+    beyond = points[max(0, len(fitting) - 1) :] if len(fitting) < len(points) else []
+    if beyond:
+        figure.add_scatter(
+            x=[p.batch for p, _ in beyond], y=[q.value for _, q in beyond], mode="lines", opacity=0.6,
+            line={"color": look.colour, "width": 1.6, "dash": "dot"}, legendgroup=name, showlegend=False,
+            name=f"{name}, does not fit", customdata=[_hover(p, q, measure) for p, q in beyond],
+            hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
+        )  # fmt: skip
+    at = [(p, q) for p, q in points if p.label != "interpolated"]
+    figure.add_scatter(
+        x=[p.batch for p, _ in at], y=[q.value for _, q in at], mode="lines+markers", name=name, legendgroup=name,
+        line={**look.line(label), "width": 0}, marker=look.marker(label),
+        customdata=[_hover(p, q, measure) for p, q in at],
+        hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
+    )  # fmt: skip
+    return 1
+
+
+def _hover(point: BatchPoint, value: Quantity, measure: Measure) -> str:
+    how = f"predicted from a step time that is {point.label}" if measure.predicted else point.label
+    lines = [f"batch {point.batch:,}, {how}", bounds_text(value.value, value.low, value.high, measure.unit)]
+    if measure.predicted and point.steps is not None:
+        lines.append(bounds_text(point.steps.value, point.steps.low, point.steps.high, "steps"))
+    return "<br>".join(lines + (["does not fit into memory"] if point.fits is False else []))
+
+
+def _add_best(figure: go.Figure, target: TargetBatches, best: BestBatch, look: Look, measure: Measure) -> Span:
+    """The best batch as a star, those within 5 % of it as a thick stretch; returns its words for above the plot."""
+    near = [p for p in target.points if best.low <= p.batch <= best.high and measure.get(p) is not None]
+    values = {p.batch: value.value for p in near if (value := measure.get(p)) is not None}
+    figure.add_scatter(
+        x=list(values), y=list(values.values()), mode="lines", opacity=0.55, showlegend=False, hoverinfo="skip",
+        line={"color": look.colour, "width": BEST_PX}, name=f"{target.name}, within 5 % of the best",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=[best.batch], y=[values.get(best.batch)], mode="markers", showlegend=False, hoverinfo="skip",
+        marker={"symbol": "star", "size": 17, "color": look.colour, "line": {"width": 1.5, "color": "#FFFFFF"}},
+        name=f"{target.name}, best batch",
+    )  # fmt: skip
+    near_words = "" if best.low == best.high else f" ({best.low:,} to {best.high:,} within 5 %)"
+    words = f"★ best on {short(target.name, NAME)}: {best.batch:,}{near_words}"
+    return Span(best.batch, None, None, words, look.colour, "dot")
+
+
+def _step_crossings(answer: BatchAnswer) -> list[Span]:
+    return [
+        Span(c.batch, c.low, c.high, f"step-time crossover {interval_words(c.batch, c.low, c.high)}", GUIDE, "solid")
+        for c in answer.step_verdict.crossovers
+    ]
+
+
+def _loss_crossings(answer: BatchAnswer) -> list[Span]:
+    """Where a target becomes sooner than the other at its best, inside the range of its batches."""
+    spans = []
+    for found in answer.loss_crossovers:
+        index = next(i for i, target in enumerate(answer.targets) if target.name == found.target)
+        if found.batch is None or found.batch <= answer.targets[index].points[0].batch:
+            continue
+        words = f"time-to-loss crossover of {short(found.target, NAME)}: "
+        words += interval_words(found.batch, found.low, found.high)
+        spans.append(Span(found.batch, found.low, found.high, words, TARGET_LOOKS[index].colour, "dash"))
+    return spans
+
+
+def memory_walls(targets: Sequence[TargetBatches], x: tuple[float, float]) -> tuple[list[Span], list[str]]:
+    """Each target's memory limit as a wall with all batches beyond it shaded, and sentences for those out of sight.
+
+    Equal limits are one wall.
+    """
+    limits = {target.name: target.memory for target in targets if target.memory is not None}
+    if len(limits) == 2 and len(set(limits.values())) == 1:
+        shared = {"both targets": (GUIDE, next(iter(limits.values())))}
+    else:
+        looks = {target.name: look.colour for target, look in zip(targets, TARGET_LOOKS, strict=True)}
+        shared = {name: (looks[name], limit) for name, limit in limits.items()}
+    walls, elsewhere = [], []
+    for name, (colour, limit) in shared.items():
+        if x[0] <= limit.largest < x[1]:
+            words = f"memory limit of {short(name, NAME)}: {_limit_words(limit)}"
+            walls.append(Span(limit.largest, limit.largest, x[1], words, colour, "solid"))
+        elif limit.largest < x[0]:
+            elsewhere.append(f"Memory ({limit.label}): none of these batches fits on {name}.")
+        else:
+            elsewhere.append(f"Memory: on {name} all of these fit; the limit is batch {_limit_words(limit)}.")
+    return walls, elsewhere
+
+
+def _limit_words(limit: MemoryLimit) -> str:
+    known = limit.low is not None and limit.high is not None and limit.low < limit.high
+    span = f", {limit.low:,} to {batch_words(limit.high or 0)}" if known else ""
+    return f"{batch_words(limit.largest)}{limit.within} ({limit.label}{span})"
+
+
+def _values(answer: BatchAnswer, get: Get) -> list[float]:
+    """All values, and the bounds that lie within reach of them."""
+    found = [value for target in answer.targets for point in target.points if (value := get(point)) is not None]
+    middles = [value.value for value in found]
+    ends = [end for value in found for end in (value.low, value.high)]
+    return within_reach(middles, ends, REACH) if middles else []
+
+
+def _band_note(run: Run) -> str:
+    return f"Markers: {run.label}; between them interpolated. Bands: 95 % intervals."

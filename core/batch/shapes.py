@@ -1,0 +1,160 @@
+"""The shapes of the answer to “which batch should we train with?”, for pages, figures, export and the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.batch.prices import Price
+from core.evidence import Label, Warning
+from core.numbers import byte_size
+from core.studies.gradient_noise.answer import TrainingNoise
+from core.studies.sweep.answer import Verdict
+
+PointLabel = Literal["measured", "recorded", "modelled", "interpolated"]
+Edge = Literal["smallest", "largest", "memory"]
+NEAR_BEST = 0.05
+"""Batches within 5 % of the best are as good as it: so far a choice may lie from it."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A value with its 95 % interval; bounds are None where the data cannot support one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def times(self, factor: float) -> Quantity:
+        bounds = (None if bound is None else factor * bound for bound in (self.low, self.high))
+        return Quantity(factor * self.value, *bounds)
+
+    def inverse(self, factor: float = 1.0) -> Quantity:
+        """``factor`` over it."""
+        bounds = (None if bound is None else factor / bound for bound in (self.high, self.low))
+        return Quantity(factor / self.value, *bounds)
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """The largest batch that fits a target within ``limit_bytes``, with its interval; ``label`` tells whether it was
+    predicted or tried.
+    """
+
+    largest: int
+    low: int | None = None
+    high: int | None = None
+    label: Label | Literal["predicted"] = "predicted"
+    limit_bytes: int | None = None
+
+    @property
+    def within(self) -> str:
+        """The limit as the end of a clause: “ within 4 GB”, empty where it is not known."""
+        return "" if self.limit_bytes is None else f" within {byte_size(self.limit_bytes)}"
+
+
+@dataclass(frozen=True)
+class BatchPoint:
+    """One target at one batch. ``label`` is the step time's; what is predicted from it is labelled ``predicted``.
+
+    ``steps`` and ``time_s`` lead to the target loss (None where no loss was reached, or without a noise study);
+    ``relative_time`` is over the best of this target. Costs are in the prices' currency. ``fits`` is None where no
+    memory limit is known.
+    """
+
+    batch: int
+    label: PointLabel
+    step_ms: Quantity
+    samples_per_s: Quantity
+    us_per_sample: Quantity
+    fits: bool | None = None
+    steps: Quantity | None = None
+    time_s: Quantity | None = None
+    relative_time: Quantity | None = None
+    cost_per_million: Quantity | None = None
+    cost_per_epoch: Quantity | None = None
+    cost_to_loss: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class BestBatch:
+    """The best batch and, from ``low`` to ``high``, those within 5 % of it. ``edge``: where the range ends it, more
+    might be gained beyond (``smallest``, ``largest`` measured) or cannot be had (``memory``).
+    """
+
+    batch: int
+    low: int
+    high: int
+    label: PointLabel
+    edge: Edge | None = None
+
+
+@dataclass(frozen=True)
+class TargetBatches:
+    """One target: its points by rising batch, measured ones and those between, with the best batch by each measure."""
+
+    name: str
+    points: tuple[BatchPoint, ...]
+    memory: MemoryLimit | None
+    best_throughput: BestBatch | None
+    best_time: BestBatch | None
+    price: Price | None
+
+
+@dataclass(frozen=True)
+class LossCrossover:
+    """The batch from which ``target`` reaches the loss sooner than ``other`` does at *its own best* batch.
+
+    ``until`` is the batch beyond which it no longer does (None: up to the end of its range). ``low`` and ``high`` are
+    the 95 % interval of ``batch``, None where the range does not show them. ``batch`` is None, with ``sentence`` saying
+    why, where the target does so nowhere.
+    """
+
+    target: str
+    other: str
+    other_best: int
+    batch: float | None
+    low: float | None
+    high: float | None
+    until: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class CostCrossover:
+    """A batch at which the target with the cheaper sample changes; ``cheaper_after`` is so above it."""
+
+    batch: float
+    low: float | None
+    high: float | None
+    cheaper_after: str
+
+
+@dataclass(frozen=True)
+class CostAnswer:
+    """``dearer`` is the more expensive target an hour (None: equal prices). ``cheaper`` is set where one target
+    has the cheaper sample throughout.
+    """
+
+    prices: tuple[Price, Price]
+    dearer: str | None
+    crossovers: tuple[CostCrossover, ...]
+    cheaper: str | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class BatchAnswer:
+    """``sentences`` begin with the verdict. ``step_verdict`` is the run's own, on step times. ``noise`` and what
+    follows from it is None without a noise study.
+    """
+
+    targets: tuple[TargetBatches, TargetBatches]
+    step_verdict: Verdict
+    noise: TrainingNoise | None
+    loss_crossovers: tuple[LossCrossover, ...]
+    cost: CostAnswer | None
+    epoch_samples: int | None
+    label: Label
+    sentences: tuple[str, ...]
+    warnings: tuple[Warning, ...] = ()

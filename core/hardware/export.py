@@ -1,0 +1,87 @@
+"""Modelled hardware as JSON: every object that holds a number derived from a step time says whose label it carries.
+
+Times are milliseconds, intervals 95 %. A point without a label of its own has that of the object that holds its list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from core.hardware.catalogue import GpuSpec
+from core.hardware.compare import CardReading, RooflinePoint
+from core.hardware.host import HostCosts
+from core.hardware.interval import Modelled, Withheld
+from core.hardware.recorded import CardCurve, RecordedStep
+
+MODELLED = "modelled"
+
+
+def curve_data(curve: CardCurve, costs: HostCosts) -> dict[str, Any]:
+    """``points`` that are modelled hold no more than batch, times and limit; recorded ones name their own label."""
+    basis = dict.fromkeys(point.basis for point in curve.known if isinstance(point, Modelled))
+    return {
+        "gpu": curve.gpu,
+        "label": MODELLED,
+        "points": [point_data(point) for point in curve.known],
+        "withheld": [
+            {"batch": point.batch, "reason": point.reason} for point in curve.points if isinstance(point, Withheld)
+        ],
+        "host": host_data(costs),
+        "basis": list(basis),
+        "corrected_by": curve.corrected_by,
+    }
+
+
+def point_data(point: Modelled | RecordedStep) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "batch": point.batch,
+        "step_ms": point.step_ms,
+        "low_ms": point.low_ms,
+        "high_ms": point.high_ms,
+        "limited_by": point.limited_by,
+    }
+    return data if isinstance(point, Modelled) else data | {"label": point.label, "basis": point.basis}
+
+
+def host_data(costs: HostCosts) -> dict[str, Any]:
+    """Microseconds; ``step`` and ``op`` are those that enter this prediction."""
+    return {
+        "label": costs.label,
+        "step": asdict(costs.step),
+        "op": asdict(costs.op),
+        "xla_call_us": costs.host.xla_call_us,
+        "source": costs.source,
+    }
+
+
+def reading_data(reading: CardReading, costs: HostCosts) -> dict[str, Any]:
+    """One card of the table, with its whole curve."""
+    cost = reading.cost
+    return {
+        "gpu": reading.spec.name,
+        "title": reading.spec.title,
+        "label": reading.label,
+        "withheld": reading.withheld or None,
+        "crossover": asdict(reading.crossover),
+        "speed_up": None if reading.speed_up is None else asdict(reading.speed_up),
+        "cost": None if cost is None else asdict(cost) | {"price": cost.price.model_dump(mode="json")},
+        "limits": [asdict(one) for one in reading.limits],
+        "curve": curve_data(reading.curve, costs),
+    }
+
+
+def roofline_data(spec: GpuSpec, points: Sequence[RooflinePoint]) -> dict[str, Any]:
+    """TFLOP/s over FLOP a byte."""
+    return {"gpu": spec.name, "label": MODELLED, "points": [asdict(point) for point in points]}
+
+
+def comparison_data(readings: Sequence[CardReading], cpu: str, batch: int, costs: HostCosts) -> dict[str, Any]:
+    """The whole table as it is sorted."""
+    return {
+        "label": MODELLED,
+        "against": cpu,
+        "batch": batch,
+        "cards": [reading_data(reading, costs) for reading in readings],
+    }

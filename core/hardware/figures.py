@@ -1,0 +1,288 @@
+"""A measured CPU against GPUs that need not be here: step time by batch, crossovers card by card, what limits a card.
+
+What was measured or recorded is solid and filled. What is modelled is dashed and hollow, and the word stands in the
+title, in the plot and in the name of every such curve, so that no copy of the picture can lose it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+
+import plotly.graph_objects as go
+
+from core.figures.marks import Point, add_band, add_curve, bounds_text, with_gaps
+from core.figures.style import (
+    GUIDE,
+    TARGET_LOOKS,
+    Look,
+    axis_title,
+    batch_axis,
+    frame,
+    linear_axis,
+    log_axis,
+    log_range,
+    short,
+    within_reach,
+)
+from core.hardware.catalogue import GpuSpec
+from core.hardware.compare import CardReading
+from core.hardware.crossing import ModelledCrossover
+from core.hardware.host import HostCosts
+from core.hardware.interval import Modelled, Withheld
+from core.hardware.model import Limit
+from core.hardware.recorded import CardCurve, RecordedStep
+from core.numbers import number, rounded
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.figures import workload_line
+from core.studies.sweep.record import Run
+
+MODELLED = "modelled"
+CARD_LOOKS = (
+    Look("#D55E00", "diamond", "dash"),
+    Look("#009E73", "square", "dash"),
+    Look("#CC79A7", "triangle-up", "dash"),
+    Look("#7A5195", "triangle-down", "dash"),
+    Look("#B8860B", "pentagon", "dash"),
+    Look("#56B4E9", "hexagon", "dash"),
+)
+MAX_CARDS = len(CARD_LOOKS)
+NOTHING_RAN = "Modelled: dashed and hollow; nothing ran on these cards."
+BANDS = "Bands: 95 % intervals, of modelled curves with the model's error in them."
+REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
+ROW_PX, NAME = 46, 40
+PARTS: dict[Limit, tuple[str, str, str]] = {
+    "host": ("host: handing operations over", "#56B4E9", "/"),
+    "launch": ("launch: spacing of kernels", "#E69F00", "."),
+    "bandwidth": ("bandwidth: memory traffic", "#009E73", "x"),
+    "arithmetic": ("arithmetic", "#CC79A7", "-"),
+    "transfer": ("transfer over the link", "#7A5195", "+"),
+}
+
+
+def against_figure(
+    run: Run, answer: Answer, index: int, readings: Sequence[CardReading], costs: HostCosts
+) -> go.Figure:
+    """Step time (ms) of the run's target ``index`` by batch, and of at most :data:`MAX_CARDS` cards.
+
+    Cards from which every number is withheld are named below the plot.
+    """
+    figure = go.Figure()
+    cpu, cells = run.target_names[index], [cell for cell in answer.cells if cell.target == index]
+    points = [
+        Point(c.batch, c.step_ms, c.low_ms, c.high_ms, f"batch {c.batch:,}<br>{_times(c.step_ms, c.low_ms, c.high_ms)}")
+        for c in cells
+    ]
+    named = short(cpu, NAME) if run.label == MODELLED else f"{short(cpu, NAME)} ({run.label})"
+    add_curve(figure, points, named, TARGET_LOOKS[0], run.label, "cpu")
+    rows = 1 + sum(
+        _add_card(figure, one.curve, look) for one, look in zip(readings[:MAX_CARDS], CARD_LOOKS, strict=False)
+    )
+    steps = [step for one in readings[:MAX_CARDS] for step in one.curve.known]
+    _words_in_plot(figure, run.label, points, readings[:MAX_CARDS])
+    middles = [*(point.value for point in points), *(step.step_ms for step in steps)]
+    ends = [*(end for p in points for end in (p.low, p.high)), *(ms for s in steps for ms in (s.low_ms, s.high_ms))]
+    y = log_range(within_reach(middles, ends, REACH))
+    figure.update_xaxes(batch_axis([*(p.batch for p in points), *(step.batch for step in steps)]))
+    figure.update_yaxes(log_axis("Step time (ms)", y))
+    title = f"Step time: {run.label} CPU, modelled GPUs"
+    corrected = [f"Corrected by {one.curve.corrected_by}." for one in readings if one.curve.corrected_by]
+    notes = [f"{NOTHING_RAN} {BANDS}", host_line(costs), *_withheld_lines(readings), *corrected]
+    return frame(figure, title, [workload_line(run)], notes, run, legend_rows=rows)
+
+
+def _times(step_ms: float, low_ms: float | None, high_ms: float | None) -> str:
+    return bounds_text(step_ms, low_ms, high_ms, "ms")
+
+
+def _add_card(figure: go.Figure, curve: CardCurve, look: Look) -> int:
+    """One card's band, modelled curve and recorded points; returns how many lines the legend gets."""
+    name, rows = short(curve.gpu, NAME), 0
+    pale = look.band().replace("0.2)", "0.1)")
+    add_band(figure, [_point(one) for one in curve.points], f"{name} ({MODELLED})", pale, curve.gpu)
+    for label in (MODELLED, "measured", "recorded"):
+        drawn = _stretches(curve, label)
+        if not drawn:
+            continue
+        rows += 1
+        shown = f"{name} ({label})"
+        figure.add_scatter(
+            x=[p and p.batch for p in drawn], y=[p and p.step_ms for p in drawn], mode="lines+markers", name=shown,
+            line={**look.line("modelled"), "dash": "dash" if label == MODELLED else "solid"},
+            marker=look.marker("modelled" if label == MODELLED else "recorded"), legendgroup=curve.gpu,
+            customdata=[p and _hover(p) for p in drawn],
+            hovertemplate=f"<b>{shown}</b><br>%{{customdata}}<extra></extra>",
+        )  # fmt: skip
+    _add_joints(figure, curve, look)
+    return rows
+
+
+def _point(one: Modelled | RecordedStep | Withheld) -> Point:
+    if isinstance(one, Withheld):
+        return Point(one.batch, math.nan, None, None, "")
+    return Point(one.batch, one.step_ms, one.low_ms, one.high_ms, "")
+
+
+def _stretches(curve: CardCurve, label: str) -> list[Modelled | RecordedStep | None]:
+    """Points of one label, None wherever another or a withheld one lies between."""
+    drawn: list[Modelled | RecordedStep | None] = []
+    for found, group in groupby(curve.points, key=lambda one: None if isinstance(one, Withheld) else one.label):
+        if found == label:
+            drawn += [None] if drawn else []
+            drawn += [one for one in group if not isinstance(one, Withheld)]
+    return drawn
+
+
+def _add_joints(figure: go.Figure, curve: CardCurve, look: Look) -> None:
+    """From a modelled point to a recorded neighbour, as part of the modelled curve."""
+    x, y = with_gaps(
+        [(a.batch, a.step_ms), (b.batch, b.step_ms)]
+        for a, b in pairwise(curve.points)
+        if not isinstance(a, Withheld) and not isinstance(b, Withheld) and a.label != b.label
+    )
+    if x:
+        figure.add_scatter(
+            x=x, y=y, mode="lines", line=look.line("modelled"), hoverinfo="skip", legendgroup=curve.gpu,
+            showlegend=False, name=f"{short(curve.gpu, NAME)} ({MODELLED}), to recorded points",
+        )  # fmt: skip
+
+
+def _hover(step: Modelled | RecordedStep) -> str:
+    lines = [f"batch {step.batch:,}, {step.label}", _times(step.step_ms, step.low_ms, step.high_ms)]
+    return "<br>".join([*lines, f"most of it: {step.limited_by}"])
+
+
+def _words_in_plot(figure: go.Figure, label: str, cpu: Sequence[Point], readings: Sequence[CardReading]) -> None:
+    """“measured” and “modelled” in the plot, at the smallest batch, where curves are flat, on the outer sides."""
+    known = [point for one in readings for point in one.curve.known[:1] if isinstance(point, Modelled)]
+    first = cpu[0].value if cpu else math.inf
+    above = bool(known) and min(point.step_ms for point in known) > first
+    words = [(cpu[0].batch, first, label, not above)] if cpu else []
+    if known:
+        edge = (max if above else min)(known, key=lambda point: point.step_ms)
+        words.append((edge.batch, edge.step_ms, MODELLED, above))
+    for batch, ms, text, up in words:
+        figure.add_annotation(
+            x=math.log10(batch), y=math.log10(ms), text=f"<i>{text}</i>", showarrow=False, xanchor="left",
+            yanchor="bottom" if up else "top", xshift=6, yshift=8 if up else -8, font={"size": 13},
+        )  # fmt: skip
+
+
+def host_line(costs: HostCosts) -> str:
+    """Where the model's host overhead is from, in one line."""
+    each = "" if costs.execution == "xla" else f" and {number(costs.op.us)} µs an operation"
+    return f"Host overhead {costs.label}: {number(costs.step.us)} µs a step{each}."
+
+
+def _withheld_lines(readings: Sequence[CardReading]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for one in readings:
+        if not one.curve.known:
+            reasons.setdefault(one.curve.reason, []).append(one.spec.name)
+    return [f"Withheld for {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def crossover_words(found: ModelledCrossover) -> str:
+    """From which batch the card is ahead, as a table or a row of a picture has room for it."""
+    if found.kind == "gpu ahead throughout":
+        return "ahead throughout"
+    if found.kind == "cpu ahead throughout":
+        return "CPU ahead throughout"
+    if found.kind == "withheld":
+        return "withheld"
+    low = f"{rounded(found.first or 1)} or less" if found.low is None else rounded(found.low)
+    if found.kind == "from" and found.batch is not None and found.high is not None:
+        if _at_start(found):
+            return f"{rounded(found.batch)} or less (at most {rounded(found.high)})"
+        return f"{rounded(found.batch)} ({low} to {rounded(found.high)})"
+    if found.high is not None:
+        return f"not resolved; by {rounded(found.high)} (95 %)"
+    return "not resolved" if found.low is None else f"not resolved; not before {rounded(found.low)} (95 %)"
+
+
+def _at_start(found: ModelledCrossover) -> bool:
+    """The card is ahead from the first batch compared, as far as its middle says."""
+    return found.batch is not None and found.first is not None and found.batch <= found.first
+
+
+def crossovers_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardReading]) -> go.Figure:
+    """From which batch each card would be ahead, a row a card, with 95 % intervals; open ends have an arrow."""
+    figure = go.Figure()
+    batches = [float(cell.batch) for cell in answer.cells if cell.target == index]
+    first, last = min(batches), max(batches)
+    for row, (one, look) in enumerate(zip(readings[:MAX_CARDS], CARD_LOOKS, strict=False)):
+        _add_row(figure, row, one, look, (first, last))
+    bounds = log_range(batches, 0.04)
+    count = min(len(readings), MAX_CARDS)
+    figure.update_xaxes(batch_axis(batches, bounds))
+    figure.update_yaxes(range=[count - 0.4, -0.75], visible=False, title=axis_title(""))
+    under = [f"Batch from which the card is ahead of {run.target_names[index]}, with 95 % intervals."]
+    notes = [f"{NOTHING_RAN} Arrows: beyond the batches measured on the CPU."]
+    title = "Where each card overtakes (modelled)"
+    return frame(figure, title, under, notes, run, legend_rows=0, plot_px=max(150, ROW_PX * count + 20))
+
+
+def _add_row(figure: go.Figure, row: int, one: CardReading, look: Look, span: tuple[float, float]) -> None:
+    found, name = one.crossover, f"{short(one.spec.name, NAME)} ({MODELLED})"
+    ends = _row_ends(found, span)
+    if ends is not None:
+        low, high = ends
+        figure.add_scatter(
+            x=[low, high], y=[row, row], mode="lines+markers", name=f"{name}, 95 % interval", showlegend=False,
+            line=look.line("modelled"), hoverinfo="skip",
+            marker={"color": look.colour, "size": 10, "line": {"width": 1.5, "color": look.colour},
+                    "symbol": ["triangle-left-open" if low <= span[0] else "line-ns-open",
+                               "triangle-right-open" if high >= span[1] else "line-ns-open"]},
+        )  # fmt: skip
+    if found.batch is not None and not _at_start(found):
+        figure.add_scatter(
+            x=[found.batch], y=[row], mode="markers", name=name, showlegend=False,
+            marker={**look.marker("modelled"), "size": 12}, hovertemplate=f"<b>{name}</b><br>%{{x:.3g}}<extra></extra>",
+        )  # fmt: skip
+    figure.add_annotation(
+        x=0, xref="paper", xanchor="left", y=row, yanchor="bottom", yshift=7, showarrow=False, font={"size": 12.5},
+        text=f"{short(one.spec.name, 28)}: {crossover_words(found)}, {MODELLED}",
+    )  # fmt: skip
+
+
+def _row_ends(found: ModelledCrossover, span: tuple[float, float]) -> tuple[float, float] | None:
+    """Where the interval starts and ends, inside the range compared; None where there is nothing to draw."""
+    if found.kind == "withheld":
+        return None
+    if found.kind == "gpu ahead throughout":
+        return span[0], span[0]
+    if found.kind == "cpu ahead throughout":
+        return span[1], span[1]
+    return max(span[0], found.low or span[0]), min(span[1], found.high or span[1])
+
+
+def limits_figure(run: Run, spec: GpuSpec, curve: CardCurve, costs: HostCosts) -> go.Figure:
+    """What a modelled step on the card consists of, as shares of its parts' sum by batch."""
+    figure = go.Figure()
+    points = [point for point in curve.known if isinstance(point, Modelled)]
+    batches = [float(point.batch) for point in points]
+    rows = 0
+    for part, (words, colour, pattern) in PARTS.items():
+        shares = [100 * getattr(p.parts, f"{part}_ms") / _sum_ms(p) for p in points]
+        if not any(shares):
+            continue
+        rows += 1
+        figure.add_scatter(
+            x=batches, y=shares, stackgroup="parts", name=f"{words} ({MODELLED})", mode="lines+markers",
+            line={"color": colour, "width": 1.6, "dash": "dash"},
+            marker={"color": colour, "symbol": "circle-open", "size": 5},
+            fillpattern={"shape": pattern, "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.3},
+            customdata=[[p.batch, getattr(p.parts, f"{part}_ms")] for p in points],
+            hovertemplate=f"<b>{words} ({MODELLED})</b><br>batch %{{customdata[0]:,}}: %{{y:.0f}} %, "
+            "%{customdata[1]:.3g} ms<extra></extra>",
+        )  # fmt: skip
+    figure.update_xaxes(batch_axis(batches) if batches else {"title": axis_title("Batch size")})
+    figure.update_yaxes(linear_axis("Share of the parts (%)", (0, 100), "", (0, 25, 50, 75, 100)), linecolor=GUIDE)
+    notes = ["The parts overlap in time and are shares of their sum, which is longer than the step.", host_line(costs)]
+    title = f"What limits {short(spec.name, 28)} by batch (modelled)"
+    return frame(figure, title, [workload_line(run)], [*notes, NOTHING_RAN], legend_rows=rows, plot_px=260)
+
+
+def _sum_ms(point: Modelled) -> float:
+    return sum(getattr(point.parts, f"{part}_ms") for part in PARTS)

@@ -1,0 +1,201 @@
+"""What machine this is: processor, memory, devices, versions, load. Never imports a framework; every probe may fail."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from core.evidence import Environment, Gpu
+from core.machine.nvml import Nvml
+from core.schema import Frozen
+
+CUDA_WHEELS = ("nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12")
+PACKAGES = (
+    "tensorflow", "keras", "numpy", "streamlit", "plotly", "pandas", "sqlalchemy", "pydantic", "psutil", "nvidia-ml-py",
+    *CUDA_WHEELS,
+)  # fmt: skip
+CGROUP = Path("/sys/fs/cgroup")
+
+
+class Devices(Frozen):
+    """Devices as far as they can be seen without starting a framework, and what to do where no GPU is found."""
+
+    cpu: str
+    usable_cores: int | None = None
+    gpus: tuple[Gpu, ...] = ()
+    tensorflow: str | None = None
+    cuda_packages: bool = False
+    advice: tuple[str, ...] = ()
+
+    @property
+    def gpu_ready(self) -> bool:
+        """A GPU, TensorFlow and its CUDA packages are all here."""
+        return bool(self.gpus and self.tensorflow and self.cuda_packages)
+
+
+def capture_environment() -> Environment:
+    """The machine now. Versions come from package metadata."""
+    memory = psutil.virtual_memory()
+    return Environment(
+        captured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        hostname_hash=hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12],
+        os=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+        cpu=cpu_name(),
+        physical_cores=psutil.cpu_count(logical=False),
+        logical_cores=psutil.cpu_count(),
+        usable_cores=usable_cores(),
+        memory_bytes=memory.total,
+        memory_available_bytes=available_memory_bytes(),
+        virtualisation=virtualisation(),
+        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        cpu_mhz=cpu_mhz(),
+        load_1min=_load_1min(),
+        gpus=_nvml_gpus(),
+        versions=versions(),
+    )
+
+
+def list_devices() -> Devices:
+    """CPU and NVIDIA GPUs, with advice in plain words where a GPU cannot be used. Takes milliseconds."""
+    installed = versions()
+    gpus = _nvml_gpus()
+    cuda = all(name in installed for name in CUDA_WHEELS)
+    return Devices(
+        cpu=cpu_name(),
+        usable_cores=usable_cores(),
+        gpus=gpus,
+        tensorflow=installed.get("tensorflow"),
+        cuda_packages=cuda,
+        advice=gpu_advice(platform.system(), virtualisation(), bool(gpus), "tensorflow" in installed, cuda),
+    )
+
+
+def gpu_advice(system: str, virtual: str | None, gpu: bool, tensorflow: bool, cuda: bool) -> tuple[str, ...]:
+    """What the user can do, one sentence each; empty where a GPU is ready. ``gpu``: a driver shows one."""
+    advice = [] if tensorflow else ["TensorFlow is not installed; run “pip install -r requirements.txt”."]
+    if gpu and cuda and system == "Linux":
+        return tuple(advice)
+    if system == "Windows":
+        advice.append(
+            "TensorFlow has had no GPU support on Windows itself since version 2.11; install Breakeven in WSL2 with "
+            "requirements-gpu.txt instead."
+        )
+    elif system == "Darwin":
+        advice.append("TensorFlow from requirements.txt uses no GPU on macOS; CPU targets can be compared here.")
+    elif gpu:
+        advice.append(
+            "A GPU and its driver are here, but TensorFlow's CUDA packages are not; "
+            "run “pip install -r requirements-gpu.txt”."
+        )
+    elif virtual == "WSL2":
+        advice.append(
+            "No GPU is visible in WSL2; install NVIDIA's driver on Windows (not inside WSL2), restart with "
+            "“wsl --shutdown”, then run “pip install -r requirements-gpu.txt”."
+        )
+    else:
+        advice.append(
+            "No NVIDIA driver was found; if this machine has an NVIDIA GPU, install the driver until “nvidia-smi” "
+            "lists it, then run “pip install -r requirements-gpu.txt”."
+        )
+    advice.append("A sweep measured on another machine can be imported and read here.")
+    return tuple(advice)
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of the packages that matter here."""
+    installed = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            installed[name] = importlib.metadata.version(name)
+    return installed
+
+
+def cpu_name() -> str:
+    text = _read("/proc/cpuinfo") or ""
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def cpu_mhz() -> float | None:
+    """Mean present clock of the cores, MHz."""
+    with contextlib.suppress(Exception):  # psutil raises various errors where the clock is hidden
+        if frequency := psutil.cpu_freq():
+            return float(frequency.current) or None
+    return None
+
+
+def usable_cores() -> int | None:
+    """Cores that this process may use: affinity, and the whole cores of a cgroup's quota (at least one)."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    quota = _cgroup_quota()
+    return cores if cores is None or quota is None else min(cores, max(1, int(quota)))
+
+
+def _cgroup_quota() -> float | None:
+    v2 = (_read(CGROUP / "cpu.max") or "").split()
+    if len(v2) == 2 and v2[0] != "max":
+        return float(v2[0]) / float(v2[1])
+    quota, period = _number(CGROUP / "cpu/cpu.cfs_quota_us"), _number(CGROUP / "cpu/cpu.cfs_period_us")
+    return quota / period if quota and period and quota > 0 else None
+
+
+def available_memory_bytes() -> int:
+    """Memory that can be taken without swapping: the system's, or a cgroup's rest if that is less."""
+    available = int(psutil.virtual_memory().available)
+    for limit, used in (
+        (CGROUP / "memory.max", CGROUP / "memory.current"),
+        (CGROUP / "memory/memory.limit_in_bytes", CGROUP / "memory/memory.usage_in_bytes"),
+    ):
+        most, now = _number(limit), _number(used)
+        if most is not None and now is not None:
+            available = min(available, max(0, most - now))
+    return available
+
+
+def virtualisation() -> str | None:
+    """``WSL2``, ``WSL1``, ``container``, ``virtual machine``, both joined by “ in a ”, or None."""
+    if "microsoft" in (release := platform.release().lower()):
+        return "WSL2" if "wsl2" in release else "WSL1"
+    layers = []
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() or _in_container_group():
+        layers.append("container")
+    if re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo") or "", re.MULTILINE):
+        layers.append("virtual machine")
+    return " in a ".join(layers) or None
+
+
+def _in_container_group() -> bool:
+    return bool(re.search(r"docker|kubepods|containerd|lxc", _read("/proc/1/cgroup") or ""))
+
+
+def _nvml_gpus() -> tuple[Gpu, ...]:
+    with contextlib.closing(Nvml()) as nvml:
+        return nvml.gpus()
+
+
+def _read(path: str | Path) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _number(path: Path) -> int | None:
+    text = _read(path)
+    return int(text) if text and text.lstrip("-").isdigit() else None
+
+
+def _load_1min() -> float | None:
+    with contextlib.suppress(AttributeError, OSError):  # Windows has no such number
+        return os.getloadavg()[0]
+    return None

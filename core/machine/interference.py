@@ -1,0 +1,139 @@
+"""What else the machine did between two moments: other processes, steal time, clocks, neighbours on a GPU.
+
+Cheap enough to be asked after every round: the busiest processes are looked for only where others use more than 5 %
+of a core, and then at most every two seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import psutil
+
+from core.evidence import Interference, ProcessUse
+from core.machine.environment import cpu_mhz
+from core.machine.nvml import Nvml
+
+SCAN_FROM_PCT = 5.0  # percent of one core, all other processes together
+SCAN_EVERY_S = 2.0
+MIN_INTERVAL_S = 0.1  # the kernel counts in ticks of 10 ms: shorter intervals are added to the next
+SLOW_EVERY_S = 1.0  # clocks and GPUs are asked this often at most; reading them costs milliseconds
+BUSIEST = 3
+NOT_BUSY = ("idle", "iowait", "steal", "guest", "guest_nice")  # guest time is within user time already
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Seconds since boot, all cores together. ``steal_s`` is None where the system does not count it."""
+
+    at_s: float
+    busy_s: float
+    total_s: float
+    steal_s: float | None
+    own_s: float
+
+
+def read_cpu_times() -> CpuTimes:
+    """System-wide times, and this process's own."""
+    times = psutil.cpu_times()
+    fields = times._asdict()
+    own = os.times()
+    return CpuTimes(
+        at_s=time.monotonic(),
+        busy_s=sum(v for name, v in fields.items() if name not in NOT_BUSY),
+        total_s=sum(v for name, v in fields.items() if not name.startswith("guest")),
+        steal_s=fields.get("steal"),
+        own_s=own.user + own.system,
+    )
+
+
+class InterferenceSampler:
+    """Interference since the last call. Make it when measuring starts, and close it afterwards.
+
+    ``read`` replaces the system in tests.
+    """
+
+    def __init__(self, read: Callable[[], CpuTimes] = read_cpu_times) -> None:
+        self._read = read
+        self._before = read()
+        self._ours_before_s = 0.0
+        self._last = Interference()
+        self._scan_at_s = -SCAN_EVERY_S
+        self._scanned: dict[tuple[int, float], float] = {}
+        self._slow_at_s = -SLOW_EVERY_S
+        self._nvml = Nvml()
+
+    def close(self) -> None:
+        """Close the GPU's management library; what was sampled stays valid."""
+        self._nvml.close()
+
+    def sample(self, our_cpu_s: float, our_pids: Iterable[int]) -> Interference:
+        """Interference since the last call. ``our_cpu_s``: CPU seconds of all workers so far (a fall means a restart).
+
+        Within 0.1 s of the last sample that one is returned again: the kernel's counters are too coarse for less.
+        """
+        now = self._read()
+        elapsed = now.at_s - self._before.at_s
+        if elapsed < MIN_INTERVAL_S:
+            return self._last
+        ours = max(0.0, our_cpu_s - self._ours_before_s) + now.own_s - self._before.own_s
+        other_pct = max(0.0, 100 * (now.busy_s - self._before.busy_s - ours) / elapsed)
+        pids = {*our_pids, os.getpid()}
+        busiest = self._busiest(now.at_s, pids) if other_pct > SCAN_FROM_PCT else ()
+        mhz, shared, throttled = self._slow_facts(now.at_s, pids)
+        self._last = Interference(
+            other_cpu_pct=round(other_pct, 1),
+            busiest=busiest,
+            steal_pct=_steal_pct(self._before, now),
+            cpu_mhz=mhz,
+            throttled=throttled,
+            gpu_shared_by=shared,
+        )
+        self._before, self._ours_before_s = now, our_cpu_s
+        return self._last
+
+    def _busiest(self, now_s: float, ours: set[int]) -> tuple[ProcessUse, ...]:
+        """The busiest others since the last look; that of the last look where it was a moment ago."""
+        since_s = now_s - self._scan_at_s
+        if since_s < SCAN_EVERY_S:
+            return self._last.busiest
+        before, self._scanned = self._scanned, {}
+        used: dict[str, float] = {}
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.pid in ours:
+                    continue
+                times = process.cpu_times()
+                key = process.pid, process.create_time()
+                self._scanned[key] = times.user + times.system
+                if before and (more := self._scanned[key] - before.get(key, 0.0)) > 0:
+                    used[process.name()] = used.get(process.name(), 0.0) + more
+        self._scan_at_s = now_s
+        uses = [ProcessUse(name=name, cpu_pct=round(100 * s / since_s, 1)) for name, s in used.items()]
+        uses = [use for use in uses if use.cpu_pct >= 1.0]
+        return tuple(sorted(uses, key=lambda use: -use.cpu_pct)[:BUSIEST])
+
+    def _slow_facts(self, now_s: float, ours: set[int]) -> tuple[float | None, tuple[str, ...], bool | None]:
+        if now_s - self._slow_at_s < SLOW_EVERY_S:
+            return self._last.cpu_mhz, self._last.gpu_shared_by, self._last.throttled
+        self._slow_at_s = now_s
+        sharing = {_process_name(pid) for pid in self._nvml.computing_pids() - ours}
+        return cpu_mhz(), tuple(sorted(sharing)), self._nvml.throttled()
+
+
+def _steal_pct(before: CpuTimes, now: CpuTimes) -> float | None:
+    total = now.total_s - before.total_s
+    if before.steal_s is None or now.steal_s is None or total <= 0:
+        return None
+    return round(100 * max(0.0, now.steal_s - before.steal_s) / total, 1)
+
+
+def _process_name(pid: int) -> str:
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
+        return f"process {pid}"

@@ -1,0 +1,95 @@
+"""Numbers in words, one form for each kind (plain, batch sizes, counts, bytes, shares, durations), and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated, without an exponent for ordinary sizes."""
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.2e}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def table_number(value: float | None) -> str:
+    """Four significant digits, thousands separated; nothing for what is not known."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 1000 else f"{value:.4g}"
+
+
+def rounded(value: float) -> str:
+    """A batch size or a cost to the digits that mean something: whole from 10 on, one decimal below."""
+    return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
+
+
+def counted(count: int, thing: str, things: str | None = None) -> str:
+    """``1 round``, ``1,200 rounds``; ``things`` is a plural that does not end in a mere s."""
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+
+
+def large(value: float) -> str:
+    """A large count in words: 669 thousand, 4.01 million."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= 0.9995 * size:
+            return f"{value / size:.3g} {word}"
+    return f"{value / 1e3:.3g} thousand" if value >= 1e4 else f"{value:,.0f}"
+
+
+def byte_size(size_bytes: float) -> str:
+    """Bytes in units of powers of ten, three significant digits: ``512 bytes``, ``4.14 kB``, ``22.4 MB``, ``2 GB``."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size_bytes >= 0.9995 * unit:  # 999.6 MB would be rounded to 1e+03 MB
+            return f"{size_bytes / unit:.3g} {name}"
+    return counted(round(size_bytes), "byte")
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share (0 to 1) as ``61 %``; one that is not zero but would be shown as such, as ``below 1 %``."""
+    least = 10.0**-digits
+    return f"below {least:g} %" if 0 < 100 * share < least / 2 else f"{100 * share:.{digits}f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """Time in words: ``30 ms``, ``7.4 s``, ``1 min 09 s``, ``3 h 20 min``, ``10 days``, ``unknown``."""
+    if seconds is None:
+        return "unknown"
+    if 0 < seconds < 1:
+        return f"{number(1000 * seconds)} ms"
+    if seconds < 59.5:
+        return f"{rounded(seconds)} s"
+    if seconds < 3599.5:
+        return _two(round(seconds), "min", "s")
+    return _two(round(seconds / 60), "h", "min") if seconds < 172_800 else f"{seconds / 86_400:,.3g} days"
+
+
+def _two(amount: int, unit: str, smaller: str) -> str:
+    whole, rest = divmod(amount, 60)
+    return f"{whole} {unit} {rest:02d} {smaller}" if rest else f"{whole} {unit}"
+
+
+header_style: ContextVar[Callable[[str], str]] = ContextVar("header_style", default=str)
+"""How a table's first line stands out; the command line sets it for a terminal."""
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> list[str]:
+    """Lines of a table; text stands to the left, numbers to the right."""
+    lines = [list(row) for row in rows]
+    texts = [[value if isinstance(value, str) else table_number(value) for value in line] for line in lines]
+    widths = [max(len(line[i]) for line in (list(columns), *texts)) for i in range(len(columns))]
+    left = [any(isinstance(line[i], str) for line in lines) for i in range(len(columns))]
+    header, *aligned = (
+        "  ".join(
+            text.ljust(width) if to_left else text.rjust(width)
+            for text, width, to_left in zip(line, widths, left, strict=True)
+        ).rstrip()
+        for line in (list(columns), *texts)
+    )
+    return [header_style.get()(header), *aligned]

@@ -1,0 +1,247 @@
+"""What a diagnosis says: every cause with its evidence, the measured effect of removing it, ranked; and a verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from core.evidence import Warning
+from core.numbers import number, percent, rounded
+from core.studies.diagnosis.readings import Reading, readings
+from core.studies.diagnosis.record import Diagnosis, Rerun
+from core.studies.diagnosis.remedies import REMEDIES, family
+from core.studies.experiment.effects import Effect, effects
+from core.studies.experiment.record import Arm
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import Answer, SpeedUp
+from core.studies.sweep.record import Run
+from core.studies.sweep.reliability import disturbances
+from core.traces.record import DeviceTrace
+
+MIN_GAIN = 0.03  # a remedy must gain at least this, beyond its interval, before it is recommended
+Judgement = Literal["helps", "no effect", "hurts", "unclear", "failed", "not tried"]
+Reason = Literal["helps", "helps_but_behind", "none_helps_behind", "none_helps", "open", "failed"]
+TITLES = {  # of families whose arms differ in a setting that must be named
+    "steps": "{arm}",
+    "precision": "Mixed precision ({arm})",
+    "threads": "{arm} instead",
+    "batch": "{arm} (time per sample)",
+}
+ORDER: tuple[Judgement, ...] = ("helps", "unclear", "no effect", "hurts", "failed", "not tried")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One remedy. ``gain`` is how many times faster (time per sample) with 95 % bounds; None where not measured.
+
+    ``code`` is the best arm's; ``others`` has the family's other arms in words. ``crossover`` says what becomes of it.
+    """
+
+    family: str
+    code: str
+    title: str
+    judgement: Judgement
+    gain: float | None
+    low: float | None
+    high: float | None
+    evidence: str
+    others: str
+    crossover: str
+    how: str
+    caution: str
+
+
+@dataclass(frozen=True)
+class DiagnosisAnswer:
+    """``findings`` are ranked, most gain first; ``reason`` is a stable code for the verdict's sentence."""
+
+    findings: tuple[Finding, ...]
+    readings: tuple[Reading, ...]
+    sentence: str
+    reason: Reason
+    warnings: tuple[Warning, ...] = ()
+
+
+def diagnose(run: Run, diagnosis: Diagnosis) -> DiagnosisAnswer:
+    """Findings and verdict for a run and what was measured about it. Raises UserError for a run without rounds."""
+    answer = analyse(run)
+    measured = {effect.arm: effect for effect in effects(diagnosis.experiment)}
+    findings = [_finding(run, answer, diagnosis, name, measured) for name in REMEDIES]
+    ranked = tuple(sorted(findings, key=lambda f: (ORDER.index(f.judgement), -(f.gain or 0.0))))
+    sentence, reason = _verdict(run, answer, diagnosis, ranked, bool(measured))
+    seen = [item.interference for item in diagnosis.experiment.rounds]
+    return DiagnosisAnswer(
+        findings=ranked,
+        readings=readings(run, answer, diagnosis.target, diagnosis.batch),
+        sentence=sentence,
+        reason=reason,
+        warnings=(*diagnosis.experiment.warnings, *disturbances(seen)),
+    )
+
+
+def judge(effect: Effect) -> Judgement:
+    """What an effect's interval allows to say."""
+    low, high = effect.speed_up_low, effect.speed_up_high
+    if low is None or high is None:
+        return "unclear"
+    if low > 1 + MIN_GAIN:
+        return "helps"
+    if high < 1 / (1 + MIN_GAIN):
+        return "hurts"
+    return "no effect" if low >= 1 / (1 + 2 * MIN_GAIN) and high <= 1 + 2 * MIN_GAIN else "unclear"
+
+
+def best_arms(diagnosis: Diagnosis) -> tuple[int, ...]:
+    """Arms of the remedies that help, one each, most gain first; batch sizes aside, which leave the crossover alone."""
+    best: dict[str, Effect] = {}
+    for effect in effects(diagnosis.experiment):
+        name = family(diagnosis.experiment.arms[effect.arm].code)
+        helps = name in REMEDIES and name != "batch" and judge(effect) == "helps"
+        if helps and (name not in best or effect.speed_up > best[name].speed_up):
+            best[name] = effect
+    return tuple(e.arm for e in sorted(best.values(), key=lambda e: -e.speed_up))
+
+
+def _finding(run: Run, answer: Answer, diagnosis: Diagnosis, name: str, measured: dict[int, Effect]) -> Finding:
+    remedy, experiment = REMEDIES[name], diagnosis.experiment
+    arms = [i for i, arm in enumerate(experiment.arms) if family(arm.code) == name]
+    tried = sorted((measured[i] for i in arms if i in measured), key=lambda e: -e.speed_up)
+    if not tried:
+        outcome = next((o for o in experiment.outcomes if o.arm in arms), None)
+        why = outcome.reason if outcome else diagnosis.skipped.get(name, "The budget ended first.")
+        judgement: Judgement = "failed" if outcome and outcome.outcome != "skipped" else "not tried"
+        return Finding(name, name, remedy.title, judgement, None, None, None, why, "", "", remedy.how, remedy.caution)
+    best = tried[0]
+    arm = experiment.arms[best.arm]
+    base_ms = measured[0].step_ms
+    return Finding(
+        family=name,
+        code=arm.code,
+        title=TITLES.get(name, remedy.title).format(arm=arm.title),
+        judgement=judge(best),
+        gain=best.speed_up,
+        low=best.speed_up_low,
+        high=best.speed_up_high,
+        evidence=_evidence(run, answer, diagnosis, name, arm, best, base_ms),
+        others="; ".join(f"{experiment.arms[e.arm].title}: {e.speed_up:.2f}×" for e in tried[1:]),
+        crossover=_crossover(answer, diagnosis, arm, judge(best)),
+        how=remedy.how,
+        caution=remedy.caution,
+    )
+
+
+def _evidence(
+    run: Run, answer: Answer, diagnosis: Diagnosis, name: str, arm: Arm, effect: Effect, base_ms: float
+) -> str:
+    """What was measured, and what the sweep shows about the cause."""
+    if name == "batch":
+        times = f"{number(1000 * base_ms / diagnosis.batch)} µs a sample at batch {diagnosis.batch:,}, "
+        times += f"{number(1000 * effect.step_ms / arm.batch)} at {arm.batch:,}."
+    else:
+        times = f"{number(base_ms)} ms a step as it is, {number(effect.step_ms)} ms with it."
+    trace = _nearest_trace(run, diagnosis)
+    mean = trace.mean() if trace is not None else None
+    if name in ("resident", "prefetch", "parallel") and mean is not None:
+        waits = (mean.input_ms + mean.h2d_ms) / mean.step_ms
+        return f"{times} In the trace {percent(waits)} of a step is waiting for input or copying it."
+    fit = answer.fits[diagnosis.target]
+    if name in ("xla", "graph", "steps") and mean is not None:
+        host = percent((mean.launch_ms + mean.other_ms) / mean.step_ms)
+        return f"{times} In the trace {host} of a step is launch and host."
+    if name in ("xla", "graph", "steps", "batch") and fit is not None:
+        share = fit.overhead_share(diagnosis.batch)
+        return f"{times} The fitted overhead share at batch {diagnosis.batch:,} is {percent(share)}."
+    if name == "precision" and mean is not None:
+        return f"{times} In the trace {percent(mean.compute_ms / mean.step_ms)} of a step is compute."
+    return times
+
+
+def _nearest_trace(run: Run, diagnosis: Diagnosis) -> DeviceTrace | None:
+    traces = [t for t in run.traces if t.target == diagnosis.target]
+    return min(traces, key=lambda t: abs(math.log(t.batch / diagnosis.batch))).device if traces else None
+
+
+def _crossover(answer: Answer, diagnosis: Diagnosis, arm: Arm, judgement: Judgement) -> str:
+    if family(arm.code) == "batch":
+        return "A larger batch moves along the curve; the crossover stays where it is."
+    if judgement != "helps":
+        return "Not re-measured, since the step does not gain."
+    rerun = _rerun(diagnosis, arm.code)
+    if rerun is None:
+        return diagnosis.skipped.get(arm.code, "Not re-measured: the budget ended first.")
+    after = _short(analyse(rerun.run)) if rerun.run.rounds else "nothing measured"
+    which = "With it, for both targets" if family(arm.code) in ("resident", "prefetch", "parallel") else "With it"
+    return f"Before: {_short(answer)}. {which}: {after}."
+
+
+def _rerun(diagnosis: Diagnosis, code: str) -> Rerun | None:
+    return next((rerun for rerun in diagnosis.reruns if rerun.code == code), None)
+
+
+def _short(answer: Answer) -> str:
+    """A verdict in a few words."""
+    verdict = answer.verdict
+    if verdict.kind == "crossover":
+        c = verdict.crossovers[0]
+        bounds = "" if c.low is None or c.high is None else f" ({rounded(c.low)} to {rounded(c.high)})"
+        return f"{c.ahead_after} ahead from batch {rounded(c.batch)}{bounds}"
+    if verdict.kind == "ahead":
+        return f"{verdict.ahead} ahead at every batch measured"
+    return "a tie" if verdict.kind == "tie" else "inconclusive in the time there was"
+
+
+def _verdict(
+    run: Run, answer: Answer, diagnosis: Diagnosis, findings: tuple[Finding, ...], measured: bool
+) -> tuple[str, Reason]:
+    name, other = run.target_names[diagnosis.target], run.target_names[1 - diagnosis.target]
+    batch = diagnosis.batch
+    if not measured:
+        return "Nothing could be measured, so nothing can be said.", "failed"
+    helping = [f for f in findings if f.judgement == "helps"]
+    behind = is_behind(answer, diagnosis.target, batch)
+    if not helping:
+        if possible := [f.title for f in findings if f.judgement == "unclear" and (f.high or math.inf) > 1 + MIN_GAIN]:
+            names = ", ".join(possible[:3]) + (" and others" if len(possible) > 3 else "")
+            return f"Nothing is shown to help yet, nor ruled out: {names} may. Give the diagnosis more time.", "open"
+        if behind:
+            right = _right_device(run, diagnosis.target) or f"{other} is the right target"
+            return f"None of these helps: for this model at batch {batch:,}, {right}.", "none_helps_behind"
+        return f"None of these helps: {name} at batch {batch:,} is as fast as these remedies can make it.", "none_helps"
+    best = helping[0]
+    bounds = "" if best.low is None or best.high is None else f", 95 % interval {best.low:.2f} to {best.high:.2f}"
+    sentence = f"{best.title} helps most: {best.gain:.2f} times faster at batch {batch:,}{bounds}."
+    if best.family == "batch":
+        larger = best.code.partition("-")[2]
+        sentence = (
+            f"A batch of {int(larger):,} helps most: {best.gain:.2f} times faster a sample than {batch:,}{bounds}."
+        )
+        if len(helping) > 1:
+            sentence += f" At the same batch: {helping[1].title}, {helping[1].gain:.2f} times faster."
+    if behind and _still_behind(diagnosis, helping):
+        return f"{sentence} Even so, {other} stays ahead at batch {batch:,}.", "helps_but_behind"
+    return sentence, "helps"
+
+
+def is_behind(answer: Answer, target: int, batch: int) -> bool:
+    """Whether the other target is ahead beyond its interval at the measured batch nearest to ``batch``."""
+    if not answer.speed_ups:
+        return False
+    at: SpeedUp = min(answer.speed_ups, key=lambda s: abs(math.log(s.batch / batch)))
+    if at.low is None or at.high is None:
+        return False
+    return at.high < 1 if target == 1 else at.low > 1  # the ratio is t_first / t_second
+
+
+def _still_behind(diagnosis: Diagnosis, helping: list[Finding]) -> bool:
+    """Whether every remedy whose crossover was re-measured still leaves the target behind; False if none was."""
+    again = [_rerun(diagnosis, finding.code) for finding in helping]
+    answers = [analyse(rerun.run) for rerun in again if rerun is not None and rerun.run.rounds]
+    return bool(answers) and all(is_behind(answer, diagnosis.target, diagnosis.batch) for answer in answers)
+
+
+def _right_device(run: Run, target: int) -> str | None:
+    """``the CPU is the right device`` where the targets differ in kind of device."""
+    if run.plan is None or run.plan.targets[0].is_gpu == run.plan.targets[1].is_gpu:
+        return None
+    return f"the {'GPU' if run.plan.targets[1 - target].is_gpu else 'CPU'} is the right device"

@@ -1,0 +1,57 @@
+"""What a diagnosis says, as JSON and as lines of text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from core.numbers import table
+from core.studies.diagnosis.answer import DiagnosisAnswer
+from core.studies.diagnosis.record import Diagnosis
+from core.studies.sweep.record import Run
+
+
+def diagnosis_data(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> dict[str, object]:
+    """A diagnosis as one object: what it says, derived, and under ``record`` what was measured, from which it follows.
+
+    ``gain`` is how many times faster the step (time per sample) is with the remedy, with 95 % bounds.
+    """
+    return {
+        "verdict": answer.sentence,
+        "reason": answer.reason,
+        "label": diagnosis.experiment.label,
+        "target": diagnosis.target,
+        "batch": diagnosis.batch,
+        "findings": [asdict(finding) for finding in answer.findings],
+        "readings": [asdict(reading) for reading in answer.readings],
+        "warnings": [warning.model_dump() for warning in answer.warnings],
+        "record": diagnosis.model_dump(mode="json"),
+    }
+
+
+def diagnosis_text(run: Run, found: Diagnosis, answer: DiagnosisAnswer) -> str:
+    """Verdict, the ranked remedies with evidence, what was not tried, and the readings."""
+    rows = [
+        (f.title, f.judgement, _times(f.gain), _times(f.low), _times(f.high))
+        for f in answer.findings
+        if f.gain is not None
+    ]
+    lines = [answer.sentence, "", *table(("remedy", "says", "gain", "95 % from", "to"), rows), ""]
+    for finding in answer.findings:
+        if finding.gain is not None:
+            more = f" Others: {finding.others}." if finding.others else ""
+            lines.append(f"{finding.title}: {finding.evidence}{more} Crossover: {finding.crossover}")
+    missing = [f"{f.title}: {f.evidence}" for f in answer.findings if f.gain is None and f.evidence]
+    lines += ["", "Not measured:", *(f"  {text}" for text in missing)] if missing else []
+    lines += ["", *(f"{reading.title}: {reading.text}" for reading in answer.readings)]
+    lines += [f"Warning ({warning.code}): {warning.text}" for warning in answer.warnings]
+    starts = len({block.process for item in found.experiment.rounds for block in item.blocks})
+    lines.append(
+        f"Measured for {run.target_names[found.target]} at batch {found.batch:,}: "
+        f"{len(found.experiment.rounds)} rounds of {len(found.experiment.arms)} variants in {starts} starts, "
+        f"{found.experiment.elapsed_s:.0f} s, {found.experiment.status}."
+    )
+    return "\n".join(lines)
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}×"

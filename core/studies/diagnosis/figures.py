@@ -1,0 +1,148 @@
+"""The chart of a diagnosis: what each remedy gains, with its interval, ranked, about a line of no change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from core.figures.marks import add_upright, add_zone, whiskers
+from core.figures.style import GUIDE, flat_legend, frame, log_range, ratio_axis, short, within_reach
+from core.studies.diagnosis.answer import MIN_GAIN, DiagnosisAnswer, Finding, Judgement
+from core.studies.diagnosis.record import Diagnosis
+from core.studies.sweep.figures import workload_line
+from core.studies.sweep.record import Run
+
+ROW_PX = 46
+BESIDE = 0.2  # how far below the middle of its row a mark stands, in rows; the words stand above it
+MAX_TITLE = 38
+WIDEST = 2.0  # a whisker is followed this many times beyond the gains themselves; the words have its end
+
+
+@dataclass(frozen=True)
+class JudgedLook:
+    """Colour, symbol and size of a judgement. No colour of a target is among them; the green (Okabe and Ito) and the
+    purple hold a contrast of 3 on light and dark paper, and the symbols say the same without colour."""
+
+    colour: str
+    symbol: str
+    size: int
+    words: str
+
+
+LOOKS: dict[Judgement, JudgedLook] = {
+    "helps": JudgedLook("#009E73", "triangle-right", 12, "helps"),
+    "unclear": JudgedLook(GUIDE, "diamond-open", 10, "unclear"),
+    "no effect": JudgedLook(GUIDE, "circle", 9, "no effect"),
+    "hurts": JudgedLook("#C0408A", "triangle-left", 12, "hurts"),
+}
+"""In the order of the legend; only judgements of something measured have a mark."""
+
+
+def measured_findings(answer: DiagnosisAnswer) -> tuple[Finding, ...]:
+    """The findings that have a number, most gain first within each judgement."""
+    return tuple(finding for finding in answer.findings if finding.gain is not None)
+
+
+def variant_title(diagnosis: Diagnosis, finding: Finding) -> str:
+    """The variant that was measured, in few words: ``8 steps per execution``; the remedy's name where none was."""
+    index = diagnosis.experiment.index_of(finding.code)
+    return finding.title if index is None else diagnosis.experiment.arms[index].title
+
+
+def whole_title(diagnosis: Diagnosis, finding: Finding) -> str:
+    """The remedy, with the variant that was measured where its name does not say it."""
+    variant = variant_title(diagnosis, finding)
+    return finding.title if variant in finding.title else f"{finding.title}: {variant}"
+
+
+def gain_words(finding: Finding) -> str:
+    """``1.42× (1.38 to 1.46)``; nothing where there is no number."""
+    if finding.gain is None:
+        return ""
+    if finding.low is None or finding.high is None:
+        return f"{finding.gain:.2f}× (no interval)"
+    return f"{finding.gain:.2f}× ({finding.low:.2f} to {finding.high:.2f})"
+
+
+def diagnosis_figure(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> go.Figure:
+    """How many times faster (time per sample) each remedy makes the step, a row each, most gain first.
+
+    ``answer`` must have a finding with a number.
+    """
+    found = measured_findings(answer)
+    bounds = _bounds(found)
+    figure = go.Figure()
+    add_zone(figure, 1 / (1 + MIN_GAIN), 1 + MIN_GAIN, GUIDE, 0.18)
+    add_upright(figure, 1, dash=None)
+    kinds = [kind for kind in LOOKS if any(finding.judgement == kind for finding in found)]
+    for kind in kinds:
+        rows = [row for row, finding in enumerate(found) if finding.judgement == kind]
+        _add_marks(figure, [found[row] for row in rows], rows, LOOKS[kind], diagnosis)
+    figure.update_xaxes(ratio_axis("Times faster than as it is (time per sample)", bounds))
+    figure.update_yaxes(
+        range=[len(found) - 0.4, -0.6], showticklabels=False, showgrid=False, zeroline=False, fixedrange=True
+    )
+    figure.update_layout(barmode="overlay")
+    name = run.target_names[diagnosis.target]
+    under = [workload_line(run), f"{name} at batch {diagnosis.batch:,}, beside the step as it is"]
+    framed = frame(
+        figure, "What each remedy gains", under, _notes(answer), diagnosis.experiment,
+        legend_rows=-(-len(kinds) // 2), plot_px=ROW_PX * len(found) + 8,
+    )  # fmt: skip
+    for row, finding in enumerate(found):
+        _add_words(framed, row, variant_title(diagnosis, finding), finding)
+    return flat_legend(framed)
+
+
+def _bounds(found: Sequence[Finding]) -> tuple[float, float]:
+    """The range of the axis: all gains and their intervals, no interval further than ``WIDEST`` beyond the gains."""
+    gains = [finding.gain for finding in found if finding.gain is not None]
+    ends = [end for finding in found for end in (finding.low, finding.high)]
+    return log_range(within_reach([*gains, 0.94, 1.065], ends, WIDEST), 0.05)
+
+
+def _add_marks(
+    figure: go.Figure, found: Sequence[Finding], rows: Sequence[int], look: JudgedLook, diagnosis: Diagnosis
+) -> None:
+    """A pale bar from no change to the gain, the gain as a symbol, its interval as a whisker."""
+    y = [row + BESIDE for row in rows]
+    gains = [finding.gain or 1.0 for finding in found]
+    figure.add_bar(
+        x=[gain - 1 for gain in gains], base=[1.0] * len(gains), y=y, width=0.26, orientation="h", showlegend=False,
+        marker={"color": look.colour, "opacity": 0.3, "line": {"width": 0}}, hoverinfo="skip", legendgroup=look.words,
+        name=f"{look.words}, bars",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=gains, y=y, mode="markers", name=look.words, legendgroup=look.words,
+        marker={
+            "color": look.colour, "symbol": look.symbol, "size": look.size,
+            "line": {"width": 1.5, "color": look.colour},
+        },
+        error_x=whiskers([(finding.gain or 1.0, finding.low, finding.high) for finding in found], look.colour, 2.2, 6),
+        customdata=[_hover(diagnosis, finding) for finding in found], hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+
+
+def _hover(diagnosis: Diagnosis, finding: Finding) -> str:
+    lines = [f"<b>{whole_title(diagnosis, finding)}</b>", f"{gain_words(finding)}, {LOOKS[finding.judgement].words}"]
+    return "<br>".join(lines + ([f"others: {finding.others}"] if finding.others else []))
+
+
+def _add_words(figure: go.Figure, row: int, title: str, finding: Finding) -> None:
+    """The remedy above its mark on the left, its gain on the right; bold where it helps."""
+    for text, x, anchor, shift in ((short(title, MAX_TITLE), 0, "left", -56), (gain_words(finding), 1, "right", 0)):
+        figure.add_annotation(
+            text=f"<b>{text}</b>" if finding.judgement == "helps" else text, xref="paper", x=x, xanchor=anchor,
+            xshift=shift, y=row, yshift=9, yanchor="middle", showarrow=False, font={"size": 12.5},
+        )  # fmt: skip
+
+
+def _notes(answer: DiagnosisAnswer) -> list[str]:
+    threshold = round(100 * MIN_GAIN)
+    notes = [f"Whiskers: 95 % intervals. Grey band: less than {threshold} % either way, too little to recommend."]
+    missing = [finding for finding in answer.findings if finding.gain is None]
+    if missing:
+        notes.append(f"Not measured: {', '.join(f'{f.title} ({f.judgement})' for f in missing)}.")
+    return notes

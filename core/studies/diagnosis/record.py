@@ -1,0 +1,61 @@
+"""What a diagnosis measured."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from core.evidence import Environment, Label, Status
+from core.schema import Frozen
+from core.spec import Batch
+from core.studies.experiment.record import Experiment
+from core.studies.study import Record
+from core.studies.sweep.record import Run
+
+
+class Rerun(Frozen):
+    """The crossover re-measured with one remedy applied: ``code`` is the arm's, ``run`` a whole small sweep."""
+
+    code: str
+    run: Run
+
+
+class Diagnosis(Record):
+    """Remedies for one target of a finished run at one batch, measured; findings are derived from this each time.
+
+    ``experiment.arms[0]`` is the target as the run had it. ``skipped`` says of remedies why they were not tried.
+    """
+
+    noun: ClassVar[str] = "diagnosis"
+
+    run_id: str
+    target: Annotated[int, Field(ge=0, le=1)]
+    batch: Batch
+    experiment: Experiment
+    skipped: dict[str, str] = Field(default_factory=dict)
+    reruns: tuple[Rerun, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"What would help {self.experiment.title}"
+
+    @property
+    def label(self) -> Label:
+        return self.experiment.label
+
+    @property
+    def status(self) -> Status:
+        return self.experiment.status
+
+    @property
+    def created_at(self) -> str:
+        return self.experiment.created_at
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.experiment.elapsed_s
+
+    @property
+    def environment(self) -> Environment | None:
+        return self.experiment.environment

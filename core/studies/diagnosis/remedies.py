@@ -1,0 +1,202 @@
+"""What could make a target's step faster: each remedy as a variant to be measured beside the step as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from core.numbers import counted
+from core.schema import UserError
+from core.spec import MAX_BATCH, Pipeline, Target
+from core.studies.experiment.record import Arm
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+
+AS_IS = "as-is"
+STEPS = (2, 8, 32)
+BATCH_FACTORS = (4, 16)
+MOST_BATCH_SHARE = 4  # larger batches are tried up to this many times the largest of the plan
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A family of arms (codes begin with ``family``), in words: what it is, how to do it, what to beware of."""
+
+    family: str
+    title: str
+    how: str
+    caution: str = ""
+
+
+REMEDIES = {
+    remedy.family: remedy
+    for remedy in (
+        Remedy(
+            "resident",
+            "Data resident on the device",
+            "Keep the whole data set as tensors on the device, where it fits.",
+            "What it gains is what reading and copying cost; data that does not fit cannot be resident.",
+        ),
+        Remedy("prefetch", "Prefetch AUTOTUNE", "End the tf.data pipeline with prefetch(tf.data.AUTOTUNE)."),
+        Remedy(
+            "parallel",
+            "Parallel map calls, AUTOTUNE",
+            "Give the map num_parallel_calls=tf.data.AUTOTUNE, and end with prefetch(tf.data.AUTOTUNE).",
+        ),
+        Remedy("xla", "XLA", "Compile the model with jit_compile=True.", "Every new input shape compiles again."),
+        Remedy("graph", "Graph execution", "Compile the model with run_eagerly=False."),
+        Remedy(
+            "steps",
+            "Several steps per execution",
+            "Compile the model with steps_per_execution=N.",
+            "Callbacks and metrics then see every Nth step only.",
+        ),
+        Remedy(
+            "precision",
+            "Mixed precision",
+            "Set keras.mixed_precision.set_global_policy before building the model.",
+            "Check that the training still converges; float16 needs loss scaling, which Keras adds.",
+        ),
+        Remedy("threads", "Another number of threads", "Set tf.config.threading before the first operation."),
+        Remedy(
+            "batch",
+            "A larger batch (time per sample)",
+            "Train with a larger batch.",
+            "It changes the training: fewer updates an epoch, and often another learning rate.",
+        ),
+    )
+}
+
+
+def family(code: str) -> str:
+    """The remedy that an arm's code belongs to: ``steps-8`` is of ``steps``."""
+    return code.partition("-")[0]
+
+
+def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[str, str]]:
+    """The target as it is, then every remedy that applies; and, by family, why others do not.
+
+    Raises UserError for a run without a plan.
+    """
+    if run.plan is None:
+        raise UserError("Only points were imported for this run; without its plan nothing can be tried.")
+    plan = run.plan
+    base = Arm(
+        code=AS_IS,
+        title=f"As it is: {plan.targets[target]}, {plan.pipeline.title}",
+        target=plan.targets[target],
+        pipeline=plan.pipeline,
+        batch=batch,
+    )
+    cores = run.environment.usable_cores if run.environment is not None else None
+    found = tuple(
+        chain(
+            _feeds(base),
+            _executions(base),
+            _steps(base),
+            _precisions(base),
+            _threads(base, cores),
+            _batches(base, plan),
+        )
+    )
+    tried = {family(arm.code) for arm in found}
+    skipped = {name: why for name, why in _reasons(base).items() if name not in tried}
+    return (base, *found), skipped
+
+
+def with_remedy(plan: SweepPlan, target: int, arm: Arm) -> SweepPlan | None:
+    """The plan with an arm's target and pipeline in place; None where both targets would be the same."""
+    targets = tuple(arm.target if i == target else other for i, other in enumerate(plan.targets))
+    if targets[0] == targets[1]:
+        return None
+    return plan.model_copy(update={"targets": targets, "pipeline": arm.pipeline})
+
+
+def _variant(base: Arm, code: str, title: str, pipeline: Pipeline | None = None, **target: object) -> Arm:
+    changes: dict[str, object] = {"code": code, "title": title}
+    if pipeline is not None:
+        changes["pipeline"] = pipeline
+    if target:
+        changes["target"] = Target.model_validate(base.target.model_dump() | target)
+    return base.model_copy(update=changes)
+
+
+def _feeds(base: Arm) -> Iterator[Arm]:
+    pipeline = base.pipeline
+    if pipeline.kind == "resident":
+        return
+    yield _variant(base, "resident", "Data resident on the device", Pipeline())
+    if pipeline.kind == "host":
+        yield _variant(base, "prefetch-auto", "tf.data, prefetch AUTOTUNE", Pipeline(kind="tfdata", prefetch="auto"))
+        return
+    if pipeline.prefetch != "auto":
+        changed = pipeline.model_copy(update={"prefetch": "auto"})
+        yield _variant(base, "prefetch-auto", "Prefetch AUTOTUNE", changed)
+    if pipeline.parallel_calls != "auto" and (pipeline.preprocess_us or pipeline.data is not None):
+        changed = pipeline.model_copy(update={"parallel_calls": "auto", "prefetch": "auto"})
+        yield _variant(base, "parallel-auto", "Parallel calls and prefetch AUTOTUNE", changed)
+
+
+def _executions(base: Arm) -> Iterator[Arm]:
+    now = base.target.execution
+    if now != "xla":
+        yield _variant(base, "xla", "XLA", execution="xla")
+    if now != "graph":
+        yield _variant(base, "graph", f"Graph instead of {'eager' if now == 'eager' else 'XLA'}", execution="graph")
+
+
+def _steps(base: Arm) -> Iterator[Arm]:
+    if base.target.execution == "eager":
+        return
+    for steps in STEPS:
+        if steps != base.target.steps_per_execution:
+            yield _variant(base, f"steps-{steps}", f"{steps} steps per execution", steps_per_execution=steps)
+
+
+def _precisions(base: Arm) -> Iterator[Arm]:
+    if base.target.precision != "float32":
+        yield _variant(base, "precision-float32", "float32", precision="float32")
+        return
+    # half precision on a CPU is bfloat16 at best; float16 has no arithmetic there
+    names = ("mixed_float16", "mixed_bfloat16") if base.target.is_gpu else ("mixed_bfloat16",)
+    for name in names:
+        yield _variant(base, f"precision-{name.removeprefix('mixed_')}", name, precision=name)
+
+
+def _threads(base: Arm, cores: int | None) -> Iterator[Arm]:
+    if base.target.is_gpu or cores is None:
+        return
+    now = base.target.threads or cores
+    for threads in sorted({1, max(1, cores // 2), cores} - {now}):
+        title = counted(threads, "thread")
+        yield _variant(base, f"threads-{threads}", title, threads=threads)
+
+
+def _batches(base: Arm, plan: SweepPlan) -> Iterator[Arm]:
+    most = min(MAX_BATCH, MOST_BATCH_SHARE * plan.batches[-1])
+    for factor in BATCH_FACTORS:
+        if base.batch * factor <= most:
+            larger = base.batch * factor
+            yield base.model_copy(update={"code": f"batch-{larger}", "title": f"Batch {larger:,}", "batch": larger})
+
+
+def _reasons(base: Arm) -> dict[str, str]:
+    """Why a family has no arm; only read for those that have none."""
+    resident, eager = base.pipeline.kind == "resident", base.target.execution == "eager"
+    fed = "The data is resident already." if resident else ""
+    return {
+        "resident": fed,
+        "prefetch": fed or "The pipeline prefetches with AUTOTUNE already.",
+        "parallel": fed or "The pipeline has no map whose calls could run in parallel, or AUTOTUNE already.",
+        "xla": "The step is compiled by XLA already.",
+        "graph": "The step runs as a graph already.",
+        "steps": "Eager runs one step a call; a graph comes first." if eager else "Nothing was left to try.",
+        "precision": "Nothing was left to try.",
+        "threads": (
+            "A GPU target has no choice of threads."
+            if base.target.is_gpu
+            else "How many cores there are is not known, or there is only one."
+        ),
+        "batch": "Larger batches lie beyond the limit of what this sweep measured.",
+    }

@@ -1,0 +1,147 @@
+"""Try the remedies for one target of a finished run, then re-measure the crossover with those that help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from core.schema import UserError
+from core.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH, MIN_BUDGET_S
+from core.studies.diagnosis.answer import best_arms, is_behind
+from core.studies.diagnosis.record import Diagnosis, Rerun
+from core.studies.diagnosis.remedies import arms_for, with_remedy
+from core.studies.experiment.run import ExperimentPlan, measure_arms
+from core.studies.progress import Progress
+from core.studies.runner import NullRecorder, StudyFailed, StudyTools
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.studies.sweep.start import new_run
+from core.studies.sweep.supervisor import run_sweep
+
+EXPERIMENT_SHARE = 0.6  # of the budget for trying the remedies; the rest is for the crossover
+MOST_RERUNS = 3
+SHORTEST_RERUN_S = 15.0  # less shows no crossover even of clear cases
+AROUND = (1 / 8, 1 / 3, 1.0, 3.0, 8.0)  # batches of a rerun, as factors of the old crossover
+THINNED = 5  # batches of a rerun where there was no crossover
+MIN_DIAGNOSIS_S, DEFAULT_BUDGET_S = 10.0, 120.0
+
+
+def default_target(run: Run) -> int:
+    """The GPU where one target is one, else the second target."""
+    if run.plan is not None and run.plan.targets[0].is_gpu and not run.plan.targets[1].is_gpu:
+        return 0
+    return 1
+
+
+def default_batch(run: Run, answer: Answer, target: int) -> int:
+    """The largest measured batch at which the target is behind; the middle one where it is nowhere behind."""
+    behind = [batch for batch in run.batches if answer.cell(target, batch) and is_behind(answer, target, batch)]
+    measured = [batch for batch in run.batches if answer.cell(target, batch)]
+    return behind[-1] if behind else measured[len(measured) // 2]
+
+
+@dataclass(frozen=True)
+class DiagnosisPlan:
+    """Which target of a finished run, at which batch. Raises UserError where the run has no plan or the budget is not
+    possible.
+    """
+
+    run: Run
+    target: int
+    batch: int
+    budget_s: float = DEFAULT_BUDGET_S
+
+    def __post_init__(self) -> None:
+        if self.run.plan is None:
+            raise UserError("Only points were imported for this run; without its plan nothing can be tried.")
+        if not MIN_DIAGNOSIS_S <= self.budget_s <= MAX_BUDGET_S:
+            raise UserError(f"The budget must lie between {MIN_DIAGNOSIS_S:g} and {MAX_BUDGET_S:,.0f} seconds.")
+
+    @property
+    def title(self) -> str:
+        return f"run {self.run.id} ({self.run.target_names[self.target]} at batch {self.batch:,})"
+
+
+def run_diagnosis(tools: StudyTools, plan: DiagnosisPlan) -> Diagnosis:
+    """Measure a diagnosis within the budget. Raises StudyFailed."""
+    run, begin_s = plan.run, tools.clock.now_s()
+    tools = _by_the_whole(tools, begin_s, plan.budget_s)
+    found = try_remedies(tools, run, plan.target, plan.batch, EXPERIMENT_SHARE * plan.budget_s)
+    reruns, why = _rerun_helping(tools, run, found, begin_s + plan.budget_s)
+    took_s = tools.clock.now_s() - begin_s
+    whole = found.experiment.model_copy(update={"elapsed_s": took_s, "budget_s": plan.budget_s})
+    return found.model_copy(update={"experiment": whole, "reruns": reruns, "skipped": found.skipped | why})
+
+
+def _by_the_whole(tools: StudyTools, begin_s: float, budget_s: float) -> StudyTools:
+    """Tools that report time by the whole budget: each part of a diagnosis knows only its own."""
+
+    def report(progress: Progress) -> None:
+        elapsed_s = tools.clock.now_s() - begin_s
+        left_s = max(0.0, budget_s - elapsed_s)
+        tools.report(replace(progress, elapsed_s=elapsed_s, remaining_s=left_s, record=None, answer=None))
+
+    return replace(tools, report=report)
+
+
+def try_remedies(tools: StudyTools, run: Run, target: int, batch: int, budget_s: float) -> Diagnosis:
+    """Every remedy beside the step as it is, without the crossover. Raises UserError (no plan) or StudyFailed."""
+    arms, skipped = arms_for(run, target, batch)
+    assert run.plan is not None  # arms_for refuses a run without one
+    plan = ExperimentPlan(run.plan.workload, arms, budget_s)
+    experiment = measure_arms(tools, plan)
+    return Diagnosis(run_id=run.id, target=target, batch=batch, experiment=experiment, skipped=skipped)
+
+
+def rerun_plan(run: Run, diagnosis: Diagnosis, arm: int, budget_s: float) -> SweepPlan | None:
+    """A small sweep around the old crossover with the remedy applied; None where both targets would be the same."""
+    assert run.plan is not None
+    changed = with_remedy(run.plan, diagnosis.target, diagnosis.experiment.arms[arm])
+    if changed is None:
+        return None
+    update = {"batches": _batches(run, diagnosis.batch), "budget_s": budget_s, "trace": False}
+    return SweepPlan.model_validate(changed.model_copy(update=update).model_dump())
+
+
+def _batches(run: Run, batch: int) -> tuple[int, ...]:
+    """Around the crossover, or over the plan's range where there was none; always with the diagnosed batch."""
+    assert run.plan is not None
+    crossovers = analyse(run).verdict.crossovers
+    if crossovers:
+        around = {round(crossovers[0].batch * factor) for factor in AROUND}
+    else:
+        planned = run.plan.batches
+        around = {planned[i * (len(planned) - 1) // (THINNED - 1)] for i in range(THINNED)}
+    return tuple(sorted(min(MAX_BATCH, max(MIN_BATCH, b)) for b in around | {batch}))
+
+
+def _rerun_helping(
+    tools: StudyTools, run: Run, found: Diagnosis, end_s: float
+) -> tuple[tuple[Rerun, ...], dict[str, str]]:
+    """Whole small sweeps, one for each of the best remedies, and why others were not re-measured."""
+    helping = best_arms(found)
+    reruns: list[Rerun] = []
+    why: dict[str, str] = {}
+    affordable = min(MOST_RERUNS, len(helping), int((end_s - tools.clock.now_s()) / SHORTEST_RERUN_S))
+    for place, arm in enumerate(helping):
+        code = found.experiment.arms[arm].code
+        if tools.cancel.is_set() or place >= affordable:  # the best ones come first
+            why[code] = "Not re-measured: the budget ended first."
+            continue
+        budget_s = max(MIN_BUDGET_S, (end_s - tools.clock.now_s()) / (affordable - place))
+        plan = rerun_plan(run, found, arm, budget_s)
+        if plan is None:
+            why[code] = "Not re-measured: with it both targets would be the same."
+            continue
+        try:
+            reruns.append(Rerun(code=code, run=_sweep(tools, found, plan, code)))
+        except StudyFailed as error:
+            why[code] = f"Not re-measured: {error}"
+    return tuple(reruns), why
+
+
+def _sweep(tools: StudyTools, found: Diagnosis, plan: SweepPlan, code: str) -> Run:
+    fresh = new_run(plan, plan.title[:200], f"{found.run_id[:40]}-{code}"[:64], found.environment)
+    tools.report(Progress("measuring", f"Measuring the crossover again with {code}", 0, 1, 0.0, plan.budget_s))
+    return run_sweep(replace(tools, recorder=NullRecorder()), fresh)

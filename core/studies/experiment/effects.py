@@ -1,0 +1,87 @@
+"""How much faster each arm of an experiment is than the first one, with an interval.
+
+A round holds every arm, so the log-ratio of time per sample is paired within rounds; its median within one start of
+the workers is that start's value, and starts are the independent units, as in a sweep (:mod:`core.analysis.
+observations`). With three starts or more the interval is a t interval over them. With fewer, what one start cannot
+show about others is allowed for, and added to the scatter of rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.analysis.statistics import CONFIDENCE, MIN_UNITS, bounded_median, median_interval, normal_quantile, t_quantile
+from core.studies.experiment.record import Experiment
+from core.studies.sweep.observations import PROCESS_ALLOWANCE
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One arm against arm 0. ``speed_up`` is arm 0's time per sample over this arm's (above 1: this arm is faster).
+
+    Bounds are 95 %, None where the rounds are too few. ``step_ms`` is the median of the arm's blocks.
+    """
+
+    arm: int
+    step_ms: float
+    low_ms: float | None
+    high_ms: float | None
+    speed_up: float
+    speed_up_low: float | None
+    speed_up_high: float | None
+    rounds: int
+    processes: int
+
+
+def effects(experiment: Experiment, base: int = 0) -> tuple[Effect, ...]:
+    """The effect of every arm that has a round together with ``base``, in the arms' order."""
+    found = (_effect(experiment, arm, base) for arm in range(len(experiment.arms)))
+    return tuple(effect for effect in found if effect is not None)
+
+
+def _effect(experiment: Experiment, arm: int, base: int) -> Effect | None:
+    steps: list[float] = []
+    logs: dict[int, list[float]] = defaultdict(list)
+    scale = experiment.arms[arm].batch / experiment.arms[base].batch
+    for item in experiment.rounds:
+        mine, other = item.step_ms(arm), item.step_ms(base)
+        if mine is None or other is None:
+            continue
+        steps.append(mine)
+        logs[item.blocks[0].process].append(math.log(other * scale / mine))
+    if not steps:
+        return None
+    step_ms, low_ms, high_ms = bounded_median(np.array(steps))
+    center, half = log_effect(logs)
+    known = math.isfinite(half)
+    return Effect(
+        arm=arm,
+        step_ms=step_ms,
+        low_ms=low_ms,
+        high_ms=high_ms,
+        speed_up=math.exp(center),
+        speed_up_low=math.exp(center - half) if known else None,
+        speed_up_high=math.exp(center + half) if known else None,
+        rounds=len(steps),
+        processes=len(logs),
+    )
+
+
+def log_effect(logs: dict[int, list[float]]) -> tuple[float, float]:
+    """Centre and half width (95 %) of paired log-ratios by start of the workers; infinite where they are too few."""
+    medians = np.array([np.median(values) for values in logs.values()])
+    n = len(medians)
+    alpha = 1 - CONFIDENCE
+    rounds = np.array([value for values in logs.values() for value in values])
+    low, high = median_interval(rounds)
+    scatter = (high - low) / 2  # of the median over all rounds, as if starts did not differ; infinite for too few
+    if n >= MIN_UNITS:
+        # starts as units; never narrower than the rounds inside them alone would allow
+        spread = t_quantile(1 - alpha / 2, n - 1) * float(np.std(medians, ddof=1)) / math.sqrt(n)
+        return float(np.mean(medians)), max(spread, scatter if math.isfinite(scatter) else 0.0)
+    allowed = normal_quantile(1 - alpha / 2) * PROCESS_ALLOWANCE / math.sqrt(n)
+    return float(np.mean(medians)), math.hypot(scatter, allowed)

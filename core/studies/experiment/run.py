@@ -1,0 +1,238 @@
+"""Measure the arms of an experiment side by side: fresh processes several times, every arm in every round.
+
+Arms on the same device with the same threads share a worker process, so that what differs from process to process
+cancels in their ratio; other threads or another device get a worker of their own. All workers live side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from core.evidence import Ended, Outcome, Warning
+from core.spec import Target, Workload
+from core.studies.experiment.effects import effects
+from core.studies.experiment.record import Arm, ArmBlock, ArmOutcome, ArmRound, Experiment
+from core.studies.runner import (
+    PREPARE_DEADLINE_S,
+    START_DEADLINE_S,
+    Cancelled,
+    StudyRunner,
+    StudyTools,
+    block_deadline_s,
+    host_of,
+    start_words,
+)
+from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
+
+MIN_STARTS, MAX_STARTS = 3, 5  # below three, no interval over starts; above five, starting costs more than it shows
+USUAL_STARTS = 4  # where the budget allows it
+SETUP_SHARE = 0.5  # of the budget that starting and preparing may take; more expensive variants get fewer starts
+MIN_ROUNDS = 4  # in one start; a start's median must shrug off a stalled round
+PRECISE = 0.015  # half width of log speed-up at which an arm is known well enough to stop early
+WARMUP_MS = 600.0
+MOST_OF_BUDGET = 0.1  # an arm whose block alone takes more of the budget is left out
+
+
+@dataclass(frozen=True)
+class ExperimentPlan:
+    workload: Workload
+    arms: tuple[Arm, ...]
+    budget_s: float
+
+
+def measure_arms(tools: StudyTools, plan: ExperimentPlan) -> Experiment:
+    """Measure all arms within the budget. What fails becomes an arm's outcome.
+
+    Raises StudyFailed when there is nothing to compare with: no first arm, or no round.
+    """
+    return _Runner(tools, plan).run()
+
+
+class _NoFirstArm(Exception):
+    """Nothing is left to compare with."""
+
+
+@dataclass
+class _Start:
+    """One start of the workers: who serves which arm, and how many steps make its block."""
+
+    index: int
+    workers: tuple[Worker, ...]
+    hosts: tuple[Target, ...]
+    steps: dict[int, int] = field(default_factory=dict)
+
+    def worker(self, arm: Arm) -> Worker:
+        return self.workers[self.hosts.index(host_of(arm.target))]
+
+
+class _Runner(StudyRunner):
+    def __init__(self, tools: StudyTools, plan: ExperimentPlan) -> None:
+        super().__init__(tools, plan.budget_s)
+        self._plan = plan
+        self._rounds: list[ArmRound] = []
+        self._outcomes: dict[int, ArmOutcome] = {}
+        self._block_s: dict[int, float] = {}
+        self._calibrated: dict[int, int] = {}
+        self._wanted = USUAL_STARTS
+
+    def run(self) -> Experiment:
+        status: Ended = "finished"
+        starts = whole = 0  # a start that a lost worker cut short is none of those that are wanted
+        try:
+            while whole < MAX_STARTS and not self._is_enough(starts, whole):
+                whole += self._one_start(starts, whole)
+                starts += 1
+        except Cancelled:
+            status = "cancelled"
+        except _NoFirstArm:
+            pass  # what was measured before a loss still counts
+        if not self._rounds:
+            raise self.nothing(status, self._outcomes[min(self._outcomes)].reason if self._outcomes else "")
+        self._tell(status.capitalize())
+        return self._experiment(status)
+
+    def _is_enough(self, starts: int, whole: int) -> bool:
+        """Whether another start would be in vain: no time for it, or every arm is known precisely."""
+        if starts == 0:
+            return False
+        if self.remaining_s <= 0.6 * self.elapsed_s / starts:
+            return True
+        if whole < MIN_STARTS:
+            return False
+        others = [effect for effect in effects(self._experiment("finished")) if effect.arm]
+        return all(e.speed_up_high is not None and e.speed_up_high / e.speed_up - 1 <= PRECISE for e in others)
+
+    def _until(self, whole: int, begin_s: float, setup_s: float, round_s: float) -> float:
+        """When the start that began then ends: what was left, divided among the starts wanted.
+
+        How many are wanted follows from what setting up and a round took in the first. With too few for an interval
+        over starts, what they differ by is allowed for (:mod:`core.studies.experiment.effects`), which shows more than
+        three starts of hardly a round.
+        """
+        if whole == 0:
+            by_setup = SETUP_SHARE * self.budget_s / max(setup_s, 1e-3)
+            by_rounds = self.budget_s / max(setup_s + MIN_ROUNDS * round_s, 1e-3)
+            self._wanted = max(1, int(min(USUAL_STARTS, by_setup, by_rounds)))
+        return begin_s + (self.end_s - begin_s) / max(1, self._wanted - whole)
+
+    def _one_start(self, index: int, whole: int) -> bool:
+        """Launch, prepare every arm, and run rounds for this start's share of the time, at least ``MIN_ROUNDS``.
+
+        ``whole`` starts came before; False when a lost worker cut this one short.
+        """
+        self.check()
+        begin_s = self.clock.now_s()
+        active = [i for i in range(len(self._plan.arms)) if i not in self._outcomes]
+        hosts = tuple(dict.fromkeys(host_of(self._plan.arms[i].target) for i in active))
+        start = _Start(index, self._launch(hosts, active), hosts)
+        try:
+            for arm in active:
+                self._prepare(start, arm)
+            self.interference(start.workers)  # what starting took is nobody's interference
+            ready_s, done, end_s = self.clock.now_s(), 0, self.end_s
+            while start.steps and (done < MIN_ROUNDS or self.clock.now_s() < end_s):
+                self.check()
+                if self.clock.now_s() >= self.end_s and done:
+                    break
+                self._round(start)
+                done += 1
+                if done == 1:
+                    end_s = self._until(whole, begin_s, ready_s - begin_s, self.clock.now_s() - ready_s)
+            return True
+        except WorkerError:
+            return False  # noted as the arm's outcome; the next start goes on without it
+        finally:
+            for worker in start.workers:
+                worker.close()
+
+    def _launch(self, hosts: tuple[Target, ...], active: list[int]) -> tuple[Worker, ...]:
+        self._tell(start_words(len(hosts)))
+        try:
+            return self.tools.launcher(hosts, START_DEADLINE_S)
+        except WorkerError as error:
+            for arm in active:
+                self._fail(arm, error.outcome, error.reason)
+            raise _NoFirstArm from error
+
+    def _prepare(self, start: _Start, arm: int) -> None:
+        """Prepare one arm; a failed cell is out, a lost worker ends this start."""
+        self.check()
+        what = self._plan.arms[arm]
+        self._tell(f"Preparing: {what.title}")
+        request = Prepare(
+            workload=self._plan.workload,
+            pipeline=what.pipeline,
+            batch=what.batch,
+            slot=arm,
+            variant=what.target,
+            warmup_ms=WARMUP_MS,
+            latency_samples=3,
+            steps_per_block=self._calibrated.get(arm),
+        )
+        try:
+            done = start.worker(what).ask(request, PREPARE_DEADLINE_S)
+        except WorkerError as error:
+            self._fail(arm, error.outcome, error.reason)
+            if isinstance(error, CellFailed):
+                return
+            raise
+        self._calibrated[arm] = done.steps_per_block
+        step_ms = sorted(done.latency_ms)[len(done.latency_ms) // 2] if done.latency_ms else 0.0
+        block_s = self._block_s.setdefault(arm, done.steps_per_block * step_ms / 1000)
+        if block_s > MOST_OF_BUDGET * self.budget_s and arm:
+            self._fail(arm, "skipped", f"One block takes about {block_s:.0f} s, too much of the budget.")
+            return
+        start.steps[arm] = done.steps_per_block
+
+    def _round(self, start: _Start) -> None:
+        """One block of every arm, in an order that turns around each round and begins one further every second."""
+        number = len(self._rounds)
+        order = sorted(start.steps)
+        turn = number // 2 % len(order)
+        order = order[turn:] + order[:turn]
+        self._tell("Measuring all variants in turn")
+        blocks = []
+        for arm in order if number % 2 == 0 else reversed(order):
+            self.check()
+            blocks.append(self._block(start, arm))
+        interference = self.interference(start.workers)
+        self._rounds.append(ArmRound(index=number, blocks=tuple(blocks), interference=interference))
+
+    def _block(self, start: _Start, arm: int) -> ArmBlock:
+        what, steps = self._plan.arms[arm], start.steps[arm]
+        deadline_s = block_deadline_s(self._block_s[arm])
+        at_s = self.clock.now_s() - self.begin_s
+        try:
+            done = start.worker(what).ask(RunBlock(batch=what.batch, steps=steps, slot=arm), deadline_s)
+        except WorkerError as error:
+            self._fail(arm, error.outcome, error.reason)
+            raise
+        self._block_s[arm] = done.block_ms / 1000
+        return ArmBlock(arm=arm, process=start.index, steps=steps, step_ms=done.block_ms / steps, at_s=at_s)
+
+    def _fail(self, arm: int, outcome: Outcome, reason: str) -> None:
+        self._outcomes[arm] = ArmOutcome(arm=arm, outcome=outcome, reason=reason)
+        if arm == 0:
+            raise _NoFirstArm
+
+    def _tell(self, activity: str) -> None:
+        seen = {block.arm for item in self._rounds for block in item.blocks} | set(self._outcomes)
+        self.tell("measuring", activity, len(seen), len(self._plan.arms))
+
+    def _warnings(self) -> tuple[Warning, ...]:
+        """That the measurement was cut short, where the step as it is failed after some rounds."""
+        cut = self._outcomes.get(0)
+        if cut is None or not self._rounds:
+            return ()
+        return (Warning(code="cut_short", text=f"Cut short after {len(self._rounds)} rounds: {cut.reason}"),)
+
+    def _experiment(self, status: Ended) -> Experiment:
+        return Experiment(
+            workload=self._plan.workload,
+            arms=self._plan.arms,
+            rounds=tuple(self._rounds),
+            outcomes=tuple(self._outcomes[arm] for arm in sorted(self._outcomes)),
+            warnings=self._warnings(),
+            budget_s=self.budget_s,
+            **self.envelope(status),
+        )

@@ -1,0 +1,1 @@
+"""The frontier: where two targets tie over depth, width and batch."""

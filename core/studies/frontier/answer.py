@@ -1,0 +1,330 @@
+"""What a frontier study says: points measured, the map interpolated between them, and from where the second pays.
+
+Everywhere f = log2(t_first / t_second): above zero the second target is ahead, 1 means twice as fast. Measured and
+interpolated numbers are kept apart; an interval always holds 95 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal, cast
+
+import numpy as np
+from contourpy import LineType, contour_generator
+
+from core.analysis.statistics import CONFIDENCE, Array, normal_quantile, t_quantile
+from core.evidence import Label, Outcome
+from core.numbers import counted, percent
+from core.schema import UserError
+from core.studies.experiment.effects import log_effect
+from core.studies.frontier.plan import AXES, Axis, Setting
+from core.studies.frontier.readings import AxisReading, PointReading, lead_sentence, read_along, sign_of
+from core.studies.frontier.record import FrontierRound, FrontierStudy
+from core.studies.frontier.surface import FrontierMap, choose_parameters, enough_units, fit_map, runs_at, units_of
+
+VerdictCode = Literal["frontier", "first throughout", "second throughout", "unresolved"]
+PRIOR_STARTS = 2  # degrees of freedom that what is known of other machines counts beside the starts seen
+FINE = 49  # places along each axis of a slice
+
+
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """A setting that has rounds. Bounds are None where the rounds are too few. Step times are medians, ms."""
+
+    setting: Setting
+    log2_speed_up: float
+    low: float | None
+    high: float | None
+    first_ms: float
+    second_ms: float
+    rounds: int
+    starts: int
+    label: Label
+
+
+@dataclass(frozen=True)
+class MapCell:
+    """A setting of the grid as the surface has it. ``second_ahead`` is the probability that the second is faster.
+
+    Settings that failed or cannot fit have no cell. ``measured`` says whether it has rounds of its own; the number is
+    interpolated all the same.
+    """
+
+    setting: Setting
+    mean: float
+    sd: float
+    second_ahead: float
+    measured: bool
+    label: Literal["interpolated"] = "interpolated"
+
+
+@dataclass(frozen=True)
+class FailedSetting:
+    setting: Setting
+    target: str | None
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One piece of a contour: positions on the slice's two axes, in their own units (not logarithms)."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FrontierSlice:
+    """The map where ``fixed`` has ``value``. Matrices are y × x.
+
+    ``mean``, ``sd`` and ``measured`` are at the grid's values ``x`` and ``y``, ``fine_mean`` and ``fine_sd`` at
+    ``fine_x`` and ``fine_y``; means are NaN where a target cannot run. ``contour`` is where the targets tie, ``lower``
+    and ``upper`` are where the upper and the lower bound of f's interval is zero: between them a tie cannot be
+    excluded.
+    """
+
+    fixed: Axis
+    value: float
+    x_axis: Axis
+    y_axis: Axis
+    x: tuple[int, ...]
+    y: tuple[int, ...]
+    mean: Array
+    sd: Array
+    measured: Array
+    fine_x: tuple[float, ...]
+    fine_y: tuple[float, ...]
+    fine_mean: Array
+    fine_sd: Array
+    contour: tuple[Line, ...]
+    lower: tuple[Line, ...]
+    upper: tuple[Line, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FrontierAnswer:
+    """``sentence`` is the verdict. ``cells`` are those of ``plan.grid`` that can run; ``at`` is where the read-outs
+    stand: the operating point, or the middle of the map. ``readings`` are along width, batch and depth, where they
+    vary. ``band`` is how many standard deviations an interval of the map reaches to each side.
+    """
+
+    study: FrontierStudy
+    found: FrontierMap
+    code: VerdictCode
+    sentence: str
+    reason: str
+    points: tuple[MeasuredPoint, ...]
+    cells: tuple[MapCell, ...]
+    failed: tuple[FailedSetting, ...]
+    at: Setting
+    readings: tuple[AxisReading, ...]
+    point: PointReading | None
+    band: float
+
+
+def frontier_answer(study: FrontierStudy) -> FrontierAnswer:
+    """Raises UserError when too few settings were measured to say anything."""
+    plan, units = study.plan, units_of(study.rounds)
+    if not enough_units(plan, units):
+        raise UserError(f"Only {len(units)} settings were measured, too few for a map; give it more time.")
+    found = fit_map(plan, units, choose_parameters(plan, units))
+    points = _points(study)
+    band = band_of(study)
+    cells = _cells(study, found, band)
+    middle = Setting(*(values[len(values) // 2] for values in map(plan.values, AXES)))
+    at = plan.point or middle
+    axes: tuple[Axis, ...] = ("width", "batch", "depth")
+    readings = tuple(read_along(study, found, band, axis, at) for axis in axes if axis in plan.free_axes)
+    point = _point(study, found, points, band) if plan.point is not None else None
+    code = _code(cells, band)
+    return FrontierAnswer(
+        study=study,
+        found=found,
+        code=code,
+        sentence=_verdict(study, code, cells, readings, point),
+        reason=_reason(study, len(units)),
+        points=points,
+        cells=cells,
+        failed=_failed(study),
+        at=at,
+        readings=readings,
+        point=point,
+        band=band,
+    )
+
+
+def band_of(study: FrontierStudy) -> float:
+    """Standard deviations that an interval of the map reaches to each side.
+
+    Student's, since the deviation between starts of the workers, which all of the map shares, is known from a few of
+    them only: with the normal's 1.96 intervals held too little on noisy machines (measured: benchmarks/frontier.py).
+    """
+    return t_quantile(1 - (1 - CONFIDENCE) / 2, study.starts + PRIOR_STARTS)
+
+
+def reading(answer: FrontierAnswer, axis: Axis, at: Setting) -> AxisReading:
+    """Where along ``axis`` the second target pays, the others being those of ``at`` (any values inside the map)."""
+    return read_along(answer.study, answer.found, answer.band, axis, at)
+
+
+def slice_of(answer: FrontierAnswer, fixed: Axis, value: float) -> FrontierSlice:
+    """The map of the two other axes where ``fixed`` has ``value`` (any value inside the map)."""
+    plan = answer.study.plan
+    y_axis, x_axis = (axis for axis in AXES if axis != fixed)
+    x, y = plan.values(x_axis), plan.values(y_axis)
+    fine_x, fine_y = _fine(x), _fine(y)
+    mean, sd = _matrices(answer, fixed, value, (x_axis, np.array(x, float)), (y_axis, np.array(y, float)))
+    fine_mean, fine_sd = _matrices(answer, fixed, value, (x_axis, fine_x), (y_axis, fine_y))
+    have = {(getattr(p.setting, fixed), getattr(p.setting, x_axis), getattr(p.setting, y_axis)) for p in answer.points}
+    measured = [[(value, a, b) in have for a in x] for b in y]
+    lines = [zero_lines(fine_x, fine_y, fine_mean + k * answer.band * fine_sd) for k in (0, 1, -1)]
+    return FrontierSlice(
+        fixed=fixed,
+        value=value,
+        x_axis=x_axis,
+        y_axis=y_axis,
+        x=x,
+        y=y,
+        mean=mean,
+        sd=sd,
+        measured=np.array(measured),
+        fine_x=tuple(fine_x.tolist()),
+        fine_y=tuple(fine_y.tolist()),
+        fine_mean=fine_mean,
+        fine_sd=fine_sd,
+        contour=lines[0],
+        lower=lines[1],
+        upper=lines[2],
+    )
+
+
+def _fine(values: tuple[int, ...]) -> Array:
+    return np.geomspace(values[0], values[-1], FINE) if len(values) > 1 else np.array(values, dtype=float)
+
+
+def _matrices(
+    answer: FrontierAnswer, fixed: Axis, value: float, across: tuple[Axis, Array], up: tuple[Axis, Array]
+) -> tuple[Array, Array]:
+    """Mean and sd, y × x; the mean is NaN where a target cannot run."""
+    x, y = np.meshgrid(across[1], up[1])
+    columns = {fixed: np.full(x.size, value), across[0]: x.ravel(), up[0]: y.ravel()}
+    places = np.stack([columns[axis] for axis in AXES], axis=1)
+    mean, sd = answer.found.at(places)
+    mean = np.where(runs_at(answer.study, places), mean, np.nan)
+    return mean.reshape(x.shape), sd.reshape(x.shape)
+
+
+def zero_lines(x: Array, y: Array, z: Array) -> tuple[Line, ...]:
+    """Where ``z`` (y × x, linear in log2 along the mesh's edges) is zero; a mesh cell with a NaN corner has no line.
+
+    A closed line ends where it begins. Empty where an axis has a single value.
+    """
+    if min(z.shape) < 2:
+        return ()
+    mesh = contour_generator(np.log2(x), np.log2(y), z, line_type=LineType.Separate, corner_mask=False)
+    lines = cast(list[Array], mesh.lines(0.0))
+    return tuple(Line(*(tuple(axis) for axis in np.exp2(line).T.tolist())) for line in lines)
+
+
+def _points(study: FrontierStudy) -> tuple[MeasuredPoint, ...]:
+    rounds: dict[int, list[FrontierRound]] = defaultdict(list)
+    for item in study.rounds:
+        rounds[item.setting].append(item)
+    return tuple(_measured(study, setting, rounds[setting]) for setting in sorted(rounds))
+
+
+def _measured(study: FrontierStudy, setting: int, rounds: list[FrontierRound]) -> MeasuredPoint:
+    logs: dict[int, list[float]] = defaultdict(list)
+    for item in rounds:
+        logs[item.blocks[0].process].append(math.log(item.step_ms(0) / item.step_ms(1)))
+    center, half = (value / math.log(2) for value in log_effect(logs))
+    known = math.isfinite(half)
+    return MeasuredPoint(
+        setting=study.plan.settings[setting],
+        log2_speed_up=center,
+        low=center - half if known else None,
+        high=center + half if known else None,
+        first_ms=float(np.median([item.step_ms(0) for item in rounds])),
+        second_ms=float(np.median([item.step_ms(1) for item in rounds])),
+        rounds=len(rounds),
+        starts=len(logs),
+        label=study.label,
+    )
+
+
+def _cells(study: FrontierStudy, found: FrontierMap, band: float) -> tuple[MapCell, ...]:
+    grid = study.plan.grid
+    places = np.array(grid, dtype=float)
+    mean, sd = found.at(places)
+    runs, have = runs_at(study, places), set(study.measured)
+    scale = normal_quantile(1 - (1 - CONFIDENCE) / 2) / band  # a probability no surer than the intervals are
+    return tuple(
+        MapCell(grid[i], float(mean[i]), float(sd[i]), NormalDist().cdf(float(scale * mean[i] / sd[i])), i in have)
+        for i in range(len(grid))
+        if runs[i]
+    )
+
+
+def _point(study: FrontierStudy, found: FrontierMap, points: tuple[MeasuredPoint, ...], band: float) -> PointReading:
+    """Measured where it has rounds enough for an interval, else interpolated."""
+    setting = study.plan.point
+    assert setting is not None
+    own = next((p for p in points if p.setting == setting and p.low is not None and p.high is not None), None)
+    if own is not None and own.low is not None and own.high is not None:
+        value, low, high = own.log2_speed_up, own.low, own.high
+        text = lead_sentence(setting, study.plan.target_names, value, low, high, own.label)
+        return PointReading(setting, sign_of(low, high), value, low, high, own.label, text)
+    mean, sd = (float(found_at[0]) for found_at in found.at(np.array([setting], dtype=float)))
+    low, high = mean - band * sd, mean + band * sd
+    text = lead_sentence(setting, study.plan.target_names, mean, low, high, "interpolated")
+    return PointReading(setting, sign_of(low, high), mean, low, high, "interpolated", text)
+
+
+def _failed(study: FrontierStudy) -> tuple[FailedSetting, ...]:
+    plan = study.plan
+    names = {None: None, 0: plan.target_names[0], 1: plan.target_names[1]}
+    return tuple(FailedSetting(plan.settings[o.setting], names[o.target], o.outcome, o.reason) for o in study.outcomes)
+
+
+def _code(cells: tuple[MapCell, ...], band: float) -> VerdictCode:
+    signs = {sign_of(cell.mean - band * cell.sd, cell.mean + band * cell.sd) for cell in cells}
+    if {"first", "second"} <= signs:
+        return "frontier"
+    if signs == {"first"}:
+        return "first throughout"
+    return "second throughout" if signs == {"second"} else "unresolved"
+
+
+def _verdict(
+    study: FrontierStudy,
+    code: VerdictCode,
+    cells: tuple[MapCell, ...],
+    readings: tuple[AxisReading, ...],
+    point: PointReading | None,
+) -> str:
+    """The operating point first, then where the second pays; without one, the map as a whole."""
+    first, second = study.plan.target_names
+    found = next((r for r in readings if r.reach in ("from", "up to")), None)
+    parts = [point.sentence] if point is not None else []
+    if code == "first throughout" or code == "second throughout":
+        parts.append(f"{first if code == 'first throughout' else second} is ahead throughout the map (interpolated).")
+    elif code == "unresolved":
+        parts.append("The map does not resolve where the targets tie; give it more time or a wider range.")
+    elif point is None or found is None:
+        share = sum(cell.mean > 0 for cell in cells) / len(cells)
+        parts.append(f"{second} is ahead at about {percent(share)} of the map's settings (interpolated).")
+    if found is not None and code in ("frontier", "unresolved"):
+        parts.append(found.sentence)
+    return " ".join(parts)
+
+
+def _reason(study: FrontierStudy, units: int) -> str:
+    count, starts = len(study.measured), study.starts
+    return (
+        f"{count:,} of {len(study.plan.settings):,} settings were measured, in {units:,} visits during "
+        f"{counted(starts, 'start')} of the workers; the map between them is interpolated."
+    )

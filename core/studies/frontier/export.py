@@ -1,0 +1,95 @@
+"""What a frontier study says, as JSON and as lines of text with its map."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from core.numbers import table
+from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, Line, slice_of
+
+
+def frontier_data(answer: FrontierAnswer) -> dict[str, Any]:
+    """What it says, derived, and under ``record`` what was measured, from which it follows.
+
+    Speed-ups are log2(t_first / t_second): above zero the second target is ahead. Every entry says whether it is
+    measured or interpolated. ``slices`` hold the break-even contour and the two lines that bound it at 95 %, for each
+    value of the axis that is held.
+    """
+    study, plan = answer.study, answer.study.plan
+    return {
+        "verdict": answer.sentence,
+        "code": answer.code,
+        "reason": answer.reason,
+        "label": study.label,
+        "targets": plan.target_names,
+        "point": None if answer.point is None else _at(asdict(answer.point)),
+        "readings": [_at(asdict(one)) for one in answer.readings],
+        "measured": [_at(asdict(one)) for one in answer.points],
+        "cells": [_at(asdict(one)) for one in answer.cells],
+        "failed": [_at(asdict(one)) for one in answer.failed],
+        "slices": [_slice(answer, value) for value in plan.values(plan.held_axis)],
+        "record": study.model_dump(mode="json"),
+    }
+
+
+def _at(entry: dict[str, Any]) -> dict[str, Any]:
+    """Settings as objects with named axes."""
+    return {key: value._asdict() if hasattr(value, "_asdict") else value for key, value in entry.items()}
+
+
+def _slice(answer: FrontierAnswer, value: int) -> dict[str, Any]:
+    found = slice_of(answer, answer.study.plan.held_axis, value)
+    return {
+        found.fixed: value,
+        "label": "interpolated",
+        "contour": _lines(found, found.contour),
+        "lower": _lines(found, found.lower),
+        "upper": _lines(found, found.upper),
+    }
+
+
+def _lines(found: FrontierSlice, lines: tuple[Line, ...]) -> list[dict[str, list[float]]]:
+    return [{found.x_axis: [round(v, 3) for v in one.x], found.y_axis: [round(v, 3) for v in one.y]} for one in lines]
+
+
+def frontier_text(answer: FrontierAnswer) -> str:
+    """Verdict and read-outs first, then the map where the read-outs stand, what failed, and how it was measured."""
+    study, plan = answer.study, answer.study.plan
+    held = plan.held_axis
+    found = slice_of(answer, held, getattr(answer.at, held))
+    said = [one.sentence for one in answer.readings if one.sentence not in answer.sentence]
+    first, second = plan.target_names
+    lines = [answer.sentence, *said, ""]
+    lines.append(f"Speed-up of {second} over {first} at {held} {found.value:,.0f}; above 1 {second} is ahead.")
+    lines.append("* measured there, the others interpolated; ? a tie cannot be excluded.")
+    lines += [*_map(answer, found), ""]
+    skipped = [one for one in answer.failed if one.outcome == "skipped"]
+    for one in answer.failed:
+        if one.outcome != "skipped":
+            lines.append(f"{one.setting.words} on {one.target}: {one.outcome.replace('_', ' ')}. {one.reason}".rstrip())
+    if skipped:
+        lines.append(f"{len(skipped):,} settings were skipped. {skipped[0].reason}")
+    lines.append(answer.reason)
+    lines.append(
+        f"All times are {study.label}: {plan.title}; {len(study.rounds):,} rounds, {study.elapsed_s:.0f} s, "
+        f"{study.status}, {study.created_at}"
+    )
+    lines += [f"Warning ({warning.code}): {warning.text}" for warning in study.warnings]
+    return "\n".join(lines)
+
+
+def _map(answer: FrontierAnswer, found: FrontierSlice) -> list[str]:
+    columns = (f"{found.y_axis} \\ {found.x_axis}", *(f"{x:,}" for x in found.x))
+    rows = []
+    for i, y in enumerate(found.y):
+        cells = []
+        for j in range(len(found.x)):
+            mean, sd = float(found.mean[i, j]), float(found.sd[i, j])
+            if mean != mean:  # NaN: cannot run
+                cells.append("-")
+                continue
+            marks = ("*" if found.measured[i, j] else "") + ("?" if abs(mean) <= answer.band * sd else "")
+            cells.append(f"{2**mean:.2f}{marks}")
+        rows.append((f"{y:,}", *cells))
+    return table(columns, rows)

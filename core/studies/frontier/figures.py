@@ -1,0 +1,259 @@
+"""The frontier map: log2 speed-up over two of depth, width and batch, with the line where the targets tie.
+
+The colours of the plane are interpolated; dots are settings that were measured, in the colour of their own number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from core.figures.marks import FAILED_WORDS, anchor
+from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, short, wrapped
+from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
+from core.studies.frontier.marks import (
+    COLOURS,
+    HOVER_AT,
+    at_slice,
+    axis_words,
+    colour_span,
+    fixed_words,
+    lead_hover,
+    outline,
+    point_hover,
+    ratio_ticks_of,
+    size_axis,
+    undecided,
+    who_is_ahead,
+)
+from core.studies.frontier.plan import Axis, Setting
+
+BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
+RIGHT_PX = 62  # for the colour bar
+PLOT_PX = 400
+UNDER_AT = 72  # characters of a line under the title, in the narrowest chart
+REASON_AT = 60  # characters of a line beside the pointer
+COLUMNS = 3  # of the legend; its names are short enough for the narrowest chart
+CORNER_PX = 22
+
+
+def frontier_figure(answer: FrontierAnswer, found: FrontierSlice, place: Setting | None = None) -> go.Figure:
+    """The map of one slice. ``place`` is where the page reads it out: dotted guides cross there."""
+    figure = go.Figure()
+    span = colour_span([*(cell.mean for cell in answer.cells), *(p.log2_speed_up for p in answer.points)])
+    _surface(figure, answer, found, span)
+    _lines(figure, found)
+    if place is not None:
+        _guides(figure, found, place)
+    _settings(figure, answer, found, span)
+    label_rows = _own_point(figure, answer, found, span)
+    _sides(figure, answer, found)
+    figure.update_xaxes(size_axis(axis_words(answer.study.plan, found.x_axis), found.x, "x"))
+    figure.update_yaxes(size_axis(axis_words(answer.study.plan, found.y_axis), found.y, "y"))
+    return _framed(figure, answer, found, label_rows)
+
+
+def _surface(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> None:
+    """The interpolated plane, and over it in grey where a tie cannot be excluded."""
+    names = answer.study.plan.target_names
+    x, y = np.array(found.fine_x), np.array(found.fine_y)
+    reach = answer.band * found.fine_sd
+    over = np.stack(
+        [
+            np.broadcast_to(x[None, :], found.fine_mean.shape), np.broadcast_to(y[:, None], found.fine_mean.shape),
+            2.0**found.fine_mean, 2.0 ** (found.fine_mean - reach), 2.0 ** (found.fine_mean + reach),
+        ],
+        axis=-1,
+    )  # fmt: skip
+    ticks, words = ratio_ticks_of(span)
+    first, second = (short(name, HOVER_AT) for name in names)
+    said = f"interpolated: {second}<br>%{{customdata[2]:.3g}}× as fast as {first}"
+    figure.add_heatmap(
+        x=np.log2(x), y=np.log2(y), z=found.fine_mean, zmin=-span, zmax=span, zmid=0, colorscale=COLOURS,
+        zsmooth="best", name="interpolated", customdata=over.astype("float32"),
+        hovertemplate=f"{_place_hover(found)}<br>{said}<br>(95 %: %{{customdata[3]:.3g}}× to %{{customdata[4]:.3g}}×)"
+        "<extra></extra>",
+        colorbar={
+            "tickvals": ticks, "ticktext": words, "thickness": 12, "x": 1.0, "xpad": 8, "len": 1.0, "outlinewidth": 0,
+            "tickfont": {"size": 11}, "ypad": 0,
+        },
+    )  # fmt: skip
+    doubt = undecided(found, answer.band)
+    if doubt.any:
+        figure.add_heatmap(
+            x=doubt.x, y=doubt.y, z=doubt.holds.astype("uint8"), zmin=0, zmax=1, colorscale=[[0, CLEAR], [1, BAND]],
+            showscale=False, hoverinfo="skip", name="a tie cannot be excluded",
+        )  # fmt: skip
+
+
+def _place_hover(found: FrontierSlice) -> str:
+    def shown(axis: Axis) -> str:
+        digits = ".1f" if axis == "depth" else ",.0f"
+        if axis == found.fixed:
+            return f"{axis} {found.value:,.0f}"
+        return f"{axis} %{{customdata[{0 if axis == found.x_axis else 1}]:{digits}}}"
+
+    return ", ".join(shown(axis) for axis in ("depth", "width", "batch"))
+
+
+def _lines(figure: go.Figure, found: FrontierSlice) -> None:
+    """Where the targets tie, and the bounds between which that line lies."""
+    x, y = outline(found.contour)
+    if x:
+        figure.add_scatter(
+            x=x, y=y, mode="lines", name="break-even", line={"color": INK, "width": 3}, hoverinfo="skip",
+        )  # fmt: skip
+    x, y = outline((*found.lower, *found.upper))
+    if x:
+        figure.add_scatter(
+            x=x, y=y, mode="lines", name="95 % bounds", line={"color": INK, "width": 1.3, "dash": "dash"},
+            hoverinfo="skip",
+        )  # fmt: skip
+
+
+def _guides(figure: go.Figure, found: FrontierSlice, place: Setting) -> None:
+    line = {"color": INK, "width": 1, "dash": "dot"}
+    x, y = (math.log2(getattr(place, axis)) for axis in (found.x_axis, found.y_axis))
+    ends = {axis: (math.log2(values[0]), math.log2(values[-1])) for axis, values in (("x", found.x), ("y", found.y))}
+    figure.add_shape(type="line", x0=x, x1=x, y0=ends["y"][0], y1=ends["y"][1], line=line, layer="above")
+    figure.add_shape(type="line", y0=y, y1=y, x0=ends["x"][0], x1=ends["x"][1], line=line, layer="above")
+
+
+def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> None:
+    """Settings of this slice: measured as filled dots, those that could not be measured as crosses, others as rings."""
+    plan = answer.study.plan
+    measured = [point for point in answer.points if at_slice(point.setting, found)]
+    known = {point.setting for point in measured}
+    failed = [one for one in answer.failed if at_slice(one.setting, found) and one.setting not in known]
+    known |= {one.setting for one in failed}
+    open_ = [cell for cell in answer.cells if at_slice(cell.setting, found) and cell.setting not in known]
+    _rings(figure, open_, answer, found)
+    if failed:
+        _crosses(figure, failed, plan.target_names, found)
+    if not measured:
+        return
+    label = answer.study.label
+    marker: dict[str, Any] = {"size": 12, "symbol": "circle", "line": {"width": 3, "color": INK}}
+    if label == "modelled":
+        marker |= {"symbol": "circle-open", "color": INK}
+    else:
+        marker |= {"color": [p.log2_speed_up for p in measured], "colorscale": COLOURS, "cmin": -span, "cmax": span}
+    figure.add_scatter(
+        **_at([p.setting for p in measured], found), mode="markers", name=label, marker=marker,
+        customdata=[point_hover(point, plan.target_names) for point in measured],
+        hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+
+
+def _rings(figure: go.Figure, cells: Sequence[MapCell], answer: FrontierAnswer, found: FrontierSlice) -> None:
+    if not cells:
+        return
+    names, words = answer.study.plan.target_names, []
+    for cell in cells:
+        reach = answer.band * cell.sd
+        lead = lead_hover(cell.mean, cell.mean - reach, cell.mean + reach, names)
+        words.append(f"<b>{cell.setting.words}</b><br>{cell.label}, not measured:<br>{lead}")
+    figure.add_scatter(
+        **_at([cell.setting for cell in cells], found), mode="markers", name="interpolated",
+        marker={"symbol": "circle-open", "size": 5, "color": INK, "line": {"width": 1}}, opacity=0.6,
+        customdata=words, hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+
+
+def _crosses(figure: go.Figure, failed: Sequence[FailedSetting], names: tuple[str, str], found: FrontierSlice) -> None:
+    colours = [TARGET_LOOKS[names.index(one.target)].colour if one.target in names else GUIDE for one in failed]
+    words = [
+        f"<b>{one.setting.words}</b><br>{one.target or 'both targets'}: "
+        f"{FAILED_WORDS.get(one.outcome, 'not reached')}<br>{'<br>'.join(wrapped([one.reason], REASON_AT))}"
+        for one in failed
+    ]
+    figure.add_scatter(
+        **_at([one.setting for one in failed], found), mode="markers", name="not measured",
+        marker={"symbol": "x-thin", "size": 9, "line": {"width": 2.5, "color": colours}},
+        customdata=words, hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+
+
+def _at(settings: Sequence[Setting], found: FrontierSlice) -> dict[str, list[float]]:
+    return {
+        "x": [math.log2(getattr(setting, found.x_axis)) for setting in settings],
+        "y": [math.log2(getattr(setting, found.y_axis)) for setting in settings],
+    }
+
+
+def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> int:
+    """The operating point: a star, filled in its own slice, with its words above the plot; rows of words used."""
+    point = answer.point
+    if point is None:
+        return 0
+    here, at = at_slice(point.setting, found), _at([point.setting], found)
+    lead = lead_hover(point.log2_speed_up, point.low, point.high, answer.study.plan.target_names)
+    words = (
+        f"{point.label}: {lead}"
+        if here
+        else f"Your point lies at {found.fixed} {getattr(point.setting, found.fixed):,}."
+    )
+    figure.add_scatter(
+        **at, mode="markers", name="your point", customdata=[f"<b>{point.setting.words}</b><br>{words}"],
+        marker={
+            "symbol": "star" if here else "star-open", "size": 16, "color": [point.log2_speed_up], "cmin": -span,
+            "cmax": span, "colorscale": COLOURS if here else [[0, INK], [1, INK]], "line": {"width": 1.8, "color": INK},
+        },
+        hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+    if not here:
+        return 0
+    who = who_is_ahead(point.log2_speed_up, point.low, point.high, answer.study.plan.target_names)
+    target = f"{short(who.target, 24)} " if who.target else ""
+    low, high = math.log2(found.x[0]), math.log2(found.x[-1])
+    figure.add_annotation(
+        x=at["x"][0], yref="paper", y=1, yshift=4, yanchor="bottom", showarrow=False, font={"size": 12.5},
+        text=f"★ {target}{who.value} ({point.label})",
+        xanchor=anchor((at["x"][0] - low) / max(high - low, 1e-9)),
+    )  # fmt: skip
+    return 1
+
+
+def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> None:
+    """Who is ahead, written into the corner where that is clearest; colour is never the only difference."""
+    names = answer.study.plan.target_names
+    low = found.fine_mean - answer.band * found.fine_sd
+    high = found.fine_mean + answer.band * found.fine_sd
+    for name, sure in ((names[0], -high), (names[1], low)):
+        corners = {(row, column): float(np.nan_to_num(sure[row, column])) for row in (0, -1) for column in (0, -1)}
+        (row, column), value = max(corners.items(), key=lambda item: item[1])
+        if value <= 0:
+            continue
+        figure.add_annotation(
+            x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{short(name, 24)} ahead", showarrow=False,
+            xanchor="left" if column == 0 else "right", yanchor="middle", xshift=-8 if column == 0 else 8,
+            yshift=CORNER_PX if row == 0 else -CORNER_PX, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
+            font={"size": 11.5, "color": INK},
+        )  # fmt: skip
+
+
+def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, label_rows: int) -> go.Figure:
+    study, names = answer.study, answer.study.plan.target_names
+    lead = f"Speed-up of {names[1]} over {names[0]}: above 1× it is ahead."
+    under = wrapped([fixed_words(study.plan), lead], UNDER_AT)
+    foot = [_note(study.label, bool(found.lower or found.upper))]
+    rows = math.ceil(sum(trace.showlegend is not False for trace in figure.data if trace.type == "scatter") / COLUMNS)
+    title = f"Where the second target pays, at {found.fixed} {found.value:,.0f}"
+    frame(figure, title, under, foot, study, legend_rows=rows, label_rows=label_rows, plot_px=PLOT_PX)
+    figure.update_layout(
+        legend={
+            "orientation": "h", "entrywidth": 1 / COLUMNS, "entrywidthmode": "fraction", "bgcolor": PAPER,
+            "font": {"size": 12, "color": INK}, 
+        },
+        margin={"r": RIGHT_PX},
+    )  # fmt: skip
+    return figure
+
+
+def _note(label: str, bounded: bool) -> str:
+    doubt = " Grey, inside the dashed bounds: a tie cannot be excluded." if bounded else ""
+    return f"Dots: {label}, in the colour of their own number. Colours between them: interpolated.{doubt}"

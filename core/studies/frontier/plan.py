@@ -1,0 +1,224 @@
+"""A frontier study: two targets over depth × width × batch. What to measure, and what was measured.
+
+A *setting* is one depth, width and batch; a round holds one block of each target at one setting, close together in
+time. Only some settings of the grid are measured: those that say most about where the targets tie. Everything said
+about the others is interpolated (:mod:`core.studies.frontier.answer`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from itertools import product
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from core.families import Network, families
+from core.schema import Frozen, UserError, as_user_error
+from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Batch, Mode, Optimizer, Target, Workload
+
+MAX_VALUES = 16  # on an axis; 4096 settings at most
+MAX_ROUNDS = 100_000
+NEAR = 64  # how far a width may move to one that the family can build
+DEFAULT_BUDGET_S = 240.0
+AXES: tuple[Axis, ...] = ("depth", "width", "batch")
+
+Axis = Literal["depth", "width", "batch"]
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Setting(NamedTuple):
+    """One place of the map. Its fields are the axes, in the order of ``AXES``."""
+
+    depth: int
+    width: int
+    batch: int
+
+    @property
+    def words(self) -> str:
+        return f"depth {self.depth:,}, width {self.width:,}, batch {self.batch:,}"
+
+
+class FrontierPlan(Frozen):
+    """Everything a frontier study needs.
+
+    ``family`` is one whose choices include depth and width; ``sizes`` hold its other choices as (name, value), those
+    left out take the family's defaults. Axes rise; a single depth makes the map two-dimensional. ``point`` is the
+    user's operating point; it is measured even where it is no place of the grid.
+    """
+
+    schema_version: Literal[1] = 1
+    family: str = "mlp"
+    sizes: tuple[tuple[str, int], ...] = ()
+    depths: Annotated[tuple[Size, ...], Field(min_length=1, max_length=MAX_VALUES)]
+    widths: Annotated[tuple[Size, ...], Field(min_length=1, max_length=MAX_VALUES)]
+    batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_VALUES)]
+    mode: Mode = "train"
+    optimizer: Optimizer = "adam"
+    targets: tuple[Target, Target]
+    point: Setting | None = None
+    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = DEFAULT_BUDGET_S
+
+    @field_validator("family")
+    @classmethod
+    def _grows(cls, value: str) -> str:
+        if value not in (known := growing_families()):
+            raise ValueError(f"family “{value[:40]}” has no depth and width to vary; accepted are {', '.join(known)}")
+        return value
+
+    @field_validator("depths", "widths", "batches")
+    @classmethod
+    def _rising(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(value)))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_sizes(cls, data: Any) -> Any:
+        """Sizes that were left out become the defaults, so that a record says what was measured."""
+        if not isinstance(data, dict):
+            return data
+        family = families().get(data.get("family", "mlp"))
+        try:
+            given = dict(data.get("sizes", ()))
+        except (TypeError, ValueError):
+            return data
+        if family is None:
+            return data
+        fixed = {choice.name: choice.default for choice in family.choices if choice.name not in ("depth", "width")}
+        if unknown := [name for name in given if name not in fixed]:
+            raise ValueError(f"“{str(unknown[0])[:40]}” is no fixed size here; accepted are {', '.join(fixed)}")
+        return data | {"sizes": tuple((fixed | given).items())}
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        if self.targets[0] == self.targets[1]:
+            raise ValueError(f"both targets are “{self.targets[0]}”; choose two that differ")
+        if len(self.grid) < 2:
+            raise ValueError("one setting makes no map; give at least one axis two values")
+        if self.point is not None:
+            self._check_inside(self.point)
+        for setting in {(s.depth, s.width): s for s in self.settings}.values():
+            self.network(setting)
+        return self
+
+    def _check_inside(self, point: Setting) -> None:
+        for axis, value in zip(AXES, point, strict=True):
+            low, high = self.values(axis)[0], self.values(axis)[-1]
+            if not low <= value <= high:
+                raise ValueError(f"the operating point's {axis} is {value:,}; the map goes from {low:,} to {high:,}")
+
+    def values(self, axis: Axis) -> tuple[int, ...]:
+        return {"depth": self.depths, "width": self.widths, "batch": self.batches}[axis]
+
+    @property
+    def grid(self) -> tuple[Setting, ...]:
+        """Every setting of the map: batch varies fastest, depth slowest."""
+        return _grid(self.depths, self.widths, self.batches)
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """What a setting's index counts: the grid, then the operating point where it is no place of the grid."""
+        return self.grid if self.point is None or self.point in self.grid else (*self.grid, self.point)
+
+    @property
+    def target_names(self) -> tuple[str, str]:
+        return str(self.targets[0]), str(self.targets[1])
+
+    @property
+    def free_axes(self) -> tuple[Axis, ...]:
+        """Axes with more than one value."""
+        return tuple(axis for axis in AXES if len(self.values(axis)) > 1)
+
+    @property
+    def held_axis(self) -> Axis:
+        """The axis that a map of the two others holds unless another is chosen: one with a single value, else depth."""
+        return next((axis for axis in AXES if len(self.values(axis)) == 1), "depth")
+
+    @property
+    def title(self) -> str:
+        doing = f"training, {self.optimizer}" if self.mode == "train" else "inference"
+        family = families()[self.family].title
+        return f"{family} ({doing}) over depth, width and batch: {self.targets[0]} against {self.targets[1]}"
+
+    def network(self, setting: Setting) -> Network:
+        """Raises UserError when the family has no such network."""
+        with as_user_error(f"depth {setting.depth:,} with width {setting.width:,} cannot be built: "):
+            return families()[self.family].from_choices(
+                dict(self.sizes) | {"depth": setting.depth, "width": setting.width}
+            )
+
+    def workload(self, setting: Setting) -> Workload:
+        return Workload(network=self.network(setting), mode=self.mode, optimizer=self.optimizer)
+
+
+@cache
+def _grid(depths: tuple[int, ...], widths: tuple[int, ...], batches: tuple[int, ...]) -> tuple[Setting, ...]:
+    return tuple(Setting(*values) for values in product(depths, widths, batches))
+
+
+def growing_families() -> tuple[str, ...]:
+    """Families with choices named depth and width."""
+    return tuple(
+        sorted(name for name, f in families().items() if {"depth", "width"} <= {choice.name for choice in f.choices})
+    )
+
+
+def log_spaced(low: int, high: int, count: int) -> tuple[int, ...]:
+    """Up to ``count`` whole numbers from ``low`` to ``high``, both included, evenly spaced in their logarithm.
+
+    Fewer where rounding makes two of them one. Raises UserError for an impossible range.
+    """
+    if not 1 <= low <= high:
+        raise UserError(f"The range {low:,} to {high:,} is not possible; it must rise, from 1 at least.")
+    if not 1 <= count <= MAX_VALUES:
+        raise UserError(f"An axis has 1 to {MAX_VALUES} values, not {count:,}.")
+    if count == 1 or low == high:
+        return (low,)
+    ratio = math.log(high / low) / (count - 1)
+    return tuple(sorted({low, high} | {round(low * math.exp(i * ratio)) for i in range(1, count - 1)}))
+
+
+def buildable_widths(family: str, sizes: Mapping[str, int], depth: int, widths: tuple[int, ...]) -> tuple[int, ...]:
+    """Each width, or the nearest one inside the range that the family can build, such as a multiple of the heads.
+
+    ``sizes`` are all of the family's other choices. Where there is no such width near, it stays and is refused later.
+    """
+    kind = families()[family]
+
+    def can(width: int) -> bool:
+        try:
+            kind.from_choices({**sizes, "depth": depth, "width": width})
+        except ValueError:
+            return False
+        return True
+
+    def near(width: int) -> int:
+        beside = [width + step for away in range(NEAR + 1) for step in (-away, away)]
+        return next((w for w in beside if widths[0] <= w <= widths[-1] and can(w)), width)
+
+    return tuple(sorted({near(width) for width in widths}))
+
+
+def parse_values(text: str, axis: Axis) -> tuple[int, ...]:
+    """``1:1024`` (a doubling grid), ``1:1024:2`` (two a doubling) or ``1,8,64``. Raises UserError."""
+    try:
+        if ":" not in text:
+            return tuple(int(part) for part in text.split(","))
+        low, high, *rest = text.split(":")
+        if len(rest) > 1:
+            raise TypeError
+        bounds, per_octave = (int(low), int(high)), float(rest[0]) if rest else 1.0
+    except (TypeError, ValueError):
+        raise UserError(
+            f"The {axis} values “{text[:40]}” are not understood; write a range (1:1024) or a list (1,8,64)."
+        ) from None
+    if not 1 <= bounds[0] <= bounds[1]:
+        raise UserError(f"The {axis} range {text[:40]} is not possible; it must rise, from 1 at least.")
+    if not 0.25 <= per_octave <= 8:
+        raise UserError(f"The {axis} range {text[:40]} is not possible; it has 0.25 to 8 values a doubling.")
+    count = round(math.log2(bounds[1] / bounds[0]) * per_octave) + 1
+    if count > MAX_VALUES:
+        raise UserError(f"The {axis} range {text[:40]} has {count:,} values; at most {MAX_VALUES} are accepted.")
+    return log_spaced(*bounds, max(count, 2))

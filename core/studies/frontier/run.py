@@ -1,0 +1,276 @@
+"""Measure a frontier study: both targets side by side, one setting after the other, each chosen by what is known.
+
+A *visit* prepares one setting on both targets, runs a few rounds in alternating order and lets the cells go. Starts of
+the workers share the budget; in each, settings near a tie come again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from core.analysis.gaussian_process import Parameters
+from core.analysis.statistics import Array
+from core.evidence import Block, Ended, Warning
+from core.spec import Pipeline
+from core.studies.frontier.costs import ROUNDS, Limits, VisitCosts
+from core.studies.frontier.plan import FrontierPlan
+from core.studies.frontier.record import FrontierRound, FrontierStudy
+from core.studies.frontier.surface import choose_parameters, enough_units, fit_map, next_seed, next_setting, units_of
+from core.studies.runner import (
+    PREPARE_DEADLINE_S,
+    RELEASE_DEADLINE_S,
+    START_DEADLINE_S,
+    Cancelled,
+    StudyFailed,
+    StudyRunner,
+    StudyTools,
+    block_deadline_s,
+    host_of,
+    start_words,
+)
+from core.worker.protocol import Prepare, Release, RunBlock, Worker, WorkerError, WorkerLost
+
+MIN_STARTS, USUAL_STARTS = 3, 4  # below three, no interval over starts
+MIN_VISITS = 8  # in a start; where time allows fewer, there are fewer starts
+MAX_VISITS = 1_000  # beyond, choosing takes longer than measuring
+MAX_LOSSES = 4  # workers lost before the study ends with what it has
+MAX_FIRST_FAILURES = 3  # settings that fail before a single round
+WARMUP_MS = 300.0
+MOST_OF_BUDGET = 0.05  # a setting whose visit takes more is left to interpolation
+MOST_OF_CHEAPEST = 3.0  # where the budget is short, this many times the cheapest visit is allowed all the same
+MOST_FOR_POINT = 0.3  # the same for the operating point, which is what was asked about
+REFIT = 1.15  # parameters are chosen again when there are this many times the units
+
+
+def run_frontier(tools: StudyTools, plan: FrontierPlan) -> FrontierStudy:
+    """Measure within the budget; progress holds the study so far. Raises StudyFailed when there is no round."""
+    return _Runner(tools, plan).run()
+
+
+@dataclass
+class _Start:
+    """One start of the workers: which serves which target, when it ends, and what it visited."""
+
+    index: int
+    workers: tuple[Worker, ...]
+    serves: tuple[int, int]
+    begin_s: float
+    ready_s: float
+    end_s: float
+    visited: set[int] = field(default_factory=set)
+
+    def worker(self, target: int) -> Worker:
+        return self.workers[self.serves[target]]
+
+
+class _Runner(StudyRunner):
+    def __init__(self, tools: StudyTools, plan: FrontierPlan) -> None:
+        super().__init__(tools, plan.budget_s)
+        self._plan, self._settings = plan, plan.settings
+        self._costs = VisitCosts(plan)
+        self._limits = Limits(plan, self.environment)
+        self._rounds: list[FrontierRound] = []
+        self._warnings: list[Warning] = []
+        self._steps: dict[tuple[int, int], int] = {}
+        self._tried: set[int] = set()
+        self._visits = self._losses = 0
+        self._wanted = USUAL_STARTS
+        self._parameters: Parameters | None = None
+        self._fitted = 0
+        self._so_far: FrontierStudy | None = None
+
+    def run(self) -> FrontierStudy:
+        status: Ended = "finished"
+        starts = whole = 0  # a start that a lost worker cut short is none of those that are wanted
+        try:
+            while self._goes_on(starts, whole):
+                whole += self._one_start(starts, whole)
+                starts += 1
+        except Cancelled:
+            status = "cancelled"
+        if not self._rounds:
+            outcomes = self._limits.outcomes.values()
+            raise self.nothing(status, next((one.reason for one in outcomes if one.outcome != "skipped"), ""))
+        self._tell(status.capitalize())
+        return self._study(status)
+
+    def _goes_on(self, starts: int, whole: int) -> bool:
+        """Whether another start has time for some visits, and is not in vain."""
+        if starts == 0:
+            return True
+        if whole >= self._wanted or self._losses >= MAX_LOSSES or self._visits >= MAX_VISITS or self._is_hopeless():
+            return False
+        typical_s = self.elapsed_s / max(1, self._visits + starts)
+        return self.remaining_s > 3 * typical_s
+
+    def _is_hopeless(self) -> bool:
+        return not self._rounds and len(self._tried) >= MAX_FIRST_FAILURES
+
+    def _one_start(self, index: int, whole: int) -> bool:
+        """Launch and visit settings for this start's share of the time; False when a lost worker cut it short."""
+        start = self._launch(index)
+        if start is None:
+            return True
+        try:
+            while self.clock.now_s() < self._until(start, whole) and self._visits < MAX_VISITS:
+                setting = self._choose(start, anyhow=whole < MIN_STARTS and len(start.visited) < MIN_VISITS)
+                if setting is None or self._is_hopeless():
+                    break
+                self._visit(start, setting)
+            return True
+        except WorkerLost:
+            self._losses += 1
+            return False  # noted as the setting's outcome; the next start goes on without it
+        finally:
+            for worker in start.workers:
+                worker.close()
+
+    def _launch(self, index: int) -> _Start | None:
+        """Fresh workers; targets that differ in what is no matter of the process share one, and so its offset."""
+        self.check()
+        hosts = tuple(dict.fromkeys(host_of(target) for target in self._plan.targets))
+        self._tell(start_words(len(hosts)))
+        begin_s = self.clock.now_s()
+        try:
+            workers = self.tools.launcher(hosts, START_DEADLINE_S)
+        except WorkerError as error:
+            if not self._rounds:
+                raise StudyFailed(error.reason) from error
+            self._warnings.append(Warning(code="no_restart", text=f"The workers did not start again: {error.reason}"))
+            self._losses = MAX_LOSSES
+            return None
+        first, second = (hosts.index(host_of(target)) for target in self._plan.targets)
+        return _Start(index, workers, (first, second), begin_s, self.clock.now_s(), self.end_s)
+
+    def _until(self, start: _Start, whole: int) -> float:
+        """When this start ends: what was left when it began, divided among the starts wanted.
+
+        How many are wanted follows from what starting and a visit take in the first.
+        """
+        if whole == 0 and not start.visited:
+            return self.end_s
+        if whole == 0:
+            startup_s = start.ready_s - start.begin_s
+            visit_s = (self.clock.now_s() - start.ready_s) / len(start.visited)
+            affordable = self.budget_s / max(startup_s + MIN_VISITS * visit_s, 1e-3)
+            self._wanted = max(1, min(USUAL_STARTS, int(affordable)))
+        return start.begin_s + (self.end_s - start.begin_s) / max(1, self._wanted - whole)
+
+    def _choose(self, start: _Start, anyhow: bool) -> int | None:
+        """The setting to visit next, None where nothing that can be measured is left in doubt.
+
+        The operating point comes in every start. ``anyhow``: what is clear already is measured too.
+        """
+        self.check()
+        cost_s = self._allowed()
+        seed = next_seed(self._plan, self._tried, cost_s)
+        if seed is None and self._plan.point is not None:
+            point = self._settings.index(self._plan.point)
+            if point not in start.visited and np.isfinite(cost_s[point]):
+                return point
+        units = units_of(self._rounds)
+        if seed is not None or not enough_units(self._plan, units):
+            return seed
+        if self._parameters is None or len(units) >= REFIT * self._fitted:
+            self._parameters = choose_parameters(self._plan, units, self._parameters)
+            self._fitted = len(units)
+        return next_setting(fit_map(self._plan, units, self._parameters), start.visited, cost_s, anyhow)
+
+    def _allowed(self) -> Array:
+        """Seconds that a visit to each setting takes, infinite where it cannot or should not be measured."""
+        cost_s = self._costs.visit_s()
+        most = np.full(len(cost_s), max(MOST_OF_BUDGET * self.budget_s, MOST_OF_CHEAPEST * cost_s.min()))
+        if self._plan.point is not None:
+            most[self._settings.index(self._plan.point)] = MOST_FOR_POINT * self.budget_s
+        remaining_s = self.remaining_s
+        cost_s[cost_s > np.minimum(most, max(remaining_s, 0.0))] = np.inf
+        cost_s[list(self._limits.outcomes)] = np.inf
+        return cost_s
+
+    def _visit(self, start: _Start, setting: int) -> None:
+        """Prepare, run rounds, let go. A failure becomes an outcome; a lost worker is raised."""
+        self._tried.add(setting)
+        start.visited.add(setting)
+        self._visits += 1
+        self._tell(f"{self._settings[setting].words}: preparing".capitalize())
+        prepared: list[int] = []
+        try:
+            begin_s = self.clock.now_s()
+            for target in (0, 1):
+                self._prepare(start, setting, target)
+                prepared.append(target)
+            self._costs.prepared(self.clock.now_s() - begin_s)
+            self.interference(start.workers)  # what preparing took is nobody's interference
+            self._tell(f"{self._settings[setting].words}: measuring both targets in turn".capitalize())
+            for _ in range(ROUNDS):
+                self._round(start, setting)
+        except WorkerLost:
+            prepared = []
+            raise
+        except WorkerError:
+            pass  # noted as the setting's outcome
+        finally:
+            for target in prepared:
+                release = Release(batch=self._settings[setting].batch, slot=target)
+                start.worker(target).ask(release, RELEASE_DEADLINE_S)
+            self._so_far = self._study("finished") if self._rounds else None
+
+    def _prepare(self, start: _Start, setting: int, target: int) -> None:
+        self.check()
+        place = self._settings[setting]
+        request = Prepare(
+            workload=self._plan.workload(place),
+            pipeline=Pipeline(),
+            batch=place.batch,
+            slot=target,
+            variant=self._plan.targets[target],
+            warmup_ms=WARMUP_MS,
+            latency_samples=3,
+            steps_per_block=self._steps.get((setting, target)),
+        )
+        try:
+            done = start.worker(target).ask(request, PREPARE_DEADLINE_S)
+        except WorkerError as error:
+            self._limits.fail(setting, target, error.outcome, error.reason)
+            raise
+        self._steps[setting, target] = done.steps_per_block
+        if done.latency_ms:
+            self._costs.stepped(setting, target, float(np.median(done.latency_ms)) / 1000)
+
+    def _round(self, start: _Start, setting: int) -> None:
+        """One block of each target; every other round the second comes first."""
+        number = len(self._rounds)
+        blocks = tuple(self._block(start, setting, t) for t in ((0, 1) if number % 2 == 0 else (1, 0)))
+        interference = self.interference(start.workers)
+        self._rounds.append(FrontierRound(index=number, setting=setting, blocks=blocks, interference=interference))
+
+    def _block(self, start: _Start, setting: int, target: int) -> Block:
+        self.check()
+        steps = self._steps[setting, target]
+        expected_s = steps * float(self._costs.step_s(target)[setting])
+        at_s = self.clock.now_s() - self.begin_s
+        try:
+            request = RunBlock(batch=self._settings[setting].batch, steps=steps, slot=target)
+            done = start.worker(target).ask(request, block_deadline_s(expected_s))
+        except WorkerError as error:
+            self._limits.fail(setting, target, error.outcome, error.reason)
+            raise
+        step_ms = done.block_ms / steps
+        self._costs.stepped(setting, target, step_ms / 1000)
+        return Block(target=target, process=start.index, steps=steps, step_ms=step_ms, at_s=at_s)
+
+    def _tell(self, activity: str) -> None:
+        done = len({item.setting for item in self._rounds})
+        self.tell("measuring", activity, done, len(self._settings), self._so_far)
+
+    def _study(self, status: Ended) -> FrontierStudy:
+        outcomes = self._limits.outcomes
+        return FrontierStudy(
+            plan=self._plan,
+            rounds=tuple(self._rounds),
+            outcomes=tuple(outcomes[setting] for setting in sorted(outcomes)),
+            warnings=tuple(self._warnings),
+            **self.envelope(status),
+        )

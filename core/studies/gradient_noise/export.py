@@ -1,0 +1,46 @@
+"""What a gradient noise study says, as JSON and as lines of text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from core.numbers import number
+from core.studies.gradient_noise.answer import TrainingNoise
+from core.studies.gradient_noise.record import NoiseStudy
+
+
+def noise_data(study: NoiseStudy, noise: TrainingNoise) -> dict[str, Any]:
+    """What it says, derived, and under ``record`` what was measured."""
+    return {"verdict": noise_sentence(noise), "noise": asdict(noise), "record": study.model_dump(mode="json")}
+
+
+def noise_sentence(noise: TrainingNoise) -> str:
+    """The noise scale and what it means for batches."""
+    if noise.value is None or noise.high is None:
+        return (
+            f"The gradient noise scale is at least {noise.low:,.0f} samples; it has no upper bound yet, since the "
+            "gradient itself cannot be distinguished from noise. More time makes it narrower."
+        )
+    reached = (
+        f"a loss of {number(noise.target_loss)} took {noise.steps:,.0f} steps at batch {noise.reference_batch:,}"
+        if noise.steps is not None
+        else f"the loss of {number(noise.target_loss)} was not reached, so only relative times are given"
+    )
+    return (
+        f"The gradient noise scale is {noise.value:,.0f} samples (95 %: {noise.low:,.0f} to {noise.high:,.0f}), "
+        f"{noise.label}: well below it a doubled batch halves the steps, well above it saves none; "
+        f"{reached}."
+    )
+
+
+def noise_text(study: NoiseStudy, noise: TrainingNoise) -> str:
+    """The noise scale first, then how it was measured."""
+    return "\n".join([noise_sentence(noise), measured_sentence(study)])
+
+
+def measured_sentence(study: NoiseStudy) -> str:
+    return (
+        f"Gradients and steps are {study.label}: {study.title}, learning rate {study.plan.rate:g}, "
+        f"{study.steps:,} steps, {study.elapsed_s:.0f} s, {study.status}, {study.created_at}."
+    )

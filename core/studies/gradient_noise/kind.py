@@ -1,0 +1,30 @@
+"""The gradient noise study as a kind."""
+
+from core.schema import UserError
+from core.studies.gradient_noise.answer import TrainingNoise, training_noise
+from core.studies.gradient_noise.export import noise_data, noise_text
+from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.gradient_noise.record import NoiseStudy
+from core.studies.gradient_noise.run import run_noise_study
+from core.studies.kind import Context, Kind
+
+
+def _answer(study: NoiseStudy, _: Context) -> TrainingNoise:
+    noise = training_noise(study)
+    if noise is None:
+        raise UserError("Too few gradients were drawn for a noise scale; give the study more time.")
+    return noise
+
+
+GRADIENT_NOISE: Kind[NoisePlan, NoiseStudy, TrainingNoise] = Kind(
+    name="noise",
+    title="Gradient noise study",
+    record=NoiseStudy,
+    describe=lambda plan: f"Gradient noise of {plan.title}",
+    run=run_noise_study,
+    answer=_answer,
+    text=lambda study, noise, _: noise_text(study, noise),
+    export=lambda study, noise, _: noise_data(study, noise),
+    example="example_noise.json",
+)
+KIND = GRADIENT_NOISE

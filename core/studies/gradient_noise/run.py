@@ -1,0 +1,160 @@
+"""Measure the gradient noise scale while a workload really trains to a loss, in one worker."""
+
+from __future__ import annotations
+
+from core.evidence import Ended, Warning
+from core.studies.gradient_noise.answer import NoiseScale, noise_scale
+from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.gradient_noise.record import TARGET_SHARE, GradientDraw, LossPoint, NoiseStudy, steps_to
+from core.studies.progress import Phase
+from core.studies.runner import HANG_FACTOR, PREPARE_DEADLINE_S, Cancelled, StudyFailed, StudyRunner, StudyTools
+from core.worker.protocol import OpenTraining, R, Request, SampleGradients, Train, TrainingOpened, Worker, WorkerError
+
+OPEN_DEADLINE_S = 600.0  # user data are read whole
+LARGEST_SMALL = 32  # samples of a small batch: few enough that its noise shows, enough to be computed efficiently
+FIRST_PARTS, MAX_BIG = 8, 65_536
+DRAWS = 8  # at a time
+PRECISE = (
+    2.0  # high over low of one checkpoint's noise scale; the average over some twelve of them is much better known
+)
+CHECKPOINT_GROWTH, LOSS_GROWTH = 1.5, 1.05  # from one to the next, in steps; the loss is cheaper and finds the target
+CHECKPOINT_SHARE = 0.04  # of the budget, at most, for one checkpoint's gradients
+LONGEST_CHUNK_S = 2.0  # of training in one request, so that cancelling is quick
+
+
+def run_noise_study(tools: StudyTools, plan: NoisePlan) -> NoiseStudy:
+    """Train to the target loss or to the budget's end, with the gradients' noise at steps spaced evenly in logarithm.
+
+    Cancelling keeps what there is. Raises StudyFailed where nothing was measured, or the target is no target.
+    """
+    return _Runner(tools, plan).run()
+
+
+class _Runner(StudyRunner):
+    def __init__(self, tools: StudyTools, plan: NoisePlan) -> None:
+        super().__init__(tools, plan.budget_s)
+        self.plan = plan
+        self.draws: list[GradientDraw] = []
+        self.losses: list[LossPoint] = []
+        self.target_loss = 0.0
+        self.parts = FIRST_PARTS
+        self.step_s = 0.0
+        self.draw_s = 0.0  # of one small batch's gradient
+
+    def run(self) -> NoiseStudy:
+        self._tell("starting", "Starting a worker process")
+        status: Ended = "finished"
+        warnings: tuple[Warning, ...] = ()
+        opened: TrainingOpened | None = None
+        with self.started((self.plan.target,)) as (worker,):
+            try:
+                opened = self._open(worker)
+                self._train_and_sample(worker)
+            except Cancelled:
+                status = "cancelled"
+            except WorkerError as error:  # what was measured before it still counts
+                if not self.draws:
+                    raise
+                status, warnings = "failed", (Warning(code=error.outcome, text=error.reason),)
+        if opened is None or not self.draws:
+            raise Cancelled
+        return NoiseStudy(
+            run_id=self.plan.run_id,
+            plan=self.plan,
+            draws=tuple(self.draws),
+            losses=tuple(self.losses),
+            initial_loss=opened.loss,
+            target_loss=self.target_loss,
+            samples=opened.samples,
+            warnings=warnings,
+            **self.envelope(status),
+        )
+
+    def _open(self, worker: Worker) -> TrainingOpened:
+        self.check()
+        self._tell("starting", f"Building the network and its task: {self.plan.task}")
+        request = OpenTraining(
+            workload=self.plan.workload, batch=self.plan.batch, learning_rate=self.plan.rate, data=self.plan.data
+        )
+        opened = worker.ask(request, OPEN_DEADLINE_S)
+        self.losses.append(LossPoint(step=0, loss=opened.loss))
+        self.target_loss = self.plan.target_loss or TARGET_SHARE * opened.loss
+        if opened.loss <= self.target_loss:
+            raise StudyFailed(
+                f"The untrained network already has a loss of {opened.loss:.3g}, so {self.target_loss:.3g} is nothing "
+                "to train for; choose a lower target loss."
+            )
+        return opened
+
+    def _train_and_sample(self, worker: Worker) -> None:
+        checkpoint = 0
+        while True:
+            step = self.losses[-1].step
+            if step >= checkpoint:
+                self._checkpoint(worker)
+                checkpoint = max(step + 4, round(step * CHECKPOINT_GROWTH))
+            if self._reached() or self.remaining_s <= self.step_s:
+                break
+            self._train(worker, checkpoint - step)
+        if self.draws[-1].step < self.losses[-1].step:
+            self._checkpoint(worker)  # the noise is largest at the end
+
+    def _reached(self) -> bool:
+        return steps_to(self.target_loss, self.losses) is not None
+
+    def _checkpoint(self, worker: Worker) -> None:
+        """Draw gradients until the noise scale here is known well enough or its time is up: with larger big batches
+        where noise dominates, for |G|² shows only in those.
+        """
+        end_s = self.clock.now_s() + CHECKPOINT_SHARE * self.budget_s
+        found = self._sample(worker)
+        while not _is_precise(noise_scale(found)):
+            small = self._small
+            larger = 2 * self.parts if 2 * self.parts * small <= MAX_BIG else self.parts
+            if self.clock.now_s() + DRAWS * larger * self.draw_s > end_s:
+                break
+            if larger > self.parts:
+                self.parts, found = larger, []
+            found = found + self._sample(worker)
+
+    @property
+    def _small(self) -> int:
+        return min(LARGEST_SMALL, self.plan.batch // 2)
+
+    def _sample(self, worker: Worker) -> list[GradientDraw]:
+        step, small = self.losses[-1].step, self._small
+        self._tell("measuring", f"Measuring the gradients' noise after {step:,} steps")
+        request = SampleGradients(small=small, parts=self.parts, draws=DRAWS)
+        reply, took_s = self._timed(worker, request, DRAWS * self.parts * self.draw_s)
+        self.draw_s = took_s / (DRAWS * self.parts)
+        found = [
+            GradientDraw(step=step, small=small, big=small * self.parts, small_norm2=norm2, big_norm2=big_norm2)
+            for norm2, big_norm2 in reply.norms2
+        ]
+        self.draws += found
+        return found
+
+    def _train(self, worker: Worker, most: int) -> None:
+        last = self.losses[-1]
+        steps = min(most, max(2, round(last.step * (LOSS_GROWTH - 1))))
+        if self.step_s > 0:
+            steps = max(1, min(steps, int(min(LONGEST_CHUNK_S, self.remaining_s) / self.step_s)))
+        self._tell("measuring", f"Training: step {last.step:,}, loss {last.loss:.3g}, to reach {self.target_loss:.3g}")
+        reply, took_s = self._timed(worker, Train(steps=steps), steps * self.step_s)
+        if last.step > 0:  # the first request compiles
+            self.step_s = took_s / steps
+        self.losses.append(LossPoint(step=reply.step, loss=reply.loss))
+
+    def _timed(self, worker: Worker, request: Request[R], expected_s: float) -> tuple[R, float]:
+        """The reply, and how long it took in seconds."""
+        self.check()
+        begin_s = self.clock.now_s()
+        reply = worker.ask(request, max(PREPARE_DEADLINE_S, HANG_FACTOR * expected_s))
+        return reply, self.clock.now_s() - begin_s
+
+    def _tell(self, phase: Phase, activity: str) -> None:
+        self.tell(phase, activity, 0, 0)
+
+
+def _is_precise(scale: NoiseScale) -> bool:
+    return scale.high is not None and scale.high <= PRECISE * scale.low

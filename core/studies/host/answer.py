@@ -1,0 +1,45 @@
+"""What a host study says by itself: the step time of each tiny network.
+
+:mod:`core.hardware.host` derives from the same record what a step and an operation cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.analysis.statistics import bounded_median
+from core.numbers import table
+from core.studies.host.record import HostStudy
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """Median step time in ms with its 95 % interval; bounds are None where rounds are too few."""
+
+    title: str
+    step_ms: float
+    low_ms: float | None
+    high_ms: float | None
+
+
+def host_steps(study: HostStudy) -> tuple[HostStep, ...]:
+    """Every cell that has a round."""
+    return tuple(step for index in range(len(study.cells)) if (step := _step(study, index)) is not None)
+
+
+def _step(study: HostStudy, index: int) -> HostStep | None:
+    times = np.array([ms for item in study.rounds if (ms := item.step_ms(index)) is not None])
+    return HostStep(study.cells[index].title, *bounded_median(times)) if len(times) else None
+
+
+def host_text(study: HostStudy, steps: tuple[HostStep, ...]) -> str:
+    """The steps as a table, and how they were measured."""
+    rows = [(step.title, step.step_ms, step.low_ms, step.high_ms) for step in steps]
+    lines = [study.title, "", *table(("step", "ms", "95 % from", "to"), rows), ""]
+    lines.append(
+        f"All times are {study.label}: {len(study.rounds)} rounds, {study.elapsed_s:.0f} s, {study.status}, "
+        f"{study.created_at}"
+    )
+    return "\n".join(lines)

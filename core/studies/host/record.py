@@ -1,0 +1,89 @@
+"""A host study: what the framework itself costs on this machine, by step and by operation. A record, immutable.
+
+Networks so small that arithmetic hardly counts, in several depths: their step time rises with the number of operations,
+and what is left at none is the cost of a step. It is a few seconds' work, and it belongs to a machine, not to a run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from core.evidence import Interference, PositiveMs, StoredInterference
+from core.families.mlp import Mlp
+from core.schema import Frozen
+from core.spec import MAX_THREADS, Execution, Mode, Target, Workload
+from core.studies.study import Study
+
+WIDTH, OUTPUTS = 8, 2
+MAX_DEPTH, MAX_CELLS, MAX_HOST_ROUNDS = 64, 64, 1_000
+DEPTHS: dict[Execution, tuple[int, ...]] = {"graph": (2, 8, 20), "xla": (2, 12), "eager": (2, 6)}
+"""Hidden layers. Far apart, so that the slope stands out; XLA's compiler takes long over deep networks."""
+
+
+class HostCell(Frozen):
+    """``depth`` hidden layers of eight units, batch 1, data resident."""
+
+    execution: Execution
+    mode: Mode
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)]
+
+    @property
+    def workload(self) -> Workload:
+        network = Mlp(inputs=WIDTH, hidden=(WIDTH,) * self.depth, outputs=OUTPUTS)
+        return Workload(network=network, mode=self.mode, optimizer="adam")
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload.title}, {self.execution}"
+
+
+class HostBlock(Frozen):
+    """``steps`` consecutive steps of one cell, closed by one synchronisation. ``cell`` is an index into ``cells``."""
+
+    cell: Annotated[int, Field(ge=0, lt=MAX_CELLS)]
+    process: Annotated[int, Field(ge=0)]
+    steps: Annotated[int, Field(ge=1)]
+    step_ms: PositiveMs
+
+
+class HostRound(Frozen):
+    """One block of each cell, in the order they ran."""
+
+    index: Annotated[int, Field(ge=0)]
+    blocks: Annotated[tuple[HostBlock, ...], Field(min_length=1, max_length=MAX_CELLS)]
+    interference: StoredInterference = Interference()
+
+    def step_ms(self, cell: int) -> float | None:
+        return next((block.step_ms for block in self.blocks if block.cell == cell), None)
+
+
+class HostStudy(Study):
+    """What was measured on one machine; :mod:`core.hardware.host` derives the costs each time."""
+
+    noun: ClassVar[str] = "host study"
+
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None
+    cells: Annotated[tuple[HostCell, ...], Field(min_length=1, max_length=MAX_CELLS)]
+    rounds: Annotated[tuple[HostRound, ...], Field(max_length=MAX_HOST_ROUNDS)] = ()
+
+    @property
+    def title(self) -> str:
+        where = self.environment.cpu if self.environment is not None and self.environment.cpu else "a machine"
+        return f"Host overhead of {where}"
+
+
+def host_cells() -> tuple[HostCell, ...]:
+    """Every cell of a study, training first: the costs of graphs are what most predictions need."""
+    modes: tuple[Mode, ...] = ("train", "infer")
+    return tuple(
+        HostCell(execution=execution, mode=mode, depth=depth)
+        for execution, depths in DEPTHS.items()
+        for mode in modes
+        for depth in depths
+    )
+
+
+def host_target(threads: int | None, execution: Execution = "graph") -> Target:
+    return Target(device="cpu", threads=threads, execution=execution)

@@ -1,0 +1,130 @@
+"""Measure what the framework itself costs on this machine: one worker, tiny networks, short blocks in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.evidence import Ended, Warning
+from core.spec import Pipeline
+from core.studies.host.record import HostBlock, HostRound, HostStudy, host_cells, host_target
+from core.studies.runner import BLOCK_DEADLINE_S, PREPARE_DEADLINE_S, Cancelled, StudyRunner, StudyTools
+from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
+
+BUDGET_S = 15.0
+THREADS = 1
+"""On a GPU one thread of the host hands out the kernels; with more threads a CPU runs small operations side by side."""
+
+ROUNDS = 9  # in one start: enough for a 95 % interval of the median, and a third more for stalls
+MAX_STARTS = 3
+BLOCK_MS, WARMUP_MS = 10.0, 100.0
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """``threads`` of the worker, None for all; about ``budget_s`` seconds."""
+
+    threads: int | None = THREADS
+    budget_s: float = BUDGET_S
+
+
+def run_host_study(tools: StudyTools, plan: HostPlan) -> HostStudy:
+    """Measure within about the budget: one start of the worker, and further ones where each fits what is left.
+
+    Cells that cannot run (XLA on a machine without its compiler) are left out with a warning. Raises StudyFailed
+    where nothing was measured.
+    """
+    return _Runner(tools, plan).run()
+
+
+class _Runner(StudyRunner):
+    def __init__(self, tools: StudyTools, plan: HostPlan) -> None:
+        super().__init__(tools, plan.budget_s)
+        self.threads = plan.threads
+        self.cells = host_cells()
+        self.rounds: list[HostRound] = []
+        self.failed: dict[int, str] = {}
+        self.starts = 0
+
+    def run(self) -> HostStudy:
+        status: Ended = "finished"
+        lost = ""
+        try:
+            while self.starts < MAX_STARTS and self._affordable():
+                self._one_start()
+        except Cancelled:
+            status = "cancelled"
+        except WorkerError as error:
+            status, lost = "failed", error.reason
+        if not self.rounds:
+            raise self.nothing(status, lost or next(iter(self.failed.values()), ""))
+        return HostStudy(
+            threads=self.threads,
+            cells=self.cells,
+            rounds=tuple(self.rounds),
+            warnings=self._warnings(lost),
+            **self.envelope(status),
+        )
+
+    def _affordable(self) -> bool:
+        """Whether another start like those before fits what is left."""
+        return self.elapsed_s * (self.starts + 1) <= self.budget_s * self.starts if self.starts else True
+
+    def _one_start(self) -> None:
+        """A fresh worker, every cell prepared, rounds in an order that turns around. Raises WorkerError, Cancelled."""
+        self._tell("Starting a worker process")
+        try:
+            with self.started((host_target(self.threads),)) as (worker,):
+                steps = self._prepare_all(worker)
+                self.interference((worker,))  # what starting took is nobody's interference
+                for _ in range(ROUNDS if steps else 0):
+                    self._round(worker, steps)
+        finally:
+            self.starts += 1
+
+    def _prepare_all(self, worker: Worker) -> dict[int, int]:
+        """Steps of a block by cell."""
+        steps = {}
+        for index, cell in enumerate(self.cells):
+            if index in self.failed:
+                continue
+            self._tell(f"Preparing: {cell.title}")
+            request = Prepare(
+                workload=cell.workload,
+                pipeline=Pipeline(),
+                batch=1,
+                slot=index,
+                variant=host_target(self.threads, cell.execution),
+                block_ms=BLOCK_MS,
+                warmup_ms=WARMUP_MS,
+                latency_samples=0,
+            )
+            try:
+                steps[index] = worker.ask(request, PREPARE_DEADLINE_S).steps_per_block
+            except CellFailed as error:
+                self.failed[index] = error.reason
+        return steps
+
+    def _round(self, worker: Worker, steps: dict[int, int]) -> None:
+        number = len(self.rounds)
+        blocks = []
+        for index in sorted(steps, reverse=number % 2 == 1):
+            self._tell("Measuring steps of tiny networks in turn")
+            done = worker.ask(RunBlock(batch=1, steps=steps[index], slot=index), BLOCK_DEADLINE_S)
+            step_ms = done.block_ms / done.steps
+            blocks.append(HostBlock(cell=index, process=self.starts, steps=done.steps, step_ms=step_ms))
+        self.rounds.append(HostRound(index=number, blocks=tuple(blocks), interference=self.interference((worker,))))
+
+    def _warnings(self, lost: str) -> tuple[Warning, ...]:
+        warnings = [
+            Warning(code=f"host_cell_{index}", text=f"{self.cells[index].title}: {reason}")
+            for index, reason in self.failed.items()
+        ]
+        if lost:
+            warnings.append(Warning(code="cut_short", text=f"Cut short after {len(self.rounds)} rounds: {lost}"))
+        return tuple(warnings)
+
+    def _tell(self, activity: str) -> None:
+        """Say what is being done; raises Cancelled when asked to stop."""
+        self.check()
+        done = len({block.cell for item in self.rounds for block in item.blocks})
+        self.tell("measuring" if self.rounds else "starting", activity, done, len(self.cells))

@@ -1,0 +1,132 @@
+"""The job of this process: one measurement at a time, of any kind, in a background thread, seen as snapshots.
+
+Pages start, cancel and watch through this class; nothing else owns an engine thread. Snapshots are immutable, so any
+number of browser tabs may read them while the engine goes on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from core.machine.interference import InterferenceSampler
+from core.machine.lock import Busy, holder, machine_lock
+from core.schema import UserError
+from core.studies.kind import Kind, Task
+from core.studies.progress import Progress, Snapshot
+from core.studies.runner import InterferenceSource, Recorder, StudyTools, watching
+from core.worker.clock import Clock, WallClock
+from core.worker.process import launch_processes
+from core.worker.protocol import Launcher
+
+P = TypeVar("P")
+
+
+class StudyStore(Recorder, Protocol):
+    """A recorder that also keeps whole records; :class:`core.store.Store` is one."""
+
+    def add_study(self, kind: str, study_id: str, record: Any) -> None: ...
+
+
+class Jobs:
+    """Owns at most one engine thread. Create one per process and close it at the end.
+
+    Everything but the store is replaceable for tests.
+    """
+
+    def __init__(
+        self,
+        store: StudyStore,
+        launcher: Launcher = launch_processes,
+        clock: Clock | None = None,
+        interference: Callable[[], InterferenceSource | None] = InterferenceSampler,
+    ) -> None:
+        self._store = store
+        self._launcher, self._clock, self._interference = launcher, clock or WallClock(), interference
+        self._guard = threading.Lock()
+        self._cancel = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._snapshots: dict[str, Snapshot] = {}
+        self._current = ""
+        atexit.register(self.close)
+
+    def start(self, task: Task[P, Any], plan: P) -> str:
+        """Begin to measure and return the id of what comes of it. Raises Busy, or UserError for a plan."""
+        with self._guard:
+            if self._is_active():
+                raise Busy("A measurement is already running here; cancel it or wait until it is done.")
+            if (elsewhere := holder()) is not None:
+                raise Busy(elsewhere)
+            task.check(plan)
+            streams = isinstance(task, Kind) and task.streams
+            progress = Progress("starting", "Starting", 0, 0, 0.0, 0.0)
+            snapshot = Snapshot(
+                task.name, task.id_of(plan), task.describe(plan), progress, record=plan if streams else None
+            )
+            self._cancel, self._current = threading.Event(), task.name
+            self._snapshots[task.name] = snapshot
+            self._thread = threading.Thread(
+                target=self._measure, args=(task, plan, self._cancel), name=f"breakeven-{task.name}", daemon=True
+            )
+            self._thread.start()
+        return snapshot.id
+
+    def snapshot(self, kind: str | None = None) -> Snapshot | None:
+        """The last measurement of that kind in this process, or the last of all; it may be running."""
+        return self._snapshots.get(self._current if kind is None else kind)
+
+    def cancel(self) -> None:
+        """Ask what is running to stop; what it measured is kept."""
+        self._cancel.set()
+
+    def busy_elsewhere(self) -> str | None:
+        """A sentence when another process on this machine measures, else None."""
+        return None if self._is_active() else holder()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Block until the engine thread has ended."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def close(self) -> None:
+        """Cancel and wait: workers end before the process does."""
+        self.cancel()
+        self.wait(30.0)
+
+    def _is_active(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _measure(self, task: Task[P, Any], plan: P, cancel: threading.Event) -> None:
+        last = self._snapshots[task.name]
+        result, error = None, None
+        try:
+            with machine_lock(last.title), watching(self._interference) as source:
+                tools = StudyTools(self._launcher, self._clock, cancel, source, self._keep(task.name), self._store)
+                result = task.run(tools, plan)
+            if isinstance(task, Kind) and not task.streams:
+                self._store.add_study(task.name, last.id, result)
+        except UserError as failure:
+            error = str(failure)
+        except Exception as failure:  # whatever breaks ends this measurement, never the app
+            error = f"{last.title} stopped: {failure}"
+        last = self._snapshots[task.name]
+        progress = dataclasses.replace(last.progress, phase="done")
+        record = last.record if result is None else result
+        self._snapshots[task.name] = dataclasses.replace(
+            last, progress=progress, active=False, record=record, error=error
+        )
+
+    def _keep(self, name: str) -> Callable[[Progress], None]:
+        def keep(progress: Progress) -> None:
+            last = self._snapshots[name]
+            self._snapshots[name] = dataclasses.replace(
+                last,
+                progress=progress,
+                record=last.record if progress.record is None else progress.record,
+                answer=last.answer if progress.answer is None else progress.answer,
+            )
+
+        return keep

@@ -1,0 +1,65 @@
+"""A kind of study: what the store, the commands, the pages and the history need to know of it, in one object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from core.studies.runner import StudyTools
+from core.studies.study import new_id
+
+P = TypeVar("P")
+R = TypeVar("R")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an answer may rest on beside its record: the run it belongs to, and earlier records of the same kind."""
+
+    run: Any = None
+    earlier: tuple[Any, ...] = ()
+
+
+def _accepts(_: Any) -> None:
+    """Nothing to check."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(Generic[P, R]):
+    """Something that measures here and is not kept by itself.
+
+    ``describe`` says what is measured ("Input pipeline of …"), for everybody who has to wait. ``check`` raises
+    UserError where a plan must not start. ``id_of`` gives what it makes its id.
+    """
+
+    name: str
+    describe: Callable[[P], str]
+    run: Callable[[StudyTools, P], R]
+    check: Callable[[P], None] = _accepts
+    id_of: Callable[[P], str] = lambda _: new_id()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind(Task[P, R], Generic[P, R, A]):
+    """A study whose record is kept. ``title`` names the kind for people.
+
+    ``answer`` derives what a record says (raises UserError where that is nothing), ``text`` puts it into lines and
+    ``export`` into one JSON object that holds the record under ``record``, or is the record. ``example`` is a shipped
+    record, a file in ``core/data``. With ``streams`` the plan is the record itself, without rounds or interrupted, and
+    its rounds are kept as they are measured.
+    """
+
+    title: str
+    record: Any
+    answer: Callable[[R, Context], A]
+    text: Callable[[R, A, Context], str]
+    export: Callable[[R, A, Context], dict[str, Any]]
+    example: str | None = None
+    streams: bool = False
+
+    @property
+    def noun(self) -> str:
+        """The title inside a sentence."""
+        return self.title[0].lower() + self.title[1:]

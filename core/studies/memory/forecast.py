@@ -1,0 +1,249 @@
+"""Fit the prediction of memory to what was measured on a machine, with an interval from how wrong it was.
+
+Two steps. For one device, mode and execution, the :class:`core.analysis.memory.Copies` are fitted to the peaks of all
+studied workloads: robust least squares of log errors around the usual copies, which count as observations themselves,
+so that one study moves them little and many move them far (maximum a posteriori). How wrong it is on a
+workload that it has not seen, leaving each (of many: a sixth) out in turn shows. Then, for one workload, its own peaks:
+the log of measured over predicted is a curve over log2(batch) (a Gaussian process: one part common to all batches, one
+alike at near ones), so that beside a measured batch the prediction is nearly sure, and far from all it is less so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core.analysis.memory import CONTEXT_BYTES, USUAL, Copies, estimate_bytes
+from core.analysis.numerics import bisect_whole, levenberg_marquardt, with_differences
+from core.analysis.statistics import Array, t_quantile
+from core.evidence import Environment
+from core.spec import MAX_BATCH, Target, Workload
+from core.studies.memory.record import MemoryStudy, Probe
+
+FREE = ("fixed", "update", "kept", "passing", "feeding")
+"""What is fitted: factors on the usual copies; model and layers share one."""
+PRIOR_SD = np.array([0.5, 0.5, 0.25, 0.5, 0.2])  # of their logs: the usual copies hold within a factor of two or so
+# standard deviation of log measured/predicted for a family never seen (measured: benchmarks/memory.py), which counts
+# as much as so many studied workloads
+USUAL_SD, USUAL_WEIGHT = 0.2, 4
+# of one peak: process to process, and small costs that no part has (measured: likewise)
+NOISE_SHARE, NOISE_BYTES = 0.02, 15e6
+SHARED, REACH_OCTAVES = 0.7, 3.0  # of a workload's error at two batches: what stays common, and how far the rest goes
+MOST_WORKLOADS, FOLDS = 36, 6  # enough to know five copies and a spread well, and fitted in a fraction of a second
+SETTLED = 1e-4  # a step of the fit's logs that no longer matters
+MIN_ADDED_BYTES = 1e6
+
+
+@dataclass(frozen=True)
+class Peak:
+    """A measured peak of one cell; ``added_bytes`` is what came on top of the framework's own memory."""
+
+    workload: Workload
+    target: Target
+    batch: int
+    added_bytes: float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Predicted bytes with a 95 % interval."""
+
+    bytes: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """Copies as fitted, and the standard deviation of a new workload's log error with its degrees of freedom.
+
+    ``workloads`` and ``peaks`` count what it was fitted to.
+    """
+
+    copies: Copies
+    sd: float
+    df: int
+    workloads: int
+    peaks: int
+
+
+def same_machine(studies: Iterable[MemoryStudy], environment: Environment | None) -> tuple[MemoryStudy, ...]:
+    """Those measured on the machine of ``environment`` (all, where that is not known)."""
+    if environment is None:
+        return tuple(studies)
+    host = environment.hostname_hash
+    return tuple(s for s in studies if s.environment is not None and s.environment.hostname_hash == host)
+
+
+def peaks(studies: Iterable[MemoryStudy]) -> tuple[Peak, ...]:
+    """What studies measured, also peaks beyond the limit."""
+    return tuple(peak for s in studies for peak in _peaks(s.plan.workload, s.plan.target, s.probes))
+
+
+def _peaks(workload: Workload, target: Target, probes: Iterable[Probe]) -> Iterator[Peak]:
+    for probe in probes:
+        if probe.peak_bytes is not None and probe.baseline_bytes is not None:
+            added_bytes = max(MIN_ADDED_BYTES, probe.peak_bytes - probe.baseline_bytes)
+            yield Peak(workload, target, probe.batch, added_bytes)
+
+
+def context_bytes(studies: Sequence[MemoryStudy], target: Target) -> int:
+    """The framework's own memory on a target: the median of what studies found, else the usual for a CPU, 0 for a GPU
+    (whose allocator holds nothing before a model is built).
+    """
+    found = [
+        probe.baseline_bytes
+        for study in studies
+        for probe in study.probes
+        if study.plan.target.device == target.device and probe.baseline_bytes is not None
+    ]
+    if found:
+        return round(float(np.median(found)))
+    return 0 if target.is_gpu else CONTEXT_BYTES
+
+
+def alike(peak: Peak, workload: Workload, target: Target) -> bool:
+    """Whether copies fitted to one hold for the other: same device, mode and execution."""
+    one = (peak.target.device, peak.workload.mode, peak.target.execution)
+    return one == (target.device, workload.mode, target.execution)
+
+
+def fit_model(found: Sequence[Peak], workload: Workload, target: Target) -> Model:
+    """The model for workloads and targets like these, from the peaks of such; the usual one where there is none.
+
+    Of very many workloads the first count, so that studies are best given newest first.
+    """
+    by_workload: dict[tuple[Workload, Target], list[Peak]] = {}
+    for peak in found:
+        if alike(peak, workload, target):
+            by_workload.setdefault((peak.workload, peak.target), []).append(peak)
+    groups = list(by_workload.values())[:MOST_WORKLOADS]
+    errors = []
+    for fold in range(min(FOLDS, len(groups))):
+        without = _copies([group for i, group in enumerate(groups) if i % FOLDS != fold], target)
+        errors += [float(np.mean([_log_error(peak, without) for peak in group])) for group in groups[fold::FOLDS]]
+    df = USUAL_WEIGHT + len(errors)
+    variance = (USUAL_WEIGHT * USUAL_SD**2 + sum(error**2 for error in errors)) / df
+    return Model(_copies(groups, target), math.sqrt(variance), df, len(groups), sum(map(len, groups)))
+
+
+def _copies(groups: Sequence[Sequence[Peak]], target: Target) -> Copies:
+    """Copies fitted to groups of peaks, one group a workload; a group counts as one observation of its common error."""
+    usual = USUAL[target.execution]
+    flat = [peak for group in groups for peak in group]
+    if not flat:
+        return usual
+    weights = np.array(
+        [
+            1 / math.sqrt(len(group) * USUAL_SD**2 + NOISE_SHARE**2 + (NOISE_BYTES / peak.added_bytes) ** 2)
+            for group in groups
+            for peak in group
+        ]
+    )
+
+    def residuals(logs: Array) -> Array:
+        errors = np.array([_log_error(peak, _scaled(usual, logs)) for peak in flat])
+        return np.concatenate([_softened(weights * errors), -logs / PRIOR_SD])
+
+    found = levenberg_marquardt(with_differences(residuals), np.zeros(len(FREE)), tolerance=SETTLED)
+    return _scaled(usual, found.parameters)
+
+
+def _softened(values: Array) -> Array:
+    """Residuals whose squares grow but linearly from one on, so that a workload unlike all others moves little (the
+    pseudo-Huber loss: Charbonnier et al. 1997).
+    """
+    return np.sign(values) * np.sqrt(2 * (np.sqrt(1 + values**2) - 1))
+
+
+def _scaled(usual: Copies, logs: Array) -> Copies:
+    fixed, update, kept, passing, feeding = (float(value) for value in np.exp(np.clip(logs, -3, 3)))
+    return replace(
+        usual,
+        model_bytes=fixed * usual.model_bytes,
+        layer_bytes=fixed * usual.layer_bytes,
+        update=update * usual.update,
+        kept=kept * usual.kept,
+        passing=passing * usual.passing,
+        feeding=feeding * usual.feeding,
+    )
+
+
+def _log_error(peak: Peak, copies: Copies) -> float:
+    return math.log(peak.added_bytes / estimate_bytes(peak.workload, peak.target, peak.batch, copies).total_bytes)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Predicted peaks of one workload on one target by batch, the framework's own memory included."""
+
+    workload: Workload
+    target: Target
+    model: Model
+    context_bytes: int
+    own: tuple[Peak, ...] = ()
+
+    def at(self, batch: int) -> Bounds:
+        """The peak at a batch."""
+        modelled = self.modelled(batch)
+        shift, variance = self._learnt(batch)
+        middle = modelled * math.exp(shift)
+        noise = NOISE_SHARE**2 + (NOISE_BYTES / middle) ** 2
+        reach = t_quantile(0.975, self.model.df) * math.sqrt(variance + noise)
+        base = self.context_bytes
+        return Bounds(base + middle, base + middle * math.exp(-reach), base + middle * math.exp(reach))
+
+    def modelled(self, batch: int) -> float:
+        """Bytes beyond the framework's own as the model has them, before this workload's own peaks are looked at."""
+        return float(estimate_bytes(self.workload, self.target, batch, self.model.copies).total_bytes)
+
+    def largest(self, limit_bytes: float) -> tuple[int, int, int]:
+        """Largest batch whose predicted peak, upper bound and lower bound are within the limit; 0: not even batch 1."""
+        middle = _largest(lambda b: self.at(b).bytes <= limit_bytes)
+        sure = _largest(lambda b: self.at(b).high <= limit_bytes)
+        return middle, min(sure, middle), max(middle, _largest(lambda b: self.at(b).low <= limit_bytes))
+
+    def _learnt(self, batch: int) -> tuple[float, float]:
+        """Mean and variance of log(true/modelled) at a batch, given the workload's own peaks."""
+        prior = self.model.sd**2
+        if not self.own:
+            return 0.0, prior
+        batches = np.log2([peak.batch for peak in self.own])
+        modelled = np.array([self.modelled(peak.batch) for peak in self.own])
+        seen = np.log([peak.added_bytes for peak in self.own]) - np.log(modelled)
+        between = prior * _likeness(batches[:, None] - batches[None, :])
+        between += np.diag([NOISE_SHARE**2 + (NOISE_BYTES / peak.added_bytes) ** 2 for peak in self.own])
+        here = prior * _likeness(batches - math.log2(batch))
+        gain = np.linalg.solve(between, here)
+        return float(gain @ seen), max(0.0, float(prior - gain @ here))
+
+
+def _likeness(octaves: Array) -> Array:
+    """Correlation of one workload's errors at batches so far apart."""
+    return SHARED + (1 - SHARED) * np.exp(-np.abs(octaves) / REACH_OCTAVES)
+
+
+def _largest(fits: Callable[[int], bool]) -> int:
+    """The largest batch up to MAX_BATCH below the first that does not fit: by quarters of an octave, then bisection.
+
+    From below, because a forecast that measured peaks bend need not rise everywhere.
+    """
+    ladder = sorted({round(2 ** (step / 4)) for step in range(4 * round(math.log2(MAX_BATCH)) + 1)})
+    high = next((batch for batch in ladder if not fits(batch)), MAX_BATCH + 1)
+    low = max((batch for batch in ladder if batch < high), default=0)
+    return bisect_whole(fits, low, high)
+
+
+def forecast(
+    workload: Workload, target: Target, studies: Sequence[MemoryStudy] = (), probes: Sequence[Probe] = ()
+) -> Forecast:
+    """The forecast from a machine's studies, and from probes of this very workload and target that were just made."""
+    found = peaks(studies)
+    own = [peak for peak in found if (peak.workload, peak.target) == (workload, target)]
+    baselines = [probe.baseline_bytes for probe in probes if probe.baseline_bytes is not None]
+    context = baselines[-1] if baselines else context_bytes(studies, target)
+    own += _peaks(workload, target, probes)
+    return Forecast(workload, target, fit_model(found, workload, target), context, tuple(own))

@@ -1,0 +1,60 @@
+"""What a memory study tries: one workload and target within a limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from core.evidence import Gpu
+from core.numbers import byte_size
+from core.schema import Frozen, UserError
+from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload
+
+MIN_LIMIT_BYTES, MAX_LIMIT_BYTES = 100_000_000, 10**14
+
+
+DEFAULT_BUDGET_S = 90.0
+
+
+CPU_SHARE = 0.9  # of the memory that is free, as for every worker on the CPU (core.worker.process)
+
+
+GPU_SHARE, GPU_RESERVE_BYTES = 0.97, 800_000_000  # of a card (795 published runs: the notes on hardware models)
+
+
+def default_limit_bytes(target: Target, available_bytes: int, gpus: Sequence[Gpu]) -> int | None:
+    """On a CPU most of what is free, on a GPU the card but for a reserve; None where the card's memory is not known."""
+    if not target.is_gpu:
+        return int(CPU_SHARE * available_bytes)
+    index = int(target.device.removeprefix("gpu:"))
+    total = gpus[index].memory_bytes if index < len(gpus) else None
+    return None if total is None else int(GPU_SHARE * total) - GPU_RESERVE_BYTES
+
+
+def parse_bytes(text: str) -> int:
+    """``4GB``, ``800 MB`` or ``1.5 GB`` (powers of ten) or ``2GiB`` in bytes. Raises UserError."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)\s*([MG])(i?)B", text.strip(), re.IGNORECASE | re.ASCII)
+    if found is None:
+        raise UserError(f"The limit “{text[:40]}” is not understood; write it as 4GB, 1.5GB or 800MB.")
+    power = 2 if found[2].upper() == "M" else 3
+    size = round(float(found[1]) * (1024 if found[3] else 1000) ** power)
+    if not MIN_LIMIT_BYTES <= size <= MAX_LIMIT_BYTES:
+        raise UserError(f"The limit “{text}” is not possible; accepted are {MIN_LIMIT_BYTES / 1e6:.0f}MB to 100000GB.")
+    return size
+
+
+class MemoryPlan(Frozen):
+    """``run_id`` is the run that the study belongs to, if any."""
+
+    workload: Workload
+    target: Target
+    limit_bytes: Annotated[int, Field(ge=MIN_LIMIT_BYTES, le=MAX_LIMIT_BYTES)]
+    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = DEFAULT_BUDGET_S
+    run_id: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload.title} on {self.target} within {byte_size(self.limit_bytes)}"

@@ -1,0 +1,84 @@
+"""A memory study: how much one workload needs on one target, and the largest batch that fits. Plan and record.
+
+Each probe is one batch in a fresh process that may hold ``limit_bytes`` and ends itself beyond that. On a CPU the limit
+and the peaks are of the whole process's resident memory, the framework included, since that is what the machine must
+hold; on a GPU they are of the framework's allocator, beside which the driver keeps some of the card for itself.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from core.evidence import Outcome
+from core.schema import Frozen
+from core.spec import MAX_BATCH, Batch
+from core.studies.memory.plan import MemoryPlan
+from core.studies.study import Study
+
+MAX_PROBES = 64
+
+Bytes = Annotated[int, Field(ge=0)]
+
+
+class Probe(Frozen):
+    """One batch tried. ``peak_bytes`` is what it reached (None where it did not get through).
+
+    ``baseline_bytes`` is the process with the framework started and nothing built. ``predicted_bytes`` and its 95 %
+    bounds are what was predicted just before, of the same memory as the peak; they said that the batch fits where even
+    ``predicted_high_bytes`` is within the limit.
+    """
+
+    batch: Batch
+    outcome: Outcome
+    reason: str = ""
+    peak_bytes: Bytes | None = None
+    baseline_bytes: Bytes | None = None
+    predicted_bytes: Bytes
+    predicted_low_bytes: Bytes
+    predicted_high_bytes: Bytes
+    predicted_fits: bool
+    took_s: Annotated[float, Field(ge=0)] = 0.0
+
+    @property
+    def fitted(self) -> bool:
+        return self.outcome == "measured"
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether memory ended it; of a crash with so much memory in use nothing better is assumed."""
+        return self.outcome in ("out_of_memory", "crashed")
+
+
+class MemoryStudy(Study):
+    """Probes in the order they were made."""
+
+    noun: ClassVar[str] = "memory study"
+
+    plan: MemoryPlan
+    probes: Annotated[tuple[Probe, ...], Field(max_length=MAX_PROBES)] = ()
+
+    @property
+    def run_id(self) -> str | None:
+        return self.plan.run_id
+
+    @property
+    def baseline_bytes(self) -> int | None:
+        """The framework's own memory as the newest probe found it; None where none reported it."""
+        return next((probe.baseline_bytes for probe in reversed(self.probes) if probe.baseline_bytes is not None), None)
+
+    @property
+    def smallest_refused(self) -> int | None:
+        """The smallest batch that ran out of memory."""
+        return min((probe.batch for probe in self.probes if probe.ran_out), default=None)
+
+    @property
+    def largest_fitted(self) -> int | None:
+        """The largest batch that got through, below all that ran out."""
+        below = self.smallest_refused or MAX_BATCH + 1
+        return max((probe.batch for probe in self.probes if probe.fitted and probe.batch < below), default=None)
+
+    @property
+    def title(self) -> str:
+        return self.plan.title

@@ -1,0 +1,212 @@
+"""Find the largest batch that fits into a limit: a bounded search, each probe in a fresh process that keeps the limit.
+
+A fresh process, because memory that earlier cells freed stays with the allocator. The machine itself is never asked
+for more than the limit, which in turn is refused where it is more than what is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from core.evidence import Ended, Outcome
+from core.machine.environment import available_memory_bytes
+from core.spec import MAX_BATCH, Pipeline, Target
+from core.studies.memory.forecast import Bounds, Forecast, forecast, same_machine
+from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.record import MemoryStudy, Probe
+from core.studies.progress import Phase
+from core.studies.runner import PREPARE_DEADLINE_S, START_DEADLINE_S, Cancelled, StudyFailed, StudyRunner, StudyTools
+from core.worker.protocol import Prepare, Worker, WorkerError
+
+MOST_PROBES = 8
+TOLERANCE = 1.05  # smallest that ran out over largest that fitted, which is close enough
+ASIDE = 0.975  # a probe this much below the predicted limit fits more often than not, and closes in all the same
+AFTER_MISS = 4  # where nothing has fitted so far, the next probe is so many times smaller, then its square, and so on
+APART = 1.5  # two measured batches at least so far apart make a line
+LEAST_S = 30.0  # that a probe gets to come through, else half of what is left of the budget
+STARTING_SHARE = 0.25  # of a probe's time that is no matter of the batch
+GO_ON: tuple[Outcome, ...] = ("measured", "out_of_memory", "crashed", "hung")
+WARMUP_MS = 50.0  # at least three steps run after the first call, whatever they take
+
+
+class LimitedLauncher(Protocol):
+    """As :class:`core.worker.protocol.Launcher`, for workers that end themselves beyond ``limit_bytes``."""
+
+    def __call__(
+        self, targets: tuple[Target, ...], deadline_s: float, *, limit_bytes: int | None
+    ) -> tuple[Worker, ...]: ...
+
+
+@dataclass(frozen=True)
+class MemorySearch:
+    """A plan with ``earlier`` studies, of which those of this machine make the prediction better."""
+
+    plan: MemoryPlan
+    earlier: tuple[MemoryStudy, ...] = ()
+
+
+def run_memory_study(
+    tools: StudyTools, search: MemorySearch, available_bytes: Callable[[], int] | None = None
+) -> MemoryStudy:
+    """Search within the budget; ``tools.launcher`` is a LimitedLauncher. Raises StudyFailed where nothing could be
+    tried.
+    """
+    return _Search(tools, search, available_bytes or available_memory_bytes).run()
+
+
+def next_batch(forecast: Forecast, limit_bytes: int, probes: Sequence[Probe]) -> int | None:
+    """The batch to try next; None when the bracket is close enough, or cannot become closer.
+
+    The first is the largest of which the forecast says that it fits, which puts that claim to the test. The following
+    ones close in from both sides of the predicted limit, which every measured peak makes sharper. Nothing is tried
+    beyond a batch that ran out or was too slow.
+    """
+    fitted = max((probe.batch for probe in probes if probe.fitted), default=0)
+    refused = min((probe.batch for probe in probes if not probe.fitted), default=MAX_BATCH + 1)
+    if refused - fitted <= 1 or (fitted and refused / fitted <= TOLERANCE):
+        return None
+    middle, low, _ = forecast.largest(limit_bytes)
+    if not probes:
+        return max(1, low)
+    if not fitted:
+        return max(1, refused // AFTER_MISS ** len(probes))
+    middle = _on_a_line(limit_bytes, probes) or middle
+    near = MAX_BATCH if middle >= MAX_BATCH else round(ASIDE * middle)
+    if near <= fitted * (1 + (TOLERANCE - 1) / 2):  # as good as known from below: now show that more does not fit
+        near = max(fitted + 1, int(fitted * TOLERANCE))
+    if near >= refused:
+        near = round((fitted * refused) ** 0.5)
+    return min(max(near, fitted + 1), refused - 1, MAX_BATCH)
+
+
+def _on_a_line(limit_bytes: int, probes: Sequence[Probe]) -> int | None:
+    """Where the line through the two largest measured peaks meets the limit; None where two make no rising line.
+
+    Memory is all but affine in the batch, also where the model is far off.
+    """
+    seen = sorted((probe.batch, probe.peak_bytes) for probe in probes if probe.peak_bytes is not None)
+    before = [one for one in seen if one[0] * APART <= seen[-1][0]]
+    if not before or seen[-1][1] <= before[-1][1]:
+        return None
+    (low, low_bytes), (high, high_bytes) = before[-1], seen[-1]
+    return int(high + (limit_bytes - high_bytes) * (high - low) / (high_bytes - low_bytes))
+
+
+class _Search(StudyRunner):
+    """One search while it runs."""
+
+    def __init__(self, tools: StudyTools, search: MemorySearch, available_bytes: Callable[[], int]) -> None:
+        super().__init__(tools, search.plan.budget_s)
+        self._plan, self._available_bytes = search.plan, available_bytes
+        self._earlier = same_machine(search.earlier, self.environment)
+        self._launch = cast(LimitedLauncher, tools.launcher)
+        self._probes: list[Probe] = []
+
+    def run(self) -> MemoryStudy:
+        status: Ended = "finished"
+        try:
+            self._search()
+        except Cancelled:
+            status = "cancelled"
+            if not self._probes:
+                raise
+        self._tell("done", status.capitalize())
+        return MemoryStudy(plan=self._plan, probes=tuple(self._probes), **self.envelope(status))
+
+    def _search(self) -> None:
+        while len(self._probes) < MOST_PROBES:
+            ahead = forecast(self._plan.workload, self._plan.target, self._earlier, self._probes)
+            batch = next_batch(ahead, self._plan.limit_bytes, self._probes)
+            if batch is None or not self._affordable(batch):
+                return
+            self.check()
+            self._tell("measuring", f"Trying batch {batch:,} in a fresh process")
+            self._probes.append(self._probe(batch, ahead.at(batch)))
+            if self._probes[-1].outcome not in GO_ON:
+                return  # it would only come again
+
+    def _affordable(self, batch: int) -> bool:
+        """Whether there is time for another probe: of a smaller batch in proportion, and starting; of a larger one by
+        how much longer larger batches took so far.
+
+        After a single probe nothing shows what of its time the batch took; a probe's deadline bounds that risk.
+        """
+        if not self._probes:
+            return True
+        last = self._probes[-1]
+        smaller = [probe for probe in self._probes if probe.batch < last.batch / 2]
+        each_s = max(((last.took_s - one.took_s) / (last.batch - one.batch) for one in smaller), default=0.0)
+        if batch < last.batch:
+            expected_s = last.took_s * max(STARTING_SHARE, batch / last.batch)
+        else:
+            expected_s = last.took_s + max(0.0, each_s) * (batch - last.batch)
+        return self.elapsed_s + expected_s <= self.budget_s
+
+    def _probe(self, batch: int, predicted: Bounds) -> Probe:
+        """One batch in a fresh process. Raises StudyFailed where none can start."""
+        self._check_free()
+        begin_s, limit = self.clock.now_s(), self._plan.limit_bytes
+        try:
+            (worker,) = self._launch((self._plan.target,), START_DEADLINE_S, limit_bytes=limit)
+        except WorkerError as error:
+            raise StudyFailed(self._no_start(error)) from None
+        outcome, reason, peak = self._prepare(worker, batch)
+        if outcome not in GO_ON and not self._probes:
+            raise StudyFailed(reason)
+        return Probe(
+            batch=batch,
+            outcome=outcome,
+            reason=reason,
+            peak_bytes=peak,
+            baseline_bytes=worker.ready.memory_bytes,
+            predicted_bytes=round(predicted.bytes),
+            predicted_low_bytes=round(predicted.low),
+            predicted_high_bytes=round(predicted.high),
+            predicted_fits=predicted.high <= limit,
+            took_s=self.clock.now_s() - begin_s,
+        )
+
+    def _prepare(self, worker: Worker, batch: int) -> tuple[Outcome, str, int | None]:
+        """Build, first call and a few steps: outcome, reason and peak in bytes. The worker is closed."""
+        request = Prepare(
+            workload=self._plan.workload,
+            pipeline=Pipeline(),
+            batch=batch,
+            warmup_ms=WARMUP_MS,
+            latency_samples=0,
+            steps_per_block=1,
+        )
+        left_s = self.remaining_s
+        try:
+            peak = worker.ask(request, min(PREPARE_DEADLINE_S, max(LEAST_S, left_s / 2))).memory_peak_bytes
+        except WorkerError as error:
+            return error.outcome, error.reason, None
+        finally:
+            worker.close()
+        if peak is not None and peak > self._plan.limit_bytes:  # between two looks of the watch
+            return "out_of_memory", "Its peak was above the limit for a moment.", peak
+        return "measured", "", peak
+
+    def _check_free(self) -> None:
+        """Raises StudyFailed where the limit is more than the machine has: it would swap, or kill someone."""
+        if self._plan.target.is_gpu:
+            return
+        free = self._available_bytes()
+        if free < self._plan.limit_bytes:
+            raise StudyFailed(
+                f"The limit is {self._plan.limit_bytes / 1e9:.2f} GB, but only {free / 1e9:.2f} GB are free now; "
+                "choose less, or close other programs."
+            )
+
+    def _no_start(self, error: WorkerError) -> str:
+        if error.outcome == "out_of_memory":
+            return (
+                f"The limit of {self._plan.limit_bytes / 1e9:.2f} GB is less than the framework needs before any "
+                "network is built; choose more."
+            )
+        return error.reason
+
+    def _tell(self, phase: Phase, activity: str) -> None:
+        self.tell(phase, activity, len(self._probes), MOST_PROBES)

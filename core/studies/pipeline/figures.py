@@ -1,0 +1,216 @@
+"""The charts of a pipeline study: step time by way of feeding, by parallel calls, and by preprocessing cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from core.figures.marks import add_level, add_upright, add_zone, anchor, bounds_text, whiskers
+from core.figures.style import GRID, GUIDE, RUN_LOOKS, TARGET_LOOKS, Look, axis_title, frame, linear_axis
+from core.numbers import number, percent, rounded
+from core.studies.experiment.record import Experiment
+from core.studies.pipeline.answer import Fed, PipelineAnswer
+from core.studies.pipeline.input_share import HIGH, MODERATE, Starvation
+from core.studies.pipeline.plan import BASE, HOST, RESIDENT, Family, setting
+
+TIME_PANEL, SHARE_PANEL = (0.47, 1.0), (0.0, 0.37)  # of the plot's height
+WHISKER_NOTE = "Whiskers: 95 % intervals."
+
+
+@dataclass(frozen=True)
+class _Bar:
+    name: str
+    fed: Fed
+    look: Look
+    pattern: str
+
+
+def feeding_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
+    """Step time (ms) with resident data, with a host array, and with ``tf.data`` by prefetch."""
+    resident, host = answer.of(RESIDENT), answer.of(HOST)
+    bars = [_Bar("resident", resident, RUN_LOOKS[0], "")] if resident else []
+    bars += [_Bar("host<br>array", host, RUN_LOOKS[1], "/")] if host else []
+    bars += _family_bars(experiment, answer, "prefetch", "prefetch")
+    return _bars_figure(experiment, answer, bars, "Step time by way of feeding")
+
+
+def calls_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
+    """Step time (ms) by the parallel calls of the map."""
+    bars = _family_bars(experiment, answer, "calls", "calls")
+    return _bars_figure(experiment, answer, bars, "Step time by parallel calls")
+
+
+def _family_bars(experiment: Experiment, answer: PipelineAnswer, family: Family, word: str) -> list[_Bar]:
+    look, bars = _tfdata_look(experiment), []
+    for fed in answer.family(experiment.arms, family):
+        name = f"{word}<br>{setting(family, experiment.arms[fed.arm].pipeline).replace('AUTOTUNE', 'auto')}"
+        bars.append(_Bar(f"<b>{name}</b>" if fed.code == BASE else name, fed, look, ""))
+    return bars
+
+
+def _tfdata_look(experiment: Experiment) -> Look:
+    return TARGET_LOOKS[1 if experiment.arms[0].target.is_gpu else 0]
+
+
+def _bars_figure(experiment: Experiment, answer: PipelineAnswer, bars: Sequence[_Bar], title: str) -> go.Figure:
+    figure = go.Figure()
+    figure.add_bar(
+        x=list(range(len(bars))), y=[bar.fed.step_ms for bar in bars], width=0.62, name="step time", showlegend=False,
+        marker={
+            "color": [bar.look.colour for bar in bars],
+            "pattern": {"shape": [bar.pattern for bar in bars], "solidity": 0.25},
+        },
+        error_y=whiskers([(bar.fed.step_ms, bar.fed.low_ms, bar.fed.high_ms) for bar in bars], GUIDE, 1.6, 5),
+        customdata=[_hover(bar.fed) for bar in bars], hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+    top = max((_top(bar.fed) for bar in bars), default=1.0)
+    for position, bar in enumerate(bars):
+        figure.add_annotation(
+            x=position, y=_top(bar.fed), text=_label(bar.fed), showarrow=False, yanchor="bottom", yshift=3,
+            font={"size": 11},
+        )  # fmt: skip
+    _resident_level(figure, answer, "")
+    figure.update_xaxes(
+        tickvals=list(range(len(bars))), ticktext=[bar.name for bar in bars], range=[-0.6, max(len(bars), 1) - 0.4],
+        tickfont={"size": 11}, tickangle=0, zeroline=False, showgrid=False,
+    )  # fmt: skip
+    figure.update_yaxes(linear_axis("Step time (ms)", (0, 1.24 * top)))
+    legend = "Dotted: resident data. Bold: as chosen. Under the time: input-bound share, 1 − resident ÷ step."
+    foot = [f"{WHISKER_NOTE} {legend}"]
+    return _framed(figure, experiment, title, foot)
+
+
+def cost_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
+    """Step time (ms) above and input-bound share (%) below, by preprocessing cost (µs a sample)."""
+    figure = go.Figure()
+    found = answer.family(experiment.arms, "cost")
+    costs = [experiment.arms[fed.arm].pipeline.preprocess_us for fed in found]
+    axis = _CostAxis.of(costs)
+    at = [axis.position(cost) for cost in costs]
+    look = _tfdata_look(experiment)
+    _line(figure, at, [(fed.step_ms, fed.low_ms, fed.high_ms) for fed in found], look, found, "y")
+    shared = [(x, fed) for x, fed in zip(at, found, strict=True) if fed.share is not None]
+    shares = [_percent(fed) for _, fed in shared]
+    _line(figure, [x for x, _ in shared], shares, look, [fed for _, fed in shared], "y2")
+    resident = answer.of(RESIDENT)
+    _resident_level(figure, answer, "resident")
+    for level, word in ((MODERATE, "moderate"), (HIGH, "high")):
+        _level(figure, 100 * level, "y2", f"{percent(level)}: {word}")
+    rows = _mark_starvation(figure, axis, answer.starvation)
+    figure.update_xaxes(
+        title=axis_title("Preprocessing (µs a sample)"), tickvals=at, ticktext=[f"{cost:,g}" for cost in costs],
+        range=axis.bounds, gridcolor=GRID, zeroline=False, anchor="y2",
+    )  # fmt: skip
+    top = max([_top(fed) for fed in found] + ([resident.step_ms] if resident else []), default=1.0)
+    figure.update_layout(
+        yaxis=linear_axis("Step time (ms)", (0, 1.1 * top)) | {"domain": TIME_PANEL},
+        yaxis2=linear_axis("Input-bound", (-3, 104), " %", (0, 50, 100)) | {"domain": SHARE_PANEL, "anchor": "x"},
+    )
+    foot = [f"{WHISKER_NOTE} Input-bound share: 1 − resident ÷ step."]
+    return _framed(figure, experiment, "Step time and input-bound share by preprocessing cost", foot, rows)
+
+
+@dataclass(frozen=True)
+class _CostAxis:
+    """Positions by the logarithm of the cost; a cost of 0 stands one doubling left of the smallest other one."""
+
+    smallest_us: float
+    largest_us: float
+    has_zero: bool
+
+    @classmethod
+    def of(cls, costs_us: Sequence[float]) -> _CostAxis:
+        positive = [cost for cost in costs_us if cost > 0] or [1.0]
+        return cls(min(positive), max(positive), any(cost <= 0 for cost in costs_us))
+
+    def position(self, cost_us: float) -> float:
+        if cost_us >= self.smallest_us:
+            return math.log2(cost_us)
+        return math.log2(self.smallest_us) - 1 + cost_us / self.smallest_us
+
+    @property
+    def bounds(self) -> list[float]:
+        low = math.log2(self.smallest_us) - self.has_zero
+        return [low - 0.3, math.log2(self.largest_us) + 0.3]
+
+
+def _line(
+    figure: go.Figure,
+    x: Sequence[float],
+    values: Sequence[tuple[float, float | None, float | None]],
+    look: Look,
+    found: Sequence[Fed],
+    axis: str,
+) -> None:
+    figure.add_scatter(
+        x=list(x), y=[value for value, _, _ in values], mode="lines+markers", showlegend=False, yaxis=axis,
+        line=look.line("measured"), marker=look.marker("measured"), error_y=whiskers(values, GUIDE, 1.6, 5),
+        name="step time" if axis == "y" else "input-bound share",
+        customdata=[_hover(fed) for fed in found], hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+
+
+def _mark_starvation(figure: go.Figure, axis: _CostAxis, found: Starvation | None) -> int:
+    """A band between the costs that bracket starving, a line at the estimate, its words above; rows of words used."""
+    if found is None or found.kind != "from" or found.cost_us is None or found.low_us is None or found.high_us is None:
+        return 0
+    line = axis.position(found.cost_us)
+    add_zone(figure, axis.position(found.low_us), axis.position(found.high_us), GUIDE, 0.14)
+    add_upright(figure, line, width=1.8)
+    low, high = axis.bounds
+    words = f"starves from about {rounded(found.cost_us)} µs ({found.low_us:,g} to {found.high_us:,g})"
+    figure.add_annotation(
+        x=line, yref="paper", y=1, yshift=2, yanchor="bottom", text=words, showarrow=False, font={"size": 12.5},
+        xanchor=anchor((line - low) / (high - low)),
+    )  # fmt: skip
+    return 1
+
+
+def _resident_level(figure: go.Figure, answer: PipelineAnswer, words: str) -> None:
+    if (resident := answer.of(RESIDENT)) is not None:
+        _level(figure, resident.step_ms, "y", words)
+
+
+def _level(figure: go.Figure, y: float, axis: str, words: str) -> None:
+    """A dotted guide across the plot, named at its right end where there are words."""
+    add_level(figure, y, width=1.6, yref=axis, layer="above")
+    if words:
+        figure.add_annotation(
+            xref="paper", x=1, yref=axis, y=y, xanchor="right", yanchor="bottom", text=words, showarrow=False,
+            font={"size": 10.5},
+        )  # fmt: skip
+
+
+def _percent(fed: Fed) -> tuple[float, float | None, float | None]:
+    assert fed.share is not None
+    value, low, high = fed.share.shown
+    return 100 * value, None if low is None else 100 * low, None if high is None else 100 * high
+
+
+def _top(fed: Fed) -> float:
+    return max(fed.step_ms, fed.high_ms or 0.0)
+
+
+def _label(fed: Fed) -> str:
+    if fed.share is None:
+        return f"{number(fed.step_ms)} ms"
+    share = percent(fed.share.shown[0])
+    if fed.share.level == "none":
+        share = "none" if fed.share.settled else f"≤ {fed.share.at_most}"
+    return f"{number(fed.step_ms)} ms<br>{share}"
+
+
+def _hover(fed: Fed) -> str:
+    lines = [f"<b>{fed.title}</b>", fed.pipeline, bounds_text(fed.step_ms, fed.low_ms, fed.high_ms, "ms")]
+    if fed.share is not None:
+        lines.append(f"input-bound {fed.share.words}")
+    return "<br>".join([*lines, f"{fed.rounds} rounds"])
+
+
+def _framed(figure: go.Figure, experiment: Experiment, title: str, foot: list[str], rows: int = 0) -> go.Figure:
+    base = next((arm for arm in experiment.arms if arm.code == BASE), experiment.arms[0])
+    under = [f"{experiment.workload.title} on {base.target}, batch {base.batch:,}", f"As chosen: {base.pipeline.title}"]
+    return frame(figure, title, under, foot, experiment, legend_rows=0, label_rows=rows)

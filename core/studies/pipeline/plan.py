@@ -1,0 +1,109 @@
+"""A pipeline study: one workload, target and batch, fed in many ways. What to measure, as the arms of an experiment.
+
+Arm 0 has its data resident on the device and is what all others are compared with; then a host array; then the base,
+the ``tf.data`` pipeline as it was chosen. Every further arm is the base with one field changed and belongs to the
+*family* of that field. The base belongs to all families. With user data, resident and host arms still hold
+random arrays of the same shape: they are what a step costs that never waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from core.schema import Frozen
+from core.spec import AUTOTUNE, MAX_BUDGET_S, MIN_BUDGET_S, Batch, Pipeline, Target, Workload
+from core.studies.experiment.record import Arm
+
+Family = Literal["prefetch", "calls", "cost"]
+FIELDS: dict[Family, str] = {"prefetch": "prefetch", "calls": "parallel_calls", "cost": "preprocess_us"}
+RESIDENT, HOST, BASE = "resident", "host", "base"
+VALUES: dict[Family, tuple[float | str, ...]] = {
+    "prefetch": (0, 1, 2, 4, AUTOTUNE),
+    "calls": (1, 2, 4, AUTOTUNE),
+    "cost": (0.0, 50.0, 100.0, 200.0, 500.0),  # below some 30 µs the worker's preprocessing cannot be set
+}
+DEFAULT_BASE = Pipeline(kind="tfdata", prefetch=AUTOTUNE, parallel_calls=AUTOTUNE, preprocess_us=50.0)
+DEFAULT_BATCH, DEFAULT_BUDGET_S = 64, 120.0
+
+
+class PipelinePlan(Frozen):
+    """``base`` is a ``tf.data`` pipeline; its ``data`` is the user's, where given."""
+
+    workload: Workload
+    target: Target
+    batch: Batch = DEFAULT_BATCH
+    base: Pipeline = DEFAULT_BASE
+    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = DEFAULT_BUDGET_S
+
+    @model_validator(mode="after")
+    def _base_is_tfdata(self) -> Self:
+        if self.base.kind != "tfdata":
+            raise ValueError("a pipeline study varies a tf.data pipeline; choose the tfdata pipeline")
+        return self
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload.title} on {self.target}, batch {self.batch:,}"
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """Every way of feeding, each measured once; codes are "resident", "host", "base", "prefetch-2", "cost-50"."""
+        ways = [
+            (RESIDENT, "Resident on the device", Pipeline()),
+            (HOST, "Host array fed each step", Pipeline(kind="host")),
+            (BASE, "As chosen", self.base),
+        ]
+        for family, values in VALUES.items():
+            if family != "calls" or has_work(self.base):
+                ways += _varied(self.base, family, values)
+        return tuple(
+            Arm(code=code, title=title, target=self.target, pipeline=pipeline, batch=self.batch)
+            for code, title, pipeline in ways
+        )
+
+
+def has_work(base: Pipeline) -> bool:
+    """Whether the base has a map that does something; without one, parallel calls have nothing to share."""
+    return base.preprocess_us > 0 or base.data is not None
+
+
+def _varied(base: Pipeline, family: Family, values: Sequence[float | str]) -> list[tuple[str, str, Pipeline]]:
+    field = FIELDS[family]
+    changed = (base.model_copy(update={field: value}) for value in values if value != getattr(base, field))
+    return [(f"{family}-{_short(getattr(one, field))}", _title(family, one), one) for one in changed]
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def setting(family: Family, pipeline: Pipeline) -> str:
+    """The value of a family's field in words: "off", "2", "AUTOTUNE"; costs in µs a sample."""
+    value = getattr(pipeline, FIELDS[family])
+    if family == "cost":
+        return f"{value:,g}"
+    return "off" if not value else "AUTOTUNE" if value == AUTOTUNE else str(value)
+
+
+def _title(family: Family, pipeline: Pipeline) -> str:
+    words: dict[Family, str] = {
+        "prefetch": "Prefetch {}", "calls": "Parallel calls: {}", "cost": "Preprocessing {} µs a sample",
+    }  # fmt: skip
+    return words[family].format(setting(family, pipeline))
+
+
+def members(arms: Sequence[Arm], family: Family) -> tuple[int, ...]:
+    """Indices of a family's arms, the base among them, by rising value (AUTOTUNE last); empty for a base alone."""
+    found = [i for i, arm in enumerate(arms) if arm.code == BASE or arm.code.startswith(f"{family}-")]
+    return tuple(sorted(found, key=_order(arms, FIELDS[family]))) if len(found) > 1 else ()
+
+
+def _order(arms: Sequence[Arm], field: str) -> Callable[[int], tuple[bool, float]]:
+    def key(index: int) -> tuple[bool, float]:
+        value = getattr(arms[index].pipeline, field)
+        return (True, 0.0) if value == AUTOTUNE else (False, float(value or 0))
+
+    return key

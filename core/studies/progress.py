@@ -1,0 +1,42 @@
+"""What a study reports while it runs: its progress, and snapshots that any number of pages may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Phase = Literal["starting", "measuring", "restarting", "tracing", "finishing", "done"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``activity`` is a sentence in the present tense. ``remaining_s`` is what is left of the budget at most.
+
+    ``record`` is what was measured so far and ``answer`` what follows from it, of studies that tell as they go.
+    """
+
+    phase: Phase
+    activity: str
+    cells_done: int
+    cells_total: int
+    elapsed_s: float
+    remaining_s: float
+    record: Any = None
+    answer: Any = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A study of any kind at one moment, or the last one when it has ended.
+
+    ``record`` and ``answer`` are those so far while it runs, then the whole; ``error`` is why there is no result.
+    """
+
+    kind: str
+    id: str
+    title: str
+    progress: Progress
+    active: bool = True
+    record: Any = None
+    answer: Any = None
+    error: str | None = None

@@ -1,0 +1,97 @@
+"""The one entry point: a run (or bare points) in, an :class:`~core.studies.sweep.answer.Answer` out."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+
+from core.analysis.statistics import MIN_UNITS, bounded_median, estimate_columns
+from core.evidence import Warning
+from core.schema import UserError
+from core.studies.sweep.answer import Answer, CellStats, SpeedUp, Verdict
+from core.studies.sweep.crossover import Curve, build_curve
+from core.studies.sweep.observations import observe
+from core.studies.sweep.overhead import fit_target
+from core.studies.sweep.record import Run
+from core.studies.sweep.reliability import distinct, judge
+from core.studies.sweep.verdict import decide
+
+DEFAULT_MARGIN = 0.05
+
+
+def analyse(run: Run, margin: float | None = None) -> Answer:
+    """Answer for a run; ``margin`` is the lead asked for (default: the plan's, else 0.05).
+
+    Raises UserError when the run has no round at all.
+    """
+    if not run.rounds:
+        raise UserError("This run has no measured round yet, so there is nothing to say.")
+    cells = cell_statistics(run)
+    verdict, curve = compare(run, margin)
+    return Answer(
+        verdict=verdict,
+        cells=cells,
+        speed_ups=_speed_ups(curve) if curve is not None else (),
+        fits=(fit_target(run, 0, cells), fit_target(run, 1, cells)),
+    )
+
+
+def compare(run: Run, margin: float | None = None) -> tuple[Verdict, Curve | None]:
+    """Verdict and curve alone; the supervisor steers by them. The curve is None without a paired round."""
+    if margin is None:
+        margin = run.plan.margin if run.plan is not None else DEFAULT_MARGIN
+    observations = observe(run)
+    warnings = distinct((*run.warnings, *judge(run, observations)))
+    if len(observations.batches) == 0:
+        return _no_pairs(run, warnings), None
+    curve = build_curve(observations)
+    return decide(curve, run.target_names, margin, warnings, observations.unstable), curve
+
+
+def cell_statistics(run: Run) -> tuple[CellStats, ...]:
+    """Step time of every cell that has a round, by target, then batch.
+
+    The interval is that of the units: with at least three processes, a t interval over the processes' log medians
+    (what a restart changes is in it); otherwise the distribution-free interval of the median over rounds.
+    """
+    samples: dict[tuple[int, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for item in run.rounds:
+        for block in item.blocks:
+            samples[block.target, item.batch][block.process].append(block.step_ms)
+    return tuple(_cell(target, batch, samples[target, batch]) for target, batch in sorted(samples))
+
+
+def _cell(target: int, batch: int, by_process: dict[int, list[float]]) -> CellStats:
+    pooled = np.array([value for values in by_process.values() for value in values])
+    center, low, high = bounded_median(pooled)
+    if len(by_process) >= MIN_UNITS:
+        logs = np.log([[np.median(values)] for values in by_process.values()])
+        estimate = estimate_columns(logs, trimmed=False)
+        half, middle = float(estimate.half_width(0.05)[0]), float(estimate.center[0])
+        low, high = min(center, math.exp(middle - half)), max(center, math.exp(middle + half))
+    return CellStats(target, batch, len(pooled), center, low, high)
+
+
+def _speed_ups(curve: Curve) -> tuple[SpeedUp, ...]:
+    at = curve.at_batches()
+    return tuple(
+        SpeedUp(
+            batch=round(2.0 ** at.x[i]),
+            ratio=math.exp(at.center[i]),
+            low=math.exp(at.low[i]) if math.isfinite(at.low[i]) else None,
+            high=math.exp(at.high[i]) if math.isfinite(at.high[i]) else None,
+        )
+        for i in range(len(at.x))
+    )
+
+
+def _no_pairs(run: Run, warnings: tuple[Warning, ...]) -> Verdict:
+    return Verdict(
+        kind="inconclusive",
+        targets=run.target_names,
+        reason="no_common_batch",
+        sentence=f"Inconclusive: {run.target_names[0]} and {run.target_names[1]} share no measured batch.",
+        warnings=warnings,
+    )

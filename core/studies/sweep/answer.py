@@ -1,0 +1,116 @@
+"""The shapes of an answer, shared by analysis, figures, export, pages and the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.evidence import Warning
+
+Kind = Literal["crossover", "ahead", "tie", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class CellStats:
+    """Step time of one target at one batch. ``low_ms`` and ``high_ms``: 95 %, None where rounds are too few."""
+
+    target: int
+    batch: int
+    rounds: int
+    step_ms: float
+    low_ms: float | None
+    high_ms: float | None
+
+    @property
+    def samples_per_s(self) -> float:
+        return 1000.0 * self.batch / self.step_ms
+
+    @property
+    def us_per_sample(self) -> float:
+        return 1000.0 * self.step_ms / self.batch
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """How many times faster the second target is than the first at a batch: t_first / t_second, with 95 % bounds."""
+
+    batch: int
+    ratio: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """A batch at which the faster target changes; ``ahead_after`` is the target that wins above it."""
+
+    batch: float
+    low: float | None
+    high: float | None
+    ahead_after: str
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The batch from which ``target`` is ahead by at least ``margin`` up to the end of the measured range."""
+
+    target: str
+    margin: float
+    from_batch: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rounds allow us to say. ``reason`` is a stable code, ``sentence`` is for people."""
+
+    kind: Kind
+    targets: tuple[str, str]
+    reason: str
+    sentence: str
+    ahead: str | None = None
+    crossovers: tuple[Crossover, ...] = ()
+    lead: Lead | None = None
+    warnings: tuple[Warning, ...] = ()
+    next_batch: int | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Floor and slope of one target: T(b) = (floor^q + (slope·b)^q)^(1/q), with 95 % bounds (None: not supported)."""
+
+    target: int
+    floor_ms: float
+    floor_low_ms: float | None
+    floor_high_ms: float | None
+    slope_ms: float
+    slope_low_ms: float | None
+    slope_high_ms: float | None
+    q: float
+    half_overhead_batch: float | None
+    half_overhead_low: float | None
+    half_overhead_high: float | None
+    median_error: float
+    trusted: bool
+    note: str = ""
+
+    def step_ms(self, batch: float) -> float:
+        return float((self.floor_ms**self.q + (self.slope_ms * batch) ** self.q) ** (1 / self.q))
+
+    def overhead_share(self, batch: float) -> float:
+        """1 − slope·b / T(b): the fitted share of a step that is not marginal work (docs/design.md, Overhead share)."""
+        return 1.0 - self.slope_ms * batch / self.step_ms(batch)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Everything derived from the rounds of one run. ``fits[i]`` is None where target i has too few batches."""
+
+    verdict: Verdict
+    cells: tuple[CellStats, ...]
+    speed_ups: tuple[SpeedUp, ...]
+    fits: tuple[Fit | None, Fit | None]
+
+    def cell(self, target: int, batch: int) -> CellStats | None:
+        return next((c for c in self.cells if c.target == target and c.batch == batch), None)

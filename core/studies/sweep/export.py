@@ -1,0 +1,162 @@
+"""A run for other tools and people: JSON, its rounds and its cells' statistics as CSV, lines of text.
+
+Every line carries the label (measured, recorded or modelled). Text that a spreadsheet would take for a formula is
+made harmless by a leading apostrophe, which importing takes off again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from statistics import median
+
+from core.evidence import Warning
+from core.numbers import table
+from core.studies.sweep.answer import Answer, Verdict
+from core.studies.sweep.record import Run
+from core.studies.sweep.reliability import distinct
+
+ROUND_COLUMNS = ("target", "batch", "step_ms", "round", "order", "pass", "process", "steps", "at_s", "label")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """One cell as tables show it. ``None``: not known. Times outside the step time are medians over processes."""
+
+    target: str
+    batch: int
+    outcome: str
+    rounds: int
+    step_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    samples_per_s: float | None
+    us_per_sample: float | None
+    overhead_share_fitted: float | None
+    first_call_ms: float | None
+    warmup_ms: float | None
+    latency_ms: float | None
+    memory_peak_bytes: int | None
+    stop_reason: str
+    reason: str
+    label: str
+
+
+def run_json(run: Run) -> str:
+    """The whole run; :func:`core.studies.sweep.imports.read_run` reads it back unchanged."""
+    return run.to_json(indent=1) + "\n"
+
+
+def rounds_csv(run: Run) -> str:
+    """One line a block, the first target's first; read back, they give the same verdict."""
+    lines = [
+        (run.target_names[block.target], item.batch, block.step_ms, item.index, order, item.pass_index, block.process,
+         block.steps, block.at_s, run.label)
+        for target in (0, 1)
+        for item in run.rounds
+        for order, block in enumerate(item.blocks, start=1)
+        if block.target == target
+    ]  # fmt: skip
+    return _csv(ROUND_COLUMNS, lines)
+
+
+def cells_csv(run: Run, answer: Answer | None) -> str:
+    """One line a cell with its statistics and what is kept outside the step time."""
+    columns = [field.name for field in fields(CellRow)]
+    return _csv(columns, (asdict(row).values() for row in cell_rows(run, answer)))
+
+
+def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
+    """Every cell that was asked for or measured, by batch, then target. ``answer`` is None before the first round."""
+    keys = {(cell.batch, cell.target) for cell in run.cells}
+    keys |= {(cell.batch, cell.target) for cell in (answer.cells if answer else ())}
+    return tuple(_cell_row(run, answer, target, batch) for batch, target in sorted(keys))
+
+
+def verdict_data(verdict: Verdict) -> dict[str, object]:
+    """The verdict as the object that ``python -m core verdict --json`` prints."""
+    return {
+        "verdict": verdict.kind,
+        "targets": list(verdict.targets),
+        "ahead": verdict.ahead,
+        "crossovers": [asdict(crossover) for crossover in verdict.crossovers],
+        "lead": asdict(verdict.lead) if verdict.lead else None,
+        "reason": verdict.reason,
+        "warnings": [warning.model_dump() for warning in verdict.warnings],
+        "next_batch": verdict.next_batch,
+    }
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet might run the text as a formula, apostrophes before it or not."""
+    return text.lstrip(" '").startswith(FORMULA_STARTS)
+
+
+def all_warnings(run: Run, answer: Answer | None) -> tuple[Warning, ...]:
+    """The run's own warnings and those of its analysis, each once."""
+    return distinct((*run.warnings, *(answer.verdict.warnings if answer else ())))
+
+
+def _cell_row(run: Run, answer: Answer | None, target: int, batch: int) -> CellRow:
+    stats = answer.cell(target, batch) if answer else None
+    cell = next((c for c in run.cells if (c.target, c.batch) == (target, batch)), None)
+    fit = answer.fits[target] if answer else None
+    setups = [s for s in run.setups if (s.target, s.batch) == (target, batch)]
+    return CellRow(
+        target=run.target_names[target],
+        batch=batch,
+        outcome=cell.outcome if cell else "measured",
+        rounds=stats.rounds if stats else 0,
+        step_ms=stats.step_ms if stats else None,
+        low_ms=stats.low_ms if stats else None,
+        high_ms=stats.high_ms if stats else None,
+        samples_per_s=stats.samples_per_s if stats else None,
+        us_per_sample=stats.us_per_sample if stats else None,
+        overhead_share_fitted=fit.overhead_share(batch) if fit and fit.trusted and stats else None,
+        first_call_ms=_median(s.first_call_ms for s in setups),
+        warmup_ms=_median(s.warmup_ms for s in setups),
+        latency_ms=_median(ms for s in setups for ms in s.latency_ms),
+        memory_peak_bytes=max((s.memory_peak_bytes for s in setups if s.memory_peak_bytes is not None), default=None),
+        stop_reason=(cell.stop_reason or "") if cell else "",
+        reason=cell.reason if cell else "",
+        label=run.label,
+    )
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return median(found) if found else None
+
+
+def _csv(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([f"'{v}" if isinstance(v, str) and is_formula(v) else v for v in line] for line in lines)
+    return out.getvalue()
+
+
+def placement_lines(run: Run) -> list[str]:
+    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it."""
+    last = {setup.target: setup for setup in run.setups if setup.placement}
+    return [f"{run.target_names[target]}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]
+
+
+def verdict_text(run: Run, answer: Answer) -> str:
+    """Verdict first, then the table of cells, the reason and the warnings."""
+    columns = ("target", "batch", "rounds", "step ms", "95 % from", "to", "samples/s", "outcome")
+    rows = [
+        (row.target, row.batch, row.rounds, row.step_ms, row.low_ms, row.high_ms, row.samples_per_s, row.outcome)
+        for row in cell_rows(run, answer)
+    ]
+    lines = [answer.verdict.sentence, "", *table(columns, rows), ""]
+    lines.append(f"All times are {run.label}: {run.name}, {run.status}, {run.created_at}")
+    lines += placement_lines(run)
+    lines.append(f"Reason: {answer.verdict.reason}")
+    if answer.verdict.next_batch is not None:
+        lines.append(f"Next batch size worth measuring: {answer.verdict.next_batch:,}")
+    lines += [f"Warning ({warning.code}): {warning.text}" for warning in all_warnings(run, answer)]
+    return "\n".join(lines)

@@ -1,0 +1,34 @@
+"""The sweep as a kind. What it is given to measure is a run without rounds, or an interrupted one that goes on."""
+
+from core.families.code import refuse_code
+from core.schema import UserError
+from core.studies.kind import Kind
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.export import verdict_text
+from core.studies.sweep.record import Run
+from core.studies.sweep.supervisor import run_sweep
+
+
+def _check(run: Run) -> None:
+    """Nobody asked on a page for code of the user's own to be run."""
+    if run.plan is None:
+        raise UserError("Only points were imported for this run; it has no plan that could go on.")
+    refuse_code(run.plan.workload.network)
+
+
+SWEEP: Kind[Run, Run, Answer] = Kind(
+    name="sweep",
+    title="Sweep",
+    record=Run,
+    describe=lambda run: run.name,
+    run=run_sweep,
+    check=_check,
+    id_of=lambda run: run.id,
+    answer=lambda run, _: analyse(run),
+    text=lambda run, answer, _: verdict_text(run, answer),
+    export=lambda run, _, __: run.model_dump(mode="json"),  # every command derives its answer from it
+    example="example.json",
+    streams=True,
+)
+KIND = SWEEP

@@ -1,0 +1,93 @@
+"""The sweep's own record while it runs: appended to, handed to the recorder at once, frozen into a Run on demand."""
+
+from __future__ import annotations
+
+from core.evidence import Outcome, Process, Setup, Status, Warning
+from core.studies.runner import Recorder
+from core.studies.sweep.record import Cell, Round, Run, RunRecord, StopReason
+from core.traces.record import TracedCell
+
+
+class Ledger:
+    """Collects records of one run. Only the engine's thread writes; the Runs it gives out are immutable."""
+
+    def __init__(self, run: Run, recorder: Recorder) -> None:
+        self._base = run
+        self._recorder = recorder
+        self._processes: list[Process] = list(run.processes)
+        self._setups: list[Setup] = list(run.setups)
+        self._rounds: list[Round] = list(run.rounds)
+        self._cells: dict[tuple[int, int], Cell] = {(c.target, c.batch): c for c in run.cells}
+        self._warnings: dict[str, Warning] = {w.code: w for w in run.warnings}
+        self._traces: dict[tuple[int, int], TracedCell] = {(t.target, t.batch): t for t in run.traces}
+        self._frozen: Run | None = None
+        self.revision = 0
+        recorder.begin(run)
+
+    def add(self, *records: RunRecord) -> None:
+        """Keep records; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
+        for record in records:
+            if isinstance(record, Process):
+                self._processes.append(record)
+            elif isinstance(record, Setup):
+                self._setups.append(record)
+            elif isinstance(record, Round):
+                self._rounds.append(record)
+            elif isinstance(record, Cell):
+                self._cells[record.target, record.batch] = record
+            elif isinstance(record, TracedCell):
+                self._traces[record.target, record.batch] = record
+            else:
+                self._warnings[record.code] = record
+        self._recorder.record(self._base.id, records)
+        self.revision += 1
+        self._frozen = None
+
+    def cell(self, target: int, batch: int) -> Cell | None:
+        return self._cells.get((target, batch))
+
+    def set_cell(
+        self, target: int, batch: int, outcome: Outcome, reason: str = "", stop: StopReason | None = None
+    ) -> None:
+        cell = Cell(target=target, batch=batch, outcome=outcome, reason=reason, stop_reason=stop)
+        if cell != self.cell(target, batch):
+            self.add(cell)
+
+    def rounds_of(self, target: int, batch: int) -> int:
+        return sum(1 for r in self._rounds if r.batch == batch and r.step_ms(target) is not None)
+
+    @property
+    def next_round(self) -> int:
+        return self._rounds[-1].index + 1 if self._rounds else 0
+
+    @property
+    def next_process(self) -> int:
+        return 1 + max((p.index for p in self._processes), default=-1)
+
+    @property
+    def next_pass(self) -> int:
+        return 1 + max((r.pass_index for r in self._rounds), default=-1)
+
+    def steps_per_block(self, target: int, batch: int) -> int | None:
+        """What an earlier process calibrated for this cell, so that blocks stay alike."""
+        found = (s.steps_per_block for s in self._setups if s.target == target and s.batch == batch)
+        return next(found, None)
+
+    def run(self, elapsed_s: float) -> Run:
+        """The run so far."""
+        if self._frozen is None:
+            self._frozen = self._base.model_copy(
+                update={
+                    "processes": tuple(self._processes),
+                    "setups": tuple(self._setups),
+                    "rounds": tuple(self._rounds),
+                    "cells": tuple(sorted(self._cells.values(), key=lambda c: (c.target, c.batch))),
+                    "warnings": tuple(self._warnings.values()),
+                    "traces": tuple(trace for _, trace in sorted(self._traces.items())),
+                }
+            )
+        return self._frozen.model_copy(update={"elapsed_s": elapsed_s})
+
+    def finish(self, status: Status, elapsed_s: float) -> Run:
+        self._recorder.finish(self._base.id, status, elapsed_s)
+        return self.run(elapsed_s).model_copy(update={"status": status})

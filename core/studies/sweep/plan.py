@@ -1,0 +1,60 @@
+"""What a sweep measures: two targets, batch sizes, a budget."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from core.schema import Frozen
+from core.spec import (
+    MAX_BATCHES,
+    MAX_BUDGET_S,
+    MAX_CROSSOVER_WIDTH,
+    MIN_BUDGET_S,
+    PLAN_SCHEMA,
+    Batch,
+    Pipeline,
+    Target,
+    Workload,
+)
+
+
+class SweepPlan(Frozen):
+    """Everything a sweep needs. ``batches`` is the first, coarse grid; ``refine`` allows sizes between them.
+
+    ``step_width`` is the relative width of a cell's 95 % interval that is enough, ``crossover_width`` the same for the
+    crossover ((high − low) / batch). ``margin`` is the lead asked for, 0.05 being 5 %. With ``trace``, three batches
+    are traced at the end (:mod:`core.traces.record`).
+    """
+
+    schema_version: Literal[1] = PLAN_SCHEMA
+    workload: Workload
+    targets: tuple[Target, Target]
+    batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_BATCHES)]
+    refine: bool = True
+    pipeline: Pipeline = Pipeline()
+    budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = 90.0
+    step_width: Annotated[float, Field(gt=0, le=1)] = 0.05
+    crossover_width: Annotated[float, Field(gt=0, le=MAX_CROSSOVER_WIDTH)] = 0.25
+    margin: Annotated[float, Field(gt=0, le=1)] = 0.05
+    trace: bool = True
+
+    @field_validator("batches")
+    @classmethod
+    def _sorted(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(value)))
+
+    @model_validator(mode="after")
+    def _two_different_targets(self) -> Self:
+        if self.targets[0] == self.targets[1]:
+            raise ValueError(f"both targets are “{self.targets[0]}”; choose two that differ")
+        return self
+
+    @property
+    def target_names(self) -> tuple[str, str]:
+        return str(self.targets[0]), str(self.targets[1])
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload.title}: {self.targets[0]} against {self.targets[1]}"

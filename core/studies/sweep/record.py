@@ -1,0 +1,99 @@
+"""What was measured: a versioned, immutable record of one sweep, strict JSON in and out.
+
+Raw rounds are kept; every statistic is derived from them by :mod:`core.studies.sweep.analyse`, each time. Times of day
+are UTC in ISO 8601; ``at_s`` counts seconds from the start of the sweep.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from core.evidence import (
+    Block,
+    Interference,
+    Label,
+    Outcome,
+    Process,
+    Setup,
+    Status,
+    StoredInterference,
+    TargetIndex,
+    Warning,
+)
+from core.schema import Frozen
+from core.studies.study import Study
+from core.studies.sweep.plan import SweepPlan
+from core.traces.record import TracedCell
+
+MAX_ROUNDS = 500_000
+
+StopReason = Literal["precise", "plateau", "budget", "cancelled", "answered", "failed"]
+
+
+class Round(Frozen):
+    """One block of each target at one batch, in the order they ran; a single block where the other target failed."""
+
+    index: Annotated[int, Field(ge=0)]
+    pass_index: Annotated[int, Field(ge=0)] = 0
+    batch: Annotated[int, Field(ge=1)]
+    blocks: Annotated[tuple[Block, ...], Field(min_length=1, max_length=2)]
+    interference: StoredInterference = Interference()
+
+    def step_ms(self, target: int) -> float | None:
+        """Step time of that target in this round, or None if it has no block."""
+        return next((block.step_ms for block in self.blocks if block.target == target), None)
+
+    @property
+    def log_ratio(self) -> float | None:
+        """log(t_first / t_second), above zero where the second target is ahead; None where one has no block."""
+        first, second = self.step_ms(0), self.step_ms(1)
+        return None if first is None or second is None else math.log(first / second)
+
+    @property
+    def process(self) -> int:
+        """The newest start of the workers that has a block."""
+        return max(block.process for block in self.blocks)
+
+
+class Cell(Frozen):
+    """The outcome for one target at one batch, with why sampling stopped or what went wrong, as a sentence."""
+
+    target: TargetIndex
+    batch: Annotated[int, Field(ge=1)]
+    outcome: Outcome
+    reason: str = ""
+    stop_reason: StopReason | None = None
+
+
+class Run(Study):
+    """One sweep. ``plan`` and ``environment`` are None for bare points imported from CSV."""
+
+    noun: ClassVar[str] = "run"
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{3,63}$")]
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    created_at: str
+    label: Label
+    status: Status
+    target_names: tuple[str, str]
+    plan: SweepPlan | None = None
+    processes: tuple[Process, ...] = ()
+    setups: tuple[Setup, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    rounds: Annotated[tuple[Round, ...], Field(max_length=MAX_ROUNDS)] = ()
+    traces: tuple[TracedCell, ...] = ()
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """Batch sizes that have at least one round, rising."""
+        return tuple(sorted({r.batch for r in self.rounds}))
+
+    @property
+    def title(self) -> str:
+        return self.plan.title if self.plan else f"{self.target_names[0]} against {self.target_names[1]}"
+
+
+RunRecord = Process | Setup | Round | Cell | Warning | TracedCell

@@ -1,0 +1,90 @@
+"""What may be wrong with a run: replicates, processes that disagree, neighbours, throttling. Warnings, never edits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from core.evidence import Interference, Warning
+from core.numbers import percent
+from core.studies.sweep.observations import Observations
+from core.studies.sweep.record import Run
+
+BUSY_PCT = 25.0  # of one core: a neighbour that takes this much moves a 2-core machine's step times
+STEAL_PCT = 5.0
+COMMON_SHARE = 0.1  # of the rounds; less is an occasional stall, which medians absorb
+SLOW_CLOCK = 0.75  # of the run's own median clock (nvbench discards samples below this)
+
+
+def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
+    """Warnings derived from a run's rounds and the interference in them."""
+    found = [*_replicates(observations), *disturbances([r.interference for r in run.rounds])]
+    if observations.unstable:
+        text = (
+            f"The {observations.unit}es disagree by {percent(observations.spread)} (standard deviation) about the same "
+            "step: the machine is unsteady; close other programs or measure longer."
+        )
+        found.append(Warning(code="unstable_machine", text=text))
+    return tuple(found)
+
+
+def _replicates(observations: Observations) -> Iterator[Warning]:
+    counts = np.sum(~np.isnan(observations.values), axis=0)
+    if len(counts) and counts.max() < 2:
+        yield Warning(code="no_replicates", text="One value a batch: no interval can be given.")
+        return
+    if observations.unit == "round":
+        text = (
+            "The rounds carry no processes or passes to tell apart: differences between processes and slow drift may "
+            "be missing from the interval."
+        )
+        yield Warning(code="single_process", text=text)
+    elif observations.unit == "pass":
+        text = (
+            "Fewer than three worker processes: the interval rests on passes, with an allowance of "
+            f"{percent(observations.allowance)} for how much processes usually differ. A larger budget allows restarts."
+        )
+        yield Warning(code="few_processes", text=text)
+    if observations.unpaired:
+        text = f"{observations.unpaired} rounds have one target only and take no part in the comparison."
+        yield Warning(code="unpaired_rounds", text=text)
+
+
+def distinct(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
+    """Each code once, with its last text."""
+    return tuple({warning.code: warning for warning in warnings}.values())
+
+
+def disturbances(samples: Sequence[Interference]) -> tuple[Warning, ...]:
+    """Warnings about neighbours, steal and a slow clock from what was sampled once a round."""
+    return (*_neighbours(samples), *_clock(samples))
+
+
+def _neighbours(samples: Sequence[Interference]) -> Iterator[Warning]:
+    seen = [n for n in samples if n.other_cpu_pct is not None]
+    common = COMMON_SHARE * max(1, len(seen))
+    busy = [n for n in seen if (n.other_cpu_pct or 0.0) > BUSY_PCT]
+    if len(busy) > common:
+        names = Counter(n.busiest[0].name for n in busy if n.busiest)
+        who = f" (mostly {names.most_common(1)[0][0]})" if names else ""
+        use = float(np.median([n.other_cpu_pct or 0.0 for n in busy]))
+        text = f"Other processes{who} used {use:.0f} % of a core during {len(busy)} of {len(seen)} rounds."
+        yield Warning(code="neighbour", text=text)
+    stolen = sum((n.steal_pct or 0.0) > STEAL_PCT for n in seen)
+    if stolen > common:
+        took = f"The hypervisor took more than {STEAL_PCT:.0f} % of the machine"
+        yield Warning(code="steal", text=f"{took} during {stolen} of {len(seen)} rounds.")
+    if sharing := sorted({name for n in samples for name in n.gpu_shared_by}):
+        yield Warning(code="gpu_shared", text=f"Other processes used the GPU: {', '.join(sharing)}.")
+
+
+def _clock(samples: Sequence[Interference]) -> Iterator[Warning]:
+    clocks = np.array([n.cpu_mhz for n in samples if n.cpu_mhz is not None])
+    throttled = sum(1 for n in samples if n.throttled)
+    slow = int(np.sum(clocks < SLOW_CLOCK * np.median(clocks))) if len(clocks) else 0
+    worst = max(throttled, slow)
+    if worst > COMMON_SHARE * max(1, len(samples)):
+        text = f"The clock was throttled or slow during {worst} of {len(samples)} rounds."
+        yield Warning(code="throttled", text=text)

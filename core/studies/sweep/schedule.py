@@ -1,0 +1,217 @@
+"""Where a sweep spends its time: pure rules, no clock and no worker.
+
+A sweep has a coarse scan over the plan's batches, new sizes inside the bracket of each sign change, and then *epochs*,
+each in fresh worker processes, in which the batches that decide the answer are visited in passes, up and down.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from core.analysis.numerics import zeros
+from core.analysis.statistics import Array, median_interval
+from core.spec import MAX_BATCHES
+from core.studies.sweep.answer import Verdict
+from core.studies.sweep.observations import PROCESS_ALLOWANCE
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run, StopReason
+
+SCAN_ROUNDS = 3  # rounds of a batch in the coarse scan
+VISIT_ROUNDS = 2  # rounds of a batch in a pass: few, so that passes are many and spread
+MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
+GOOD_PROCESSES = 6  # starts before longer epochs pay: t at 95 % falls from 3.2 (four) to 2.6 (six)
+TRACE_SHARE, MOST_TRACE_S = 0.1, 8.0  # of the budget kept for tracing three batches at the end, and at most
+SEGMENT_SHARE = 0.15  # of the largest sign segment's area; below it a change of sign is taken for noise
+REFINE_SHARE = 0.2  # of the budget that one round of refinement may take; noise must not breed sizes without end
+MIN_EPOCH_PASSES = 4  # a process's median must shrug off a stalled round
+MAX_EPOCH_PASSES = 20
+BACKGROUND = 1  # under-sampled batch far from the answer, in every epoch: each cell is seen in several processes
+BACKGROUND_EVERY = 4  # passes
+MIN_PASSES = 6  # the same where the budget allows no restart
+MAX_ACTIVE = 6  # batches visited in every pass while a crossover is narrowed
+FEWEST_ACTIVE = 3
+DOUBTFUL_REACH = 16.0  # how far around an unproven sign change batches are visited, as a factor: far off it shows best
+FINEST_OCTAVES = 0.25  # no new batch size closer to its neighbours than this
+EPOCH_SHARE = 0.9  # of the remaining budget that may be planned for epochs; the rest covers their variation
+MIN_MEDIAN_ROUNDS = 6  # fewer cannot support a distribution-free 95 % interval of the median
+PLATEAU_GAIN = 0.9  # doubling the rounds should narrow an interval to 0.71; above this it has stopped narrowing
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What this sweep has seen so far, in seconds: a start of both workers, preparing a batch on both, one round."""
+
+    startup_s: float
+    prepare_s: float
+    round_s: float
+
+
+def trace_reserve_s(plan: SweepPlan) -> float:
+    """Seconds of the budget that are kept for traces."""
+    return min(MOST_TRACE_S, TRACE_SHARE * plan.budget_s) if plan.trace else 0.0
+
+
+def batches_to_trace(measured: tuple[int, ...], crossovers: tuple[float, ...]) -> tuple[int, ...]:
+    """The batch nearest the crossover (without one, the middle), the smallest and the largest, in that order."""
+    if not measured:
+        return ()
+    middle = measured[len(measured) // 2]
+    nearest = min(measured, key=lambda b: abs(math.log(b / crossovers[0]))) if crossovers else middle
+    return tuple(dict.fromkeys((nearest, measured[0], measured[-1])))
+
+
+def shortest_epoch_s(costs: Costs, active: int, passes: int = MIN_EPOCH_PASSES) -> float:
+    """A start of both workers, preparing deciding and background batches, and so many passes over them."""
+    visits = active * passes + BACKGROUND * passes / BACKGROUND_EVERY
+    return costs.startup_s + (active + BACKGROUND) * costs.prepare_s + visits * VISIT_ROUNDS * costs.round_s
+
+
+def round_scatter(run: Run) -> float:
+    """Standard deviation of the log-ratio from round to round, drift and stalls aside.
+
+    From neighbouring rounds of one visit: for normal scatter, the median of |difference| is 0.954 σ. Zero without any.
+    """
+    last: dict[tuple[int, int], float] = {}
+    differences = []
+    for item in run.rounds:
+        if (value := item.log_ratio) is None:
+            continue
+        key = item.pass_index, item.batch
+        if key in last:
+            differences.append(abs(value - last[key]))
+        last[key] = value
+    return float(np.median(differences)) / 0.954 if differences else 0.0
+
+
+def good_passes(costs: Costs, active: int, scatter: float) -> int:
+    """Passes after which a restart pays more than further rounds, which share their process's luck.
+
+    Two-stage sampling (Cochran 1977, §10.6): with c₁ the cost of a restart and c₂ of a round of every batch, σ₁ the
+    scatter between processes and σ₂ between rounds, √(c₁σ₂² / c₂σ₁²) rounds in each process are best.
+    """
+    restart_s = costs.startup_s + (active + BACKGROUND) * costs.prepare_s
+    rounds = math.sqrt(restart_s / (max(1, active) * costs.round_s)) * scatter / PROCESS_ALLOWANCE
+    return min(MAX_EPOCH_PASSES, max(MIN_EPOCH_PASSES, round(rounds / VISIT_ROUNDS)))
+
+
+def epoch_length_s(remaining_s: float, costs: Costs, active: int, passes: int) -> float | None:
+    """How long each epoch shall last: ``passes``, or shorter where the budget needs it for ``GOOD_PROCESSES``.
+
+    None when not even two of the shortest fit, since two processes decide little.
+    """
+    affordable = int(EPOCH_SHARE * remaining_s / shortest_epoch_s(costs, active))
+    if affordable < 2:
+        return None
+    wanted = min(affordable, GOOD_PROCESSES - 1)  # the scan's process is the first
+    return min(shortest_epoch_s(costs, active, passes), EPOCH_SHARE * remaining_s / wanted)
+
+
+def affordable_batches(remaining_s: float, costs: Costs) -> int:
+    """How many batches two more epochs could visit; what cannot be replicated in other processes decides nothing."""
+    background_s = shortest_epoch_s(costs, 0)
+    return int((EPOCH_SHARE * remaining_s / 2 - background_s) / (shortest_epoch_s(costs, 1) - background_s))
+
+
+def bracket_batches(verdict: Verdict, tried: tuple[int, ...], estimated: tuple[float, ...]) -> tuple[int, ...]:
+    """New batch sizes that halve (in log2) the gaps around each estimated crossover, empty where gaps are fine.
+
+    ``estimated`` are the sign changes of the curve, established or not; ``tried`` are all sizes measured so far.
+    """
+    centers = tuple(c.batch for c in verdict.crossovers) or estimated
+    new = set()
+    for center in centers:
+        below = max((b for b in tried if b <= center), default=None)
+        above = min((b for b in tried if b > center), default=None)
+        if below is None or above is None or math.log2(above / below) <= 2 * FINEST_OCTAVES:
+            continue
+        middle = round(math.sqrt(below * above))
+        if middle not in tried:
+            new.add(middle)
+    return tuple(sorted(new))
+
+
+def sign_changes(batches: Array, ratios: Array) -> tuple[float, ...]:
+    """Batches at which the log-ratios' sign changes, interpolated in log2(batch), whether significant or not.
+
+    A sign segment between two changes (or outside the first or last) that is small beside the largest one is taken for
+    noise, smallest first, so that a noisy scan does not send the sweep to look at changes of lead that are not there.
+    """
+    x = np.log2(batches)
+    at = zeros(x, ratios)
+    while at:
+        edges = [x[0] - 0.5, *at, x[-1] + 0.5]  # half an octave stands for what an outermost batch represents
+        areas = [abs(_area(x, ratios, left, right)) for left, right in pairwise(edges)]
+        smallest = int(np.argmin(areas))
+        if areas[smallest] >= SEGMENT_SHARE * max(areas):
+            break
+        del at[max(0, smallest - 1) : smallest + 1]
+    return tuple(float(2**change) for change in at)
+
+
+def _area(x: Array, y: Array, left: float, right: float) -> float:
+    """Integral of the straight-line curve from left to right, its ends continued level."""
+    grid = np.unique(np.concatenate([[left, right], x[(x > left) & (x < right)]]))
+    return float(np.trapezoid(np.interp(grid, x, y), grid))
+
+
+def active_batches(
+    verdict: Verdict, tried: tuple[int, ...], estimated: tuple[float, ...], most: int = MAX_BATCHES
+) -> tuple[int, ...]:
+    """The batches that decide the answer: those in and next to each crossover's interval, else all of them.
+
+    At most ``most``, but never fewer than ``FEWEST_ACTIVE``.
+    """
+    most = max(FEWEST_ACTIVE, most)
+    # a change of lead that is not established yet is shown by batches well to each side, not by those beside it
+    spans = [(c.low or c.batch, c.high or c.batch) for c in verdict.crossovers] or [
+        (b / DOUBTFUL_REACH, b * DOUBTFUL_REACH) for b in estimated
+    ]
+    if not spans:
+        return _spread(tried, most)
+    chosen: set[int] = set()
+    for low, high in spans:
+        start = max((i for i, b in enumerate(tried) if b <= low), default=0)
+        stop = min((i for i, b in enumerate(tried) if b >= high), default=len(tried) - 1)
+        chosen |= set(_spread(tried[start : stop + 1], max(2, MAX_ACTIVE // len(spans))))
+    return _spread(tuple(sorted(chosen)), most)
+
+
+def _spread(items: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """At most ``count`` items, evenly spread, the first and last among them."""
+    if len(items) <= count:
+        return items
+    return tuple(items[round(i * (len(items) - 1) / (count - 1))] for i in range(count))
+
+
+def is_answered(verdict: Verdict, plan: SweepPlan, cells_settled: bool) -> bool:
+    """True when nothing asked for is open: crossovers as narrow as wanted, or a decided verdict with settled cells."""
+    if verdict.kind == "crossover":
+        return all(
+            c.low is not None and c.high is not None and (c.high - c.low) / c.batch <= plan.crossover_width
+            for c in verdict.crossovers
+        )
+    return verdict.kind in ("ahead", "tie") and cells_settled
+
+
+def cell_state(run: Run, target: int, batch: int, width: float) -> StopReason | None:
+    """``precise`` or ``plateau`` for a cell that needs no further round (docs/design.md, Stopping), else None."""
+    samples = [value for r in run.rounds if r.batch == batch and (value := r.step_ms(target)) is not None]
+    if len(samples) < MIN_MEDIAN_ROUNDS:
+        return None
+    now = relative_width(np.array(samples))
+    if now <= width:
+        return "precise"
+    half = samples[: len(samples) // 2]
+    if len(half) >= MIN_MEDIAN_ROUNDS and now > PLATEAU_GAIN * relative_width(np.array(half)):
+        return "plateau"
+    return None
+
+
+def relative_width(samples: Array) -> float:
+    """Width of the median's distribution-free 95 % interval over the median; infinite below six samples."""
+    low, high = median_interval(samples)
+    return (high - low) / float(np.median(samples))

@@ -1,0 +1,252 @@
+"""The sweep from first start to verdict: coarse scan, refinement, epochs in fresh processes, stop on evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.evidence import Status
+from core.spec import MAX_BATCHES
+from core.studies.progress import Phase, Progress
+from core.studies.runner import Cancelled, StudyFailed, StudyTools, unheard
+from core.studies.sweep import schedule
+from core.studies.sweep.analyse import analyse, compare
+from core.studies.sweep.answer import Verdict
+from core.studies.sweep.crossover import Curve
+from core.studies.sweep.ledger import Ledger
+from core.studies.sweep.pair import WorkerPair
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run, StopReason
+
+TELL_EVERY_S = 0.25
+RESUME_SHARE = 0.3  # of the budget that a resumed sweep gets at least
+
+
+def run_sweep(tools: StudyTools, run: Run) -> Run:
+    """Measure what ``run.plan`` asks for and return the run with its rounds, whatever happened on the way.
+
+    ``run`` is new (no rounds) or an interrupted one, which goes on where it ended. Every record goes to
+    ``tools.recorder`` at once; progress holds the run and the answer so far. Raises StudyFailed when no worker can be
+    started; the run is then recorded as failed.
+    """
+    return _Sweep(tools, run).execute()
+
+
+class _Sweep:
+    def __init__(self, tools: StudyTools, run: Run) -> None:
+        if run.plan is None:
+            raise StudyFailed("This run has no plan, so it cannot be measured; only its points were imported.")
+        self._plan: SweepPlan = run.plan
+        self._tools, self._clock = tools, tools.clock
+        self._start_s, self._before_s = self._clock.now_s(), run.elapsed_s
+        budget_s = max(self._plan.budget_s - run.elapsed_s, RESUME_SHARE * self._plan.budget_s)
+        self._final_s = self._start_s + budget_s
+        self._end_s = self._final_s - schedule.trace_reserve_s(self._plan)
+        self._epoch_end_s = self._end_s
+        self._ledger = Ledger(run.model_copy(update={"status": "running"}), tools.recorder)
+        self._pair = WorkerPair(self._plan, self._ledger, tools, deadline_s=lambda: self._epoch_end_s)
+        self._tried: set[int] = set(run.batches)
+        self._most_active = MAX_BATCHES
+        self._compared: tuple[Verdict | None, Curve | None] = (None, None)
+        self._compared_at = -1
+        self._ran_out = False  # of the time for measuring; traces come after it
+        self._last_told_s = float("-inf")
+
+    def execute(self) -> Run:
+        status: Status = "finished"
+        error: StudyFailed | None = None
+        try:
+            self._tell("starting", "Starting one worker process for each target")
+            self._measure()
+            self._ran_out = self._remaining_s() <= 0
+            self._trace()
+        except Cancelled:
+            status = "cancelled"
+        except StudyFailed as failure:
+            status, error = "failed", failure
+        except BaseException:
+            self._pair.close()
+            self._ledger.finish("failed", self._elapsed_s())
+            raise
+        self._pair.close()
+        self._settle(status)
+        run = self._ledger.finish(status, self._elapsed_s())
+        self._tell("done", status.capitalize(), run)
+        if error is not None:
+            raise error
+        return run
+
+    # -- the course of a sweep -------------------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        self._pair.start()
+        self._scan()
+        self._refine()
+        self._most_active = schedule.affordable_batches(self._remaining_s(), self._pair.costs)
+        active, costs = len(self._active()), self._pair.costs
+        passes = schedule.good_passes(costs, active, schedule.round_scatter(self._run()))
+        length_s = schedule.epoch_length_s(self._remaining_s(), costs, active, passes)
+        if length_s is None:
+            self._passes_until(self._end_s, None, schedule.MIN_PASSES)
+            return
+        enough = schedule.MIN_EPOCH_PASSES
+        self._passes_until(self._clock.now_s() + length_s / 4, schedule.BACKGROUND, enough)
+        starts = 1
+        while not self._answered(starts >= schedule.MIN_PROCESSES):
+            if self._remaining_s() < schedule.shortest_epoch_s(self._pair.costs, len(self._active())):
+                break
+            self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
+            self._epoch_end_s = min(self._end_s, self._clock.now_s() + length_s)
+            self._pair.start()
+            starts += 1
+            self._refine()
+            self._passes_until(self._epoch_end_s, schedule.BACKGROUND, enough)
+        self._epoch_end_s = self._end_s
+        if not self._answered(starts >= schedule.MIN_PROCESSES):
+            self._passes_until(self._end_s, None)
+
+    def _trace(self) -> None:
+        """Three batches on both targets under the profiler, as far as the time kept for it goes."""
+        if not self._plan.trace:
+            return
+        self._epoch_end_s = self._final_s
+        verdict, _ = self._update()
+        crossovers = tuple(c.batch for c in verdict.crossovers) if verdict is not None else ()
+        for batch in schedule.batches_to_trace(self._run().batches, crossovers):
+            for target in (0, 1):
+                if self._clock.now_s() < self._final_s:
+                    self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._plan.target_names[target]}")
+                    self._pair.trace(target, batch)
+
+    def _scan(self) -> None:
+        """Every batch of the plan once, rising, so that what fails is met from below."""
+        pass_index = self._ledger.next_pass
+        for batch in self._plan.batches:
+            if self._remaining_s() <= 0:
+                return
+            self._visit(batch, schedule.SCAN_ROUNDS, pass_index)
+
+    def _refine(self) -> None:
+        """New batch sizes inside the bracket of every sign change, until the gaps are fine."""
+        end_s = min(self._end_s, self._clock.now_s() + schedule.REFINE_SHARE * self._plan.budget_s)
+        while self._plan.refine and self._clock.now_s() < end_s:
+            verdict, curve = self._update()
+            if verdict is None:
+                return
+            new = schedule.bracket_batches(verdict, tuple(sorted(self._tried)), self._estimated(curve))
+            if not new:
+                return
+            for batch in new:
+                self._visit(batch, schedule.SCAN_ROUNDS, self._ledger.next_pass)
+
+    def _passes_until(self, end_s: float, background: int | None, enough_passes: int | None = None) -> None:
+        """Passes over the deciding batches, up and down; now and then over the most under-sampled others, too.
+
+        At most ``background`` of those; they stay the same, since each must be prepared. After ``enough_passes`` an
+        answer as narrow as asked ends them.
+        """
+        done, end_s = 0, min(end_s, self._end_s)
+        extra = set(self._under_sampled()[:background])
+        while self._clock.now_s() < end_s:
+            along = extra if done % schedule.BACKGROUND_EVERY == 0 else set()
+            before, pass_index = self._clock.now_s(), self._ledger.next_pass
+            for batch in sorted(along.union(self._active()), reverse=done % 2 == 1):
+                if self._clock.now_s() >= end_s:
+                    break
+                self._visit(batch, schedule.VISIT_ROUNDS, pass_index)
+            done += 1
+            if self._clock.now_s() <= before:
+                return  # nothing could run
+            if enough_passes is not None and self._answered(done >= enough_passes):
+                return
+
+    def _under_sampled(self) -> list[int]:
+        """Batches that do not decide the answer, those seen in the fewest processes and rounds first."""
+        seen: dict[int, set[int]] = {batch: set() for batch in self._tried.difference(self._active())}
+        rounds = dict.fromkeys(seen, 0)
+        for item in self._run().rounds:
+            if item.batch in seen:
+                seen[item.batch] |= {block.process for block in item.blocks}
+                rounds[item.batch] += 1
+        return sorted(seen, key=lambda batch: (len(seen[batch]), rounds[batch], batch))
+
+    def _visit(self, batch: int, rounds: int, pass_index: int) -> None:
+        first, second = self._plan.target_names
+        self._tell("measuring", f"Measuring batch {batch:,} on {first} and {second}")
+        self._tried.add(batch)
+        self._pair.visit(batch, rounds, pass_index)
+        self._tell("measuring", f"Measuring batch {batch:,} on {first} and {second}")
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _update(self) -> tuple[Verdict | None, Curve | None]:
+        """Verdict and curve so far, derived again only when something was recorded since."""
+        if self._compared_at != self._ledger.revision:
+            run = self._run()
+            self._compared = compare(run) if run.rounds else (None, None)
+            self._compared_at = self._ledger.revision
+        return self._compared
+
+    def _estimated(self, curve: Curve | None) -> tuple[float, ...]:
+        if curve is None:
+            return ()
+        at = curve.at_batches()
+        return schedule.sign_changes(np.exp2(at.x), at.center)
+
+    def _active(self) -> tuple[int, ...]:
+        verdict, curve = self._update()
+        tried = tuple(sorted(self._tried))
+        if verdict is None:
+            return tried
+        return schedule.active_batches(verdict, tried, self._estimated(curve), self._most_active)
+
+    def _answered(self, enough_units: bool) -> bool:
+        if not enough_units:
+            return False
+        verdict, _ = self._update()
+        settled = not any(self._wants_rounds(batch) for batch in self._tried)
+        return verdict is not None and schedule.is_answered(verdict, self._plan, settled)
+
+    def _wants_rounds(self, batch: int) -> bool:
+        run = self._run()
+        return any(
+            cell.outcome == "measured" and schedule.cell_state(run, target, batch, self._plan.step_width) is None
+            for target in (0, 1)
+            if (cell := self._ledger.cell(target, batch)) is not None
+        )
+
+    def _settle(self, status: Status) -> None:
+        """Write into every cell why its sampling stopped."""
+        run = self._run()
+        fallback: StopReason = "cancelled" if status == "cancelled" else "budget" if self._ran_out else "answered"
+        for target in (0, 1):
+            for batch in sorted(self._tried | set(self._plan.batches)):
+                cell = self._ledger.cell(target, batch)
+                if cell is None:
+                    reason = "The sweep was cancelled first." if status == "cancelled" else "The budget ended first."
+                    self._ledger.set_cell(target, batch, "skipped", reason, fallback)
+                elif cell.outcome == "measured":
+                    stop = schedule.cell_state(run, target, batch, self._plan.step_width) or fallback
+                    self._ledger.set_cell(target, batch, "measured", "", stop)
+
+    # -- telling ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> Run:
+        return self._ledger.run(self._elapsed_s())
+
+    def _elapsed_s(self) -> float:
+        return self._before_s + self._clock.now_s() - self._start_s
+
+    def _remaining_s(self) -> float:
+        return self._end_s - self._clock.now_s()
+
+    def _tell(self, phase: Phase, activity: str, run: Run | None = None) -> None:
+        now = self._clock.now_s()
+        if self._tools.report is unheard or (phase == "measuring" and now - self._last_told_s < TELL_EVERY_S):
+            return
+        self._last_told_s = now
+        run = run or self._run()
+        answer = analyse(run) if run.rounds else None
+        total = 2 * len(self._tried | set(self._plan.batches))
+        done = sum(1 for c in run.cells if c.outcome != "measured" or self._ledger.rounds_of(c.target, c.batch) >= 2)
+        left_s = max(0.0, self._final_s - now)
+        self._tools.report(Progress(phase, activity, done, total, self._elapsed_s(), left_s, run, answer))

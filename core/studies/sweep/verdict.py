@@ -1,0 +1,178 @@
+"""What the curve of log-ratios allows us to say, as a code and as a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from core.evidence import Warning
+from core.numbers import percent, rounded
+from core.spec import MAX_BATCH, MIN_BATCH
+from core.studies.sweep.answer import Crossover, Lead, Verdict
+from core.studies.sweep.crossover import Crossing, Curve, find_crossings, find_lead
+
+
+def decide(
+    curve: Curve, targets: tuple[str, str], margin: float, warnings: tuple[Warning, ...], unstable: bool
+) -> Verdict:
+    """Verdict for a curve of log(t_first / t_second); ``unstable`` marks a machine whose processes disagree."""
+    return dataclasses.replace(_decided(curve, targets, margin, unstable), warnings=warnings)
+
+
+def _decided(curve: Curve, targets: tuple[str, str], margin: float, unstable: bool) -> Verdict:
+    crossings = find_crossings(curve)
+    if crossings:
+        return _crossover(curve, crossings, targets, margin)
+    signs, level = _sides(curve, margin)
+    if (signs == signs[0]).all() and signs[0] != 0:
+        return _ahead(curve, targets, margin, winner=int(signs[0] > 0))
+    if level.all():
+        return _tie(curve, targets, margin)
+    return _inconclusive(curve, signs, targets, margin, unstable)
+
+
+def _sides(curve: Curve, margin: float) -> tuple[np.ndarray, np.ndarray]:
+    """For each measured batch: +1 where the second target is ahead (pointwise 95 %), −1 the first, 0 undecided; and
+    whether both bounds are within the margin.
+    """
+    at = curve.at_batches()
+    if not curve.has_interval:
+        return np.sign(at.center).astype(int), np.abs(at.center) <= math.log1p(margin)
+    signs = np.where(at.low > 0, 1, np.where(at.high < 0, -1, 0))
+    return signs, (at.low >= -math.log1p(margin)) & (at.high <= math.log1p(margin))
+
+
+def _lead(curve: Curve, targets: tuple[str, str], margin: float, winner: int) -> Lead | None:
+    lead = find_lead(curve if winner == 1 else curve.mirrored(), math.log1p(margin))
+    return None if lead is None else Lead(targets[winner], margin, *lead.batches)
+
+
+def _crossover(curve: Curve, crossings: tuple[Crossing, ...], targets: tuple[str, str], margin: float) -> Verdict:
+    found = tuple(Crossover(*c.batches, targets[int(c.rising)]) for c in crossings)
+    parts = [f"{c.ahead_after} ahead from batch {rounded(c.batch)}, {_interval(c)}" for c in found]
+    before = targets[1 - targets.index(found[0].ahead_after)]
+    return Verdict(
+        kind="crossover",
+        targets=targets,
+        crossovers=found,
+        lead=_lead(curve, targets, margin, targets.index(found[-1].ahead_after)),
+        reason="sign_change" if curve.has_interval else "sign_change_without_replicates",
+        sentence=f"{'; then '.join(parts)}. Below that {before} is ahead.",
+        next_batch=_between(curve, found),
+    )
+
+
+def _interval(crossover: Crossover) -> str:
+    if crossover.low is None or crossover.high is None:
+        return "no interval (one value a batch)"
+    return f"95 % interval {rounded(crossover.low)} to {rounded(crossover.high)}"
+
+
+def _between(curve: Curve, found: tuple[Crossover, ...]) -> int | None:
+    """The untried batch that splits the widest gap between measured batches around the least certain crossover."""
+    measured = 2.0 ** curve.at_batches().x
+
+    def spread(c: Crossover) -> float:
+        return math.inf if c.low is None or c.high is None else c.high / c.low
+
+    widest = max(found, key=spread)
+    low, high = widest.low or widest.batch, widest.high or widest.batch
+    start = max(0, int(np.searchsorted(measured, low, side="right")) - 1)
+    stop = min(len(measured) - 1, int(np.searchsorted(measured, high, side="left")))
+    gaps = [(measured[i + 1] / measured[i], i) for i in range(start, stop)]
+    tried = {round(b) for b in measured}
+    for _, i in sorted(gaps, reverse=True):
+        middle = round(math.sqrt(measured[i] * measured[i + 1]))
+        if middle not in tried:
+            return middle
+    return None
+
+
+def _ahead(curve: Curve, targets: tuple[str, str], margin: float, winner: int) -> Verdict:
+    at = curve.at_batches()
+    low, high = (rounded(float(2.0**x)) for x in (at.x[0], at.x[-1]))
+    ratio = math.exp(float(np.median(np.abs(at.center))))
+    span = f"from batch {low} to {high}" if len(at.x) > 1 else f"at batch {low}"
+    return Verdict(
+        kind="ahead",
+        targets=targets,
+        ahead=targets[winner],
+        lead=_lead(curve, targets, margin, winner),
+        reason="ahead_throughout" if curve.has_interval else "ahead_throughout_without_replicates",
+        sentence=f"{targets[winner]} ahead throughout, {span} (median {ratio:.2f} times faster); "
+        f"no crossover in this range.",
+        next_batch=_towards_crossing(at),
+    )
+
+
+def _towards_crossing(at: Curve) -> int | None:
+    """The batch beyond the end at which the lead shrinks; None where neither end closes in."""
+    if len(at.x) < 2:
+        return None
+    size = np.abs(at.center)
+    first, last = 2.0 ** at.x[0], 2.0 ** at.x[-1]
+    if size[-1] <= size[0]:
+        return round(min(MAX_BATCH, last * 2)) if last < MAX_BATCH else None
+    return round(max(MIN_BATCH, first / 2)) if first > MIN_BATCH else None
+
+
+def _tie(curve: Curve, targets: tuple[str, str], margin: float) -> Verdict:
+    return Verdict(
+        kind="tie",
+        targets=targets,
+        reason="within_margin" if curve.has_interval else "equal_without_replicates",
+        sentence=f"A tie: {targets[0]} and {targets[1]} are within {percent(margin)} of each other at every batch "
+        "measured.",
+    )
+
+
+def _inconclusive(curve: Curve, signs: np.ndarray, targets: tuple[str, str], margin: float, unstable: bool) -> Verdict:
+    at = curve.at_batches()
+    undecided = np.flatnonzero(signs == 0)
+    known = set(signs.tolist()) - {0}
+    winner: int | None = None
+    if unstable:
+        reason, tail = "unstable_machine", "the machine was too unsteady: worker processes disagree with each other"
+    elif not known:
+        reason, tail = "straddles", "no batch shows either target ahead beyond its interval"
+    elif len(known) == 2:
+        reason, tail = "weak_sign_change", "a change of lead is likely but not significant (95 %)"
+    else:
+        winner = int(known.pop() > 0)
+        reason, tail = _one_sided(at, undecided, targets[winner])
+    return Verdict(
+        kind="inconclusive",
+        targets=targets,
+        lead=None if winner is None else _lead(curve, targets, margin, winner),
+        reason=reason,
+        sentence=f"Inconclusive: {tail}.",
+        next_batch=_worth_measuring(at, undecided, reason),
+    )
+
+
+def _one_sided(at: Curve, undecided: np.ndarray, winner: str) -> tuple[str, str]:
+    batches = 2.0**at.x
+    if (undecided == np.arange(len(at.x) - len(undecided), len(at.x))).all():
+        return (
+            "straddles_at_largest",
+            f"{winner} is ahead up to batch {rounded(batches[undecided[0] - 1])}, open above it",
+        )
+    if (undecided == np.arange(len(undecided))).all():
+        return "straddles_at_smallest", (
+            f"{winner} is ahead from batch {rounded(batches[undecided[-1] + 1])}, open below it"
+        )
+    return "straddles_within", f"{winner} is ahead at most batches, but not significantly at all of them"
+
+
+def _worth_measuring(at: Curve, undecided: np.ndarray, reason: str) -> int | None:
+    batches = 2.0**at.x
+    if reason == "straddles_at_largest" and batches[-1] < MAX_BATCH:
+        return round(min(MAX_BATCH, 2 * batches[-1]))
+    if reason == "straddles_at_smallest" and batches[0] > MIN_BATCH:
+        return round(max(MIN_BATCH, batches[0] / 2))
+    if len(undecided) == 0:
+        return None
+    widths = (at.high - at.low)[undecided]
+    return round(batches[undecided[int(np.argmax(np.nan_to_num(widths, posinf=1e9)))]])

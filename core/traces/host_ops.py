@@ -1,0 +1,95 @@
+"""Operations of the traced steps that ran on the host although the work belongs on a GPU, and what they moved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.traces.events import NONE, Events, Trace
+from core.traces.intervals import Spans, holds
+from core.traces.partition import PS_PER_MS, host_lines
+from core.traces.record import HostOp
+from core.traces.trace_names import VIEWS, Kind, expected, is_host, operation
+
+_KINDS = (Kind.OP, Kind.BOOKKEEPING, Kind.INPUT)
+
+
+@dataclass(slots=True)
+class _Sum:
+    count: int = 0
+    total_ps: int = 0
+
+
+def host_ops(
+    trace: Trace, kinds: NDArray[np.int8], windows: Spans, copies: Events, host_nodes: frozenset[str] | None
+) -> tuple[HostOp, ...]:
+    """Operations (``name:Type``) that began in the windows (merged) and launched nothing on a device: no launch or
+    copy call lies in them on their thread. Those that cost most first.
+
+    With ``host_nodes``, the names of the nodes that the framework placed on the CPU, exactly those count; without,
+    what launched nothing because it may only make a view (slices) is left out. ``copies``
+    are the device's; a copy's bytes go to the operations that it names as its source or destination. Without copies
+    that name it, what an operation moved is not known: the shapes in a trace are those of all its inputs, also of
+    those that never left the host.
+    """
+    sums: dict[str, _Sum] = defaultdict(_Sum)
+    for line in host_lines(trace):
+        events = line.events
+        calls = np.sort(events.start_ps[_is_launch(events, kinds)])
+        chosen = np.isin(kinds[events.name], _KINDS) & ~events.xla & holds(windows, events.start_ps)
+        if host_nodes is None:
+            chosen &= np.searchsorted(calls, events.start_ps) == np.searchsorted(calls, events.end_ps)
+        for name, length_ps in zip(events.name[chosen].tolist(), events.duration_ps[chosen].tolist(), strict=True):
+            total = sums[trace.texts[name]]
+            total.count += 1
+            total.total_ps += length_ps
+    moved = _moved_bytes(trace, copies)
+    found_ops = (_host_op(text, item, moved, host_nodes) for text, item in sums.items())
+    return tuple(sorted((op for op in found_ops if op is not None), key=lambda op: (-op.total_ms, op.name)))
+
+
+def has_launches(trace: Trace, kinds: NDArray[np.int8]) -> bool:
+    """Whether the host's events tell which of them launched work on a device."""
+    return any(bool(_is_launch(line.events, kinds).any()) for line in trace.lines if is_host(line))
+
+
+def retraces(trace: Trace, windows: Spans) -> int:
+    """How many ``tf.function`` calls that began in the windows (merged) were traced again."""
+    traced = np.array([text.startswith("traced") for text in trace.texts])
+    lines = (line.events for line in trace.lines if is_host(line))
+    return sum(int((traced[events.call] & holds(windows, events.start_ps)).sum()) for events in lines)
+
+
+def _is_launch(events: Events, kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
+    return np.asarray((events.link != NONE) & ~events.xla & (kinds[events.name] != Kind.END))
+
+
+def _moved_bytes(trace: Trace, copies: Events) -> dict[str, int]:
+    moved: dict[str, int] = defaultdict(int)
+    known = copies.take(copies.size_bytes != NONE)
+    for source, sink, size in zip(known.source.tolist(), known.sink.tolist(), known.size_bytes.tolist(), strict=True):
+        for index in {source, sink} - {0}:
+            moved[trace.texts[index]] += size
+    return moved
+
+
+def _host_op(text: str, item: _Sum, moved: dict[str, int], host_nodes: frozenset[str] | None) -> HostOp | None:
+    named = operation(text)
+    if named is None:
+        return None
+    name, op_type = named
+    if op_type in VIEWS if host_nodes is None else name not in host_nodes:
+        return None
+    why = expected(op_type)
+    return HostOp(
+        name=name,
+        op_type=op_type,
+        count=item.count,
+        total_ms=item.total_ps / PS_PER_MS,
+        expected=bool(why),
+        why=why,
+        moved_bytes=moved.get(name),
+    )

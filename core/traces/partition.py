@@ -1,0 +1,227 @@
+"""What each instant of a traced step goes to.
+
+The steps of a device tile time; in a step each instant goes to the first part of :data:`core.traces.record.PARTS` that
+is active then, so the parts sum to the step exactly. What is active:
+
+- **A GPU**: its streams' events are compute and copies (:func:`~core.traces.trace_names.device_part`). A step is the
+  trace's own (line ``Steps``); or it runs from the first device event launched in an annotated host step, found by
+  correlation ids, to the first one launched in the next, the last one to the end of what it launched; or it is the
+  whole trace. *Launch* is any other activity of the host: driver calls, executor, Python bindings; not waiting for
+  the device, not the step's annotation or what encloses it, not the threads on which ``tf.data`` prepares batches.
+- **The CPU**, when no GPU did any work: a step runs from one annotation to the next, the last one to its own end.
+  Compute is the union of operations on all threads. Of an XLA program these are its ``hlo_op`` events, up to their
+  ``end:`` event where other threads finish them; in eager mode, which traces no operation, the run of its kernel
+  with the small cost of starting it. Operations that only hand tensors on are not compute. All that is neither
+  compute nor input is the framework's: launch.
+- *Input*, on both: operations that take the next element (``IteratorGetNext`` and its kin), with the wait in them.
+
+xprof does the same sweep with some differences (``event_span.cc``, ``xplane_to_step_events.cc``): host-to-device copies
+stand below input and launch there; events are matched to steps by group ids, not by time, and an event without one is
+left out; launch is only what carries a correlation id, and ``ExecutorState::Process``; host computation beside a GPU
+is a part of its own, which here is launch; and a step that the host's annotation includes takes the host's length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.traces.events import NONE, Events, Line, Trace, joined
+from core.traces.intervals import EMPTY, Spans, merged, subtract, sweep
+from core.traces.record import PARTS, Part, StepParts
+from core.traces.trace_names import Kind, is_host, is_producer
+
+PS_PER_MS = 1_000_000_000
+StepsFrom = Literal["steps line", "host steps", "whole trace"]
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Begin and end of each step in picoseconds, shape (steps, 2), sorted and disjoint.
+
+    ``empty`` annotated steps started nothing on the device; ``by_time``: no ids tie its events to their launches.
+    """
+
+    spans: Spans
+    source: StepsFrom
+    empty: int = 0
+    by_time: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Operations:
+    """Operations of one thread: their spans, shape (operations, 2), and the indices of their names."""
+
+    line: Line
+    spans: Spans
+    name: NDArray[np.int32]
+
+
+def step_parts(layers: Mapping[Part, Spans], steps: Spans) -> tuple[StepParts, ...]:
+    """Each step's parts; a part that has no layer gets nothing, and ``other`` what no layer covers."""
+    rows = sweep([layers.get(part, EMPTY) for part in PARTS[:-1]], steps) / PS_PER_MS
+    lengths_ms = (steps[:, 1] - steps[:, 0]) / PS_PER_MS
+    return tuple(
+        StepParts(step_ms=length, **{f"{part}_ms": value for part, value in zip(PARTS, column, strict=True)})
+        for length, column in zip(lengths_ms.tolist(), rows.T.tolist(), strict=True)
+    )
+
+
+def host_lines(trace: Trace) -> tuple[Line, ...]:
+    """The host's threads but for those that prepare data."""
+    return tuple(line for line in trace.lines if is_host(line) and not is_producer(line))
+
+
+def annotated_steps(trace: Trace) -> Spans:
+    """Begin and end of the host's annotated steps (events with a step number), of the thread that has most of them."""
+    best = EMPTY
+    for line in trace.lines:
+        events = line.events
+        spans = events.spans[(events.step != NONE) & (events.duration_ps > 0)] if is_host(line) else EMPTY
+        if len(spans):
+            reach = np.maximum.accumulate(spans[:, 1])
+            spans = spans[np.concatenate([[True], spans[1:, 0] >= reach[:-1]])]  # an annotation in another is not one
+        best = spans if len(spans) > len(best) else best
+    return best
+
+
+def tiled(spans: Spans) -> Spans:
+    """Each from its begin to the next one's; the last to its own end."""
+    return np.stack([spans[:, 0], np.concatenate([spans[1:, 0], spans[-1:, 1]])], axis=1)
+
+
+def gpu_steps(trace: Trace, streams: Events, steps_line: Line | None) -> Steps:
+    """The steps of a GPU with the events of all its streams (at least one)."""
+    if steps_line is not None and (marked := _disjoint(steps_line.events.spans)) is not None:
+        return Steps(marked, "steps line")
+    annotated = annotated_steps(trace)
+    if len(annotated):
+        launched_ps, is_known = _launches(trace, streams)
+        usable = is_known & (launched_ps < int(annotated[-1, 1]))
+        by_time = not usable.any()
+        if by_time:
+            launched_ps, usable = streams.start_ps, ~usable
+        if (spans := _begun(annotated, launched_ps, usable, streams)) is not None:
+            return Steps(spans, "host steps", empty=len(annotated) - len(spans), by_time=by_time)
+    return _whole(streams.spans)
+
+
+def cpu_steps(trace: Trace, operations: Spans) -> Steps:
+    """The steps of the CPU; the stretch of all its operations where nothing marks steps."""
+    annotated = annotated_steps(trace)
+    return Steps(tiled(annotated), "host steps") if len(annotated) else _whole(operations)
+
+
+def host_layers(trace: Trace, kinds: NDArray[np.int8]) -> tuple[Spans, Spans]:
+    """When the host took the next element, and when it did anything else for the steps; both merged."""
+    steps = annotated_steps(trace)
+    inputs, activity = [EMPTY], [EMPTY]
+    for line in host_lines(trace):
+        kind, spans = kinds[line.events.name], line.events.spans
+        inputs.append(spans[kind == Kind.INPUT])
+        busy = merged(spans[(line.events.step == NONE) & ~_encloses(spans, steps)])
+        activity.append(subtract(busy, merged(spans[kind == Kind.WAIT])))
+    return merged(*inputs), merged(*activity)
+
+
+def cpu_operations(trace: Trace, kinds: NDArray[np.int8]) -> Iterator[Operations]:
+    """What the CPU computed, thread by thread."""
+    lines = host_lines(trace)
+    ends = joined([line.events.take(kinds[line.events.name] == Kind.END) for line in lines])
+    has_xla = any(line.events.xla.any() for line in lines)
+    for line in lines:
+        events, kind = line.events, kinds[line.events.name]
+        computes = (kind == Kind.OP) & ~events.xla
+        if not has_xla:
+            computes |= kind == Kind.THUNKS
+        plain, eager, xla = events.take(computes), _eager(events, kind), events.take(events.xla)
+        spans = np.concatenate([plain.spans, eager[0], _until_end(xla, ends)])
+        yield Operations(line, spans, np.concatenate([plain.name, eager[1], xla.name]))
+
+
+def _whole(spans: Spans) -> Steps:
+    span = np.array([[spans[:, 0].min(), spans[:, 1].max()]], dtype=np.int64)
+    return Steps(span, "whole trace")
+
+
+def _disjoint(spans: Spans) -> Spans | None:
+    """Sorted spans, each cut at the end of those before it; None when nothing is left."""
+    reach = np.maximum.accumulate(spans[:, 1])
+    begin = np.maximum(spans[:, 0], np.concatenate([spans[:1, 0], reach[:-1]]))
+    cut = np.stack([begin, spans[:, 1]], axis=1)
+    cut = cut[cut[:, 1] > cut[:, 0]]
+    return cut if len(cut) else None
+
+
+def _launches(trace: Trace, device: Events) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """When each device event was launched on the host, and whether that is known; shape (device events,)."""
+    calls = joined(
+        [line.events.take((line.events.link != NONE) & ~line.events.xla) for line in trace.lines if is_host(line)]
+    )
+    order = np.lexsort((calls.start_ps, calls.link))
+    link, start = calls.link[order], calls.start_ps[order]
+    index = np.minimum(np.searchsorted(link, device.link), max(len(link) - 1, 0))
+    if not len(link):
+        return device.start_ps, np.zeros(len(device), dtype=np.bool_)
+    return start[index], (link[index] == device.link) & (device.link != NONE)
+
+
+def _begun(annotated: Spans, launched_ps: NDArray[np.int64], usable: NDArray[np.bool_], device: Events) -> Spans | None:
+    """Steps from the first device event of each host step to that of the next; None when none has any event."""
+    step = np.searchsorted(annotated[:, 0], launched_ps, side="right") - 1
+    usable = usable & (step >= 0)
+    if not usable.any():
+        return None
+    far = np.iinfo(np.int64).max
+    begin = np.full(len(annotated), far, dtype=np.int64)
+    np.minimum.at(begin, step[usable], device.start_ps[usable])
+    end = int(device.end_ps[usable].max())
+    begin = begin[begin < min(far, end)]
+    rising = np.concatenate([[True], begin[1:] > np.maximum.accumulate(begin)[:-1]])[: len(begin)]
+    begin = begin[rising]
+    if not len(begin):
+        return None
+    return np.stack([begin, np.concatenate([begin[1:], [end]])], axis=1)
+
+
+def _encloses(spans: Spans, steps: Spans) -> NDArray[np.bool_]:
+    """Which spans hold a whole annotated step: they are about the run, not about one of its steps."""
+    if not len(steps):
+        return np.zeros(len(spans), dtype=np.bool_)
+    index = np.searchsorted(steps[:, 0], spans[:, 0], side="left")
+    inside = index < len(steps)
+    return np.asarray(inside & (steps[np.minimum(index, len(steps) - 1), 1] <= spans[:, 1]))
+
+
+def _eager(events: Events, kind: NDArray[np.int8]) -> tuple[Spans, NDArray[np.int32]]:
+    """Runs of single kernels in eager mode, and the names of the operations around them."""
+    around, runs = events.take(kind == Kind.EAGER), events.take(kind == Kind.RUN)
+    if not len(around) or not len(runs):
+        return EMPTY, np.empty(0, dtype=np.int32)
+    index = np.searchsorted(around.start_ps, runs.start_ps, side="right") - 1
+    inside = (index >= 0) & (runs.end_ps <= around.end_ps[index])
+    traced = np.sort(events.start_ps[kind == Kind.OP])  # where the operation itself is traced, it counts instead
+    inside &= np.searchsorted(traced, runs.start_ps) == np.searchsorted(traced, runs.end_ps)
+    return runs.spans[inside], around.name[index[inside]]
+
+
+def _until_end(operations: Events, ends: Events) -> Spans:
+    """Spans of XLA operations up to the begin of the next ``end:`` event with their id, where there is one."""
+    spans = operations.spans
+    if not len(spans) or not len(ends):
+        return spans
+    link = np.concatenate([operations.link, ends.link])
+    start = np.concatenate([operations.start_ps, ends.start_ps])
+    is_end = np.arange(len(link)) >= len(operations)
+    order = np.lexsort((is_end, start, link))
+    place = np.where(is_end[order], np.arange(len(order)), len(order) - 1)
+    following = order[np.minimum.accumulate(place[::-1])[::-1]]
+    mine = np.empty(len(order), dtype=np.int64)
+    mine[order] = following
+    mine = mine[: len(operations)]
+    matches = is_end[mine] & (link[mine] == operations.link) & (operations.link != NONE)
+    return np.stack([spans[:, 0], np.where(matches, np.maximum(spans[:, 1], start[mine]), spans[:, 1])], axis=1)

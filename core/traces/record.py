@@ -1,0 +1,149 @@
+"""What a profiler trace of a few steps says about one device: the parts of each step, kernels, host operations.
+
+Shared by the reader of traces, results, figures, pages and the command line. Durations are milliseconds of the traced
+(profiled) steps. Each step is partitioned (docs/design.md, Overhead share): the parts sum to the step, what overlaps
+is charged once, to the part that stands first in :data:`PARTS`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, model_validator
+
+from core.schema import Frozen
+
+Part = Literal["compute", "d2h", "d2d", "h2d", "input", "launch", "other"]
+PARTS: tuple[Part, ...] = get_args(Part)
+"""In order of priority: the device's own work first, then what the device waits for, then what nothing explains."""
+
+TRUSTED_RATIO = 1.3
+"""Above this profiled over unprofiled step time, the profiler itself is a large part of what it shows."""
+SUM_TOLERANCE = 1e-6
+MAX_SPANS = 4_000
+Ms = Annotated[float, Field(ge=0)]
+
+
+class StepParts(Frozen):
+    """One step of one device. On a CPU target ``launch_ms`` is the framework's work between operations."""
+
+    step_ms: Annotated[float, Field(gt=0)]
+    compute_ms: Ms = 0.0
+    h2d_ms: Ms = 0.0
+    d2h_ms: Ms = 0.0
+    d2d_ms: Ms = 0.0
+    input_ms: Ms = 0.0
+    launch_ms: Ms = 0.0
+    other_ms: Ms = 0.0
+
+    @model_validator(mode="after")
+    def _sum_to_the_step(self) -> StepParts:
+        total = sum(self.part_ms(part) for part in PARTS)
+        if abs(total - self.step_ms) > SUM_TOLERANCE * max(1.0, self.step_ms):
+            raise ValueError(f"the parts sum to {total} ms, not to the step's {self.step_ms} ms")
+        return self
+
+    def part_ms(self, part: Part) -> float:
+        return float(getattr(self, f"{part}_ms"))
+
+    @property
+    def overhead_share(self) -> float:
+        """1 − compute / step."""
+        return 1.0 - self.compute_ms / self.step_ms
+
+
+class Kernel(Frozen):
+    """All events of one name (a kernel on a GPU, an operation on a CPU) within the traced steps."""
+
+    name: str
+    count: Annotated[int, Field(ge=1)]
+    total_ms: Ms
+
+
+class HostOp(Frozen):
+    """An operation of the step that ran on the host although the target is a GPU.
+
+    ``expected`` says that it belongs there (``why``: input, summary, string, control); otherwise it fell back.
+    ``moved_bytes``: data that crossed between host and device for it, None where the trace does not tell.
+    """
+
+    name: str
+    op_type: str
+    count: Annotated[int, Field(ge=1)]
+    total_ms: Ms
+    expected: bool
+    why: str = ""
+    moved_bytes: int | None = None
+
+
+class Span(Frozen):
+    """One event of the step drawn as a timeline; ``lane`` names the stream or thread, ``start_ms`` counts from the
+    step's begin (negative where the event began earlier)."""
+
+    lane: str
+    name: str
+    part: Part
+    start_ms: float
+    length_ms: Ms
+
+
+class DeviceTrace(Frozen):
+    """One device's steps in a trace. ``kernels`` counts kernels (GPU) or operations (CPU) within the steps;
+    ``busy_ms`` is the union of their intervals, ``span_ms`` runs from the first step's begin to the last one's end.
+
+    ``steps_from`` says where the steps' bounds come from: ``steps line`` (the trace's own), ``host steps`` (the
+    first device event launched in each annotated host step) or ``whole trace`` (nothing marks steps).
+    """
+
+    device: str
+    steps: Annotated[tuple[StepParts, ...], Field(min_length=1)]
+    kernels: Annotated[int, Field(ge=0)]
+    busy_ms: Ms
+    span_ms: Ms
+    steps_from: Literal["steps line", "host steps", "whole trace"]
+    top: tuple[Kernel, ...] = ()
+    timeline: Annotated[tuple[Span, ...], Field(max_length=MAX_SPANS)] = ()
+
+    def mean(self) -> StepParts:
+        """The mean step, part by part."""
+        n = len(self.steps)
+        values = {f"{part}_ms": sum(step.part_ms(part) for step in self.steps) / n for part in PARTS}
+        return StepParts(step_ms=sum(values.values()), **values)
+
+
+class TraceReport(Frozen):
+    """A whole trace: its devices, and operations of the steps that ran on the host beside a GPU.
+
+    ``retraces`` counts how often a ``tf.function`` was traced again inside the steps.
+    """
+
+    devices: tuple[DeviceTrace, ...]
+    host_ops: tuple[HostOp, ...] = ()
+    retraces: Annotated[int, Field(ge=0)] = 0
+    notes: tuple[str, ...] = ()
+
+
+class CellTrace(Frozen):
+    """The trace of one cell, beside the same steps without the profiler."""
+
+    batch: Annotated[int, Field(ge=1)]
+    device: DeviceTrace
+    host_ops: tuple[HostOp, ...] = ()
+    retraces: Annotated[int, Field(ge=0)] = 0
+    profiled_step_ms: Annotated[float, Field(gt=0)]
+    unprofiled_step_ms: Annotated[float, Field(gt=0)]
+
+    @property
+    def profiler_ratio(self) -> float:
+        """Profiled over unprofiled step time."""
+        return self.profiled_step_ms / self.unprofiled_step_ms
+
+    @property
+    def trusted(self) -> bool:
+        return self.profiler_ratio <= TRUSTED_RATIO
+
+
+class TracedCell(CellTrace):
+    """The trace of one cell of a run, on the run's target of that index."""
+
+    target: Annotated[int, Field(ge=0, le=1)]

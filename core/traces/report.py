@@ -1,0 +1,185 @@
+"""What a trace says: :func:`report`. How a step is divided stands in :mod:`core.traces.partition`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.numbers import counted
+from core.traces.events import Events, Line, Trace, TraceError, joined
+from core.traces.host_ops import has_launches, host_ops, retraces
+from core.traces.intervals import Spans, covered, holds, merged
+from core.traces.partition import (
+    PS_PER_MS,
+    Steps,
+    annotated_steps,
+    cpu_operations,
+    cpu_steps,
+    gpu_steps,
+    host_layers,
+    step_parts,
+    tiled,
+)
+from core.traces.record import DeviceTrace, HostOp, Kernel, Part, TraceReport
+from core.traces.timeline import Row, host_rows, stream_rows, timeline
+from core.traces.trace_names import EAGER, device_part, kinds
+
+MAX_TOP = 20
+
+
+def report(trace: Trace, host_nodes: frozenset[str] | None = None) -> TraceReport:
+    """Devices, their steps' parts, kernels, a timeline, and what ran on the host beside a GPU.
+
+    ``host_nodes`` are the names of the nodes that the framework placed on the CPU, where somebody knows them.
+    Raises TraceError when no device did anything in the trace.
+    """
+    kind = kinds(trace.texts)
+    notes: list[str] = []
+    gpus = _gpus(trace, notes)
+    if not gpus:
+        device, windows = _cpu(trace, kind, notes)
+        return TraceReport(devices=(device,), retraces=retraces(trace, windows), notes=tuple(notes))
+    layers = host_layers(trace, kind)
+    devices, spans = zip(*(_gpu(trace, kind, name, lines, layers, notes) for name, lines in gpus.items()), strict=True)
+    annotated = annotated_steps(trace)
+    windows = merged(tiled(annotated)) if len(annotated) else merged(*spans)
+    return TraceReport(
+        devices=devices,
+        host_ops=_host_ops(trace, kind, windows, gpus.values(), host_nodes, notes),
+        retraces=retraces(trace, windows),
+        notes=tuple(notes),
+    )
+
+
+def _gpus(trace: Trace, notes: list[str]) -> dict[str, list[Line]]:
+    """The lines of each GPU that ran a kernel."""
+    planes: dict[str, list[Line]] = defaultdict(list)
+    for line in trace.lines:
+        if line.plane.startswith("/device:GPU:") and len(line.events):
+            planes[line.plane.removeprefix("/device:")].append(line)
+    used = {}
+    for name, lines in planes.items():
+        streams = [line for line in lines if line.name != "Steps"]
+        if any(((_parts(trace, line.events) == "compute") & (line.events.duration_ps > 0)).any() for line in streams):
+            used[name] = lines
+        elif copies := sum(len(line.events) for line in streams):
+            notes.append(f"{name} ran no kernel, only {counted(copies, 'copy', 'copies')}; it is left out.")
+    return used
+
+
+def _gpu(
+    trace: Trace, kind: NDArray[np.int8], name: str, lines: list[Line], layers: tuple[Spans, Spans], notes: list[str]
+) -> tuple[DeviceTrace, Spans]:
+    streams = [line for line in lines if line.name != "Steps"]
+    everything = joined(line.events for line in streams)
+    steps = gpu_steps(trace, everything, next((line for line in lines if line.name == "Steps"), None))
+    notes += _steps_notes(name, steps)
+    parts = _parts(trace, everything)
+    spans = everything.spans
+    of_part: dict[Part, Spans] = {part: spans[parts == part] for part in ("compute", "d2h", "d2d", "h2d")}
+    of_part |= {"input": layers[0], "launch": layers[1]}
+    is_kernel = parts == "compute"
+
+    def rows(begin: int, end: int) -> list[Row]:
+        of_streams = stream_rows(((line, _parts(trace, line.events)) for line in streams), begin, end)
+        return [*of_streams, *host_rows(trace, kind, begin, end)]
+
+    kernels = (spans[is_kernel], everything.name[is_kernel])
+    return _device(trace, name, steps, of_part, kernels, rows, notes), steps.spans
+
+
+def _cpu(trace: Trace, kind: NDArray[np.int8], notes: list[str]) -> tuple[DeviceTrace, Spans]:
+    operations = list(cpu_operations(trace, kind))
+    computed = np.concatenate([item.spans for item in operations]) if operations else merged()
+    names = np.concatenate([item.name for item in operations]) if operations else np.empty(0, dtype=np.int32)
+    if not (computed[:, 1] > computed[:, 0]).any():
+        raise TraceError("The trace shows no kernel of a GPU and no operation of the CPU; record it while steps run.")
+    steps = cpu_steps(trace, computed)
+    notes += _steps_notes("CPU", steps)
+    if any(trace.texts[name].startswith(EAGER) for name in np.unique(names).tolist()):
+        notes.append("Eager operations are traced with the cost of starting them, so compute is at most what is shown.")
+    # on a CPU the rest of a step is the framework's own work, or waiting for a thread: launch
+    layers: dict[Part, Spans] = {"compute": computed, "input": host_layers(trace, kind)[0], "launch": steps.spans}
+
+    def rows(begin: int, end: int) -> list[Row]:
+        return list(host_rows(trace, kind, begin, end, operations))
+
+    return _device(trace, "CPU", steps, layers, (computed, names), rows, notes), merged(steps.spans)
+
+
+def _device(
+    trace: Trace,
+    name: str,
+    steps: Steps,
+    layers: dict[Part, Spans],
+    kernels: tuple[Spans, NDArray[np.int32]],
+    rows: Callable[[int, int], list[Row]],
+    notes: list[str],
+) -> DeviceTrace:
+    parts = step_parts(layers, steps.spans)
+    inside = holds(merged(steps.spans), kernels[0][:, 0])
+    median = sorted(range(len(parts)), key=lambda index: parts[index].step_ms)[(len(parts) - 1) // 2]
+    begin, end = steps.spans[median].tolist()
+    shown, left_out = timeline(rows(begin, end), trace.texts, begin, end)
+    if left_out:
+        notes.append(f"The timeline of {name} shows the {len(shown):,} longest of {len(shown) + left_out:,} events.")
+    return DeviceTrace(
+        device=name,
+        steps=parts,
+        kernels=int(inside.sum()),
+        busy_ms=int(covered(merged(kernels[0]), steps.spans).sum()) / PS_PER_MS,
+        span_ms=int(steps.spans[-1, 1] - steps.spans[0, 0]) / PS_PER_MS,
+        steps_from=steps.source,
+        top=_top(trace, kernels[0][inside], kernels[1][inside]),
+        timeline=shown,
+    )
+
+
+def _top(trace: Trace, spans: Spans, names: NDArray[np.int32]) -> tuple[Kernel, ...]:
+    unique, index, counts = np.unique(names, return_inverse=True, return_counts=True)
+    totals = np.zeros(len(unique), dtype=np.int64)
+    np.add.at(totals, index, spans[:, 1] - spans[:, 0])
+    order = np.argsort(-totals, kind="stable")[:MAX_TOP]
+    return tuple(
+        Kernel(
+            name=trace.texts[unique[i]].removeprefix(EAGER), count=int(counts[i]), total_ms=int(totals[i]) / PS_PER_MS
+        )
+        for i in order
+    )
+
+
+def _parts(trace: Trace, events: Events) -> NDArray[np.object_]:
+    """The part of each event of a GPU's streams, shape (events,)."""
+    unique, index = np.unique(events.name, return_inverse=True)
+    return np.array([device_part(trace.texts[name]) for name in unique.tolist()], dtype=object)[index]
+
+
+def _host_ops(
+    trace: Trace,
+    kind: NDArray[np.int8],
+    windows: Spans,
+    gpus: Iterable[list[Line]],
+    host_nodes: frozenset[str] | None,
+    notes: list[str],
+) -> tuple[HostOp, ...]:
+    if host_nodes is None and not has_launches(trace, kind):
+        notes.append("Launches carry no ids in this trace, so it does not tell which operations ran on the host.")
+        return ()
+    streams = joined(line.events for lines in gpus for line in lines if line.name != "Steps")
+    launched = streams.take(streams.start_ps >= windows[0, 0])
+    return host_ops(trace, kind, windows, launched, host_nodes)
+
+
+def _steps_notes(name: str, steps: Steps) -> list[str]:
+    notes = []
+    if steps.source == "whole trace":
+        notes.append(f"Nothing marks steps on {name}: the stretch of all its events counts as one step.")
+    if steps.by_time:
+        notes.append(f"Launches on {name} carry no ids: its steps begin with the first event after each host step's.")
+    if steps.empty:
+        count = counted(steps.empty, "annotated step")
+        notes.append(f"{count} started nothing on {name} and belong to the step before.")
+    return notes

@@ -1,0 +1,128 @@
+"""What an event's name says it is. The names are TensorFlow's own (2.3 to 2.21), sources as given below."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.traces.events import Line
+from core.traces.record import Part
+
+
+class Kind(IntEnum):
+    """Kind of a host event. OP computes; BOOKKEEPING is an operation that only hands tensors on or calls others."""
+
+    OTHER = 0
+    OP = 1
+    BOOKKEEPING = 2
+    INPUT = 3
+    WAIT = 4
+    EAGER = 5
+    RUN = 6
+    THUNKS = 7
+    END = 8
+
+
+EAGER = "EagerLocalExecute: "
+_OPERATION = re.compile(r"(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*):(?P<type>[A-Z_][a-zA-Z0-9_]*)")
+"""``name:Type``, as ``IsTfOpName`` and ``IsTfOpType`` of xla/tsl/profiler/utils/tf_op_utils.cc have it."""
+_INPUT_TYPE = re.compile(r"(MultiDevice)?IteratorGetNext\w*")
+_INPUT = re.compile(rf"IteratorGetNext\w*(::.*)?|Iterator::.*|{EAGER}{_INPUT_TYPE.pattern}")
+_WAIT = re.compile(
+    r"(cu|cuda|hip)[A-Z]\w*Synchronize\w*|.*(BlockHostUntilDone|BlockUntilReady|Await)\w*|.*: SyncDevice"
+)
+_CALLS = ("__inference", "__forward", "__backward", "Collective", "Nccl")
+"""What calls functions, or other devices: its time is that of what it calls."""
+_BOOKKEEPING_TYPES = (
+    "_Arg _Retval _DeviceArg _DeviceRetval _SOURCE _SINK NoOp Identity IdentityN Snapshot ReadVariableOp "
+    "_ReadVariablesOp VarHandleOp _VarHandlesOp VarIsInitializedOp DestroyResourceOp Const _EagerConst _HostConst "
+    "Placeholder PlaceholderWithDefault Shape ShapeN Rank Size Reshape Squeeze ExpandDims EnsureShape StopGradient "
+    "PreventGradient BroadcastGradientArgs If StatelessIf While StatelessWhile Case StatelessCase LoopCond Enter Exit "
+    "Merge Switch _SwitchN NextIteration RefEnter RefExit RefMerge RefSwitch ControlTrigger Assert PartitionedCall "
+    "StatefulPartitionedCall RemoteCall SymbolicGradient _Send _Recv _HostSend _HostRecv "
+    "XlaLaunch _XlaCompile _XlaRun _XlaMerge SyncDevice OptionalFromValue OptionalNone OptionalHasValue "
+    "OptionalGetValue IsVariableInitialized"
+)
+_BOOKKEEPING = frozenset(_BOOKKEEPING_TYPES.split())
+VIEWS = frozenset({"StridedSlice", "Slice"})
+"""On a GPU these may only make a view of their input and start nothing, which then does not tell where they ran."""
+_EXPECTED = (
+    ("input", re.compile(r".*(Iterator|Dataset|Optional(From|Get|Has|None)).*|Decode\w+|ReadFile|Parse\w*Example\w*")),
+    ("summary", re.compile(r".*Summary.*")),
+    ("string", re.compile(r".*String.*|AsString|Substr|StaticRegex\w*|Regex\w*|PrintV2|Print")),
+)
+_COPIES: tuple[tuple[str, Part], ...] = (
+    ("memcpyh2d", "h2d"),
+    ("memcpyhtod", "h2d"),
+    ("memcpyd2h", "d2h"),
+    ("memcpydtoh", "d2h"),
+    ("memcpyd2d", "d2d"),
+    ("memcpydtod", "d2d"),
+    ("memcpyp2p", "d2d"),
+    ("memcpy", "other"),
+)
+"""By how an event's name begins; the first that fits."""
+_BACKGROUND = "tf_data_"
+
+
+def operation(text: str) -> tuple[str, str] | None:
+    """Name and type of the operation that an event is, or None."""
+    if text.startswith(EAGER):
+        return text[len(EAGER) :], text[len(EAGER) :]
+    match = _OPERATION.fullmatch(text)
+    return (match["name"], match["type"]) if match else None
+
+
+def kinds(texts: tuple[str, ...]) -> NDArray[np.int8]:
+    """The kind of the host events of each name, shape (texts,)."""
+    return np.array([_kind(text) for text in texts], dtype=np.int8)
+
+
+def _kind(text: str) -> Kind:
+    if text.startswith("end: "):
+        return Kind.END
+    if _WAIT.fullmatch(text):
+        return Kind.WAIT
+    if _INPUT.fullmatch(text):
+        return Kind.INPUT
+    if text.startswith("KernelAndDevice") and text.endswith("::Run"):
+        return Kind.RUN
+    if text == "ThunkExecutor::Execute":
+        return Kind.THUNKS
+    named = operation(text)
+    if named is None:
+        return Kind.OTHER
+    if _INPUT_TYPE.fullmatch(named[1]):
+        return Kind.INPUT
+    if named[1] in _BOOKKEEPING or named[1].startswith(_CALLS):
+        return Kind.BOOKKEEPING
+    return Kind.EAGER if text.startswith(EAGER) else Kind.OP
+
+
+def device_part(text: str) -> Part:
+    """The part that an event of a GPU's stream belongs to.
+
+    As xprof's ``ClassifyGpuEvent`` (xplane_to_step_events.cc) everything that is no copy is compute, memory sets too.
+    Unlike it, copies from another GPU (``MemcpyP2P``) count as device-to-device, copies of unknown kind as other, and
+    collectives (``nccl...``) as the kernels they are.
+    """
+    lower = text.lower()
+    return next((part for start, part in _COPIES if lower.startswith(start)), "compute")
+
+
+def expected(op_type: str) -> str:
+    """Why an operation of this type belongs on the host (input, summary, string, control), or nothing."""
+    why = next((why for why, pattern in _EXPECTED if pattern.fullmatch(op_type)), "")
+    return why or ("control" if op_type in _BOOKKEEPING or op_type.startswith(_CALLS) else "")
+
+
+def is_host(line: Line) -> bool:
+    return line.plane == "/host:CPU"
+
+
+def is_producer(line: Line) -> bool:
+    """Whether a thread prepares data in the background (``tf.data``), which is no part of the step that consumes it."""
+    return is_host(line) and line.name.startswith(_BACKGROUND) and "get_next" not in line.name

@@ -1,0 +1,193 @@
+"""From what the forms of the Batch page hold to plans and prices, with one sentence beside each wrong field. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from core.batch.prices import MAX_EPOCH_SAMPLES, Price
+from core.families.code import refuse_code
+from core.numbers import byte_size
+from core.schema import MAX_PER_HOUR, UserError
+from core.spec import MAX_BATCH, Target, Workload
+from core.studies.gradient_noise.plan import MIN_BATCH_TRAINED, MIN_NOISE_BUDGET_S, NoisePlan
+from core.studies.memory.plan import MAX_LIMIT_BYTES, MIN_LIMIT_BYTES, MemoryPlan
+from core.studies.sweep.record import Run
+from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_path
+from core.userdata.arrays import DataError
+from core.userdata.source import RANDOM_LABELS, Source
+
+GB = 1e9
+NO_GRADIENTS = "This run is of inference: it has no gradients, so no gradient noise scale. Throughput and cost count."
+NO_PLAN = "Only points were imported for this run. Without its plan there is no workload to train or to build."
+STILL_RUNNING = "This sweep is still running; wait until it has ended."
+
+
+@dataclass(frozen=True)
+class NoiseDraft:
+    """The form as it stands; None in a number is an emptied field. ``own``: user data at the path ``data``."""
+
+    own: bool
+    data: str
+    device: str
+    batch: int | None
+    learning_rate: float | None
+    target_loss: float | None
+    budget_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOutcome(Outcome[MemoryPlan]):
+    """``limit_bytes`` is None where the limit is not possible."""
+
+    limit_bytes: int | None
+
+
+@dataclass(frozen=True)
+class PriceDraft:
+    """``amounts`` an hour by target name, None where there is none."""
+
+    amounts: Mapping[str, float | None]
+    currency: str
+    dated: str
+    epoch_samples: int | None
+
+
+@dataclass(frozen=True)
+class PriceOutcome:
+    """``prices`` is empty while anything is wrong with them."""
+
+    prices: tuple[Price, ...]
+    epoch_samples: int | None
+    errors: dict[str, str]
+
+
+def noise_refusal(run: Run) -> str | None:
+    """Why no noise scale can be measured for this run, or None. It is of network and data, not of a machine."""
+    if run.plan is None:
+        return NO_PLAN
+    if not run.plan.workload.training:
+        return NO_GRADIENTS
+    return _refusal(run, run.plan.workload)
+
+
+def memory_refusal(run: Run) -> str | None:
+    """Why the largest batch cannot be confirmed here for this run, or None."""
+    if run.plan is None:
+        return NO_PLAN
+    if run.label != "measured":
+        return (
+            f"This run is {run.label}: its targets are of another machine, and so is their memory. Measure the same "
+            "plan here first, then confirm the largest batch for that run."
+        )
+    return _refusal(run, run.plan.workload)
+
+
+def _refusal(run: Run, workload: Workload) -> str | None:
+    if run.status == "running":
+        return STILL_RUNNING
+    try:
+        refuse_code(workload.network)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def build_noise_plan(run: Run, draft: NoiseDraft, look: Callable[[str], Source]) -> Outcome[NoisePlan]:
+    """Validate a draft. Fields: data, batch, rate, loss, budget, plan. ``run`` must have a plan that trains.
+
+    ``look`` says what lies at a path, as :func:`core.userdata.source.check_labelled` does.
+    """
+    assert run.plan is not None
+    checks = Checks()
+    source = checks.attempt("data", lambda: _source(draft, look))
+    values = {
+        "workload": run.plan.workload,
+        "target": Target(device=draft.device),
+        "data": None if source is None else source.path,
+        "batch": checks.attempt("batch", lambda: _reference_batch(draft.batch)),
+        "learning_rate": checks.attempt("rate", lambda: _above_zero("The learning rate", draft.learning_rate, 100.0)),
+        "target_loss": checks.attempt("loss", lambda: _above_zero("The loss to reach", draft.target_loss, 1e6)),
+        "budget_s": checks.attempt("budget", lambda: checked_budget(draft.budget_s, MIN_NOISE_BUDGET_S)),
+        "run_id": run.id,
+    }
+    plan = None if checks.errors else checks.attempt("plan", lambda: NoisePlan.model_validate(values))
+    return Outcome(plan, checks.errors, source)
+
+
+def build_memory_plan(
+    run: Run, target: int, limit_gb: float | None, budget_s: float | None, free_bytes: int | None
+) -> MemoryOutcome:
+    """Validate the limit and budget of a search. Fields: limit, budget. ``run`` must have a plan.
+
+    ``free_bytes`` is what this machine has free now, None where the target is not on its CPU.
+    """
+    assert run.plan is not None
+    checks = Checks()
+    limit = checks.attempt("limit", lambda: _limit_bytes(limit_gb))
+    values = {
+        "workload": run.plan.workload,
+        "target": run.plan.targets[target],
+        "limit_bytes": limit,
+        "budget_s": checks.attempt("budget", lambda: checked_budget(budget_s)),
+        "run_id": run.id,
+    }
+    if limit is not None and free_bytes is not None and limit > free_bytes:
+        checks.errors["limit"] = (
+            f"The limit is {byte_size(limit)}, but only {byte_size(free_bytes)} are free on this machine now; choose "
+            "less, or close other programs."
+        )
+    plan = None if checks.errors else checks.attempt("limit", lambda: MemoryPlan.model_validate(values))
+    return MemoryOutcome(plan=plan, errors=checks.errors, limit_bytes=limit)
+
+
+def build_prices(draft: PriceDraft) -> PriceOutcome:
+    """Validate prices. Fields: every target's name, currency, dated, epoch."""
+    checks, prices = Checks(), []
+    currency = draft.currency.strip().upper()
+    if not (len(currency) == 3 and currency.isascii() and currency.isalpha()):
+        checks.errors["currency"] = "A currency is three letters, such as EUR."
+    for name, amount in draft.amounts.items():
+        if amount is None or checks.errors:
+            continue
+        values = {"target": name, "currency": currency, "dated": draft.dated, "per_hour": amount}
+        if not 0 < amount <= MAX_PER_HOUR:
+            checks.errors[name] = (
+                f"A price an hour must be above 0 and at most {MAX_PER_HOUR:,.0f}; leave it empty for none."
+            )
+        elif (price := checks.attempt("dated", partial(Price.model_validate, values))) is not None:
+            prices.append(price)
+    epoch = draft.epoch_samples
+    if epoch is not None and not 1 <= epoch <= MAX_EPOCH_SAMPLES:
+        checks.errors["epoch"] = f"An epoch must hold 1 to {MAX_EPOCH_SAMPLES:,} samples."
+        epoch = None
+    return PriceOutcome(() if checks.errors else tuple(prices), epoch, checks.errors)
+
+
+def _source(draft: NoiseDraft, look: Callable[[str], Source]) -> Source | None:
+    if not draft.own:
+        return None
+    if not (path := checked_path(draft.data)):
+        raise DataError(f"Give a path to your labelled data, or take the labels of a teacher network. {RANDOM_LABELS}")
+    return look(path)
+
+
+def _reference_batch(value: int | None) -> int:
+    return checked_number("The reference batch", value, MIN_BATCH_TRAINED, MAX_BATCH)
+
+
+def _above_zero(name: str, value: float | None, most: float) -> float | None:
+    if value is not None and not 0 < value <= most:
+        raise UserError(f"{name} must be above 0 and at most {most:,.0f}; leave it empty for the usual one.")
+    return value
+
+
+def _limit_bytes(limit_gb: float | None) -> int:
+    low, high = MIN_LIMIT_BYTES / GB, MAX_LIMIT_BYTES / GB
+    return round(checked_number("The memory limit", limit_gb, low, high, " GB") * GB)
+
+
+def target_order(names: Sequence[str], known: Sequence[str]) -> int:
+    """The index of the first target of which something was measured, else of the second one."""
+    return next((index for index, name in enumerate(names) if name in known), len(names) - 1)

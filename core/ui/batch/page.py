@@ -1,0 +1,183 @@
+"""The Batch page around its result: which studies of a run are shown, what follows from them, what is running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from core.batch.answer import batch_answer, limit_of
+from core.batch.prices import Price
+from core.batch.shapes import BatchAnswer, MemoryLimit
+from core.studies.gradient_noise.kind import GRADIENT_NOISE
+from core.studies.gradient_noise.record import NoiseStudy
+from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, memory_answer, predict_memory
+from core.studies.memory.forecast import same_machine
+from core.studies.memory.kind import MEMORY
+from core.studies.memory.plan import default_limit_bytes
+from core.studies.memory.record import MemoryStudy
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.record import Run
+from core.ui import machine, registry
+from core.ui.study_page import StudyPage
+
+NOISE_PAGE = StudyPage(GRADIENT_NOISE, "Measure the noise scale", ":material/grain:", "noise")
+MEMORY_PAGE = StudyPage(MEMORY, "Confirm the largest batch", ":material/memory:", "memory")
+PAGES: tuple[StudyPage[Any, Any], ...] = (NOISE_PAGE, MEMORY_PAGE)
+BETWEEN = "~"  # ids in an address; needs no escape there
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The studies that a page shows, with their ids: the noise study, and a memory study by target name."""
+
+    noise: tuple[str, NoiseStudy] | None
+    memory: Mapping[str, tuple[str, MemoryStudy]]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All ids, for the keys of caches."""
+        noise = () if self.noise is None else (self.noise[0],)
+        return (*noise, *(f"{name}:{study_id}" for name, (study_id, _) in sorted(self.memory.items())))
+
+
+def evidence(run: Run) -> Evidence:
+    """The studies of a run in the address, else its newest ones; a choice among several noise studies.
+
+    Their ids are put into the address, so that it reopens exactly this evidence; not while one runs, whose result is
+    what the page then turns to.
+    """
+    noise = NOISE_PAGE.readable(run.id)
+    chosen = _chosen_noise(run, noise)
+    memory = _memory_by_target(run)
+    if running() is None:
+        _put("noise", "" if chosen is None else chosen)
+        _put("memory", BETWEEN.join(study_id for study_id, _ in memory.values()))
+    return Evidence(None if chosen is None else (chosen, noise[chosen]), memory)
+
+
+def _put(name: str, value: str) -> None:
+    if value:
+        st.query_params[name] = value
+    else:
+        st.query_params.pop(name, None)
+
+
+def _chosen_noise(run: Run, studies: Mapping[str, NoiseStudy]) -> str | None:
+    ids, asked = list(studies), st.query_params.get("noise")
+    if asked is not None and asked not in studies:
+        _gone(NOISE_PAGE)
+    if not ids:
+        return None
+    chosen = ids[0] if asked is None or asked not in studies else asked
+    if len(ids) == 1 or st.context.is_embedded:
+        return chosen
+    picked: str = st.selectbox(
+        "Noise study", ids, index=ids.index(chosen), key=f"batch_noise-{run.id}-{ids[0]}", width=560,
+        format_func=lambda key: f"{studies[key].created_at.replace('T', ' ')[:19]} UTC: {studies[key].plan.task}",
+    )  # fmt: skip
+    return picked
+
+
+def _gone(study_page: StudyPage[Any, Any]) -> None:
+    st.info(f"There is no such {study_page.kind.noun} of this run; its newest one counts.", icon=":material/info:")
+
+
+def _memory_by_target(run: Run) -> dict[str, tuple[str, MemoryStudy]]:
+    """For each target of the run the memory study that the address names, else the newest."""
+    if run.plan is None:
+        return {}
+    asked = [study_id for study_id in st.query_params.get("memory", "").split(BETWEEN) if study_id]
+    known = MEMORY_PAGE.readable(run.id) | _unattached(run)
+    if not known.keys() >= set(asked):
+        _gone(MEMORY_PAGE)
+    named = sorted(known, key=lambda study_id: study_id not in asked)  # stable: else newest first
+    shown: dict[str, tuple[str, MemoryStudy]] = {}
+    for name, target in zip(run.target_names, run.plan.targets, strict=True):
+        mine = [key for key in named if known[key].plan.target == target]
+        if mine:
+            shown[name] = (mine[0], known[mine[0]])
+    return shown
+
+
+def _unattached(run: Run) -> dict[str, MemoryStudy]:
+    """Searches of the run's workload on its machine that belong to no run, such as those of the command line."""
+    assert run.plan is not None
+    return {
+        study_id: study
+        for study_id, study in registry.readable(MEMORY.name).items()
+        if study.run_id is None
+        and study.plan.workload == run.plan.workload
+        and study in same_machine((study,), run.environment)
+    }
+
+
+def memory_studies() -> tuple[MemoryStudy, ...]:
+    """All memory studies here that can be read, of any run or none: what predictions learn from."""
+    return tuple(registry.readable(MEMORY.name).values())
+
+
+def memory_key() -> tuple[str, ...]:
+    """Changes whenever :func:`memory_studies` would."""
+    return tuple(summary.id for summary in registry.engine().store.summaries(MEMORY.name))
+
+
+def prediction_of(run: Run, target: int, limit_bytes: int) -> MemoryPrediction:
+    """What is predicted for a target of a run with a plan, from all studies of its machine."""
+    assert run.plan is not None
+    workload, chosen = run.plan.workload, run.plan.targets[target]
+    return registry.once(
+        ("prediction", memory_key(), run.id, target, limit_bytes),
+        lambda: predict_memory(workload, chosen, limit_bytes, memory_studies(), run.environment),
+    )
+
+
+def answer_of_memory(study_id: str, study: MemoryStudy) -> MemoryAnswer:
+    """What a memory study says, beside all others of its machine."""
+    return registry.once(("memory", memory_key(), study_id), lambda: memory_answer(study, memory_studies()))
+
+
+def usual_limit_bytes(run: Run, target: int) -> int | None:
+    """What a target of the run may use on the run's own machine; None where that is not known."""
+    if run.plan is None or run.environment is None:
+        return None
+    free = run.environment.memory_available_bytes or run.environment.memory_bytes
+    chosen = run.plan.targets[target]
+    if free is None and not chosen.is_gpu:
+        return None
+    return default_limit_bytes(chosen, free or 0, run.environment.gpus)
+
+
+def limits(run: Run, studies: Evidence) -> dict[str, MemoryLimit]:
+    """The memory limit of each target: confirmed where a study bracketed it, else predicted."""
+    shown: dict[str, MemoryLimit] = {}
+    for index, name in enumerate(run.target_names):
+        if name in studies.memory:
+            shown[name] = limit_of(studies.memory[name][1], memory_studies())
+        elif (limit_bytes := usual_limit_bytes(run, index)) is not None:
+            largest = prediction_of(run, index, limit_bytes).largest
+            shown[name] = MemoryLimit(largest.batch, largest.low, largest.high, limit_bytes=limit_bytes)
+    return shown
+
+
+def answer_of(
+    run: Run, answer: Answer, studies: Evidence, prices: tuple[Price, ...] = (), epoch_samples: int | None = None
+) -> BatchAnswer:
+    """Which batch to train with. Raises UserError."""
+    noise, memory = None if studies.noise is None else studies.noise[1], limits(run, studies)
+    return registry.once(
+        ("batch", registry.revision(run), studies.ids, repr(memory), repr(prices), epoch_samples),
+        lambda: batch_answer(run, answer, noise, memory, prices, epoch_samples),
+    )
+
+
+def searches_here() -> tuple[MemoryStudy, ...]:
+    """The memory studies of this machine."""
+    return same_machine(memory_studies(), machine.now())
+
+
+def running() -> StudyPage[Any, Any] | None:
+    """That of this page's kinds whose study runs in this process, or None."""
+    return next((study_page for study_page in PAGES if study_page.running() is not None), None)

@@ -1,0 +1,223 @@
+"""What is known of the batch to use, on a page: verdict, pictures, noise scale, cost, every number, the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.batch.export import batch_data
+from core.batch.figures import cost_figure, known_time, sample_time_figure, throughput_figure, time_to_loss_figure
+from core.batch.shapes import BatchAnswer, BestBatch, Quantity, TargetBatches
+from core.figures.marks import interval_words
+from core.figures.style import environment_line, short
+from core.numbers import duration
+from core.studies.gradient_noise.figures import loss_figure, noise_scale_figure
+from core.studies.memory.export import memory_data
+from core.studies.sweep.figures import workload_line
+from core.studies.sweep.record import Run
+from core.ui import charts, evidence, registry, share
+from core.ui.batch import form, page
+from core.ui.batch.draft import PriceOutcome
+from core.ui.batch.page import Evidence
+from core.ui.card import interval_metric, label_badge, metric, predicted_badge, result_card
+from core.ui.words import bounded, plain
+from core.userdata.source import RANDOM_LABELS
+
+PREDICTED = "Predicted from measured parts: nothing trained to the loss at these batches."
+COLUMNS: dict[str, tuple[str, Callable[[Any], Quantity | None], str]] = {
+    "step_ms": ("Step (ms)", lambda p: p.step_ms, "Step time."),
+    "samples_per_s": ("Samples/s", lambda p: p.samples_per_s, "Throughput, from the step time."),
+    "us_per_sample": ("µs a sample", lambda p: p.us_per_sample, "From the step time."),
+    "steps": ("Steps", lambda p: p.steps, "To the loss; predicted from the noise scale."),
+    "time_s": ("Time to the loss (s)", lambda p: p.time_s, "Predicted: steps × step time."),
+    "relative_time": ("Time over best", lambda p: p.relative_time, "Over the target's best; predicted."),
+    "cost_per_million": ("Cost of a million samples", lambda p: p.cost_per_million, "Your price × step time."),
+    "cost_per_epoch": ("Cost of an epoch", lambda p: p.cost_per_epoch, "Your price × step time × your samples."),
+    "cost_to_loss": ("Cost to the loss", lambda p: p.cost_to_loss, "Your price × predicted time."),
+}
+
+
+def card(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+    """The verdict with its label and the numbers it rests on."""
+    timed, status = known_time(answer) is not None, "finished"
+    badges = [predicted_badge(PREDICTED)] if timed else []
+    badges.append(label_badge(run.label, "step times"))
+    if studies.noise is not None:
+        badges.append(label_badge(studies.noise[1].label, "noise scale"))
+        status = studies.noise[1].status
+    about = (workload_line(run), environment_line(run))
+    with result_card("Which batch", badges, answer.sentences[0], about, status=status), st.container(horizontal=True):
+        for target in answer.targets:
+            _best(target, timed)
+        _crossovers(answer)
+
+
+def _best(target: TargetBatches, timed: bool) -> None:
+    best: BestBatch | None = target.best_time if timed else target.best_throughput
+    if best is None:
+        return
+    near = "no other within 5 %" if best.low == best.high else f"{best.low:,} to {best.high:,} within 5 %"
+    what = "shortest time to the loss, predicted" if timed else f"most samples a second, {best.label}"
+    meaning = f"The batch with the {what}, within memory."
+    metric(f"Best on {short(target.name, 30)}", f"batch {best.batch:,}", near, meaning)
+
+
+def _crossovers(answer: BatchAnswer) -> None:
+    for step in answer.step_verdict.crossovers[:1]:
+        interval_metric("Step-time crossover", interval_words(step.batch, step.low, step.high),
+                        "At equal batch: where the target with the shorter step changes.")  # fmt: skip
+    for crossover in answer.loss_crossovers:
+        if crossover.batch is not None:
+            interval_metric(f"Time-to-loss crossover of {short(crossover.target, 24)}",
+                            interval_words(crossover.batch, crossover.low, crossover.high),
+                            crossover.sentence)  # fmt: skip
+    if (noise := answer.noise) is not None and noise.value is not None:
+        interval_metric(
+            "Gradient noise scale, samples", interval_words(noise.value, noise.low, noise.high),
+            "Well below it a doubled batch halves the steps; well above it, it saves none. Measured.",
+        )  # fmt: skip
+
+
+def notices(studies: Evidence, answer: BatchAnswer) -> None:
+    """What qualifies the verdict."""
+    if studies.noise is not None and studies.noise[1].status == "cancelled":
+        st.info("The noise study was cancelled; what follows rests on what was measured until then.",
+                icon=":material/info:")  # fmt: skip
+    for warning in answer.warnings:
+        st.warning(plain(warning.text), icon=":material/warning:")
+
+
+def chart(name: str, run: Run, studies: Evidence, answer: BatchAnswer, make: Callable[[], go.Figure], alt: str) -> None:
+    """One chart of this page, drawn once for the same evidence."""
+    key = (registry.revision(run), studies.ids, repr(answer))
+    charts.show(f"batch-{name}", make, alt, f"{run.id}-{name}", key)
+
+
+def main_picture(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+    """Time to the loss by batch; without a usable noise study, throughput."""
+    if studies.noise is not None and known_time(answer) is not None:
+        noise = studies.noise[1]
+        chart("time-to-loss", run, studies, answer, lambda: time_to_loss_figure(run, answer, noise),
+              f"Predicted time to the loss by batch size. {answer.sentences[0]}")  # fmt: skip
+    else:
+        _throughput(run, studies, answer)
+
+
+def _throughput(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+    chart("throughput", run, studies, answer, lambda: throughput_figure(run, answer),
+          f"Throughput by batch size. {answer.sentences[0]}")  # fmt: skip
+
+
+def pictures(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+    """The picture of the verdict and all that is said, then throughput and time per sample beside each other."""
+    if known_time(answer) is not None:
+        main_picture(run, studies, answer)
+    st.markdown("\n".join(f"- {plain(sentence)}" for sentence in answer.sentences[1:]))
+    with st.grid(2, min_column_width=560, gap="medium"):
+        _throughput(run, studies, answer)
+        chart("time-per-sample", run, studies, answer, lambda: sample_time_figure(run, answer),
+              f"Time per sample by batch size. {answer.step_verdict.sentence}")  # fmt: skip
+
+
+def noise(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+    """The noise scale along the training and the loss, how they were measured, and the form for a study."""
+    if studies.noise is None or answer.noise is None:
+        st.markdown(
+            "How many steps a batch saves follows from the **gradient noise scale**: how large a batch must be for its "
+            "gradient to be more signal than noise. It is measured while the workload really trains, on a task that "
+            "can be learnt."
+        )
+        st.caption(f"{RANDOM_LABELS} Step times of a sweep do not depend on labels, so that a sweep may draw them.")
+    else:
+        study, scale = studies.noise[1], answer.noise
+        with st.grid(2, min_column_width=560, gap="medium"):
+            chart("noise-scale", run, studies, answer, lambda: noise_scale_figure(study, scale),
+                  f"Gradient noise scale along the training. {answer.sentences[1]}")  # fmt: skip
+            chart("loss", run, studies, answer, lambda: loss_figure(study), "Held-out loss along the training.")
+        st.caption(
+            plain(
+                f"{study.plan.title}; learning rate {study.plan.rate:g}; {study.steps:,} steps and "
+                f"{len(study.draws):,} draws of gradients in {duration(study.elapsed_s)}. {RANDOM_LABELS}"
+            )
+        )
+        st.subheader("Measure it again", anchor=False)
+    form.noise(run)
+
+
+def cost(run: Run, studies: Evidence, answer: BatchAnswer, prices: PriceOutcome) -> None:
+    """The fields for prices, what follows from them, and the chart."""
+    form.price_fields(run, prices)
+    if not prices.prices:
+        st.caption("With a price for each target: the cost of a million samples and of an epoch by batch, and the "
+                   "batch from which the more expensive target is the cheaper one.")  # fmt: skip
+        return
+    if answer.cost is not None:
+        st.subheader(plain(answer.cost.sentence), anchor=False)
+    sentence = "" if answer.cost is None else answer.cost.sentence
+    chart("cost", run, studies, answer, lambda: cost_figure(run, answer),
+          f"Cost of a million samples by batch size. {sentence}")  # fmt: skip
+    for target in answer.targets:
+        if target.price is not None:
+            st.markdown(f"**{plain(target.price.words)}**")
+            _table(run, target, ("cost_per_million", "cost_per_epoch", "cost_to_loss"), "cost")
+
+
+def numbers(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+    """Every measured batch of both targets, the machine, and the way to the run."""
+    for target in answer.targets:
+        st.markdown(f"**{plain(target.name)}**")
+        _table(run, target, tuple(COLUMNS), "all")
+    st.caption(
+        f"Batches with a step time that is {run.label}; those in between are interpolated and stand in the file. In "
+        "brackets: 95 % intervals. Steps and times to the loss are predicted."
+    )
+    evidence.machine(run.environment)
+    if studies.noise is not None and (other := studies.noise[1].environment) is not None and other != run.environment:
+        st.caption(f"The noise scale: {plain(environment_line(studies.noise[1]))}")
+
+
+def _table(run: Run, target: TargetBatches, columns: tuple[str, ...], place: str) -> None:
+    points = [point for point in target.points if point.label != "interpolated"]
+    known = [name for name in columns if any(COLUMNS[name][1](point) is not None for point in points)]
+    rows = [
+        {
+            "batch": f"{point.batch:,}",
+            **{name: _words(COLUMNS[name][1](point)) for name in known},
+            **({} if point.fits is None else {"fits": "yes" if point.fits else "no"}),
+            "label": point.label,
+        }
+        for point in points
+    ]
+    config: dict[str, Any] = {
+        name: st.column_config.TextColumn(COLUMNS[name][0], help=COLUMNS[name][2]) for name in known
+    }
+    config |= {"batch": "Batch", "fits": "Fits into memory", "label": "Step time is"}
+    evidence.table(pd.DataFrame(rows), f"batch-{place}-{run.id}-{target.name}", config,
+                   f"One row for each measured batch of {target.name}.")  # fmt: skip
+
+
+def _words(value: Quantity | None) -> str:
+    return "" if value is None else bounded(value.value, value.low, value.high)
+
+
+def export_and_share(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+    """The address of this evidence, the view without menus, and the file."""
+    share.heading()
+    named = (study_page.address for study_page in page.PAGES)
+    share.links({"run": run.id} | {name: st.query_params[name] for name in named if name in st.query_params})
+    share.json_button(
+        f"{run.id}-batch", partial(content, run, studies, answer),
+        "What is said here with your prices, and the noise and memory studies that it follows from.",
+    )  # fmt: skip
+
+
+def content(run: Run, studies: Evidence, answer: BatchAnswer) -> dict[str, Any]:
+    """As ``python -m core batch --out`` writes it, with the memory studies."""
+    data = batch_data(run, answer, None if studies.noise is None else studies.noise[1])
+    memory = [memory_data(study, page.answer_of_memory(study_id, study)) for study_id, study in studies.memory.values()]
+    return data | {"memory": memory}

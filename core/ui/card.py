@@ -1,0 +1,86 @@
+"""The card that every result opens with, and the notices that qualify it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.evidence import Label
+from core.ui.method_text import LABELS
+from core.ui.states import ICONS, Notice
+from core.ui.words import LABEL_ICONS, plain
+
+Colour = Literal["green", "blue", "violet", "orange", "grey", "red"]
+LABEL_COLOURS: dict[Label, Colour] = {"measured": "green", "recorded": "blue", "modelled": "violet"}
+DRAW_NOTICE = {"info": st.info, "warning": st.warning, "error": st.error}
+
+
+class Badge(NamedTuple):
+    words: str
+    icon: str
+    colour: Colour
+    help: str | None = None
+
+
+def label_badge(label: Label, of: str = "") -> Badge:
+    """How numbers came about; ``of`` says which of them."""
+    return Badge(f"{of} {label}".strip(), LABEL_ICONS[label], LABEL_COLOURS[label], LABELS[label])
+
+
+def predicted_badge(basis: str) -> Badge:
+    return Badge("predicted", ":material/functions:", "violet", basis)
+
+
+def result_card(
+    heading: str,
+    badges: Iterable[Badge],
+    sentence: str,
+    about: Iterable[str],
+    *,
+    status: str = "finished",
+    icon: str = "",
+    more: Iterable[str] = (),
+) -> DeltaGenerator:
+    """Heading with badges, the sentence, ``more`` paragraphs, and the lines ``about`` what it is of; all plain text.
+
+    Returns the card, for what stands below them.
+    """
+    card = st.container(border=True)
+    with card:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f"**{plain(heading)}**", width="content")
+            for badge in badges:
+                st.badge(badge.words, icon=badge.icon, color=badge.colour, help=badge.help)
+            if status != "finished":
+                st.badge(status, icon=":material/flag:", color="orange")
+        st.subheader(f"{icon} {plain(sentence)}".strip(), anchor=False)
+        for paragraph in more:
+            st.markdown(plain(paragraph))
+        st.caption("  \n".join(plain(line) for line in about))
+    return card
+
+
+def metric(name: str, value: str, bounds: str | None, meaning: str = "") -> None:
+    """A number with its interval beneath."""
+    st.metric(plain(name), value, delta=bounds or None, delta_color="off", delta_arrow="off",
+              help=plain(meaning) or None)  # fmt: skip
+
+
+def interval_metric(name: str, words: str, meaning: str, *, before: str = "", after: str = "") -> None:
+    """The same from ``words`` such as ``41 (32 to 50)``."""
+    value, _, bounds = words.partition(" (")
+    metric(name, f"{before}{value}{after}", bounds.rstrip(")"), meaning)
+
+
+def draw_notices(notices: Iterable[Notice]) -> None:
+    for notice in notices:
+        DRAW_NOTICE[notice.level](plain(notice.text), icon=ICONS[notice.level])
+
+
+def draw_sentences(sentences: Iterable[str]) -> None:
+    """What qualifies a result, in one box; none where there is nothing."""
+    if found := tuple(sentences):
+        st.info("  \n".join(plain(sentence) for sentence in found), icon=":material/info:")

@@ -1,0 +1,116 @@
+"""Checks of what was entered that several forms share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from core.families import Choice, Network, families
+from core.numbers import table_number
+from core.schema import UserError, explain
+from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload
+from core.userdata.arrays import DataError
+from core.userdata.source import Source
+
+OWN_ARCHITECTURE = "own"
+"""The family whose networks come from a file instead of sizes."""
+P = TypeVar("P")
+T = TypeVar("T")
+N = TypeVar("N", int, float)
+
+
+class Checks:
+    """``errors`` has a sentence for each field that is wrong."""
+
+    def __init__(self) -> None:
+        self.errors: dict[str, str] = {}
+
+    def attempt(self, field: str, make: Callable[[], T]) -> T | None:
+        """What ``make`` makes; None with a sentence in ``errors`` where it refuses."""
+        try:
+            return make()
+        except ValidationError as error:
+            self.errors[field] = explain(error)
+        except ValueError as error:
+            self.errors[field] = str(error)
+        return None
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[P]):
+    """``plan`` is None while ``errors`` (field: sentence) is not empty; ``source`` describes user data that fit."""
+
+    plan: P | None
+    errors: dict[str, str]
+    source: Source | None = None
+
+
+def make_workload(
+    family: str,
+    preset: str | None,
+    sizes: Mapping[str, int | None],
+    mode: str,
+    optimizer: str,
+    architecture: Network | str | None = None,
+) -> Workload:
+    """Workload from a form; ``sizes`` count where there is no ``preset``, ``architecture`` where they are a file's.
+
+    Raises UserError.
+    """
+    if family == OWN_ARCHITECTURE:
+        network = _read_network(architecture)
+    elif preset is not None:
+        network = families()[family].from_name(preset)
+    else:
+        network = families()[family].from_choices(checked_sizes(families()[family].choices, sizes))
+    return Workload.model_validate({"network": network, "mode": mode, "optimizer": optimizer})
+
+
+def _read_network(architecture: Network | str | None) -> Network:
+    if isinstance(architecture, Network):
+        return architecture
+    raise UserError(architecture or "Choose a file with your architecture: Keras JSON or a .keras file.")
+
+
+def checked_sizes(choices: tuple[Choice, ...], sizes: Mapping[str, int | None]) -> dict[str, int]:
+    """The value of every choice. Raises UserError."""
+    checked: dict[str, int] = {}
+    for choice in choices:
+        value = sizes.get(choice.name)
+        if value is None or not choice.low <= value <= choice.high:
+            given = "is empty" if value is None else f"is {value:,}"
+            raise UserError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
+        checked[choice.name] = value
+    return checked
+
+
+def checked_number(name: str, value: N | None, low: float, high: float, unit: str = "") -> N:
+    """A number within its limits. Raises UserError."""
+    if value is None or not low <= value <= high:
+        raise UserError(f"{name} must lie between {table_number(low)} and {table_number(high)}{unit}.")
+    return value
+
+
+def checked_budget(value: float | None, least_s: float = MIN_BUDGET_S) -> float:
+    """The budget in seconds. Raises UserError."""
+    return float(checked_number("The budget", value, least_s, MAX_BUDGET_S, " seconds"))
+
+
+def checked_targets(checks: Checks, targets: tuple[Mapping[str, Any], ...]) -> list[Target | None]:
+    """Both targets from a form. Fields: target 0, target 1, targets."""
+    made = [checks.attempt(f"target {i}", partial(Target, **values)) for i, values in enumerate(targets)]
+    if made[0] is not None and made[0] == made[1]:
+        checks.errors["targets"] = f"Both targets are “{made[0]}”; choose two that differ."
+    return made
+
+
+def checked_path(text: str) -> str:
+    """A path to user data as it was entered; may be empty. Raises DataError."""
+    path = text.strip()
+    if not path.isprintable():
+        raise DataError("The path holds characters that cannot be shown; type it again.")
+    return path

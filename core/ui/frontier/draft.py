@@ -1,0 +1,121 @@
+"""From what the Frontier form holds to a plan, with one sentence beside each field that is wrong. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from core.families import Choice, families
+from core.schema import UserError
+from core.spec import MAX_BATCH, MIN_BATCH
+from core.studies.frontier.plan import AXES, MAX_VALUES, Axis, FrontierPlan, Setting, buildable_widths, log_spaced
+from core.ui.checks import Checks, Outcome, checked_budget, checked_sizes, checked_targets
+
+USUAL_DEPTHS, USUAL_WIDTHS, USUAL_BATCHES = 4, 7, 6
+LARGEST_USUAL_DEPTH, LARGEST_USUAL_BATCH = 8, 1024
+
+
+@dataclass(frozen=True)
+class AxisRange:
+    """Smallest, largest, and how many values; None is an emptied field."""
+
+    low: int | None
+    high: int | None
+    count: int | None
+
+
+@dataclass(frozen=True)
+class FrontierDraft:
+    """The form as it stands. ``sizes`` are the family's choices but depth and width, ``targets`` fields of Targets.
+
+    ``point`` is the user's own depth, width and batch, each None where it was left empty.
+    """
+
+    family: str
+    sizes: dict[str, int | None]
+    ranges: dict[Axis, AxisRange]
+    mode: str
+    optimizer: str
+    targets: tuple[dict[str, Any], dict[str, Any]]
+    point: tuple[int | None, int | None, int | None]
+    budget_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierOutcome(Outcome[FrontierPlan]):
+    """``values`` are those of the axes in order."""
+
+    values: dict[Axis, tuple[int, ...]]
+
+
+def fixed_choices(family: str) -> tuple[Choice, ...]:
+    """A family's choices that the map does not vary."""
+    return tuple(choice for choice in families()[family].choices if choice.name not in AXES)
+
+
+def axis_choice(family: str, axis: Axis) -> Choice:
+    """Label, limits and help of an axis, as the family has it."""
+    if axis == "batch":
+        return Choice("batch", "Batch size", MIN_BATCH, MAX_BATCH, 32, "Samples in one step.")
+    return next(choice for choice in families()[family].choices if choice.name == axis)
+
+
+def usual_range(family: str, axis: Axis) -> AxisRange:
+    """What the form proposes: powers of two around what the family usually has."""
+    if axis == "batch":
+        return AxisRange(MIN_BATCH, LARGEST_USUAL_BATCH, USUAL_BATCHES)
+    choice = axis_choice(family, axis)
+    if axis == "depth":
+        return AxisRange(choice.low, min(choice.high, LARGEST_USUAL_DEPTH), USUAL_DEPTHS)
+    return AxisRange(max(choice.low, choice.default // 16), min(choice.high, 4 * choice.default), USUAL_WIDTHS)
+
+
+def build_plan(draft: FrontierDraft) -> FrontierOutcome:
+    """Validate a draft. Fields: sizes, depth, width, batch, target 0, target 1, targets, point, budget, plan."""
+    checks = Checks()
+    sizes = checks.attempt("sizes", lambda: checked_sizes(fixed_choices(draft.family), draft.sizes))
+    attempted = {axis: checks.attempt(axis, partial(_values, draft, axis)) for axis in AXES}
+    values = {axis: value for axis, value in attempted.items() if value is not None}
+    if sizes is not None and "depth" in values and "width" in values:
+        values["width"] = buildable_widths(draft.family, sizes, values["depth"][0], values["width"])
+    targets = checked_targets(checks, draft.targets)
+    point = checks.attempt("point", lambda: _point(draft.point, values))
+    budget_s = checks.attempt("budget", lambda: checked_budget(draft.budget_s))
+    if not checks.errors and sum(len(value) > 1 for value in values.values()) < 2:
+        checks.errors["plan"] = (
+            "A map needs two axes with more than one value. For batch sizes alone there is the page Sweep."
+        )
+    if checks.errors or sizes is None:
+        return FrontierOutcome(plan=None, errors=checks.errors, values=values)
+    data: dict[str, Any] = {"family": draft.family, "sizes": tuple(sizes.items())}
+    data |= {"mode": draft.mode, "optimizer": draft.optimizer}
+    data |= {"depths": values["depth"], "widths": values["width"], "batches": values["batch"]}
+    data |= {"targets": targets, "point": point, "budget_s": budget_s}
+    plan = checks.attempt("plan", lambda: FrontierPlan.model_validate(data))
+    return FrontierOutcome(plan=plan, errors=checks.errors, values=values)
+
+
+def _values(draft: FrontierDraft, axis: Axis) -> tuple[int, ...]:
+    given, choice = draft.ranges[axis], axis_choice(draft.family, axis)
+    if given.low is None or given.high is None or given.count is None:
+        raise UserError("Give the smallest value, the largest, and how many there are.")
+    if not choice.low <= given.low <= choice.high or not choice.low <= given.high <= choice.high:
+        raise UserError(f"{choice.label} goes from {choice.low:,} to {choice.high:,}.")
+    if not 1 <= given.count <= MAX_VALUES:
+        raise UserError(f"An axis has 1 to {MAX_VALUES} values.")
+    return log_spaced(given.low, given.high, given.count)
+
+
+def _point(given: tuple[int | None, int | None, int | None], values: dict[Axis, tuple[int, ...]]) -> Setting | None:
+    depth, width, batch = given
+    if depth is None or width is None or batch is None:
+        if any(value is not None for value in given):
+            raise UserError("Your operating point needs depth, width and batch, or none of them.")
+        return None
+    point = Setting(depth, width, batch)
+    for axis, value in zip(AXES, point, strict=True):
+        along = values.get(axis)
+        if along is not None and not along[0] <= value <= along[-1]:
+            raise UserError(f"Your {axis} is {value:,}; the map goes from {along[0]:,} to {along[-1]:,}.")
+    return point

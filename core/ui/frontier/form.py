@@ -1,0 +1,114 @@
+"""The form of the Frontier page: family, ranges of depth, width and batch, two targets, own point; the one button."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from core.families import families
+from core.numbers import counted, duration
+from core.studies.frontier.costs import BLOCK_S, FIRST_SETUP_S, ROUNDS
+from core.studies.frontier.plan import AXES, DEFAULT_BUDGET_S, MAX_VALUES, Axis, FrontierPlan, growing_families
+from core.ui import machine
+from core.ui.fields import Places, mode_fields, two_targets
+from core.ui.frontier.draft import AxisRange, FrontierDraft, axis_choice, build_plan, fixed_choices, usual_range
+from core.ui.frontier.page import PAGE
+from core.ui.network_form import FIRST_FAMILY, KEEP, own_sizes
+from core.ui.words import plain
+
+
+def show(busy: str | None) -> FrontierPlan | None:
+    """The whole form; the plan as chosen, or None while something is wrong. ``busy``: why nothing can be started."""
+    here = machine.devices()
+    top, wrong = st.container(), Places()
+    machine.gpu_notice(here)
+    family, sizes = _network(wrong)
+    ranges, below = _ranges(family, wrong)
+    mode, optimizer = mode_fields("frontier")
+    targets = two_targets("frontier_", here, wrong)
+    point = _point(family, wrong)
+    budget = st.number_input(
+        "Budget (seconds)", value=round(DEFAULT_BUDGET_S), step=60, key="frontier_budget", persist_state=KEEP,
+        help="For the whole study. Workers are started up to four times, so that intervals can be given; a longer "
+        "budget measures more settings.",
+    )  # fmt: skip
+    wrong.here("budget")
+    wrong.here("plan")
+    outcome = build_plan(FrontierDraft(family, sizes, ranges, mode, optimizer, targets, point, budget))
+    wrong.fill(outcome.errors)
+    for axis, values in outcome.values.items():
+        below[axis].caption(_listed(values))
+    with top:
+        PAGE.form_button(outcome.plan, busy, _says)
+    return outcome.plan
+
+
+def _network(wrong: Places) -> tuple[str, dict[str, int | None]]:
+    """The family, and its sizes that stay as they are all over the map."""
+    known = families()
+    names = sorted(growing_families(), key=lambda name: known[name].title)
+    family = st.selectbox(
+        "Network family", names, index=names.index(FIRST_FAMILY), format_func=lambda name: known[name].title,
+        key="frontier_family", persist_state=KEEP, help="Families that have a depth and a width.",
+    )  # fmt: skip
+    sizes = own_sizes(f"frontier_{family}", fixed_choices(family))
+    wrong.here("sizes")
+    return family, sizes
+
+
+def _ranges(family: str, wrong: Places) -> tuple[dict[Axis, AxisRange], dict[Axis, Any]]:
+    """The range of each axis, and the place below it for the values it comes to."""
+    ranges: dict[Axis, AxisRange] = {}
+    below: dict[Axis, Any] = {}
+    for axis in AXES:
+        choice, usual = axis_choice(family, axis), usual_range(family, axis)
+        st.markdown(f"**{plain(choice.label)}**")
+        key = f"frontier_{family}_{axis}"
+        with st.grid(3, min_column_width=96, gap="small"):
+            low = st.number_input(
+                "Smallest", value=usual.low, step=1, key=f"{key}_low", persist_state=KEEP,
+                help=f"{choice.help} {choice.low:,} to {choice.high:,}.",
+            )  # fmt: skip
+            high = st.number_input("Largest", value=usual.high, step=1, key=f"{key}_high", persist_state=KEEP)
+            count = st.number_input(
+                "How many", value=usual.count, step=1, key=f"{key}_count", persist_state=KEEP,
+                help=f"1 to {MAX_VALUES}, evenly spaced in their logarithm; 1 takes the smallest alone.",
+            )  # fmt: skip
+        ranges[axis] = AxisRange(low, high, count)
+        below[axis] = st.empty()
+        wrong.here(axis)
+    return ranges, below
+
+
+def _point(family: str, wrong: Places) -> tuple[int | None, int | None, int | None]:
+    st.markdown("**Your operating point (optional)**", help="Measured in every start of the workers, whatever the map "
+                "looks like there. It must lie inside the ranges.")  # fmt: skip
+    with st.grid(3, min_column_width=96, gap="small"):
+        depth, width, batch = (_coordinate(family, axis) for axis in AXES)
+    wrong.here("point")
+    return depth, width, batch
+
+
+def _coordinate(family: str, axis: Axis) -> int | None:
+    key = f"frontier_{family}_point_{axis}"
+    return st.number_input(axis.capitalize(), value=None, step=1, placeholder="none", key=key, persist_state=KEEP)
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    shown = [f"{value:,}" for value in values]
+    return f"{counted(len(values), 'value')}: {', '.join(shown)}"
+
+
+def grid_words(plan: FrontierPlan) -> str:
+    """How many settings the map has, and what measuring each of them would take at least."""
+    count, sizes = len(plan.grid), " × ".join(str(len(plan.values(axis))) for axis in AXES)
+    visit_s = FIRST_SETUP_S + 2 * ROUNDS * BLOCK_S
+    return (
+        f"The map has {count:,} settings ({sizes}). To measure every one once would take about "
+        f"{duration(count * visit_s)} or more (modelled); here the time goes to those where a tie is in doubt."
+    )
+
+
+def _says(plan: FrontierPlan) -> str:
+    return f"{plan.title}, at most {duration(plan.budget_s)}. {grid_words(plan)}"

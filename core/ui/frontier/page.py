@@ -1,0 +1,53 @@
+"""The Frontier page around its result: what a study is, what the one chosen would measure, and cached answers."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, frontier_answer, slice_of
+from core.studies.frontier.kind import FRONTIER
+from core.studies.frontier.marks import axis_words
+from core.studies.frontier.plan import AXES, Axis, FrontierPlan
+from core.studies.frontier.record import FrontierStudy
+from core.studies.progress import Snapshot
+from core.ui.study_page import StudyPage
+
+
+def _metrics(snapshot: Snapshot) -> None:
+    at = snapshot.progress
+    st.metric("Settings measured", f"{at.cells_done:,} of {at.cells_total:,}",
+              help="Not all will be: those where a tie is in doubt, and some in between.")  # fmt: skip
+
+
+PAGE = StudyPage(FRONTIER, "Measure the frontier", metrics=_metrics)
+
+
+@st.cache_resource(max_entries=4, show_spinner="Fitting the map")
+def answer_of(study_id: str, _study: FrontierStudy) -> FrontierAnswer:  # noqa: ARG001  # the key of the cache
+    """What a stored study says. Raises UserError."""
+    return frontier_answer(_study)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def slice_at(study_id: str, fixed: Axis, value: int, _answer: FrontierAnswer) -> FrontierSlice:  # noqa: ARG001
+    return slice_of(_answer, fixed, value)
+
+
+def before(plan: FrontierPlan | None) -> None:
+    """What a study is and what the one chosen would measure."""
+    st.markdown(
+        "Both targets run the same steps at chosen settings of depth, width and batch. First come the corners and the "
+        "middle of the map, then each time the setting where it is most in doubt which target is ahead. Between the "
+        "settings that were measured, the map is interpolated, and says how sure it is."
+    )
+    if plan is None:
+        return
+    st.subheader("What will be measured", anchor=False)
+    rows = [
+        {"Axis": axis_words(plan, axis), "Values": ", ".join(f"{value:,}" for value in plan.values(axis))}
+        for axis in AXES
+    ]
+    st.table(pd.DataFrame(rows), border="horizontal", hide_index=True)
+    if plan.point is not None:
+        st.caption(f"Your operating point, {plan.point.words}, is measured in every start of the workers.")

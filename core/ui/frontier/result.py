@@ -1,0 +1,205 @@
+"""What a frontier study says, on a page: the verdict, read-outs, the map, table, how it was measured, the file."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from core.figures.style import environment_line
+from core.numbers import counted, duration, number
+from core.schema import UserError
+from core.studies.frontier.answer import FrontierAnswer, MeasuredPoint, frontier_answer, reading, slice_of
+from core.studies.frontier.export import frontier_data
+from core.studies.frontier.figures import frontier_figure
+from core.studies.frontier.marks import fixed_words, who_is_ahead
+from core.studies.frontier.plan import AXES, Axis, Setting
+from core.studies.frontier.record import FrontierStudy
+from core.ui import charts, evidence, share
+from core.ui.card import draw_sentences, label_badge, result_card
+from core.ui.frontier import page
+from core.ui.states import cancelled, few_starts
+from core.ui.words import OUTCOMES, plain
+
+SHOWN_FAILURES = 3
+REDRAW_S = 20.0  # a map takes half a second of a core (measured: two cores, 48 visits), so it is drawn seldom
+INTERPOLATED = "Interpolated between the settings that were measured, with its 95 % interval."
+
+
+def show(study_id: str, study: FrontierStudy) -> None:
+    """The verdict, read-outs, the map, table, how it was measured, and the file."""
+    try:
+        answer = page.answer_of(study_id, study)
+    except UserError as error:
+        st.info(plain(str(error)), icon=":material/info:")
+        return
+    _card(answer)
+    if st.context.is_embedded:
+        _map(study_id, answer, study.plan.held_axis, answer.at)
+        return
+    fixed, place = _choices(study_id, answer)
+    _read_out(answer, fixed, place)
+    _map(study_id, answer, fixed, place)
+    st.subheader(f"Every setting that was visited ({answer.study.label})", anchor=False)
+    st.dataframe(table(answer), hide_index=True, key="frontier-settings", height=320,
+                 alt="One row for each setting with who is ahead, the interval and step times.")  # fmt: skip
+    _how_measured(answer)
+    share.heading()
+    share.links({"study": study_id})
+    share.json_button(f"frontier-{study_id}", partial(frontier_data, answer), share.EVERY_BLOCK)
+
+
+@st.fragment(run_every=REDRAW_S)
+def so_far() -> None:
+    """The map of the running study as far as it is known."""
+    running = page.PAGE.running()
+    if running is None or running.record is None:
+        return
+    try:
+        answer = frontier_answer(running.record)
+    except UserError:
+        st.caption("The first map appears with the first settings; starting TensorFlow takes some seconds.")
+        return
+    with st.container(border=True):
+        st.markdown("**Estimate so far**")
+        st.markdown(plain(answer.sentence))
+    held = answer.study.plan.held_axis
+    make = partial(frontier_figure, answer, slice_of(answer, held, getattr(answer.at, held)))
+    charts.show("frontier-live", make, f"Map so far. {answer.sentence}", "frontier-so-far", border=False)
+
+
+def _card(answer: FrontierAnswer) -> None:
+    study = answer.study
+    headline, _, more = answer.sentence.partition(". ")
+    first, second = study.plan.target_names
+    result_card("Frontier", [label_badge(study.label)], f"{headline.rstrip('.')}.",
+                (f"{fixed_words(study.plan)}; {second} against {first}", environment_line(study)),
+                status=study.status, more=[f"{more} {answer.reason}".strip()])  # fmt: skip
+    draw_sentences(notices(answer))
+
+
+def notices(answer: FrontierAnswer) -> tuple[str, ...]:
+    """What qualifies the verdict, as sentences."""
+    study = answer.study
+    found = [*cancelled(study.status, len(study.rounds))]
+    if answer.code in ("first throughout", "second throughout"):
+        found.append(
+            "No break-even in this map. It may lie outside: widen the ranges, or conclude that one target wins here."
+        )
+    found += few_starts(study.starts)
+    skipped = sum(failure.outcome == "skipped" for failure in answer.failed)
+    if skipped:
+        found.append(f"{skipped:,} settings were left out: they cannot fit, or a smaller one has failed.")
+    failed = [failure for failure in answer.failed if failure.outcome != "skipped"]
+    for failure in failed[:SHOWN_FAILURES]:
+        who = f" on {failure.target}" if failure.target else ""
+        found.append(
+            f"{failure.setting.words.capitalize()}{who}: {OUTCOMES[failure.outcome]}. {failure.reason}".strip()
+        )
+    if len(failed) > SHOWN_FAILURES:
+        found.append(f"{len(failed) - SHOWN_FAILURES:,} more settings failed; the table has them.")
+    return (*found, *(warning.text for warning in study.warnings))
+
+
+def _choices(study_id: str, answer: FrontierAnswer) -> tuple[Axis, Setting]:
+    """Which axis is held, and the place: its value on that axis chooses the map, the others where it is read out."""
+    plan = answer.study.plan
+    st.subheader("Read the map", anchor=False)
+    fixed = plan.held_axis
+    if len(plan.free_axes) == len(AXES):
+        fixed = st.segmented_control(
+            "Axes of the map", AXES, default=fixed, required=True, key=f"frontier_fixed-{study_id}",
+            format_func=lambda axis: " and ".join(other for other in AXES if other != axis),
+            help="The axis that is left out gets a slider.",
+        )  # fmt: skip
+    place: dict[Axis, int] = {}
+    with st.grid(3, min_column_width=130, gap="small"):
+        for axis in sorted(plan.free_axes, key=lambda axis: axis != fixed):
+            usual: int = getattr(answer.at, axis)
+            place[axis] = st.select_slider(
+                f"Map at {axis}" if axis == fixed else f"Read out at {axis}",
+                sorted({*plan.values(axis), usual}), value=usual, key=f"frontier_at_{axis}-{study_id}",
+                format_func=lambda value: f"{value:,}",
+            )  # fmt: skip
+    return fixed, answer.at._replace(**place)
+
+
+def _read_out(answer: FrontierAnswer, fixed: Axis, place: Setting) -> None:
+    """From where the second target pays along each axis of the map, at the chosen place."""
+    axes: tuple[Axis, ...] = ("width", "batch", "depth")
+    with st.container(border=True):
+        for axis in axes:
+            if axis != fixed and axis in answer.study.plan.free_axes:
+                st.markdown(f":material/arrow_right_alt: {plain(reading(answer, axis, place).sentence)}")
+        st.caption(INTERPOLATED)
+
+
+def _map(study_id: str, answer: FrontierAnswer, fixed: Axis, place: Setting) -> None:
+    if len(answer.study.plan.free_axes) < 2:
+        st.caption("One axis alone varies in this study, so there is no map; the read-outs and the table say it all.")
+        return
+    at = f"{fixed} {getattr(place, fixed):,}"
+    section = page.slice_at(study_id, fixed, getattr(place, fixed), answer)
+    if not section.contour:
+        st.caption(f"No break-even line at {at}.")
+    charts.show("frontier", partial(frontier_figure, answer, section, place),
+                f"Map of the speed-up at {at}. {answer.sentence}",
+                f"frontier-{study_id}-{fixed}-{getattr(place, fixed)}", (study_id, fixed, place))  # fmt: skip
+
+
+def table(answer: FrontierAnswer) -> pd.DataFrame:
+    """One row for each setting that was measured, then those that failed with the reason."""
+    names = answer.study.plan.target_names
+    rows = [_row(point, names) for point in answer.points]
+    measured = {point.setting for point in answer.points}
+    for failure in answer.failed:
+        if failure.setting not in measured:
+            why = f": {failure.reason}" if failure.reason else ""
+            rows.append(_axes(failure.setting) | {"Outcome": f"{OUTCOMES[failure.outcome]}{why}"})
+    columns = [*(axis.capitalize() for axis in AXES), "Lead", "95 %", "Ahead", *names, "Rounds", "Outcome"]
+    return pd.DataFrame([{column: row.get(column, "") for column in columns} for row in rows], columns=columns)
+
+
+def _axes(setting: Setting) -> dict[str, int | str]:
+    return {axis.capitalize(): getattr(setting, axis) for axis in AXES}
+
+
+def _row(point: MeasuredPoint, names: tuple[str, str]) -> dict[str, int | str]:
+    who = who_is_ahead(point.log2_speed_up, point.low, point.high, names)
+    return _axes(point.setting) | {
+        "Lead": who.value,
+        "95 %": who.bounds,
+        "Ahead": who.target or "",
+        names[0]: f"{number(point.first_ms)} ms",
+        names[1]: f"{number(point.second_ms)} ms",
+        "Rounds": f"{point.rounds:,} in {counted(point.starts, 'start')}",
+        "Outcome": point.label,
+    }
+
+
+def full_grid_s(study: FrontierStudy) -> float:
+    """Seconds that all settings of the map would have taken as those measured did: in every start, with as many rounds.
+
+    Modelled: the mean time of a visit, starts of the workers included, times the settings times the starts.
+    """
+    visits = len({(item.setting, item.blocks[0].process) for item in study.rounds})
+    return study.elapsed_s / max(1, visits) * len(study.plan.grid) * study.starts
+
+
+def _how_measured(answer: FrontierAnswer) -> None:
+    study = answer.study
+    grid = set(study.plan.grid)
+    inside = sum(point.setting in grid for point in answer.points)
+    facts = (
+        ("Settings measured", f"{inside:,} of {len(grid):,}", "Of the map's settings; the others are interpolated."),
+        ("Starts of the workers", f"{study.starts}", "Settings of one start share an offset, as processes differ."),
+        ("Rounds", f"{len(study.rounds):,}", "One block of each target, in an order that turns."),
+        ("Time", duration(study.elapsed_s), f"Of a budget of {duration(study.plan.budget_s)}."),
+    )
+    note = (
+        f"Every setting of the map in every start would have taken about {duration(full_grid_s(study))} "
+        "(modelled: as long for each as for those measured). The map is a Gaussian process over log2 of depth, width "
+        "and batch; what is measured next is where a tie is most in doubt for the time it takes."
+    )
+    evidence.how_measured(facts, note, study.environment)

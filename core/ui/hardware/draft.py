@@ -1,0 +1,318 @@
+"""From an address and the forms of the Hardware page to options, cards and prices, or what is wrong. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from core.hardware.against import is_fed
+from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, find_gpu, shared
+from core.hardware.compare import CardReading
+from core.hardware.figures import MAX_CARDS, crossover_words
+from core.hardware.interval import REGION_WORDS, Errors, ErrorShare
+from core.hardware.own_cards import YOURS, OwnCard
+from core.numbers import percent
+from core.spec import MAX_BATCH, MIN_BATCH, Execution, Precision, Target
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.record import Run
+from core.ui.checks import Checks
+from core.ui.words import bounded
+
+BETWEEN = "~"  # names in an address; needs no escape there
+SIDES = ("first", "second")  # how an address names the targets of a run
+USUAL_CARDS = ("T4", "A100-80GB-SXM", "H100-SXM", "RTX-4090")
+USUAL_BATCH = 64
+CURRENCY = "USD"
+"""List prices are in it; the user's own are asked for in it too, so that costs can be ranked."""
+MAX_PER_HOUR = 1e4
+PRICE_LIMITS = f"A price an hour is above 0 and at most {MAX_PER_HOUR:,.0f}"
+ASSUMED = "assumed"
+OTHER_LINK = "another"
+NO_PLAN = (
+    "Only points were imported for this run. Without its plan there is no workload that could be modelled on a GPU."
+)
+NO_CPU = (
+    "This run has no CPU target with a measured step time, so there is nothing that a modelled GPU could be compared "
+    "with. Measure a CPU target, or open a run that has one."
+)
+STILL_RUNNING = "This sweep is still running; wait until it has ended. Modelling now would take time from it."
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is compared: the run's target ``index``, the user's ``batch``, up to six ``gpus``, and how steps run.
+
+    ``fed``: each batch crosses the link. ``host`` is a host study's id, :data:`ASSUMED`, or empty for the newest one.
+    """
+
+    index: int
+    batch: int
+    gpus: tuple[str, ...]
+    precision: Precision
+    execution: Execution
+    fed: bool
+    host: str = ""
+
+    @property
+    def target(self) -> Target:
+        """As the model takes it."""
+        return Target(device="gpu:0", precision=self.precision, execution=self.execution)
+
+    def query(self) -> dict[str, str]:
+        """The same as an address holds it."""
+        shown = {
+            "against": SIDES[self.index],
+            "batch": str(self.batch),
+            "gpus": BETWEEN.join(self.gpus),
+            "precision": self.precision,
+            "execution": self.execution,
+            "data": "fed" if self.fed else "resident",
+        }
+        return shown | ({"host": self.host} if self.host else {})
+
+
+def refusal(run: Run, index: int | None) -> str | None:
+    """Why nothing can be compared with this run, or None."""
+    if run.status == "running":
+        return STILL_RUNNING
+    if run.plan is None:
+        return NO_PLAN
+    return NO_CPU if index is None else None
+
+
+def cpu_targets(run: Run, answer: Answer) -> tuple[int, ...]:
+    """The run's CPU targets that have a step time."""
+    targets = () if run.plan is None else run.plan.targets
+    return tuple(
+        i for i, target in enumerate(targets) if not target.is_gpu and any(cell.target == i for cell in answer.cells)
+    )
+
+
+def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuSpec]) -> Options:
+    """What is compared where nobody chose: steps as the CPU ran them, at the measured batch nearest to 64."""
+    assert run.plan is not None
+    measured = [cell.batch for cell in answer.cells if cell.target == index]
+    return Options(
+        index=index,
+        batch=min(measured, key=lambda batch: abs(math.log(batch / USUAL_BATCH))),
+        gpus=tuple(name for name in USUAL_CARDS if name in cards) or tuple(cards)[:1],
+        precision=run.plan.targets[index].precision,
+        execution=run.plan.targets[index].execution,
+        fed=is_fed(run.plan),
+    )
+
+
+def read_options(
+    query: Mapping[str, str], usual: Options, targets: Sequence[int], cards: Mapping[str, GpuSpec]
+) -> tuple[Options, tuple[str, ...]]:
+    """The options of an address, ``usual`` ones where it has none; and a sentence for each that cannot be."""
+    options, problems = replace(usual, host=query.get("host", "")), []
+    if (side := query.get("against")) in SIDES and SIDES.index(side) in targets:
+        options = replace(options, index=SIDES.index(side))
+    if (text := query.get("batch")) is not None:
+        batch = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
+        if batch is not None and not wrong_batch(batch):
+            options = replace(options, batch=batch)
+        else:
+            problems.append(f"“{text[:40]}” is no batch from {MIN_BATCH} to {MAX_BATCH:,}; {usual.batch:,} counts.")
+    if named := query.get("gpus"):
+        gpus, unknown = _named_cards(named, cards)
+        problems += unknown
+        options = replace(options, gpus=gpus or options.gpus)
+    for field, values in (("precision", get_args(Precision)), ("execution", get_args(Execution))):
+        if query.get(field) in values:
+            options = replace(options, **{field: query[field]})  # type: ignore[arg-type]
+    if query.get("data") in ("fed", "resident"):
+        options = replace(options, fed=query["data"] == "fed")
+    return options, tuple(problems)
+
+
+def _named_cards(text: str, cards: Mapping[str, GpuSpec]) -> tuple[tuple[str, ...], list[str]]:
+    known, unknown = [], []
+    for name in text.split(BETWEEN)[: 2 * MAX_CARDS]:
+        try:
+            known.append(find_gpu(name, cards).name)
+        except UnknownGpu as error:
+            unknown.append(str(error))
+    return tuple(dict.fromkeys(known))[:MAX_CARDS], unknown
+
+
+def wrong_batch(batch: int | None) -> str:
+    """Why this is no batch; empty where it is one."""
+    if batch is None or not MIN_BATCH <= batch <= MAX_BATCH:
+        return f"A batch lies between {MIN_BATCH} and {MAX_BATCH:,}."
+    return ""
+
+
+def unmeasured_batch(run: Run, answer: Answer, index: int, batch: int) -> str:
+    """What cannot be said at a batch outside the CPU's measured range; empty inside it."""
+    measured = [cell.batch for cell in answer.cells if cell.target == index]
+    if min(measured) <= batch <= max(measured):
+        return ""
+    return (
+        f"{run.target_names[index]} was measured from batch {min(measured):,} to {max(measured):,}, so no speed-up "
+        f"is known at batch {batch:,}; costs and limits are modelled there all the same."
+    )
+
+
+@dataclass(frozen=True)
+class OwnDraft:
+    """The form for a card as it stands; None is an empty number. ``link`` is a known link or :data:`OTHER_LINK`."""
+
+    name: str
+    fp32_tflops: float | None
+    half_tflops: float | None
+    memory_gb: float | None
+    bandwidth_gb_s: float | None
+    link: str
+    link_gb_s: float | None
+    per_hour: float | None
+    dated: str
+
+
+def build_own(draft: OwnDraft, taken: Sequence[str]) -> tuple[OwnCard | None, dict[str, str]]:
+    """The card of a form, None while a field is wrong, and the sentence for each.
+
+    Fields: name, fp32_tflops, memory_gb, bandwidth_gb_s, link_gb_s, price, card.
+    """
+    checks = Checks()
+    errors = checks.errors
+    if not draft.name.strip():
+        errors["name"] = "Give the card a name."
+    elif draft.name.strip().casefold() in {name.casefold() for name in taken}:
+        errors["name"] = f"“{draft.name.strip()}” is there already; give the card another name, or remove that one."
+    needed = {
+        "fp32_tflops": (draft.fp32_tflops, "its peak rate in float32, in TFLOP/s"),
+        "memory_gb": (draft.memory_gb, "its memory, in GB"),
+        "bandwidth_gb_s": (draft.bandwidth_gb_s, "its memory bandwidth, in GB/s"),
+    }
+    errors |= {field: f"Say {words}." for field, (value, words) in needed.items() if value is None}
+    if draft.link == OTHER_LINK and draft.link_gb_s is None:
+        errors["link_gb_s"] = "Say how many GB/s the link carries from host to card."
+    if draft.per_hour is not None and not 0 < draft.per_hour <= MAX_PER_HOUR:
+        errors["price"] = f"{PRICE_LIMITS}; leave it empty for none."
+    card = None if errors else checks.attempt("card", lambda: _own_card(draft))
+    return card, errors
+
+
+def _own_card(draft: OwnDraft) -> OwnCard:
+    card = OwnCard.model_validate(_own_values(draft))
+    card.spec()  # raises where its numbers contradict each other
+    return card
+
+
+def _own_values(draft: OwnDraft) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "name": draft.name.strip(),
+        "fp32_tflops": draft.fp32_tflops,
+        "half_tflops": draft.half_tflops,
+        "memory_gb": draft.memory_gb,
+        "bandwidth_gb_s": draft.bandwidth_gb_s,
+        "link": draft.link,
+        "link_gb_s": draft.link_gb_s if draft.link == OTHER_LINK else None,
+    }
+    if draft.per_hour is not None:
+        values["price"] = CardPrice(per_hour=draft.per_hour, currency=CURRENCY, dated=draft.dated, source=YOURS)
+    return values
+
+
+def links() -> tuple[str, ...]:
+    """Links whose rate is known, and :data:`OTHER_LINK`."""
+    return (*shared().links, OTHER_LINK)
+
+
+def own_prices(amounts: Mapping[str, float | None], dated: str) -> tuple[dict[str, CardPrice], dict[str, str]]:
+    """The user's prices an hour by card, and a sentence for each that cannot be; None leaves the list price."""
+    prices, errors = {}, {}
+    for name, amount in amounts.items():
+        if amount is None:
+            continue
+        if 0 < amount <= MAX_PER_HOUR:
+            prices[name] = CardPrice(per_hour=amount, currency=CURRENCY, dated=dated, source=YOURS)
+        else:
+            errors[name] = f"{name}: {PRICE_LIMITS[0].lower()}{PRICE_LIMITS[1:]}; empty: the list price."
+    return prices, errors
+
+
+def card_rows(readings: Sequence[CardReading], batch: int) -> list[dict[str, str]]:
+    """The table of all cards as words, in their order; every row says whose label it carries."""
+    return [_row(reading, batch) for reading in readings]
+
+
+def _row(reading: CardReading, batch: int) -> dict[str, str]:
+    cost, step, faster = reading.cost, reading.step, reading.speed_up
+    price = cost.price if cost is not None else None
+    return {
+        "card": f"{reading.spec.name} (yours)" if reading.spec.own else reading.spec.name,
+        "label": label_of(reading),
+        "crossover": crossover_words(reading.crossover),
+        "speed_up": "" if faster is None else bounded(faster.ratio, faster.low, faster.high),
+        "step_ms": "" if step is None else bounded(step.step_ms, step.low_ms, step.high_ms),
+        "cost": "" if cost is None else f"{bounded(cost.per_million, cost.low, cost.high)} {cost.price.currency}",
+        "limited_by": next((part.by for part in reading.limits if part.first <= batch <= part.last), ""),
+        "price": "" if price is None else f"{price.per_hour:.4g} {price.currency} ({price.dated})",
+        "note": reading.withheld or reading.curve.corrected_by or "",
+    }
+
+
+def label_of(reading: CardReading) -> str:
+    """``modelled``, beside it the label of points that were really taken; ``withheld`` where there is no number."""
+    labels = dict.fromkeys(point.label for point in reading.curve.known)
+    return " and ".join(sorted(labels)) if labels else "withheld"
+
+
+def summary(readings: Sequence[CardReading], batch: int, cpu: str) -> str:
+    """How many of all cards are significantly faster at the batch (95 %), and of how many nothing is known."""
+    known = [reading.speed_up for reading in readings if reading.speed_up is not None]
+    if not known:
+        return f"Modelled: {len(readings)} cards; none has a speed-up over {cpu} at batch {batch:,}."
+    ahead, behind = sum(s.low > 1 for s in known), sum(s.high < 1 for s in known)
+    parts = [f"{ahead} significantly faster than {cpu} (95 %)", f"{behind} significantly slower"]
+    parts += [f"{len(known) - ahead - behind} not resolved"] if ahead + behind < len(known) else []
+    parts += [f"{len(readings) - len(known)} without a number"] if len(known) < len(readings) else []
+    return f"Modelled, at batch {batch:,}, of {len(readings)} cards: {', '.join(parts)}."
+
+
+def card_errors(known: Errors) -> list[dict[str, str]]:
+    """How far the model erred on each card held out of its fit."""
+    return [
+        {
+            "family": held_out.family,
+            "phase": held_out.phase,
+            "gpu": held_out.gpu,
+            "points": f"{held_out.points:,}",
+            "median": percent(held_out.median),
+            "ninety": percent(held_out.ninety),
+            **{region: _share_words(held_out.by_region.get(region)) for region in REGION_WORDS},
+        }
+        for held_out in known.errors
+    ]
+
+
+def _share_words(share: ErrorShare | None) -> str:
+    return "" if share is None else f"{percent(share.median)} / {percent(share.ninety)} ({share.points:,})"
+
+
+def class_errors(known: Errors) -> list[dict[str, str]]:
+    """What intervals are made of, by family, region of batch and phase, and how often they held; borrowed ones last."""
+    rows = []
+    for key, spread in sorted(known.classes.items(), key=lambda item: item[1].borrowed is not None):
+        family, region, phase = key.split("/")
+        low, high = spread.bounds(0.9)
+        held = known.coverage_90.get(key)
+        rows.append(
+            {
+                "family": family,
+                "region": REGION_WORDS[region],  # type: ignore[index]
+                "phase": phase,
+                "gpus": str(spread.gpus),
+                "points": f"{spread.points:,}",
+                "median": f"{100 * math.expm1(spread.median):+.0f} %",
+                "interval": "" if math.isinf(high) else f"{math.exp(low):.2f} to {math.exp(high):.2f}",
+                "held": "" if held is None else percent(held.share),
+                "evidence": spread.borrowed or "its own measurements",
+            }
+        )
+    return rows

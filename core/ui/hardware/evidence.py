@@ -1,0 +1,106 @@
+"""What modelled numbers rest on, on a page: the host overhead, the model's errors, the facts of cards, the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core.hardware.host import Cost, host_lines
+from core.hardware.interval import REGION_WORDS, Modelled, errors
+from core.numbers import number, percent
+from core.studies.host.record import HostStudy
+from core.ui import evidence
+from core.ui.card import metric
+from core.ui.hardware import draft, form
+from core.ui.hardware.page import Compared
+from core.ui.words import bounded, plain
+
+
+def host(seen: Compared) -> None:
+    """The host's costs: measured or assumed, from what, and the button that measures them."""
+    host = seen.host
+    costs = host.costs
+    st.subheader(f"Host overhead: {costs.label}", anchor=False)
+    with st.container(horizontal=True):
+        _cost("A step", costs.step)
+        if costs.execution != "xla":
+            _cost("An operation", costs.op)
+    st.caption(plain(costs.source))
+    form.host(seen.run, host)
+    if host.study is not None:
+        _host_table(host.study[1])
+
+
+def _cost(name: str, cost: Cost) -> None:
+    bounds = "no interval"
+    if cost.low_us is not None and cost.high_us is not None:
+        bounds = f"{number(cost.low_us)} to {number(cost.high_us)} µs"
+    metric(name, f"{number(cost.us)} µs", bounds)
+
+
+def _host_table(study: HostStudy) -> None:
+    rows = [
+        {
+            "execution": line.execution,
+            "mode": line.mode,
+            "step": bounded(line.step.us, line.step.low_us, line.step.high_us),
+            "op": bounded(line.op.us, line.op.low_us, line.op.high_us),
+            "misfit": percent(line.misfit),
+        }
+        for line in host_lines(study)
+    ]
+    names: dict[str, Any] = {
+        "execution": "Execution", "mode": "Mode", "step": "A step (µs)", "op": "An operation (µs)",
+        "misfit": st.column_config.TextColumn("Farthest from the line", help="Of the networks that were measured."),
+    }  # fmt: skip
+    evidence.table(pd.DataFrame(rows), "hardware-host", names, "Host overhead by execution and mode.")
+    for warning in study.warnings:
+        st.warning(plain(warning.text), icon=":material/warning:")
+
+
+def accuracy() -> None:
+    """How far the model errs on cards that it never saw, with the date."""
+    known = errors()
+    with st.expander(f"How far the model errs on cards held out of its fit ({known.dated})"):
+        by_card: dict[str, Any] = {
+            "family": "Measurements of", "phase": "Phase", "gpu": "Card held out", "points": "Points",
+            "median": st.column_config.TextColumn("Median error", help="Of modelled ÷ measured − 1, without its sign."),
+            "ninety": st.column_config.TextColumn("90th percentile", help="Nine in ten points err less."),
+            **{region: st.column_config.TextColumn(
+                words.capitalize(), help="Median / 90th percentile (points) in this region of batch.")
+               for region, words in REGION_WORDS.items()},
+        }  # fmt: skip
+        st.dataframe(pd.DataFrame(draft.card_errors(known)), hide_index=True, key="hardware-errors-card",
+                     column_config=by_card, height=420, alt="Held-out errors of the model card by card.")  # fmt: skip
+        by_class: dict[str, Any] = {
+            "family": "Family", "region": "Region of batch", "phase": "Phase", "gpus": "Cards", "points": "Points",
+            "median": st.column_config.TextColumn("Leaning", help="Median of measured over modelled, card by card."),
+            "interval": st.column_config.TextColumn(
+                "90 % of measured ÷ modelled", help="For a card that is not in the data: what intervals are made of."),
+            "held": st.column_config.TextColumn(
+                "Held", help="Share of held-out points inside 90 % intervals made without their chip."),
+            "evidence": "Rests on",
+        }  # fmt: skip
+        evidence.table(pd.DataFrame(draft.class_errors(known)), "hardware-errors-class", by_class,
+                       "Held-out errors of the model by family, region and phase.")  # fmt: skip
+        st.caption(plain(f"Sources: {'; '.join(known.sources)}. Every row is from constants fitted without that card."))
+
+
+def show(seen: Compared) -> None:
+    """What everything rests on: host, accuracy, the facts of the chosen cards, the machine of the run."""
+    host(seen)
+    accuracy()
+    with st.expander("Facts of the chosen cards, each with its source"):
+        for spec in (reading.spec for reading in seen.chosen):
+            st.markdown(f"**{plain(spec.title)}**")
+            facts = [(field, getattr(spec, field, None), source) for field, source in spec.sources.items()]
+            rows = [{"fact": name, "value": "" if value is None else str(value), "source": source}
+                    for name, value, source in facts]  # fmt: skip
+            columns = {"fact": "Fact", "value": "Value", "source": "Source"}
+            evidence.table(pd.DataFrame(rows), f"facts-{spec.name}", columns)
+    bases = dict.fromkeys(p.basis for reading in seen.chosen for p in reading.curve.known if isinstance(p, Modelled))
+    for basis in bases:
+        st.caption(plain(f"Intervals of modelled steps rest on {basis}."))
+    evidence.machine(seen.run.environment)

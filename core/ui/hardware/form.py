@@ -1,0 +1,247 @@
+"""The forms of the Hardware page: what is compared, the host overhead with its button, prices, a card of one's own."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any, get_args
+
+import streamlit as st
+
+from core.hardware.catalogue import CardPrice, GpuSpec
+from core.hardware.figures import MAX_CARDS
+from core.hardware.own_cards import FILE_NAME, OwnCard, add_own, save_own
+from core.spec import Execution, Precision
+from core.store.database import data_dir
+from core.studies.host.run import HostPlan
+from core.studies.sweep.record import Run
+from core.ui.fields import Places
+from core.ui.hardware import page
+from core.ui.hardware.draft import (
+    ASSUMED,
+    CURRENCY,
+    OTHER_LINK,
+    Options,
+    OwnDraft,
+    build_own,
+    links,
+    own_prices,
+    wrong_batch,
+)  # fmt: skip
+from core.ui.study_page import busy_notice, busy_sentence
+from core.ui.words import plain
+
+KEEP: Any = "session"  # choices survive a visit to another page
+PROBLEM = "hardware_problem_card"
+FED, RESIDENT = "Fed each step", "Resident"
+MEASURED_HOST, ASSUMED_HOST = "Measured", "Assumed"
+
+
+def options(run: Run, asked: Options, targets: tuple[int, ...], cards: dict[str, GpuSpec]) -> Options:
+    """The row of choices; what they hold now goes into the address."""
+    wrong = Places()
+    _hold_cards(run, asked, cards)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        gpus = st.multiselect(
+            "GPUs to compare with (modelled)", list(cards), key=_gpus_key(run), width=520,
+            max_selections=MAX_CARDS, format_func=lambda name: f"{name} (yours)" if cards[name].own else name,
+            help=f"Up to {MAX_CARDS} in the picture; the table has all of them.",
+        )  # fmt: skip
+        batch = st.number_input(
+            "Your batch", value=asked.batch, step=1, key=f"hardware_batch-{run.id}", width=120,
+            help="At which speed-up, cost and limit are reported.",
+        )  # fmt: skip
+        precision: Precision = st.selectbox(
+            "Precision", get_args(Precision), index=get_args(Precision).index(asked.precision), width=170,
+            key=f"hardware_precision-{run.id}", help="On the GPU. In float32 TensorFlow lets products run as TF32.",
+        )  # fmt: skip
+        execution: Execution = st.selectbox(
+            "Execution", get_args(Execution), index=get_args(Execution).index(asked.execution), width=110,
+            key=f"hardware_execution-{run.id}", help="On the GPU: graph, XLA or eager.",
+        )  # fmt: skip
+        data = st.segmented_control(
+            "Data", [RESIDENT, FED], default=FED if asked.fed else RESIDENT, required=True,
+            key=f"hardware_data-{run.id}", help="Already on the card, or over the link in each step.",
+        )  # fmt: skip
+        index = _against(run, asked, targets)
+    wrong.here("batch")
+    if sentence := wrong_batch(batch):
+        wrong.fill({"batch": f"{sentence} Until then {asked.batch:,} counts."})
+        batch = asked.batch
+    chosen = Options(index, int(batch or asked.batch), tuple(gpus), precision, execution, data == FED, asked.host)
+    for name, value in chosen.query().items():
+        if st.query_params.get(name) != value:
+            st.query_params[name] = value
+    return chosen
+
+
+def _gpus_key(run: Run) -> str:
+    return f"hardware_gpus-{run.id}"
+
+
+def _hold_cards(run: Run, asked: Options, cards: dict[str, GpuSpec]) -> None:
+    """The chosen cards in the session; one of the user's may have gone from its file since."""
+    key = _gpus_key(run)
+    chosen = st.session_state.get(key, asked.gpus)
+    if key not in st.session_state or not all(name in cards for name in chosen):
+        st.session_state[key] = [name for name in chosen if name in cards]
+
+
+def _against(run: Run, asked: Options, targets: tuple[int, ...]) -> int:
+    if len(targets) < 2:
+        return asked.index
+    chosen = st.segmented_control(
+        "Your CPU", targets, default=asked.index, required=True, key=f"hardware_against-{run.id}",
+        format_func=lambda index: plain(run.target_names[index]),
+    )  # fmt: skip
+    return asked.index if chosen is None else chosen
+
+
+def host(run: Run, host: page.Host) -> None:
+    """Whether the host's costs are measured or assumed, and the button that measures them."""
+    busy = busy_sentence()
+    if host.study is not None or st.query_params.get("host") == ASSUMED:
+        st.segmented_control(
+            "Host overhead", [MEASURED_HOST, ASSUMED_HOST], required=True, key=f"hardware_host-{run.id}-{host.key}",
+            default=ASSUMED_HOST if host.study is None else MEASURED_HOST, on_change=_turn_host,
+            args=(host.study is not None,),
+        )  # fmt: skip
+    again: dict[str, Any] = {"label": "Measure it again", "type": "secondary"}
+    page.PAGE.start_button(
+        HostPlan(), busy, **({} if host.study is None else again),
+        help="Some 15 seconds: tiny networks of several depths on one thread of this machine’s CPU.",
+    )  # fmt: skip
+    if page.PAGE.running() is not None:
+        st.caption("It is being measured; its progress stands at the top of this page.")
+    elif busy:
+        busy_notice(busy)
+    page.PAGE.refusal()
+
+
+def keep_host(host: page.Host) -> None:
+    """Put the host that counts into the address; not while one is measured, to which the page turns afterwards."""
+    if page.PAGE.running() is None and host.study is not None:
+        st.query_params["host"] = host.key
+
+
+def _turn_host(measured: bool) -> None:
+    if measured:
+        st.query_params["host"] = ASSUMED
+    else:
+        st.query_params.pop("host", None)
+
+
+def _price_key(name: str) -> str:
+    return f"hardware_price-{name}"
+
+
+def prices(cards: dict[str, GpuSpec]) -> tuple[dict[str, CardPrice], dict[str, str]]:
+    """The user's prices as they stand in the session, and what is wrong with them."""
+    state = st.session_state
+    dated = (state.get("hardware_dated") or date.today()).isoformat()
+    return own_prices({name: state.get(_price_key(name)) for name in cards}, dated)
+
+
+def price_fields(chosen: tuple[GpuSpec, ...], errors: dict[str, str]) -> None:
+    """The fields that :func:`prices` reads, for the chosen cards."""
+    st.markdown(
+        f"What an hour costs, in {CURRENCY}, for the cards that you compare with. Empty: the list price, with its day."
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for spec in chosen:
+            listed = f"{spec.price.per_hour:.4g} ({spec.price.dated})" if spec.price is not None else "none"
+            st.number_input(
+                plain(spec.name), value=None, step=0.1, format="%.4g", key=_price_key(spec.name), width=230,
+                placeholder=listed, persist_state=KEEP, help=None if spec.price is None else plain(spec.price.source),
+            )  # fmt: skip
+        st.date_input(
+            "Your prices are of", value="today", key="hardware_dated", width=150, format="YYYY-MM-DD",
+            persist_state=KEEP, help="Prices change, so they are shown with their day.",
+        )  # fmt: skip
+    for sentence in errors.values():
+        st.error(plain(sentence), icon=":material/error:")
+
+
+def own(run: Run, cards: dict[str, GpuSpec]) -> None:
+    """The user's cards, and the form for another one."""
+    kept = page.own_cards()[0].gpus
+    for card in kept:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(plain(own_words(card)), width="content")
+            st.button("Remove", icon=":material/delete:", key=f"remove-{card.name}", on_click=_remove,
+                      args=(run, card.name))  # fmt: skip
+    st.caption(f"Facts as its maker states them. They stay on this machine, in “{FILE_NAME}” of the data folder; "
+               "“python -m core gpus --add FILE” takes cards from a file.")  # fmt: skip
+    wrong = Places()
+    draft = _own_fields(wrong)
+    made, errors = build_own(draft, tuple(cards))
+    if draft.name.strip() or draft.fp32_tflops is not None:
+        wrong.fill(errors)
+    st.button("Keep this card", type="primary", icon=":material/add:", key="keep_card", disabled=made is None,
+              on_click=_keep, args=(run, made))  # fmt: skip
+    if problem := st.session_state.pop(PROBLEM, None):
+        st.error(plain(problem), icon=":material/error:")
+
+
+def own_words(card: OwnCard) -> str:
+    """A card of the user's in one line."""
+    half = "" if card.half_tflops is None else f" (half {card.half_tflops:g})"
+    price = "" if card.price is None else f", {card.price.per_hour:g} {card.price.currency} ({card.price.dated})"
+    return (
+        f"{card.name}: {card.fp32_tflops:g} TFLOP/s{half}, {card.memory_gb:g} GB, {card.bandwidth_gb_s:g} GB/s, "
+        f"{card.link}{price}"
+    )
+
+
+def _own_fields(wrong: Places) -> OwnDraft:
+    values: dict[str, float | None] = {}
+    with st.grid(3, min_column_width=240, gap="small"):
+        with st.container():
+            name = st.text_input("Name", key="own_name", max_chars=80, placeholder="Our card")
+            wrong.here("name")
+        for field, label, meaning in (
+            ("fp32_tflops", "Peak in float32 (TFLOP/s)", "Outside tensor cores."),
+            ("half_tflops", "Peak in half precision (TFLOP/s)", "Tensor cores, dense; empty where it has none."),
+            ("memory_gb", "Memory (GB)", "Gigabytes of 10⁹ bytes."),
+            ("bandwidth_gb_s", "Memory bandwidth (GB/s)", "Of the card’s own memory."),
+        ):
+            with st.container():
+                values[field] = st.number_input(label, value=None, key=f"own_{field}", format="%g", help=meaning)
+                wrong.here(field)
+        link: str = st.selectbox("Link", links(), key="own_link", help="From host to card.")
+        with st.container():
+            values["link_gb_s"] = st.number_input(
+                "Link carries (GB/s)", value=None, key="own_link_gb_s", format="%g", disabled=link != OTHER_LINK,
+                help="Needed for another link than the known ones.",
+            )  # fmt: skip
+            wrong.here("link_gb_s")
+        with st.container():
+            per_hour = st.number_input(f"Price an hour ({CURRENCY})", value=None, key="own_price", format="%g",
+                                       placeholder="none")  # fmt: skip
+            wrong.here("price")
+    wrong.here("card")
+    return OwnDraft(name=name, link=link, per_hour=per_hour, dated=date.today().isoformat(), **values)
+
+
+def _keep(run: Run, card: OwnCard) -> None:
+    """Keep a card and compare with it; the form is empty again."""
+    try:
+        add_own(data_dir() / FILE_NAME, (card,))
+    except ValueError as error:
+        st.session_state[PROBLEM] = str(error)
+        return
+    chosen = list(st.session_state.get(_gpus_key(run), []))
+    st.session_state[_gpus_key(run)] = [*chosen[: MAX_CARDS - 1], card.name]
+    st.session_state["own_name"] = ""
+    for field in ("fp32_tflops", "half_tflops", "memory_gb", "bandwidth_gb_s", "link_gb_s", "price"):
+        st.session_state[f"own_{field}"] = None
+
+
+def _remove(run: Run, name: str) -> None:
+    path = data_dir() / FILE_NAME
+    try:
+        save_own(path, [card for card in page.own_cards()[0].gpus if card.name != name])
+    except ValueError as error:
+        st.session_state[PROBLEM] = str(error)
+        return
+    chosen = st.session_state.get(_gpus_key(run), [])
+    st.session_state[_gpus_key(run)] = [kept for kept in chosen if kept != name]

@@ -1,0 +1,197 @@
+"""“Against a modelled GPU” beside the real targets: the choice, its own card under a verdict, its marks in charts.
+
+What was measured stays as it is: the card of the modelled GPU stands beside the measured verdict, and exports of a run
+hold nothing of it. The choice is the same on every page of a session and stands in the address as ``gpu``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from core.hardware.against import Against, against, card_target, compared_with, is_fed
+from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
+from core.hardware.crossing import ModelledCrossover
+from core.hardware.host import assumed_costs
+from core.hardware.interval import Modelled
+from core.hardware.recorded import card_curve
+from core.numbers import number, rounded
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.ui import machine, registry
+from core.ui.card import label_badge, metric, result_card
+from core.ui.hardware import page
+from core.ui.hardware.draft import usual_options
+from core.ui.navigation import link
+from core.ui.words import plain
+
+QUERY = "gpu"
+KEY, PUT = "modelled_gpu", "modelled_gpu_put"
+NONE = ""
+WIDTH_PX = 560
+TITLE = "Against a modelled GPU"
+HELP = (
+    "A card that need not be here. Its step times are computed from its data sheet and from errors seen on other "
+    "cards; it runs no worker and takes none of the budget."
+)
+
+
+def choose(*, folded: bool, width: Any = "stretch") -> None:
+    """The choice among all cards, folded where a real GPU can be measured; it is kept in session and address."""
+    known = page.cards()
+    if problem := page.own_cards()[1]:
+        st.warning(plain(problem), icon=":material/search_off:")
+    _follow_address(known)
+    if st.session_state.get(KEY, NONE) not in known:
+        st.session_state.pop(KEY, None)
+    opened = st.session_state.get(KEY) is not None
+    place: Any = st.expander(TITLE, icon=":material/function:", expanded=opened) if folded else st.container()
+    with place:
+        name: str = st.selectbox(
+            "Modelled GPU" if folded else f"**{TITLE}**", [NONE, *known], format_func=_option, key=KEY, help=HELP,
+            persist_state="session", width=width,
+        )  # fmt: skip
+    _put(name)
+
+
+def offer(run: Run) -> None:
+    """The choice on the page of one run: only where a CPU can be compared, and none in the view without menus."""
+    targets = () if run.plan is None else run.plan.targets
+    if st.context.is_embedded or all(target.is_gpu for target in targets):
+        _follow_address(page.cards())
+        return
+    choose(folded=machine.devices().has_gpu or any(target.is_gpu for target in targets), width=WIDTH_PX)
+
+
+def _option(name: str) -> str:
+    return f"{name} (modelled, runs no worker)" if name else "None"
+
+
+def _follow_address(known: Mapping[str, GpuSpec]) -> None:
+    """Take a card that an address names, unless the address is what this session put there itself."""
+    asked = st.query_params.get(QUERY)
+    if asked is None or asked == st.session_state.get(PUT):
+        return
+    try:
+        st.session_state[KEY] = find_gpu(asked, known).name
+    except UnknownGpu as error:
+        st.info(plain(str(error)), icon=":material/search_off:")
+
+
+def _put(name: str) -> None:
+    st.session_state[PUT] = name
+    if name:
+        st.query_params[QUERY] = name
+    else:
+        st.query_params.pop(QUERY, None)
+
+
+def address() -> dict[str, str]:
+    """What a link to a run must hold besides its id, so that it shows the same card."""
+    name = st.session_state.get(KEY)
+    return {QUERY: name} if name else {}
+
+
+def chosen(known: Mapping[str, GpuSpec]) -> GpuSpec | None:
+    """The card that is set against what was measured, or None."""
+    return known.get(st.session_state.get(KEY, NONE))
+
+
+def explain(place: Any, plan: SweepPlan | None) -> None:
+    """Under the choice in the form: what choosing it means for the sweep that is planned, or why it means nothing."""
+    spec = chosen(page.cards()) if st.session_state.get(KEY) else None
+    if spec is None or plan is None:
+        return
+    cpu = next((target for target in plan.targets if not target.is_gpu), None)
+    if cpu is None:
+        place.info("Neither target is a CPU, so this sweep leaves the modelled GPU out.", icon=":material/info:")
+        return
+    ends = sorted({plan.batches[0], plan.batches[len(plan.batches) // 2], plan.batches[-1]})
+    curve = card_curve(spec, plan.workload, card_target(cpu), ends, assumed_costs(cpu.execution), is_fed(plan))
+    if not curve.known:
+        place.info(plain(f"{spec.name} gets no number for this workload: {curve.reason}"), icon=":material/function:")
+        return
+    first, second = plan.target_names
+    words = f"{spec.name} is modelled and runs no worker. The sweep measures {first} and {second} alone."
+    place.caption(f":material/function: {plain(words)}")
+
+
+def shown(run: Run, answer: Answer | None) -> Against | None:
+    """The chosen card's own card on the page, or the reason why there is none; None where no chart can show it."""
+    if not st.session_state.get(KEY) or answer is None:
+        return None
+    known = page.cards()
+    spec = chosen(known)
+    if spec is None:
+        return None
+    try:
+        comparison, note = of(run, answer, spec, known)
+    except ValueError as error:
+        st.info(plain(f"{spec.name}, modelled: {error}"), icon=":material/function:")
+        return None
+    _card(run, comparison, note)
+    return comparison if comparison.curve.stretch else None
+
+
+def of(run: Run, answer: Answer, spec: GpuSpec, known: Mapping[str, GpuSpec]) -> tuple[Against, str]:
+    """The card against a run, with the host and the recordings that the Hardware page takes, and a note on the host.
+
+    Raises UserError where nothing can be compared.
+    """
+    index = compared_with(run, answer)
+    host = page.host(run, usual_options(run, answer, index, known))
+    note = page.NOT_THIS_HOST if page.other_machine(run, host) else ""
+    # looking through other runs would take time from one that is being measured
+    recorded = () if run.status == "running" else page.recordings(run, known)
+    key = (spec.model_dump_json(), repr(host.costs), tuple((item.run_id, item.gpu) for item in recorded))
+    comparison = registry.once(
+        ("against", registry.revision(run), index, *key),
+        lambda: against(run, answer, index, spec, host.costs, recorded),
+    )
+    return comparison, note
+
+
+def _card(run: Run, comparison: Against, note: str) -> None:
+    """Sentence, numbers, and what they rest on; every number says modelled."""
+    others = [other.sentence for other in comparison.crossovers[1:] if other.kind != "withheld"]
+    about = [line for line in [*others, *_rests_on(comparison), note] if line]
+    with result_card(TITLE, [label_badge("modelled")], f"{comparison.crossover.sentence} No worker ran for it.", about):
+        _numbers(comparison)
+        if not st.context.is_embedded and run.status != "running":
+            link("hardware", "All cards against this CPU, what limits them, the host's overhead",
+                 run=run.id, gpus=comparison.spec.name)  # fmt: skip
+
+
+def _rests_on(comparison: Against) -> list[str]:
+    """What was modelled, and what its interval holds."""
+    if not comparison.curve.known:
+        return []
+    data = "each batch over the link" if comparison.fed else "data resident on the card"
+    basis = next((point.basis for point in comparison.curve.known if isinstance(point, Modelled)), None)
+    about = f"{comparison.spec.title} as {comparison.target}, {data}; the host's overhead is {comparison.costs.label}."
+    return (
+        [about]
+        if basis is None
+        else [about, f"Interval: {basis}, and the measured noise of {comparison.crossover.cpu}."]
+    )
+
+
+def _numbers(comparison: Against) -> None:
+    crossover, end = comparison.crossover, comparison.at_end
+    with st.container(horizontal=True):
+        if crossover.kind == "from" and crossover.batch is not None:
+            metric("Crossover (modelled)", f"batch {rounded(crossover.batch)}", _bounds(crossover),
+                   "From there on the card is ahead, with the 95 % interval of model and noise.")  # fmt: skip
+        if end is not None:
+            metric(f"Speed-up over {crossover.cpu} at batch {end.batch:,} (modelled)", f"{number(end.ratio)}×",
+                   f"{number(end.low)}× to {number(end.high)}×",
+                   "How many times faster the card is, at the largest batch both have, with the 95 % interval.",
+                   )  # fmt: skip
+
+
+def _bounds(crossover: ModelledCrossover) -> str:
+    low = f"{crossover.first:,} or less" if crossover.low is None else rounded(crossover.low)
+    return f"{low} to {rounded(crossover.high)}" if crossover.high is not None else f"{low} or more"

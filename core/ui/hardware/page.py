@@ -1,0 +1,190 @@
+"""The Hardware page around its result: cards, host overhead, recordings, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, catalogue, find_gpu
+from core.hardware.compare import CardReading, compare, cpu_index
+from core.hardware.host import HostCosts, assumed_costs, host_of_study
+from core.hardware.own_cards import FILE_NAME, OwnCards, read_own
+from core.hardware.recorded import Recording, recordings_of
+from core.store import StoreError
+from core.store.database import data_dir
+from core.studies.host.kind import HOST
+from core.studies.host.record import HostStudy
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.record import Run
+from core.ui import machine, registry
+from core.ui.hardware import draft
+from core.ui.hardware.draft import ASSUMED, Options
+from core.ui.navigation import link
+from core.ui.study_page import StudyPage
+from core.ui.words import plain
+
+PAGE = StudyPage(HOST, "Measure the host overhead", ":material/developer_board:", "host")
+NOT_THIS_HOST = (
+    "The host overhead was measured on another machine than the CPU of this run; what a GPU would be driven by there "
+    "may differ."
+)
+
+
+@dataclass(frozen=True)
+class Host:
+    """The host's costs with where they are from: a stored study with its id, or None where they are assumed.
+
+    ``problem``: why no study is used although one was asked for or is there; else empty.
+    """
+
+    costs: HostCosts
+    study: tuple[str, HostStudy] | None
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """For addresses and caches."""
+        return ASSUMED if self.study is None else self.study[0]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """All that the page shows: a run's CPU target against every card, as the options say."""
+
+    run: Run
+    answer: Answer
+    options: Options
+    cards: Mapping[str, GpuSpec]
+    host: Host
+    readings: tuple[CardReading, ...]
+    key: tuple[object, ...]
+
+    @property
+    def cpu(self) -> str:
+        return self.run.target_names[self.options.index]
+
+    @property
+    def chosen(self) -> tuple[CardReading, ...]:
+        """The user's cards, in the order in which they were chosen, so that each keeps its colour."""
+        return tuple(self.reading(name) for name in self.options.gpus)
+
+    def reading(self, name: str) -> CardReading:
+        return next(reading for reading in self.readings if reading.spec.name == name)
+
+
+def subject(run: Run) -> tuple[Answer, Options, tuple[int, ...]]:
+    """The answer of a run, the usual options and its CPU targets; says why and stops the page where there are none."""
+    answer = registry.answer_of(run)
+    if answer is None:
+        st.info("No round was measured in this run, so there is nothing to compare with.", icon=":material/info:")
+        st.stop()
+    index = cpu_index(run, answer)
+    if (why := draft.refusal(run, index)) is not None or index is None:
+        st.info(plain(why or draft.NO_CPU), icon=":material/info:")
+        link("sweep")
+        link("history")
+        st.stop()
+    usual = draft.usual_options(run, answer, index, cards())
+    return answer, usual, draft.cpu_targets(run, answer)
+
+
+def own_cards() -> tuple[OwnCards, str]:
+    """The user's cards; none and the reason where their file cannot be read."""
+    try:
+        own = read_own(data_dir() / FILE_NAME)
+        own.specs()
+    except ValueError as error:
+        return OwnCards(), str(error)
+    return own, ""
+
+
+def cards() -> dict[str, GpuSpec]:
+    """Every card by name, the user's own last."""
+    return catalogue(own_cards()[0].specs())
+
+
+def host(run: Run, options: Options) -> Host:
+    """The host's costs for the options' steps: of the study they name, else of the newest one here, else assumed."""
+    assert run.plan is not None
+    assumed = assumed_costs(options.execution)
+    if options.host == ASSUMED:
+        return Host(assumed, None)
+    known = studies()
+    named = options.host if options.host in known else next(iter(known), None)
+    problem = ""
+    if options.host and options.host not in known:
+        problem = "There is no such host study here; " + ("the newest one counts." if named else "costs are assumed.")
+    if named is None:
+        return Host(assumed, None, problem)
+    try:
+        costs = host_of_study(known[named], run.plan.workload.mode, options.execution)
+    except ValueError as error:
+        return Host(assumed, None, f"{error} Until then they are assumed.")
+    return Host(costs, (named, known[named]), problem)
+
+
+def studies() -> dict[str, HostStudy]:
+    """Host studies that can be read, those of this machine first, newest first; others are recorded."""
+    known = {study_id: _labelled(study) for study_id, study in PAGE.readable().items()}
+    return dict(sorted(known.items(), key=lambda item: item[1].label != "measured"))
+
+
+def _labelled(study: HostStudy) -> HostStudy:
+    here = machine.same_machine(study.environment, machine.now())
+    return study if here else study.model_copy(update={"label": "recorded"})
+
+
+def other_machine(run: Run, host: Host) -> bool:
+    """Whether a measured host is not that of the run."""
+    return host.study is not None and not machine.same_machine(host.study[1].environment, run.environment)
+
+
+def recordings(run: Run, known: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
+    """What was recorded of any card in runs that are here, this one included."""
+    names = [s for s in registry.summaries() if s.rounds and s.status != "running" and "gpu" in "".join(s.target_names)]
+    runs = tuple((s.id, s.rounds) for s in names)
+    if not runs and not any("gpu" in name for name in run.target_names):
+        return ()
+    return _recordings((runs, registry.revision(run), tuple(known)), run, known)
+
+
+@st.cache_resource(max_entries=4, show_spinner="Looking through recorded runs")
+def _recordings(key: tuple[object, ...], _run: Run, _cards: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
+    runs = {_run.id: _run}
+    for run_id, _ in key[0]:  # type: ignore[attr-defined]
+        try:
+            runs.setdefault(run_id, registry.find_run(run_id))
+        except (StoreError, ValueError):
+            continue  # an unreadable run says so on its own page
+    seen = {gpu.name for run in runs.values() if run.environment is not None for gpu in run.environment.gpus}
+    there = {spec.name: spec for name in sorted(seen) if (spec := _card(name, _cards)) is not None}
+    return tuple(item for spec in there.values() for item in recordings_of(tuple(runs.values()), spec, _cards))
+
+
+def _card(name: str, known: Mapping[str, GpuSpec]) -> GpuSpec | None:
+    try:
+        return find_gpu(name, known)
+    except UnknownGpu:
+        return None
+
+
+@st.cache_resource(max_entries=16, show_spinner="Modelling every card")
+def _readings(key: tuple[object, ...], _make: partial[tuple[CardReading, ...]]) -> tuple[CardReading, ...]:  # noqa: ARG001
+    return _make()
+
+
+def compared(run: Run, answer: Answer, options: Options, prices: Mapping[str, CardPrice]) -> Compared:
+    """Every card against the run's CPU, sorted by crossover."""
+    known, driver = cards(), host(run, options)
+    recorded = recordings(run, known)
+    asked = (options.index, options.batch, str(options.target), options.fed, driver.key)
+    own = tuple(repr(spec) for spec in known.values() if spec.own)
+    key = (registry.revision(run), asked, own, repr(prices), tuple((item.run_id, item.gpu) for item in recorded))
+    make = partial(
+        compare, run, answer, tuple(known.values()), driver.costs, options.batch, prices, index=options.index,
+        target=options.target, fed=options.fed, recordings=recorded,
+    )  # fmt: skip
+    return Compared(run, answer, options, known, driver, _readings(key, make), key)

@@ -1,0 +1,218 @@
+"""What modelled GPUs would do beside a measured CPU, on a page: verdict, pictures, table, limits, the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.figures.style import environment_line
+from core.hardware.catalogue import checked_on
+from core.hardware.compare import CardReading, SortKey, roof_of, roofline, sort_readings
+from core.hardware.crossing import Needed, what_would_have_to_be_true
+from core.hardware.export import comparison_data, roofline_data
+from core.hardware.figures import against_figure, crossover_words, crossovers_figure, limits_figure
+from core.hardware.interval import Modelled, errors
+from core.hardware.roofline_figure import roofline_figure
+from core.spec import MAX_BATCH, MIN_BATCH
+from core.studies.sweep.figures import workload_line
+from core.ui import charts, share
+from core.ui.card import Badge, Colour, interval_metric, label_badge, result_card
+from core.ui.hardware import draft, form, page
+from core.ui.hardware.page import Compared
+from core.ui.words import plain
+
+SORTS: dict[SortKey, str] = {"crossover": "Crossover", "speed_up": "Speed-up at your batch", "cost": "Cost"}
+SHOWN_METRICS = 4
+HOST_COLOURS: dict[str, Colour] = {"assumed": "orange", "measured": "green", "recorded": "blue"}
+HOST_HELP = {
+    "assumed": "Nothing was measured on this machine: what the framework costs on the host is taken from published "
+    "times. Measure it below.",
+    "measured": "What the framework costs on this machine’s CPU was measured here.",
+    "recorded": "Measured on another machine and kept here.",
+}
+
+
+def card(seen: Compared) -> None:
+    """The verdict with its labels and the crossovers of the chosen cards."""
+    run, costs = seen.run, seen.host.costs
+    shown = sort_readings(seen.chosen or seen.readings, "crossover")
+    overhead = Badge(f"host overhead {costs.label}", ":material/developer_board:", HOST_COLOURS[costs.label],
+                     HOST_HELP[costs.label])  # fmt: skip
+    badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead]
+    about = (
+        draft.summary(seen.readings, seen.options.batch, seen.cpu), workload_line(run), environment_line(run),
+    )  # fmt: skip
+    with (
+        result_card("Against GPUs that are not here", badges, _headline(shown), about, status=run.status),
+        st.container(horizontal=True),
+    ):
+        for reading in shown[:SHOWN_METRICS]:
+            found = reading.crossover
+            before = "from batch " if found.kind == "from" else ""
+            interval_metric(f"{reading.spec.name}, modelled", crossover_words(found), found.sentence, before=before)
+
+
+def _headline(shown: tuple[CardReading, ...]) -> str:
+    """What is said of the card that overtakes first; of none where every number is withheld."""
+    if shown[0].withheld:
+        return f"Modelled: no number is given. {shown[0].curve.reason or shown[0].withheld}"
+    return shown[0].crossover.sentence
+
+
+def notices(seen: Compared) -> None:
+    """What qualifies the verdict."""
+    if problem := page.own_cards()[1]:
+        st.warning(plain(problem), icon=":material/search_off:")
+    if seen.host.problem:
+        st.warning(plain(seen.host.problem), icon=":material/warning:")
+    elif page.other_machine(seen.run, seen.host):
+        st.info(page.NOT_THIS_HOST, icon=":material/info:")
+    if why := draft.unmeasured_batch(seen.run, seen.answer, seen.options.index, seen.options.batch):
+        st.info(plain(why), icon=":material/info:")
+    withheld = [reading for reading in seen.chosen if not reading.curve.known]
+    for reason in dict.fromkeys(reading.curve.reason for reading in withheld):
+        names = ", ".join(reading.spec.name for reading in withheld if reading.curve.reason == reason)
+        st.warning(plain(f"Withheld for {names}: {reason}"), icon=":material/visibility_off:")
+
+
+def chart(name: str, seen: Compared, make: Callable[[], go.Figure], alt: str, more: Hashable = None) -> None:
+    """One chart of this page, drawn once for the same evidence."""
+    charts.show(f"hardware-{name}", make, alt, f"{seen.run.id}-modelled-{name}", (seen.key, seen.options, more))
+
+
+def main_picture(seen: Compared) -> None:
+    """The measured CPU and the chosen cards."""
+    make = partial(against_figure, seen.run, seen.answer, seen.options.index, seen.chosen, seen.host.costs)
+    chart("step-time", seen, make,
+          f"Step time by batch: {seen.cpu}, {seen.run.label}, and modelled GPUs. "
+          f"{' '.join(reading.crossover.sentence for reading in seen.chosen)}")  # fmt: skip
+
+
+def pictures(seen: Compared) -> None:
+    """Both pictures of the chosen cards beside each other, and a sentence for each card."""
+    if not seen.chosen:
+        st.info("Choose a GPU above to see it beside the CPU.", icon=":material/info:")
+    with st.grid(2, min_column_width=560, gap="medium"):
+        main_picture(seen)
+        if any(not reading.withheld for reading in seen.chosen):
+            make = partial(crossovers_figure, seen.run, seen.answer, seen.options.index, seen.chosen)
+            chart("crossovers", seen, make, "Where each card overtakes, modelled.")
+    lines = [reading.crossover.sentence for reading in sort_readings(seen.chosen, "crossover")]
+    st.markdown("\n".join(f"- {plain(line)}" for line in lines))
+
+
+def table(seen: Compared) -> None:
+    """All cards, sorted as the user likes; those without a number last, with the reason."""
+    key = st.segmented_control(
+        "Sorted by", list(SORTS), default="crossover", required=True, key="hardware_sort",
+        format_func=SORTS.__getitem__, persist_state=form.KEEP,
+    )  # fmt: skip
+    rows = pd.DataFrame(draft.card_rows(sort_readings(seen.readings, key or "crossover"), seen.options.batch))
+    at, text = f"{seen.options.batch:,}", st.column_config.TextColumn
+    config: dict[str, Any] = {
+        "card": text("Card", pinned=True, width=150),
+        "crossover": text("Ahead from batch", width=180, help="With its 95 % interval; modelled."),
+        "speed_up": text(f"Speed-up at {at}", width=160, help=f"Over {plain(seen.cpu)}; modelled."),
+        "step_ms": text(f"Step at {at} (ms)", width=170, help="With its 95 % interval."),
+        "cost": text("A million samples", width=250, help="Price × step time at your batch."),
+        "limited_by": text(f"Limited at {at} by", help="The largest part of the step."),
+        "price": text("Price an hour", width=185),
+        "label": text("Label", width=90),
+        "note": text("Note", help="Why numbers are withheld, or what corrected them."),
+    }
+    if not rows["note"].any():
+        rows = rows.drop(columns="note")
+    st.dataframe(rows, hide_index=True, key=f"hardware-table-{seen.run.id}", column_config=config, height=560,
+                 alt="One row for each GPU, modelled unless its label says otherwise.")  # fmt: skip
+    st.caption(
+        f"Modelled, except where the label says recorded or measured. In brackets: 95 % intervals. Facts of cards as "
+        f"found on {checked_on()}; list prices have their day beside them."
+    )
+    if len({reading.cost.price.currency for reading in seen.readings if reading.cost is not None}) > 1:
+        st.caption("Prices in different currencies are not converted, so costs in one cannot be ranked with another.")
+
+
+def limits(seen: Compared) -> None:
+    """What limits one card by batch, its roofline, and what would have to be true for another crossover."""
+    names = dict.fromkeys(reading.spec.name for reading in (*seen.chosen, *seen.readings))
+    name: str = st.selectbox("Card", list(names), key=f"hardware_card-{seen.run.id}", width=320)
+    reading = seen.reading(name)
+    if not any(isinstance(point, Modelled) for point in reading.curve.known):
+        st.info(plain(reading.withheld or "Every step of this card was recorded, so no parts of it are modelled."),
+                icon=":material/visibility_off:")  # fmt: skip
+        return
+    assert seen.run.plan is not None
+    workload, target = seen.run.plan.workload, seen.options.target
+    with st.grid(2, min_column_width=560, gap="medium"):
+        make = partial(limits_figure, seen.run, reading.spec, reading.curve, seen.host.costs)
+        chart("limits", seen, make, f"What limits {name} by batch, modelled. {limit_words(reading)}", name)
+        points = roofline(reading.spec, workload, target, reading.curve)
+        under = f"{workload_line(seen.run)}, {target.precision}"
+        make = partial(roofline_figure, reading.spec, roof_of(reading.spec, workload, target), under, points)
+        chart("roofline", seen, make, f"Roofline of {name}; its steps are modelled.", name)
+    st.markdown(plain(limit_words(reading)))
+    _needed(seen, reading)
+
+
+def limit_words(reading: CardReading) -> str:
+    """Which part of the step is the largest, from batch to batch."""
+    spans = [f"{part.by} from batch {part.first:,} to {part.last:,}" for part in reading.limits]
+    return f"Modelled: {reading.spec.name} is limited by {', then by '.join(spans)}."
+
+
+def _needed(seen: Compared, reading: CardReading) -> None:
+    st.subheader("What would have to be true", anchor=False)
+    measured = [cell.batch for cell in seen.answer.cells if cell.target == seen.options.index]
+    batch = st.number_input(
+        "For a crossover at batch", value=seen.options.batch, min_value=MIN_BATCH, max_value=MAX_BATCH, step=1,
+        key=f"hardware_needed-{seen.run.id}-{seen.options.batch}", width=200,
+        help="Which launch spacing, link speed or memory bandwidth would make card and CPU meet there.",
+    )  # fmt: skip
+    facts = needed(seen, reading, int(batch))
+    if not facts:
+        st.info(f"Card and CPU can be compared from batch {min(measured):,} to {max(measured):,}; choose one there.",
+                icon=":material/info:")  # fmt: skip
+    st.markdown("\n".join(f"- {plain(fact.sentence)}" for fact in facts))
+
+
+def needed(seen: Compared, reading: CardReading, batch: int) -> tuple[Needed, ...]:
+    """Which single fact of the card would move its crossover to ``batch``, and to what value."""
+    assert seen.run.plan is not None
+    return what_would_have_to_be_true(
+        reading.spec, seen.run.plan.workload, seen.options.target, seen.host.costs.host, seen.run, seen.answer,
+        reading.curve, batch, seen.options.fed, seen.options.index,
+    )  # fmt: skip
+
+
+def export_and_share(seen: Compared) -> None:
+    """The address of this evidence, the view without menus, and the file."""
+    share.heading()
+    share.links({"run": seen.run.id, **seen.options.query(), "host": seen.host.key})
+    share.json_button(
+        f"{seen.run.id}-modelled-hardware", partial(content, seen),
+        "Every card with its curve, crossover, speed-up and cost; each number says whether it is modelled.",
+    )  # fmt: skip
+
+
+def content(seen: Compared) -> dict[str, Any]:
+    """The whole table, and for the chosen cards roofline and what would have to be true at the batch."""
+    assert seen.run.plan is not None
+    workload, options = seen.run.plan.workload, seen.options
+    details = [
+        {
+            "gpu": reading.spec.name,
+            "label": "modelled",
+            "roofline": roofline_data(reading.spec, roofline(reading.spec, workload, options.target, reading.curve)),
+            "needed": [asdict(each) for each in needed(seen, reading, options.batch)],
+        }
+        for reading in seen.chosen
+    ]
+    about: dict[str, Any] = {"run": seen.run.id, "run_label": seen.run.label, "workload": workload.title}
+    about |= {"target": str(options.target), "fed": options.fed, "errors_of": errors().dated}
+    return comparison_data(seen.readings, seen.cpu, options.batch, seen.host.costs) | about | {"chosen": details}

@@ -1,0 +1,91 @@
+"""A kept study as the History page shows it: what it says, where it opens, its file."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from core.schema import UserError
+from core.store import Summary
+from core.studies.kind import Context, Kind
+from core.studies.registry import kind_of
+from core.ui import registry, share
+from core.ui.card import label_badge, result_card
+from core.ui.words import plain
+
+PAGES = {
+    "sweep": ("pages/crossover.py", "run"),
+    "pipeline": ("pages/pipeline.py", "study"),
+    "frontier": ("pages/frontier.py", "study"),
+    "diagnosis": ("pages/diagnosis.py", "study"),
+    "memory": ("pages/batch.py", "memory"),
+    "noise": ("pages/batch.py", "noise"),
+    "host": ("pages/hardware.py", "host"),
+}
+"""By kind: where it is shown, and what names it in that page's address."""
+OF_A_RUN = ("diagnosis", "memory", "noise")  # their page shows a run
+
+
+def title_of(summary: Summary) -> str:
+    """What kind of study it is, for people; a kind that this version does not know by its own name."""
+    try:
+        return kind_of(summary.kind).title
+    except UserError:
+        return summary.kind
+
+
+def show(summary: Summary) -> bool:
+    """What the study says, in the words of its command; whether it can be read at all."""
+    try:
+        kind, record, context = _read(summary)
+    except (UserError, OSError) as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return False
+    try:
+        text = kind.text(record, kind.answer(record, context), context)
+    except UserError as error:
+        st.info(plain(str(error)), icon=":material/info:")
+        return True
+    headline, _, more = text.partition("\n")
+    card = result_card(kind.title, [label_badge(record.label)], headline, (summary.name,), status=record.status)
+    with card, st.expander("All that it says", icon=":material/notes:"):
+        st.code(more.strip(), language=None, wrap_lines=True)
+    return True
+
+
+def link(summary: Summary) -> None:
+    """To its page, where that shows it."""
+    path, address = PAGES.get(summary.kind, ("", ""))
+    if path and (summary.run_id is not None or summary.kind not in OF_A_RUN):
+        query = {address: summary.id} | ({"run": summary.run_id} if summary.run_id else {})
+        st.page_link(path, label="Open", icon=":material/open_in_new:", query_params=query)
+
+
+def file(summary: Summary) -> None:
+    """All of it, to be imported elsewhere."""
+    share.json_button(f"{summary.kind}-{summary.id}", partial(data, summary), share.EVERY_BLOCK)
+
+
+def data(summary: Summary) -> dict[str, Any]:
+    """The export; the record alone where it supports no answer."""
+    kind, record, context = _read(summary)
+    try:
+        return kind.export(record, kind.answer(record, context), context)
+    except UserError:
+        return {"record": record.model_dump(mode="json")}
+
+
+def _read(summary: Summary) -> tuple[Kind[Any, Any, Any], Any, Context]:
+    """The record, and what its answer may rest on. Raises UserError or OSError."""
+    kind = kind_of(summary.kind)
+    record = registry.load(kind.name, summary.id)
+    return kind, record, Context(_run(summary), tuple(registry.readable(kind.name).values()))
+
+
+def _run(summary: Summary) -> object | None:
+    try:
+        return registry.find_run(summary.run_id) if summary.run_id is not None else None
+    except UserError:
+        return None

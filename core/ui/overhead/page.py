@@ -1,0 +1,188 @@
+"""Where a step goes: the choice of target and cell, the answer in words, both charts, the tables."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.figures.style import environment_line
+from core.numbers import counted, number, percent
+from core.studies.sweep.answer import Answer, Fit
+from core.studies.sweep.figures import workload_line
+from core.studies.sweep.record import Run
+from core.studies.sweep.timeline_figure import timeline_figure
+from core.studies.sweep.trace_figures import trace_share_figure, traced_cells
+from core.traces.record import TRUSTED_RATIO, TracedCell
+from core.ui import charts, evidence, registry
+from core.ui.card import Badge, label_badge, result_card
+from core.ui.navigation import link
+from core.ui.overhead import words
+from core.ui.words import plain
+
+SIDES = ("first", "second")  # how an address names the targets of a run
+TARGET_KEY, BATCH_KEY, JUMP = "overhead_target", "overhead_batch", "overhead_jump"
+LONG_NAME = 60  # characters; where a kernel's name is longer, a column shows it whole
+
+
+def target_of(run: Run) -> int:
+    """The target to show: the one in the address or chosen, else the second one, unless only the first was traced."""
+    asked = st.query_params.get("target")
+    target = SIDES.index(asked) if asked in SIDES else max((cell.target for cell in run.traces), default=1)
+    if st.context.is_embedded:
+        return target
+    chosen = st.segmented_control(
+        "Target", (0, 1), default=target, required=True, key=f"{TARGET_KEY}-{run.id}",
+        format_func=lambda index: plain(run.target_names[index]),
+    )  # fmt: skip
+    st.query_params["target"] = SIDES[target if chosen is None else chosen]
+    return target if chosen is None else chosen
+
+
+def cell_of(run: Run, target: int, answer: Answer | None) -> TracedCell | None:
+    """The traced cell to show: the batch in the address or chosen, else the one that says most; None where no cell
+    of the target was traced."""
+    cells = {cell.batch: cell for cell in traced_cells(run, target)}
+    if not cells:
+        return None
+    asked = st.query_params.get("batch", "")
+    batch = int(asked) if asked in map(str, cells) else _most_telling(tuple(cells.values()), answer)
+    if st.context.is_embedded:
+        return cells[batch]
+    key = f"{BATCH_KEY}-{run.id}-{target}"
+    if (wanted := st.session_state.get(JUMP)) and wanted[:2] == (run.id, target) and wanted[2] in cells:
+        st.session_state[key] = st.session_state.pop(JUMP)[2]  # the cell just traced, once it is there
+    options = list(cells)
+    chosen = st.selectbox(
+        "Batch size of the traced step", options, index=options.index(batch), key=key, width=240,
+        format_func=lambda size: f"{size:,}" if cells[size].trusted else f"{size:,} (not to be trusted)",
+    )  # fmt: skip
+    batch = batch if chosen is None else int(chosen)
+    st.query_params["batch"] = str(batch)
+    return cells[batch]
+
+
+def _most_telling(cells: tuple[TracedCell, ...], answer: Answer | None) -> int:
+    """The batch nearest to the crossover, or the middle one; one to be trusted if there is any."""
+    batches = [cell.batch for cell in cells if cell.trusted] or [cell.batch for cell in cells]
+    if answer is not None and answer.verdict.crossovers:
+        crossover = answer.verdict.crossovers[0].batch
+        return min(batches, key=lambda batch: max(batch / crossover, crossover / batch))
+    return batches[len(batches) // 2]
+
+
+def nothing_traced(run: Run, target: int) -> None:
+    """Say that there is nothing to show for the target, and what there is."""
+    said = "No cell of this run was traced, so only the fitted overhead share is known."
+    if any(cell.target != target for cell in run.traces):
+        said = f"No cell of {plain(run.target_names[target])} was traced; the other target has a trace."
+    st.info(said, icon=":material/stacked_bar_chart:")
+    link("crossover", "The fitted share of both targets", run=run.id)
+
+
+def card(run: Run, cell: TracedCell, fit: Fit | None) -> None:
+    """The answer for one cell: a sentence with its label, the numbers it rests on, and what qualifies it."""
+    badges = [label_badge(run.label)]
+    if not cell.trusted:
+        badges.append(Badge("not to be trusted", ":material/warning:", "orange"))
+    about = (f"{workload_line(run)}, {run.target_names[cell.target]}", environment_line(run))
+    with result_card("Where a step goes", badges, words.headline(cell), about):
+        evidence.show_facts(_facts(run, cell, fit))
+    for sentence in (words.distrust(cell), words.retraced(cell)):
+        if sentence:
+            st.warning(plain(sentence), icon=":material/warning:")
+
+
+def _facts(run: Run, cell: TracedCell, fit: Fit | None) -> tuple[evidence.Fact, ...]:
+    share = cell.device.mean().overhead_share
+    steps = counted(len(cell.device.steps), "traced step")
+    fitted = "none" if fit is None else percent(fit.overhead_share(cell.batch))
+    return (
+        ("Step, unprofiled", f"{number(cell.unprofiled_step_ms)} ms",
+         f"The same steps in the same process without the profiler, {run.label}."),
+        ("Step, profiled", f"{number(cell.profiled_step_ms)} ms", f"Over {steps}, {run.label}."),
+        ("Profiled ÷ unprofiled", f"{number(cell.profiler_ratio)}×",
+         f"Above {TRUSTED_RATIO} the profiler is a large part of what it shows and the split is not to be trusted."),
+        ("Compute share, traced", percent(1 - share), f"Of the mean of {steps}, {run.label}."),
+        ("Overhead share, traced", percent(share), f"All but compute, {run.label} under the profiler."),
+        ("Overhead share, fitted", fitted,
+         f"1 − slope × batch ÷ step time, fitted to {run.label} step times without the profiler."),
+    )  # fmt: skip
+
+
+def shares(run: Run, target: int, fit: Fit | None) -> None:
+    """Traced parts by batch under the fitted line."""
+    named = "; ".join(words.headline(cell) for cell in traced_cells(run, target))
+    _chart("where-a-step-goes", run, partial(trace_share_figure, run, target, fit),
+           f"Parts of a traced step by batch size beside the fitted share. {named}", target)  # fmt: skip
+
+
+def timeline(run: Run, cell: TracedCell) -> None:
+    """One traced step as rows of events."""
+    _chart("timeline", run, partial(timeline_figure, run, cell),
+           f"Timeline of one traced step. {words.headline(cell)}", cell.target, cell.batch)  # fmt: skip
+
+
+def _chart(name: str, run: Run, make: partial[go.Figure], alt: str, *key: int) -> None:
+    charts.show(name, make, alt, f"{run.id}-{name}", (registry.revision(run), *key))
+
+
+def explanation(cell: TracedCell, fit: Fit | None) -> None:
+    """Why the fitted and the traced share differ."""
+    st.subheader("Fitted against traced", anchor=False)
+    for sentence in words.fitted_against_traced(cell, fit):
+        st.markdown(plain(sentence))
+
+
+def kernels(run: Run, cell: TracedCell) -> None:
+    """The kernels, or operations on a CPU, that cost most."""
+    what = "operation" if words.on_cpu(cell) else "kernel"
+    st.subheader(f"{what.capitalize()}s that cost most", anchor=False)
+    table = words.kernels_table(cell)
+    if table.empty:
+        st.caption(f"The trace names no {what}.")
+        return
+    steps = len(cell.device.steps)
+    st.caption(
+        f"Of {cell.device.kernels:,} {what}s in {counted(steps, 'traced step')}, {run.label} "
+        "under the profiler. Shares of the busy time may add up to more than 100 %, since several can run at once."
+    )
+    column = st.column_config.NumberColumn
+    shown = ["kernel", "count", "total_ms", "busy_pct"]
+    if any(len(name) > LONG_NAME for name in table["name"]) or any(table["name"] != table["kernel"]):
+        shown.append("name")
+    st.dataframe(
+        table, hide_index=True, key="kernels", column_order=shown,
+        alt=f"One row for each of the {what}s that cost most: name, count, total milliseconds, share of busy time.",
+        column_config={
+            "kernel": st.column_config.TextColumn(what.capitalize(), width="large"),
+            "count": column("Count", format="localized", help="Within the traced steps."),
+            "total_ms": column("Total (ms)", format="%.4g", help=f"Within the traced steps, {run.label}."),
+            "busy_pct": column("Of busy time (%)", format="%.1f", help="Of the time in which any was running."),
+            "name": st.column_config.TextColumn("Whole name", width="large", help="Click a cell to read it whole."),
+        },
+    )  # fmt: skip
+
+
+def host_operations(run: Run, cell: TracedCell) -> None:
+    """What ran on the host beside a GPU: expected or fallen back, with what it took and moved."""
+    st.subheader("On the host instead of the device", anchor=False)
+    fell_back = any(not op.expected for op in cell.host_ops)
+    (st.warning if fell_back else st.markdown)(plain(words.placement(cell)))
+    if not cell.host_ops:
+        return
+    column = st.column_config.NumberColumn
+    st.dataframe(
+        words.host_table(run, cell), hide_index=True, key="host-ops",
+        alt="One row for each operation that ran on the host: name, type, why, count, total milliseconds, data moved.",
+        column_config={
+            "operation": st.column_config.TextColumn("Operation", width="large"),
+            "type": "Type",
+            "why": "Why",
+            "count": column("Count", format="localized", help="Within the traced steps."),
+            "total_ms": column("Total (ms)", format="%.4g", help="Within the traced steps, under the profiler."),
+            "moved": st.column_config.TextColumn("Moved between host and device", help="Within the traced steps."),
+            "label": "Label",
+        },
+    )  # fmt: skip

@@ -1,0 +1,83 @@
+"""Tracing one more cell of a run on request: what can be traced, the button, waiting, and what went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from core.studies.kind import Task
+from core.studies.runner import StudyTools
+from core.studies.sweep.record import Run
+from core.studies.sweep.tracing import trace_cell
+from core.ui import registry
+from core.ui.overhead.page import JUMP
+from core.ui.study_page import ask, start
+from core.ui.words import plain
+
+
+def refusal(run: Run) -> str | None:
+    """Why no cell of this run can be traced here, or None."""
+    if run.plan is None:
+        return "Only points were imported for this run. Without its plan no cell can be traced."
+    if run.label != "measured":
+        return (
+            f"No cell can be traced here: this run is {run.label}, and a trace from this machine would not belong to "
+            "it. Measure the same plan here first."
+        )
+    return None
+
+
+def show(run: Run, target: int) -> None:
+    """The request for a trace of one cell of the target, and how the last one of this process went."""
+    st.subheader("Trace a cell", anchor=False)
+    if (why := refusal(run)) is not None:
+        st.caption(plain(why))
+        return
+    batches = sorted({r.batch for r in run.rounds if r.step_ms(target) is not None})
+    if not batches:
+        st.caption(f"No cell of {plain(run.target_names[target])} was measured, so there is none to trace.")
+        return
+    st.caption(
+        "A worker of its own prepares the cell, warms it up and runs some steady steps under TensorFlow's profiler, "
+        "and the same steps without it. It takes about as long as TensorFlow takes to start. A new trace of a cell "
+        "replaces the one before."
+    )
+
+    def choose() -> Asked:
+        return Asked(run, target, st.selectbox(
+            "Batch size", batches, index=len(batches) // 2, key=f"trace_batch-{run.id}-{target}", width=140,
+            format_func=lambda size: f"{size:,}",
+        ))  # fmt: skip
+
+    last = ask(TRACE, "Trace this cell", ":material/troubleshoot:", choose, _start)
+    if last is not None and last.error:
+        st.error(plain(f"{last.title} failed: {last.error}"), icon=":material/error:")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The cell of a run to trace."""
+
+    run: Run
+    target: int
+    batch: int
+
+
+def _start(asked: Asked) -> None:
+    if start(TRACE, asked):
+        st.session_state[JUMP] = (asked.run.id, asked.target, asked.batch)
+
+
+def _measure(tools: StudyTools, asked: Asked) -> None:
+    """In the engine's thread, which must not ask Streamlit for anything but to forget what changed."""
+    cell = trace_cell(asked.run, asked.target, asked.batch, tools.launcher)
+    tools.recorder.record(asked.run.id, (cell,))
+    registry.forget_runs()
+
+
+TRACE = Task(
+    name="trace",
+    describe=lambda asked: f"Trace of {asked.run.target_names[asked.target]} at batch {asked.batch:,}",
+    run=_measure,
+)

@@ -1,0 +1,198 @@
+"""What a traced cell means, as sentences and tables. Pure: pages only draw them."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from core.numbers import byte_size, counted, number, percent
+from core.studies.sweep.answer import Fit
+from core.studies.sweep.record import Run
+from core.studies.sweep.trace_figures import part_words
+from core.traces.record import PARTS, TRUSTED_RATIO, HostOp, TracedCell
+
+AGREE_PP = 5.0  # a smaller difference of the two shares is within what both methods leave open
+SLOWED = 1.05  # from this ratio on the profiler's own work is worth a sentence
+WORTH_SHARE = 0.05
+WHY = {
+    "input": "input pipeline",
+    "summary": "writes summaries",
+    "string": "works on strings",
+    "control": "controls the step",
+}
+NO_BYTES = "not reported by the trace"
+ON_CPU = (
+    "The target is the host itself, so there is no table of operations that ran on the host instead of the device: "
+    "all of them belong there."
+)
+
+
+def on_cpu(cell: TracedCell) -> bool:
+    """Whether the cell's device is the CPU."""
+    return cell.device.device == "CPU"
+
+
+def headline(cell: TracedCell) -> str:
+    """Where the traced step went, in one sentence: compute, overhead, and what most of that is."""
+    mean = cell.device.mean()
+    shares = {part: mean.part_ms(part) / mean.step_ms for part in PARTS if part != "compute"}
+    largest = max(shares, key=lambda part: shares[part])
+    what, overhead = part_words(cell)[largest], mean.overhead_share
+    works = "operations run" if on_cpu(cell) else "the device computes"
+    begin = f"At batch {cell.batch:,} {works} during {percent(1 - overhead)} of a traced step"
+    if overhead <= 0:
+        return f"{begin}; there is no overhead."
+    if shares[largest] >= 0.99 * overhead:
+        return f"{begin}; {percent(overhead)} is {what}."
+    return f"{begin}; {percent(overhead)} is overhead, most of it {what} ({percent(shares[largest])})."
+
+
+def distrust(cell: TracedCell) -> str | None:
+    """Why the split is not to be trusted, or None where it is."""
+    if cell.trusted:
+        return None
+    return (
+        f"The split at batch {cell.batch:,} is not to be trusted: a step took {number(cell.profiled_step_ms)} ms under "
+        f"the profiler and {number(cell.unprofiled_step_ms)} ms without it, {number(cell.profiler_ratio)} times as "
+        f"long (at most {TRUSTED_RATIO} is trusted). So much of what the trace shows is the profiler's own work, most "
+        "of it on the host. The fitted share needs no profiler."
+    )
+
+
+def retraced(cell: TracedCell) -> str | None:
+    """What to do about functions that were traced again inside the steps, or None."""
+    if not cell.retraces:
+        return None
+    times = "once" if cell.retraces == 1 else f"{cell.retraces:,} times"
+    return (
+        f"A tf.function was traced again {times} within the steps; that takes far longer than a step. Keep the shapes "
+        "and types of its inputs fixed."
+    )
+
+
+def fitted_against_traced(cell: TracedCell, fit: Fit | None) -> tuple[str, ...]:
+    """Why the fitted and the traced overhead share of a cell differ, the difference first."""
+    if fit is None:
+        return ("There is no fitted share to compare with: it takes step times at three batch sizes or more.",)
+    traced, fitted = cell.device.mean().overhead_share, fit.overhead_share(cell.batch)
+    points = 100 * (fitted - traced)
+    by_fit, by_trace = f"{percent(fitted)} of a step is overhead by the fit", f"{percent(traced)} by the trace"
+    begin = f"At batch {cell.batch:,}, {by_fit} and {by_trace}"
+    if abs(points) < AGREE_PP:
+        sentences = [f"{begin}: they agree within {AGREE_PP:.0f} percentage points."]
+    elif points > 0:
+        sentences = [f"{begin}: the fitted share is {points:.0f} percentage points higher.", *_fit_is_higher(cell)]
+    else:
+        sentences = [f"{begin}: the traced share is {-points:.0f} percentage points higher.", *_trace_is_higher(cell)]
+    if not fit.trusted:
+        sentences.append(f"The fit itself is to be read with care. {fit.note}".strip())
+    if not cell.trusted:
+        sentences.append("The trace is not to be trusted at this batch; go by the fitted share.")
+    return tuple(sentences)
+
+
+def _fit_is_higher(cell: TracedCell) -> list[str]:
+    if on_cpu(cell):
+        why = (
+            "The fit counts as overhead all that does not grow with the batch, also fixed work inside operations, such "
+            "as the optimizer's on every weight. The trace counts an operation as compute while any thread runs it, "
+            "even where the others wait."
+        )
+    else:
+        why = (
+            "The fit counts as overhead all that does not grow with the batch, also the fixed part of every kernel. "
+            "The trace counts a kernel as busy even while it leaves most of the device idle, as small ones do."
+        )
+    slowed = _slowed(cell)
+    return [why, f"{slowed}, so without it the two would lie farther apart."] if slowed else [why]
+
+
+def _trace_is_higher(cell: TracedCell) -> list[str]:
+    mean, sentences = cell.device.mean(), []
+    fed = (mean.h2d_ms + mean.d2h_ms + mean.d2d_ms + mean.input_ms) / mean.step_ms
+    if fed >= WORTH_SHARE:
+        sentences.append(
+            f"Copies and waiting for input are {percent(fed)} of the traced step. They mostly grow with the batch, "
+            "which the fit takes for work and the trace for overhead."
+        )
+    if slowed := _slowed(cell):
+        sentences.append(f"{slowed}, so the traced share comes out too high.")
+    if not sentences:
+        sentences.append(
+            "The fit takes for work all that grows with the batch, also gaps between operations and work of the host; "
+            "in the trace these are overhead."
+        )
+    return sentences
+
+
+def _slowed(cell: TracedCell) -> str | None:
+    if cell.profiler_ratio < SLOWED:
+        return None
+    return f"The profiler made a step {number(cell.profiler_ratio)} times as long, mostly by work on the host"
+
+
+def placement(cell: TracedCell) -> str:
+    """What ran on the host although the target is a GPU, in one sentence; why nothing is listed on a CPU."""
+    if on_cpu(cell):
+        return ON_CPU
+    if not cell.host_ops:
+        return "In the traced steps no operation is known to have run on the host."
+    fell = [op for op in cell.host_ops if not op.expected]
+    steps = len(cell.device.steps)
+    belong = counted(len(cell.host_ops) - len(fell), "operation")
+    if not fell:
+        return f"{belong} ran on the host, and all belong there; nothing fell back."
+    took = number(sum(op.total_ms for op in fell) / steps)
+    rest = "" if len(fell) == len(cell.host_ops) else f" {belong} more ran there as expected."
+    return f"{counted(len(fell), 'operation')} fell back to the host and took {took} ms of a traced step.{rest}"
+
+
+def kernels_table(cell: TracedCell) -> pd.DataFrame:
+    """Kernels (operations on a CPU) that cost most: ``kernel`` for reading, ``name`` whole, count, ms, % of busy."""
+    busy_ms = cell.device.busy_ms
+    return pd.DataFrame(
+        {
+            "kernel": [readable(kernel.name) for kernel in cell.device.top],
+            "count": [kernel.count for kernel in cell.device.top],
+            "total_ms": [kernel.total_ms for kernel in cell.device.top],
+            "busy_pct": [100 * kernel.total_ms / busy_ms if busy_ms else None for kernel in cell.device.top],
+            "name": [kernel.name for kernel in cell.device.top],
+        }
+    )
+
+
+def readable(name: str) -> str:
+    """A kernel's name without its template arguments and parameters; other names as they are.
+
+    ``void cutlass::Kernel2<cutlass_80_wmma…>(Params)`` becomes ``cutlass::Kernel2``.
+    """
+    if not re.search(r"[<(]", name):
+        return name
+    before = None
+    bare = name.replace("(anonymous namespace)::", "")
+    while before != bare:
+        before, bare = bare, re.sub(r"<[^<>]*>|\([^()]*\)", "", bare)
+    return bare.strip().removeprefix("void ").split(" [")[0].strip() or name
+
+
+def host_table(run: Run, cell: TracedCell) -> pd.DataFrame:
+    """Operations that ran on the host beside a GPU, fallbacks first, then by time."""
+    ops = sorted(cell.host_ops, key=lambda op: (op.expected, -op.total_ms))
+    return pd.DataFrame(
+        {
+            "operation": [op.name for op in ops],
+            "type": [op.op_type for op in ops],
+            "why": [_why(op) for op in ops],
+            "count": [op.count for op in ops],
+            "total_ms": [op.total_ms for op in ops],
+            "moved": [NO_BYTES if op.moved_bytes is None else byte_size(op.moved_bytes) for op in ops],
+            "label": [run.label] * len(ops),
+        }
+    )
+
+
+def _why(op: HostOp) -> str:
+    if not op.expected:
+        return "fell back to the host"
+    return f"expected: {WHY.get(op.why, op.why)}" if op.why else "expected"

@@ -1,0 +1,284 @@
+"""What the page of every kind of study does alike: starting one, its progress, why it failed, which one is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import streamlit as st
+
+from core.numbers import duration
+from core.schema import UserError
+from core.store import Summary
+from core.studies.kind import Kind, Task
+from core.studies.progress import Progress, Snapshot
+from core.studies.registry import example_id
+from core.ui import registry
+from core.ui.words import plain
+
+# Seldom, since browser and server take their time from what is being measured (benchmarks/polling.py).
+POLL_S, WATCH_S = 2.0, 3.0
+CANCEL_HELP = "Stops soon. What was measured until then is kept."
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+def busy_sentence() -> str | None:
+    """Why nothing can be started now, or None."""
+    jobs = registry.engine().jobs
+    running = jobs.snapshot()
+    if running is not None and running.active:
+        return f"{running.title} is being measured. Only one measurement runs at a time, so that none disturbs another."
+    return jobs.busy_elsewhere()
+
+
+def busy_notice(busy: str) -> None:
+    """Why nothing can be started now, beside the button that cannot be pressed."""
+    st.info(plain(busy), icon=":material/hourglass_top:")
+
+
+def start(task: Task[P, Any], plan: P) -> bool:
+    """Begin a measurement; a refusal is said by :func:`refusal` on the next run."""
+    registry.quieten()
+    try:
+        registry.engine().jobs.start(task, plan)
+    except (UserError, OSError) as error:
+        refuse(task, str(error))
+        return False
+    return True
+
+
+def refuse(task: Task[Any, Any], problem: str) -> None:
+    """Let :func:`refusal` say on the next run why a measurement could not be started."""
+    st.session_state[f"{task.name}_refused"] = problem
+
+
+def refusal(task: Task[Any, Any]) -> None:
+    """Say once why a measurement could not be started."""
+    if problem := st.session_state.pop(f"{task.name}_refused", None):
+        st.warning(plain(problem), icon=":material/hourglass_top:")
+
+
+def running(task: Task[Any, Any]) -> Snapshot | None:
+    """The measurement of that kind that runs in this process, or None."""
+    snapshot = registry.engine().jobs.snapshot(task.name)
+    return snapshot if snapshot is not None and snapshot.active else None
+
+
+def cancel() -> None:
+    registry.engine().jobs.cancel()
+
+
+def ask(
+    task: Task[P, Any], label: str, icon: str, choose: Callable[[], P], begin: Callable[[P], Any]
+) -> Snapshot | None:
+    """The choices and the button of a short measurement, why it cannot be started, or its wait.
+
+    The last one of this process once it has ended, else None.
+    """
+    last = registry.engine().jobs.snapshot(task.name)
+    active = last is not None and last.active
+    busy = None if active else busy_sentence()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        plan = choose()
+        st.button(label, type="primary", icon=icon, key=task.name, on_click=begin, args=(plan,),
+                  disabled=active or busy is not None)  # fmt: skip
+    if busy:
+        busy_notice(busy)
+    refusal(task)
+    if active:
+        st.fragment(_wait, run_every=1.0)(task)  # when it has ended the page runs once more
+    return None if active else last
+
+
+def _wait(task: Task[Any, Any]) -> None:
+    snapshot = running(task)
+    if snapshot is None:
+        st.rerun()
+        return
+    st.progress(0.0, text=f"{plain(snapshot.title)}. Nothing else is measured meanwhile.")
+
+
+class StudyPage(Generic[P, R]):
+    """One page, or part of a page, about one kind.
+
+    ``button`` is what its start button says. ``address`` names a study in the query. ``metrics`` adds numbers to the
+    progress of a running study.
+    """
+
+    def __init__(
+        self,
+        kind: Kind[P, R, Any],
+        button: str,
+        icon: str = ":material/play_arrow:",
+        address: str = "study",
+        metrics: Callable[[Snapshot], None] | None = None,
+    ) -> None:
+        self.kind, self.button, self._icon, self.address, self._metrics = kind, button, icon, address, metrics
+
+    def start(self, plan: P) -> None:
+        """Begin a study; what comes of it replaces the one in the address."""
+        if start(self.kind, plan):
+            st.query_params.pop(self.address, None)
+
+    def start_button(
+        self, plan: Any, busy: str | None, start: Callable[[Any], None] | None = None, **look: Any
+    ) -> None:
+        """Its button, off without a plan or while something is measured; ``look`` as :func:`st.button` has it.
+
+        ``start`` makes the kind's plan from another one and begins it.
+        """
+        look = {"label": self.button, "type": "primary", "icon": self._icon} | look
+        st.button(**look, key=f"measure_{self.kind.name}", disabled=plan is None or busy is not None,
+                  on_click=start or self.start, args=(plan,))  # fmt: skip
+
+    def form_button(
+        self, plan: Any, busy: str | None, says: Callable[[Any], str], start: Callable[[Any], None] | None = None
+    ) -> None:
+        """The same above the fields of a form, with what the plan ``says`` that it measures."""
+        if busy:
+            busy_notice(busy)
+        self.start_button(plan, busy, start, width="stretch")
+        if plan is None:
+            st.caption(":material/error: One choice below is not possible yet; it says what is accepted.")
+        else:
+            st.caption(f"{plain(says(plan))} Change any of it below.")
+        self.refusal()
+
+    def refusal(self) -> None:
+        refusal(self.kind)
+
+    def running(self) -> Snapshot | None:
+        return running(self.kind)
+
+    def progress(self) -> None:
+        """The running study in numbers; when it has ended the page runs once more, without this timer."""
+        st.fragment(self._progress, run_every=POLL_S)()
+
+    def _progress(self) -> None:
+        snapshot = self.running()
+        if snapshot is None:
+            st.rerun()
+            return
+        at = snapshot.progress
+        with st.container(border=True):
+            with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+                st.markdown(f"**{plain(snapshot.title)}**", width="content")
+                st.button("Cancel", icon=":material/stop_circle:", key=f"cancel_{self.kind.name}", on_click=cancel,
+                          help=CANCEL_HELP)  # fmt: skip
+            st.progress(_share(at), text=plain(at.activity))
+            with st.container(horizontal=True):
+                if self._metrics is not None:
+                    self._metrics(snapshot)
+                st.metric("Time left, at most", duration(at.remaining_s))
+                st.metric("Elapsed", duration(at.elapsed_s))
+
+    def idle(self) -> None:
+        """Why the last study of this process has no result, and a watch for one that another tab starts."""
+        last = registry.engine().jobs.snapshot(self.kind.name)
+        if last is not None and not last.active and last.error:
+            st.error(plain(f"{last.title}: {last.error}"), icon=":material/error:")
+        st.fragment(self._watch, run_every=WATCH_S)()
+
+    def _watch(self) -> None:
+        if self.running() is not None:
+            st.rerun()
+
+    def load(self, study_id: str) -> R:
+        """A study by id, the shipped example too. Raises UserError or OSError."""
+        record: R = registry.load(self.kind.name, study_id)
+        return record
+
+    def readable(self, run_id: str | None = None) -> dict[str, R]:
+        """The studies that can be read, newest first, of one run where given; others are said."""
+        records: dict[str, R] = {}
+        for summary in registry.studies(self.kind, run_id):
+            try:
+                records[summary.id] = self.load(summary.id)
+            except (UserError, OSError) as error:
+                st.warning(plain(str(error)), icon=":material/search_off:")
+        return records
+
+    def shown(self, run_id: str | None = None) -> tuple[str, R] | None:
+        """The study in the address, else the chosen or newest one, with its id; None where none can be read.
+
+        Its id is put into the address, so that this reopens exactly this evidence; not while one runs, whose result
+        is what the page then turns to.
+        """
+        asked = st.query_params.get(self.address)
+        known = {summary.id: summary for summary in registry.studies(self.kind, run_id, asked)}
+        if asked is not None and asked not in known:
+            st.error(f"There is no such {self.kind.noun} here; it was deleted, or measured on another machine.",
+                     icon=":material/search_off:")  # fmt: skip
+            asked = None
+            if st.context.is_embedded:
+                return None
+        study_id = self._chosen(known, asked)
+        if study_id is None:
+            return None
+        try:
+            record = self.load(study_id)
+        except (UserError, OSError) as error:
+            st.error(plain(str(error)), icon=":material/search_off:")
+            return None
+        if self.running() is None:
+            st.query_params[self.address] = study_id
+        return study_id, record
+
+    def _chosen(self, known: dict[str, Summary], asked: str | None) -> str | None:
+        ids = list(known)
+        if len(ids) < 2 or st.context.is_embedded:
+            return asked or next(iter(ids), None)
+        # the key changes with the newest study, so that a new one becomes the choice
+        picked: str = st.selectbox(
+            self.kind.title, ids, index=ids.index(asked or ids[0]), width=560,
+            key=f"{self.kind.name}_study-{ids[0]}",
+            format_func=lambda key: _title(known[key]),
+        )  # fmt: skip
+        return picked
+
+    def is_example(self, study_id: str) -> bool:
+        """Whether it is the shipped study."""
+        return study_id == example_id(self.kind)
+
+    def frame(
+        self,
+        form: Callable[[str | None], P | None],
+        result: Callable[[str, R], None],
+        before: Callable[[P | None], None],
+        so_far: Callable[[], None] | None = None,
+    ) -> None:
+        """A page with the study on the left and the form for the next one on the right.
+
+        ``before`` says what a study is and what the plan would measure, while there is none of one's own.
+        """
+        shown = self.shown()
+        if st.context.is_embedded:
+            if shown is not None:
+                result(*shown)
+            return
+        left, right = st.columns([7, 5], gap="large")
+        active = self.running() is not None
+        with right:
+            plan = form(busy_sentence())
+        with left:
+            if active:
+                self.progress()
+                if so_far is not None:
+                    so_far()
+            else:
+                self.idle()
+            if shown is not None and not active:
+                if self.is_example(shown[0]):
+                    st.caption(f"A finished example, recorded on another machine. Press “{self.button}” for this one.")
+                result(*shown)
+            if shown is None or active or self.is_example(shown[0]):
+                before(plan)
+
+
+def _title(summary: Summary) -> str:
+    return f"{summary.created_at.replace('T', ' ')[:16]} UTC, {summary.label}: {summary.name}"
+
+
+def _share(at: Progress) -> float:
+    return min(1.0, at.elapsed_s / max(at.elapsed_s + at.remaining_s, 1e-9))

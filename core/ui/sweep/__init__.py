@@ -1,0 +1,1 @@
+"""The page Sweep: its form and the running sweep."""

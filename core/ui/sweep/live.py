@@ -1,0 +1,113 @@
+"""The sweep that is running, seen by every session alike: progress, estimate so far, cancel, and what comes after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from core.hardware.against import Against
+from core.schema import UserError
+from core.store import StoreError
+from core.studies.progress import Snapshot
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.record import Run
+from core.ui import charts, registry, verdict
+from core.ui.navigation import link
+from core.ui.study_page import StudyPage, busy_sentence, refuse
+from core.ui.words import plain
+
+REDRAW_S = 8.0
+Beside = Callable[[Run, Answer | None], Against | None]
+"""Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
+LEFT_ALONE = "left_alone"
+
+
+def _metrics(snapshot: Snapshot) -> None:
+    at = snapshot.progress
+    st.metric("Cells done", f"{at.cells_done} of {at.cells_total}")
+    st.metric("Rounds", f"{len(snapshot.record.rounds):,}")
+
+
+PAGE = StudyPage(SWEEP, "Measure this machine", metrics=_metrics)
+
+
+@st.fragment(run_every=REDRAW_S)
+def estimate(beside: Beside) -> None:
+    """The verdict so far and the charts. Slower than the numbers: drawing takes time from what is being measured."""
+    snapshot = registry.engine().jobs.snapshot(SWEEP.name)
+    if snapshot is None:
+        return
+    if snapshot.answer is None:
+        st.caption("The first estimate appears with the first round; starting TensorFlow takes some seconds.")
+        return
+    verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
+    card = beside(snapshot.record, snapshot.answer)
+    for chart in ("speed-up", "step time"):
+        charts.chart(chart, snapshot.record, snapshot.answer, place="live-", card=card)
+
+
+def ended() -> None:
+    """What the last sweep of this process left to say when it ended without a usable answer."""
+    snapshot = registry.engine().jobs.snapshot(SWEEP.name)
+    if snapshot is not None and not snapshot.active and not snapshot.error and not snapshot.record.rounds:
+        st.info("The last sweep ended before its first round; nothing was kept.", icon=":material/info:")
+    PAGE.idle()
+
+
+def interrupted() -> None:
+    """Offer to resume the newest own sweep if a restart interrupted it, unless another one runs."""
+    if PAGE.running() is not None:
+        return
+    own = next((s for s in registry.summaries() if s.label == "measured"), None)
+    if own is None or own.status != "interrupted" or st.session_state.get(LEFT_ALONE) == own.id:
+        return
+    with st.container(border=True):
+        st.markdown(":material/restart_alt: **A sweep was interrupted**")
+        st.caption(f"{plain(own.title)}. Its {own.rounds:,} rounds are kept; resuming adds to them.")
+        with st.container(horizontal=True):
+            st.button("Resume", key="resume", type="primary", on_click=_resume, args=(own.id,),
+                      disabled=busy_sentence() is not None)  # fmt: skip
+            st.button("Leave it as it is", key="leave", on_click=_leave, args=(own.id,))
+
+
+def _resume(run_id: str) -> None:
+    try:
+        PAGE.start(registry.engine().store.load(run_id))
+    except UserError as error:
+        refuse(SWEEP, str(error))
+
+
+def _leave(run_id: str) -> None:
+    st.session_state[LEFT_ALONE] = run_id
+
+
+def latest(beside: Beside, more: dict[str, str]) -> None:
+    """The newest own run, else the shipped example: every chart has meaning before anything was measured.
+
+    ``more``: what the link to its page holds besides the run.
+    """
+    run = _latest_run()
+    if run is None:
+        st.info("Nothing was measured yet. Press “Measure this machine”.", icon=":material/speed:")
+        return
+    answer = registry.answer_of(run)
+    heading = "Finished example" if run.label == "recorded" else "Your newest run"
+    verdict.card(run, answer, heading=heading, notices_shown=None)
+    card = beside(run, answer)
+    if answer is not None:
+        charts.chart("speed-up", run, answer, card=card)
+    verdict.show_notices(run, answer, 1)
+    if answer is not None:
+        charts.chart("step time", run, answer, card=card)
+    label = "All charts, the cells and how it was measured"
+    link("crossover", label, ":material/arrow_forward:", run=run.id, **more)
+
+
+def _latest_run() -> Run | None:
+    try:
+        return registry.shown_by_default()
+    except StoreError as error:
+        st.error(str(error), icon=":material/database_off:")
+        return None

@@ -1,0 +1,1 @@
+"""A user's own data: files of arrays, TFRecords and images."""

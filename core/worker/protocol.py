@@ -1,0 +1,305 @@
+"""What the supervisor and a worker say to each other, and what a worker looks like to the supervisor.
+
+The wire format is one JSON object a line: requests on the worker's stdin, replies on its stdout, log on stderr. A
+worker answers every request with exactly one reply, of the request's ``kind`` or ``failed``, and ends by itself when
+stdin closes. The first request is ``hello``. Times inside replies come from the worker's own monotonic clock.
+
+A request stands in three places: its class here, its member of :data:`AnyRequest`, and the method of the framework's
+engine that its ``kind`` names.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
+
+from pydantic import Field, TypeAdapter
+
+from core.evidence import CellSetup, Outcome, PositiveMs, Setup, Started
+from core.schema import Frozen, UserError
+from core.spec import Pipeline, Target, Workload
+from core.traces.record import CellTrace, TracedCell
+
+PROTOCOL_VERSION: Literal[2] = 2
+MEMORY_IS_SHORT = "memory is short"
+"""A worker logs this before a cell that may not fit; if it dies then, it died of that."""
+
+ECHOED = ("kind", "batch", "steps", "slot", "draws")
+"""What a reply repeats of its request, where both have it."""
+
+R = TypeVar("R", bound=Frozen)
+Way = Literal["predict", "single_call", "first_epoch"]
+"""Ways of timing that mislead."""
+
+
+class Ready(Started):
+    """``memory_bytes`` is the process's resident memory with the framework started: what cells come on top of."""
+
+    kind: Literal["hello"] = "hello"
+    memory_bytes: int | None = None
+
+
+class Prepared(CellSetup):
+    kind: Literal["prepare"] = "prepare"
+    slot: int = 0
+
+    def to_setup(self, target: int, process: int) -> Setup:
+        return Setup(target=target, process=process, **self.model_dump(exclude={"kind", "slot"}))
+
+
+class BlockDone(Frozen):
+    kind: Literal["block"] = "block"
+    batch: int
+    steps: int
+    block_ms: PositiveMs
+    slot: int = 0
+
+
+class Traced(CellTrace):
+    kind: Literal["trace"] = "trace"
+    slot: int = 0
+
+    def to_cell(self, target: int) -> TracedCell:
+        return TracedCell(target=target, **self.model_dump(exclude={"kind", "slot"}))
+
+
+class Released(Frozen):
+    kind: Literal["release"] = "release"
+    batch: int
+    slot: int = 0
+
+
+class Described(Frozen):
+    """A model as its author's code builds it. ``layers`` hold what :class:`core.families.LayerCount` has."""
+
+    kind: Literal["describe"] = "describe"
+    name: str
+    input_shape: tuple[int, ...]
+    vocabulary: int | None = None
+    classes: int
+    label_shape: tuple[int, ...] = ()
+    from_logits: bool = True
+    layers: tuple[dict[str, int | str], ...]
+
+
+class TrainingOpened(Frozen):
+    """``samples`` are what it trains on (None: every batch is new), ``loss`` that of the untrained network."""
+
+    kind: Literal["open_training"] = "open_training"
+    samples: int | None
+    loss: float
+
+
+class Trained(Frozen):
+    """``step`` counts from the start of training."""
+
+    kind: Literal["train"] = "train"
+    step: int
+    loss: float
+
+
+class GradientsSampled(Frozen):
+    """``norms2``: for each draw the mean of |G|² over its small batches, and |G|² of their mean, the big batch's."""
+
+    kind: Literal["sample_gradients"] = "sample_gradients"
+    norms2: tuple[tuple[float, float], ...]
+
+    @property
+    def draws(self) -> int:
+        return len(self.norms2)
+
+
+class PitfallTimed(Frozen):
+    """Time a step by method (:data:`core.worker.pitfalls.METHODS`)."""
+
+    kind: Literal["pitfall"] = "pitfall"
+    steps_ms: dict[str, PositiveMs]
+
+
+class Failed(Frozen):
+    """A request failed; the worker lives on. ``outcome`` becomes the cell's."""
+
+    kind: Literal["failed"] = "failed"
+    outcome: Outcome
+    reason: str
+
+
+class Request(Frozen, Generic[R]):
+    """What is asked of a worker, answered by an ``R``. ``doing`` says what it does, in a sentence about its failure."""
+
+    doing: ClassVar[str]
+
+    def is_answered_by(self, reply: Frozen) -> bool:
+        shared = [name for name in ECHOED if hasattr(self, name) and hasattr(reply, name)]
+        return all(getattr(self, name) == getattr(reply, name) for name in shared)
+
+
+class Hello(Request[Ready]):
+    """Start the framework on ``target`` and say what was found.
+
+    With ``watch_memory`` the worker ends itself as soon as its resident memory passes the limit. Only with
+    ``allow_code`` does it import the code that a network names; the user's own ``--model`` asks for that, nothing else.
+    """
+
+    doing: ClassVar[str] = "starting"
+    kind: Literal["hello"] = "hello"
+    protocol: Literal[2] = PROTOCOL_VERSION
+    target: Target
+    memory_limit_bytes: int | None = None
+    watch_memory: bool = False
+    allow_code: bool = False
+
+
+class Prepare(Request[Prepared]):
+    """Build, trace, verify placement, warm up and calibrate one cell.
+
+    ``block_ms`` is how long a block must last at least (docs/design.md, Blocks); ``warmup_ms`` caps the warm-up.
+    ``steps_per_block`` is given when the cell was calibrated in an earlier process, so that blocks stay alike.
+    ``slot`` tells apart cells of the same batch. ``variant`` replaces the worker's target where a cell differs in what
+    is no matter of the process (precision, execution, steps_per_execution); device and threads must be the worker's.
+    """
+
+    doing: ClassVar[str] = "preparing batch {batch}"
+    kind: Literal["prepare"] = "prepare"
+    workload: Workload
+    pipeline: Pipeline
+    batch: int
+    slot: int = 0
+    variant: Target | None = None
+    block_ms: float = 20.0
+    warmup_ms: float = 2000.0
+    latency_samples: int = 9
+    steps_per_block: int | None = None
+
+
+class RunBlock(Request[BlockDone]):
+    """Run one block of a prepared cell."""
+
+    doing: ClassVar[str] = "measuring batch {batch}"
+    kind: Literal["block"] = "block"
+    batch: int
+    steps: int
+    slot: int = 0
+
+
+class TraceSteps(Request[Traced]):
+    """Run ``steps`` steps of a prepared cell under the profiler, and as many without."""
+
+    doing: ClassVar[str] = "tracing batch {batch}"
+    kind: Literal["trace"] = "trace"
+    batch: int
+    steps: int
+    slot: int = 0
+
+
+class Release(Request[Released]):
+    """Forget a prepared cell and free its memory."""
+
+    doing: ClassVar[str] = "releasing batch {batch}"
+    kind: Literal["release"] = "release"
+    batch: int
+    slot: int = 0
+
+
+class Describe(Request[Described]):
+    """Build the model that ``entry`` (package.module:function, looked for in ``folder`` first) returns, describe it."""
+
+    doing: ClassVar[str] = "building the model of {entry}"
+    kind: Literal["describe"] = "describe"
+    entry: str
+    folder: str
+
+
+class OpenTraining(Request[TrainingOpened]):
+    """Build a network and its task for real training.
+
+    The task's labels come from a teacher network, or with ``data`` from the user's files. ``batch`` is what
+    :class:`Train` uses.
+    """
+
+    doing: ClassVar[str] = "setting the training up"
+    kind: Literal["open_training"] = "open_training"
+    workload: Workload
+    batch: int
+    learning_rate: float
+    data: str | None = None
+    seed: int = 0
+
+
+class Train(Request[Trained]):
+    """Train on for ``steps`` steps, then take the loss on held-out samples."""
+
+    doing: ClassVar[str] = "training for {steps} steps"
+    kind: Literal["train"] = "train"
+    steps: int
+
+
+class SampleGradients(Request[GradientsSampled]):
+    """``draws`` times: the gradients of ``parts`` batches of ``small`` samples each; the weights stay as they are."""
+
+    doing: ClassVar[str] = "taking {draws} draws of gradients"
+    kind: Literal["sample_gradients"] = "sample_gradients"
+    small: int
+    parts: int
+    draws: int
+
+
+class TimePitfall(Request[PitfallTimed]):
+    """Time a workload in one of the ways that mislead (:mod:`core.worker.pitfalls`)."""
+
+    doing: ClassVar[str] = "timing the pitfalls"
+    kind: Literal["pitfall"] = "pitfall"
+    workload: Workload
+    batch: int
+    way: Way
+
+
+AnyRequest = (
+    Hello | Prepare | RunBlock | TraceSteps | Release | Describe | OpenTraining | Train | SampleGradients | TimePitfall
+)
+AnyReply = (
+    Ready | Prepared | BlockDone | Traced | Released | Described | TrainingOpened | Trained | GradientsSampled
+    | PitfallTimed | Failed
+)  # fmt: skip
+REQUEST: TypeAdapter[AnyRequest] = TypeAdapter(Annotated[AnyRequest, Field(discriminator="kind")])
+REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminator="kind")])
+
+
+class WorkerError(UserError):
+    """A worker could not do what it was asked; ``outcome`` and the message become the cell's."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+class CellFailed(WorkerError):
+    """The cell failed (out of memory, NaN loss, misplaced, error); the worker is still usable."""
+
+
+class WorkerLost(WorkerError):
+    """The process is gone or was stopped (crashed, hung, out of memory); a new one must be started."""
+
+
+class Worker(Protocol):
+    """One running worker, real or simulated."""
+
+    ready: Ready
+
+    def ask(self, request: Request[R], deadline_s: float) -> R:
+        """The reply to a request. Raises :class:`CellFailed` or :class:`WorkerLost`."""
+
+    def cpu_time_s(self) -> float:
+        """CPU seconds the worker process has used so far, so that noise can be told from our own work."""
+
+    def close(self) -> None:
+        """End the process and wait for it; safe to call twice and after a loss."""
+
+
+class Launcher(Protocol):
+    """Starts one worker process for each target, side by side, and waits until all are ready.
+
+    Raises :class:`WorkerLost` or :class:`CellFailed` (no such device); none is left running then.
+    """
+
+    def __call__(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[Worker, ...]: ...

@@ -1,0 +1,241 @@
+"""How a batch reaches the step on TensorFlow: resident tensors, host arrays, or a tf.data pipeline."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from core.spec import Pipeline, Target, Workload
+from core.worker.tensorflow_data import own_dataset, sample_count
+
+SEED = 20_160
+POOL_BYTES = 64 * 2**20  # host batches kept to choose from: as many as fit in here, within these two bounds
+MIN_POOL, MAX_POOL = 2, 8
+# How long a new tf.data iterator runs before it is timed: buffers fill, and AUTOTUNE, which looks again after 10, 20,
+# 40, … ms, has settled (measured: benchmarks/pipeline.py)
+WARMUP_MS, AUTOTUNE_WARMUP_MS = 150.0, 400.0
+MAX_SHUFFLED = 10_000  # samples in a shuffle buffer; more of the user data could fill the memory
+CHUNK = 512  # values that one iteration of the preprocessing loop works on; small enough to stay in the first cache
+CALIBRATION_ITERATIONS = 40
+CALIBRATION_BATCH = 32
+PYTHON_LOOPS = 20_000  # about a millisecond
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What a step draws from. ``epoch_steps`` steps must run before a cache is filled (0: there is none).
+
+    ``open`` gives the iterator to draw from now. A ``tf.data`` pipeline gives a new one, which must run for
+    ``warmup_ms`` before it is timed and be dropped afterwards: one that is kept goes on working while other cells are
+    measured, and hands out what it prepared then for nothing.
+    """
+
+    open: Callable[[], Iterator[Any]]
+    epoch_steps: int = 0
+    warmup_ms: float = 0.0
+
+
+def kept(iterator: Iterator[Any]) -> Feed:
+    """A feed that does nothing while nobody draws from it, so that its iterator can stay."""
+    return Feed(lambda: iterator)
+
+
+def make_arrays(workload: Workload, samples: int) -> tuple[np.ndarray, ...]:
+    """Seeded random samples (samples, *input_shape) and, for training, labels (samples, *label_shape).
+
+    Samples are float32, or int64 token ids below the network's vocabulary. Labels are int64 class numbers; for one
+    class float32 zeros and ones, with a last axis of length 1.
+    """
+    rng = np.random.default_rng(SEED)
+    network = workload.network
+    shape = (samples, *network.input_shape)
+    # whole numbers are int64 throughout, which TensorFlow keeps on a GPU (int32 goes to the host)
+    tokens = network.vocabulary
+    x = rng.standard_normal(shape, dtype=np.float32) if tokens is None else rng.integers(0, tokens, shape)
+    if not workload.training:
+        return (x,)
+    labels = (samples, *network.label_shape)
+    if network.classes == 1:
+        return x, rng.integers(0, 2, (*labels, 1)).astype(np.float32)
+    return x, rng.integers(0, network.classes, labels)
+
+
+def pool_size(workload: Workload, batch: int) -> int:
+    """Number of different batches that a host or tf.data feed holds."""
+    value_bytes = 4 if workload.network.vocabulary is None else 8
+    batch_bytes = value_bytes * batch * math.prod(workload.network.input_shape)
+    return min(MAX_POOL, max(MIN_POOL, POOL_BYTES // batch_bytes))
+
+
+def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, device: str) -> Feed:
+    """Feed of batches (x, y) for training or (x,) for inference; ``device`` is TensorFlow's name of the target.
+
+    Keras trains several steps a call only from a ``tf.data`` iterator, so with ``steps_per_execution`` resident and
+    host batches come through one, as ``fit`` brings them.
+    """
+    many = target.steps_per_execution > 1
+    if pipeline.kind == "resident":
+        with tf.device(device):
+            tensors = tuple(tf.identity(tf.constant(array)) for array in make_arrays(workload, batch))
+        return kept(_iterate([tensors], device) if many else itertools.repeat(tensors))
+    if pipeline.kind == "host":
+        count = pool_size(workload, batch)
+        arrays = make_arrays(workload, count * batch)
+        batches = [tuple(a[i * batch : (i + 1) * batch] for a in arrays) for i in range(count)]
+        return kept(_iterate(batches, None) if many else itertools.cycle(batches))
+    samples, dataset = make_samples(workload, pipeline, batch)
+    batches = make_dataset(dataset, samples, pipeline, batch, target.threads)
+    tuned = "auto" in (pipeline.prefetch, pipeline.parallel_calls)
+    warmup_ms = AUTOTUNE_WARMUP_MS if tuned else WARMUP_MS
+    return Feed(lambda: iter(batches), -(-samples // batch) if pipeline.cache else 0, warmup_ms)
+
+
+def _iterate(batches: list[tuple[Any, ...]], device: str | None) -> Iterator[Any]:
+    """The batches over and over, as a ``tf.data`` iterator that hands out each at no cost but its own."""
+    stacked = tuple(tf.stack(column) for column in zip(*batches, strict=True))
+    dataset = tf.data.Dataset.from_tensor_slices(stacked).cache().repeat()
+    if device is not None and device.startswith("GPU"):
+        dataset = dataset.apply(tf.data.experimental.prefetch_to_device(f"/{device}"))
+    return iter(dataset)
+
+
+def make_samples(workload: Workload, pipeline: Pipeline, batch: int) -> tuple[int, Any]:
+    """How many samples there are (0: not known, nor needed), and they themselves as a ``tf.data`` pipeline."""
+    if pipeline.data is not None:
+        dataset = own_dataset(pipeline.data, workload, _number(pipeline.parallel_calls))
+        return sample_count(pipeline.data) if pipeline.cache or pipeline.shuffle else 0, dataset
+    samples = pool_size(workload, batch) * batch
+    with tf.device("/CPU:0"):
+        return samples, tf.data.Dataset.from_tensor_slices(make_arrays(workload, samples))
+
+
+def make_dataset(dataset: Any, samples: int, pipeline: Pipeline, batch: int, threads: int | None) -> Any:
+    """Endless batches from samples: map, cache, shuffle, repeat, batch, prefetch, each only where it is asked for."""
+    if pipeline.preprocess_us or (pipeline.parallel_calls is not None and pipeline.data is None):
+        work = (PythonPreprocessing if pipeline.preprocess_python else Preprocessing)(pipeline.preprocess_us)
+        dataset = dataset.map(work, num_parallel_calls=_number(pipeline.parallel_calls))
+    if pipeline.cache:
+        dataset = dataset.cache()
+    if pipeline.shuffle:
+        dataset = dataset.shuffle(min(samples, MAX_SHUFFLED), seed=SEED)
+    dataset = dataset.repeat().batch(batch, drop_remainder=True)
+    if pipeline.prefetch:
+        dataset = dataset.prefetch(_number(pipeline.prefetch))
+    return dataset.with_options(_options(threads))
+
+
+def _options(threads: int | None) -> Any:
+    options = tf.data.Options()
+    # TensorFlow adds a prefetch to a pipeline that ends without one, and makes maps parallel: off must be off
+    options.experimental_optimization.inject_prefetch = False
+    options.experimental_optimization.map_parallelization = False
+    if threads is not None:  # the target's threads are all that the pipeline may use, too
+        options.threading.private_threadpool_size = threads
+        options.autotune.cpu_budget = threads
+    return options
+
+
+def _number(value: int | str | None) -> Any:
+    return tf.data.AUTOTUNE if value == "auto" else value
+
+
+class Preprocessing:
+    """Real arithmetic of a given cost a sample, run in the map function; the sample itself passes unchanged.
+
+    ``microseconds`` are turned into iterations of a loop over :data:`CHUNK` values, whose cost is measured first.
+    One iteration is the least (some 30 µs with the loop's fixed cost), and the finest step (about 6 µs).
+    """
+
+    def __init__(self, microseconds: float) -> None:
+        self.iterations = 0
+        if microseconds:
+            fixed_us, each_us = work_cost_us()
+            self.iterations = max(1, round((microseconds - fixed_us) / each_us))
+        self._count = tf.constant(self.iterations)
+
+    def __call__(self, *sample: Any) -> tuple[Any, ...]:
+        if not self.iterations:
+            return sample
+        x, *rest = sample
+        value = self._worked(tf.cast(tf.reshape(x, [-1])[0], tf.float32))
+        # the value enters the sample times zero, so that no optimiser can drop the work
+        return (x + tf.cast(0.0 * value, x.dtype), *rest)
+
+    def _worked(self, start: Any) -> Any:
+        return _work(start, self._count)
+
+
+class PythonPreprocessing(Preprocessing):
+    """As :class:`Preprocessing`, but in Python, through ``tf.numpy_function``: it holds the interpreter's lock, so
+    that calls do not run in parallel however many are allowed.
+    """
+
+    def __init__(self, microseconds: float) -> None:
+        self.iterations = round(microseconds / python_loop_us()) if microseconds else 0
+
+    def _worked(self, start: Any) -> Any:
+        value = tf.numpy_function(self._run, [start], tf.float32, stateful=False)
+        value.set_shape([])
+        return value
+
+    def _run(self, start: Any) -> Any:
+        return np.float32(_python_work(float(start), self.iterations))
+
+
+def _python_work(value: float, loops: int) -> float:
+    for _ in range(loops):
+        value = 0.5 * value + 0.25
+    return value
+
+
+def python_loop_us() -> float:
+    """Cost of one iteration of the Python loop, µs."""
+    return _best_us(lambda: _python_work(0.1, PYTHON_LOOPS)) / PYTHON_LOOPS
+
+
+def _best_us(work: Callable[[], Any]) -> float:
+    """What ``work`` takes, µs, best of five."""
+    took_ns = []
+    for _ in range(5):
+        begin = time.perf_counter_ns()
+        work()
+        took_ns.append(time.perf_counter_ns() - begin)
+    return min(took_ns) * 1e-3
+
+
+def _work(start: Any, iterations: Any) -> Any:
+    values = tf.fill([CHUNK], tf.clip_by_value(start, -1.0, 1.0))
+    _, values = tf.while_loop(
+        lambda i, _: i < iterations,
+        lambda i, v: (i + 1, tf.sin(v) * 0.5 + 0.25),
+        (tf.constant(0), values),
+        parallel_iterations=1,
+    )
+    return tf.reduce_sum(values)
+
+
+def work_cost_us() -> tuple[float, float]:
+    """Fixed cost a sample and cost an iteration of the preprocessing, µs, measured where it runs: in a map.
+
+    One thread of its own runs it, so that neighbours on other cores disturb it least.
+    """
+    long, short = CALIBRATION_ITERATIONS, CALIBRATION_ITERATIONS // 10
+    slow, fast = _sample_us(long), _sample_us(short)
+    each = max(0.1, (slow - fast) / (long - short))
+    return max(0.0, fast - short * each), each
+
+
+def _sample_us(iterations: int) -> float:
+    """Time a sample in a map that works ``iterations`` times, best of five batches."""
+    count = tf.constant(iterations)  # an input of the map function, so that nothing is computed in advance
+    numbers = tf.data.Dataset.range(10_000).map(lambda i: _work(tf.cast(i, tf.float32) * 1e-4, count))
+    drawn = iter(numbers.batch(CALIBRATION_BATCH).with_options(_options(1)))
+    next(drawn)
+    return _best_us(lambda: next(drawn)) / CALIBRATION_BATCH

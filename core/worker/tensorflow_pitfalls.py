@@ -1,0 +1,52 @@
+"""The ways of timing in :mod:`core.worker.pitfalls` on TensorFlow, on the CPU.
+
+The wall clock is ``time.time`` as in the articles: that is part of the way of timing.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from core.spec import Pipeline, Target, Workload
+from core.worker.protocol import TimePitfall
+from core.worker.tensorflow_model import CellStep, build_model
+from core.worker.tensorflow_pipeline import make_arrays, make_feed
+
+PREDICT_CALLS = 5
+EPOCH_STEPS = 20
+TARGET = Target()
+
+
+def time_pitfall(request: TimePitfall) -> dict[str, float]:
+    """Milliseconds a step by method."""
+    measure = {"predict": _predict, "single_call": _single_call, "first_epoch": _first_epoch}[request.way]
+    return measure(request.workload, request.batch)
+
+
+def _predict(workload: Workload, batch: int) -> dict[str, float]:
+    (x,) = make_arrays(workload, batch)
+    model = build_model(workload, TARGET)
+    times_ms = []
+    for _ in range(PREDICT_CALLS):
+        start = time.time()
+        model.predict(x, batch_size=batch, verbose=0)
+        times_ms.append(1000 * (time.time() - start))
+    return {"predict_first": statistics.fmean(times_ms), "predict_loop": statistics.fmean(times_ms[1:])}
+
+
+def _single_call(workload: Workload, batch: int) -> dict[str, float]:
+    feed = make_feed(workload, TARGET, Pipeline(), batch, "CPU:0")
+    step = CellStep(build_model(workload, TARGET), workload, feed)
+    with step.fed():
+        start = time.time()
+        step.call()
+        return {"single_call": 1000 * (time.time() - start)}
+
+
+def _first_epoch(workload: Workload, batch: int) -> dict[str, float]:
+    arrays = make_arrays(workload, EPOCH_STEPS * batch)
+    model = build_model(workload, TARGET)
+    start = time.time()
+    model.fit(*arrays, batch_size=batch, epochs=1, verbose=0)
+    return {"first_epoch": 1000 * (time.time() - start) / EPOCH_STEPS}

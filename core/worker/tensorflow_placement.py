@@ -1,0 +1,132 @@
+"""Where a step really ran on TensorFlow: read from the executed graphs, the variables and the outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework import op_callbacks
+
+from core.worker.protocol import CellFailed
+
+# Moving, naming and counting: no arithmetic on samples, and rightly on the host for every target
+BOOKKEEPING = frozenset({
+    "_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "Const", "NoOp", "Identity", "IdentityN", "VarHandleOp",
+    "ReadVariableOp", "IteratorGetNext", "IteratorGetNextAsOptional", "IteratorV2", "MakeIterator",
+    "AnonymousIteratorV3", "OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone", "_Send",
+    "_Recv", "_HostSend", "_HostRecv", "PartitionedCall", "StatefulPartitionedCall", "Shape", "ShapeN", "Size",
+    "Rank", "Placeholder", "If", "StatelessIf", "Switch", "Merge",
+})  # fmt: skip
+# Where the arithmetic of a network is; one of these on the host means that a GPU target was not measured
+HEAVY = ("MatMul", "Conv", "Einsum", "RNN", "Attention")
+CUDNN = "CudnnRNN"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """``summary``: one text for each device, with its number of operations, and on a GPU whether the recurrent layers
+    ran by cuDNN; ``host_ops``: types that fell back.
+
+    ``host_nodes``: names of the graphs' operations that are on the host (empty for eager steps).
+    """
+
+    summary: tuple[str, ...]
+    host_ops: tuple[str, ...]
+    host_nodes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """How often each (device, operation type) was placed, and the names of operations on the host."""
+
+    counts: Counter[tuple[str, str]]
+    host_nodes: frozenset[str] = frozenset()
+
+
+def watch_first_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
+    """Run a compiled step for the first time; its result and where its operations were placed.
+
+    TensorFlow hands out the graphs that it partitions over devices while run metadata are collected. A cluster that
+    XLA compiles is one program on one device and shows no operations here; its outputs tell where it was.
+    """
+    ctx = context.context()
+    ctx.enable_run_metadata()
+    try:
+        result = step()
+        metadata = ctx.export_run_metadata()
+    finally:
+        ctx.disable_run_metadata()
+    graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
+    nodes = [node for graph in graphs for node in graph.node]
+    placed = Counter(
+        (short_name(node.device), node.op)
+        for node in nodes
+        if node.op not in BOOKKEEPING and not node.op.endswith(("Dataset", "DatasetV2", "DatasetV3"))
+    )
+    return result, Placed(placed, frozenset(n.name for n in nodes if short_name(n.device).startswith("CPU")))
+
+
+def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
+    """Run one step operation by operation; the devices are those where the outputs lie."""
+    placed: Counter[tuple[str, str]] = Counter()
+
+    def note(op_type: Any, _inputs: Any, _attrs: Any, outputs: Any, _name: Any = None, _graph: Any = None) -> None:
+        name = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
+        devices = {short_name(output.backing_device) for output in outputs if hasattr(output, "backing_device")}
+        if name not in BOOKKEEPING:
+            placed.update((device, name) for device in devices)
+
+    op_callbacks.add_op_callback(note)
+    try:
+        return step(), Placed(placed)
+    finally:
+        op_callbacks.remove_op_callback(note)
+
+
+def verify(model: Any, outputs: Any, placed: Placed, device: str, xla: bool) -> Placement:
+    """Placement of a step that belongs on ``device`` (CPU:0 or GPU:0). Raises CellFailed ``misplaced`` otherwise."""
+    strays = sorted({d for v in model.variables if _large(v) and (d := short_name(v.value.device)) != device})
+    if strays:
+        raise CellFailed("misplaced", f"Variables of the network lie on {', '.join(strays)}, not on {device}.")
+    lie_on = {short_name(t.backing_device) for t in tf.nest.flatten(outputs) if t.dtype.is_floating}
+    if lie_on != {device}:
+        raise CellFailed("misplaced", f"The step's outputs lie on {', '.join(sorted(lie_on))}, not on {device}.")
+    elsewhere = Counter({op: n for (where, op), n in placed.counts.items() if where != device})
+    heavy = sorted(op for op in elsewhere if any(name in op for name in HEAVY))
+    if heavy:
+        raise CellFailed("misplaced", f"{', '.join(heavy)} ran on another device than {device}.")
+    counts: Counter[str] = Counter()
+    for (where, _), number in placed.counts.items():
+        counts[where] += number
+    if not xla and not counts[device]:
+        raise CellFailed("misplaced", f"No operation of the step ran on {device}.")
+    summary = [f"{where} ({number} operations)" for where, number in sorted(counts.items())]
+    if xla:
+        summary.insert(0, f"{device} (program compiled by XLA)")
+    if device.startswith("GPU"):
+        summary += _recurrent(model, placed, device)
+    return Placement(tuple(summary), tuple(sorted(elsewhere)), placed.host_nodes)
+
+
+def _recurrent(model: Any, placed: Placed, device: str) -> list[str]:
+    """Which kernels of cuDNN were among the operations, where the network has recurrent layers."""
+    layers = sum(isinstance(layer, keras.layers.RNN) for layer in model._flatten_layers(include_self=False))
+    if not layers:
+        return []
+    kernels = {op: n for (where, op), n in sorted(placed.counts.items()) if where == device and op.startswith(CUDNN)}
+    ran = ", ".join(f"{n} {op}" for op, n in kernels.items()) or "no kernel of cuDNN, but Keras's own loop"
+    return [f"{device} ({layers} recurrent layer{'s' if layers > 1 else ''} ran by {ran})"]
+
+
+def short_name(device: str) -> str:
+    """``GPU:0`` from ``/job:localhost/replica:0/task:0/device:GPU:0``."""
+    return device.rpartition("device:")[2]
+
+
+def _large(variable: Any) -> bool:
+    return len(variable.shape) >= 1  # scalars such as counters may live on the host

@@ -1,0 +1,317 @@
+"""TensorFlow on one target: set-up, preparing cells, running blocks. Loaded by a worker process only."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import keras
+import psutil
+import tensorflow as tf
+
+from core.families.code import CodeError, refuse_code
+from core.spec import Pipeline, Target, Workload
+from core.worker import tensorflow_placement, timing
+from core.worker.protocol import (
+    BlockDone,
+    CellFailed,
+    Describe,
+    Described,
+    GradientsSampled,
+    Hello,
+    OpenTraining,
+    PitfallTimed,
+    Prepare,
+    Prepared,
+    Ready,
+    Release,
+    Released,
+    RunBlock,
+    SampleGradients,
+    TimePitfall,
+    Traced,
+    TraceSteps,
+    Train,
+    Trained,
+    TrainingOpened,
+)
+from core.worker.tensorflow_code import describe_model
+from core.worker.tensorflow_data import explain_reading
+from core.worker.tensorflow_memory import PeakMeter, check_fits, held_bytes, limit_memory, watch_memory
+from core.worker.tensorflow_model import CellStep, build_model, renew
+from core.worker.tensorflow_pipeline import Feed, make_feed
+from core.worker.tensorflow_pitfalls import time_pitfall
+from core.worker.tensorflow_trace import trace_steps
+from core.worker.tensorflow_training import Training
+
+OUT_OF_MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "out of memory", "OUT_OF_MEMORY", "OOM when", "bad_alloc")
+MAX_DETAIL = 200
+
+
+def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
+    """Set the target's device up. Raises CellFailed where there is no such device."""
+    target = hello.target
+    limit_bytes = hello.memory_limit_bytes if hello.watch_memory else None
+    name = _choose_gpu(target, limit_bytes) if target.is_gpu else _choose_cpu(target)
+    with tf.device(_device(target)):
+        tf.constant(0.0) + 1.0  # the runtime starts with the first operation
+    if hello.memory_limit_bytes is not None and hello.watch_memory:
+        watch_memory(hello.memory_limit_bytes, target.is_gpu)
+    elif hello.memory_limit_bytes is not None and not target.is_gpu:
+        limit_memory(hello.memory_limit_bytes)
+    versions = {"tensorflow": metadata.version("tensorflow"), "keras": str(keras.__version__)}
+    if target.is_gpu:
+        versions["tensor_float_32"] = "on" if tf.config.experimental.tensor_float_32_execution_enabled() else "off"
+    ready = Ready(
+        pid=os.getpid(),
+        startup_ms=1000 * max(0.0, time.time() - psutil.Process().create_time()),
+        memory_bytes=held_bytes(target.is_gpu),
+        device=_device(target),
+        device_name=name,
+        threads=None if target.is_gpu else target.threads or _usable_cores(),
+        versions=versions,
+    )
+    return TensorFlowEngine(target, hello.memory_limit_bytes, hello.allow_code), ready
+
+
+def _choose_cpu(target: Target) -> str:
+    tf.config.set_visible_devices([], "GPU")
+    if target.threads is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(target.threads)
+        tf.config.threading.set_inter_op_parallelism_threads(target.threads)
+    return ""
+
+
+def _choose_gpu(target: Target, limit_bytes: int | None) -> str:
+    index = int(target.device.removeprefix("gpu:"))
+    gpus = tf.config.list_physical_devices("GPU")
+    if index >= len(gpus):
+        seen = f"{len(gpus)} GPU(s)" if gpus else "no GPU, only the CPU"
+        raise CellFailed(
+            "error",
+            f"There is no {target.device}: TensorFlow found {seen}. A GPU needs NVIDIA's driver and "
+            "“pip install -r requirements-gpu.txt”, on Linux or WSL2.",
+        )
+    tf.config.set_visible_devices([gpus[index]], "GPU")
+    if limit_bytes is None:
+        tf.config.experimental.set_memory_growth(gpus[index], True)
+    else:  # TensorFlow takes one of both: the limit is taken from the card at once
+        allowed = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes // 2**20)
+        tf.config.set_logical_device_configuration(gpus[index], [allowed])
+    return str(tf.config.experimental.get_device_details(gpus[index]).get("device_name", ""))
+
+
+def _device(target: Target) -> str:
+    return "GPU:0" if target.is_gpu else "CPU:0"  # the only GPU left visible is number 0
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A prepared cell: what it computes, with what feed, and the operations that its graphs placed on the host."""
+
+    workload: Workload
+    target: Target
+    pipeline: Pipeline
+    step: CellStep
+    host_nodes: frozenset[str] = frozenset()
+
+
+class TensorFlowEngine:
+    """Cells of one target. Cells of the same workload share the model's variables, never its compiled functions."""
+
+    def __init__(self, target: Target, memory_limit_bytes: int | None = None, allow_code: bool = False) -> None:
+        self._target = target
+        self._allow_code = allow_code
+        self._training: Training | None = None
+        self._limit = memory_limit_bytes
+        self._device = _device(target)
+        self._cells: dict[tuple[int, int], _Cell] = {}
+        self._models: dict[tuple[Workload, Target], Any] = {}
+
+    def prepare(self, request: Prepare) -> Prepared:
+        """Build, trace, verify, warm up and calibrate a cell; on failure nothing of it is kept."""
+        self._forget(request.batch, request.slot)
+        target = self._variant(request)
+        try:
+            with _outcomes(request.pipeline):
+                self._check_allowed(request.workload)
+                built = (request.workload, target) in self._models
+                check_fits(request, self._limit, built, target.is_gpu)
+                return self._prepare(request, target)
+        except CellFailed:
+            self._forget(request.batch, request.slot)
+            raise
+
+    def block(self, request: RunBlock) -> BlockDone:
+        cell = self._cell(request.batch, request.slot)
+        with _outcomes(cell.pipeline), cell.step.fed():
+            block_ms = cell.step.run(request.steps)
+            if cell.workload.training:
+                self._check_finite(cell)
+        return BlockDone(batch=request.batch, steps=request.steps, block_ms=block_ms, slot=request.slot)
+
+    def trace(self, request: TraceSteps) -> Traced:
+        """Profile some steps of a prepared cell; :mod:`core.worker.tensorflow_trace`."""
+        cell = self._cell(request.batch, request.slot)
+        with _outcomes(cell.pipeline), cell.step.fed():
+            host_nodes = cell.host_nodes if cell.target.is_gpu else None
+            return Traced(batch=request.batch, slot=request.slot, **trace_steps(cell.step, request.steps, host_nodes))
+
+    def release(self, request: Release) -> Released:
+        """Forget a cell, and its model when no other cell uses it. A batch that is not there is no error."""
+        self._forget(request.batch, request.slot)
+        return Released(batch=request.batch, slot=request.slot)
+
+    def describe(self, request: Describe) -> Described:
+        if not self._allow_code:
+            raise CellFailed("error", f"This worker runs no code of its own accord, so not {request.entry} either.")
+        return describe_model(request.entry, request.folder)
+
+    def open_training(self, request: OpenTraining) -> TrainingOpened:
+        with _outcomes(Pipeline()):
+            self._check_allowed(request.workload)
+            self._training = Training(request, self._target, self._device)
+            return self._training.opened
+
+    def train(self, request: Train) -> Trained:
+        with _outcomes(Pipeline()):
+            return self._open_training().train(request.steps)
+
+    def sample_gradients(self, request: SampleGradients) -> GradientsSampled:
+        with _outcomes(Pipeline()):
+            return self._open_training().sample(request)
+
+    def pitfall(self, request: TimePitfall) -> PitfallTimed:
+        with _outcomes(Pipeline()):
+            self._check_allowed(request.workload)
+            return PitfallTimed(steps_ms=time_pitfall(request))
+
+    def _forget(self, batch: int, slot: int) -> None:
+        if self._cells.pop((batch, slot), None) is not None:
+            used = {(cell.workload, cell.target) for cell in self._cells.values()}
+            self._models = {key: model for key, model in self._models.items() if key in used}
+            gc.collect()
+
+    def _check_allowed(self, workload: Workload) -> None:
+        """Raises CodeError for a network built by user code that this worker may not import."""
+        if not self._allow_code:
+            refuse_code(workload.network)
+
+    def _open_training(self) -> Training:
+        if self._training is None:
+            raise CellFailed("error", "No training was opened in this worker.")
+        return self._training
+
+    def _cell(self, batch: int, slot: int) -> _Cell:
+        if (batch, slot) not in self._cells:
+            raise CellFailed("error", f"Batch {batch} was not prepared in this worker.")
+        return self._cells[batch, slot]
+
+    def _variant(self, request: Prepare) -> Target:
+        """The cell's target. Raises CellFailed when it would need a process of its own."""
+        variant = request.variant or self._target
+        if (variant.device, variant.threads) != (self._target.device, self._target.threads):
+            raise CellFailed("error", f"{variant} needs a worker of its own; this one serves {self._target}.")
+        return variant
+
+    def _prepare(self, request: Prepare, target: Target) -> Prepared:
+        workload = request.workload
+        meter = PeakMeter(target.is_gpu)
+        begin = time.perf_counter_ns()
+        feed = make_feed(workload, target, request.pipeline, request.batch, self._device)
+        if (workload, target) not in self._models:
+            with tf.device(self._device):
+                self._models[workload, target] = build_model(workload, target)
+        step = CellStep(self._models[workload, target], workload, feed, target.steps_per_execution)
+        build_ms = (time.perf_counter_ns() - begin) * 1e-6
+        with step.fed(warm_pipeline=False):
+            return self._run_in(step, feed, request, target, build_ms, meter)
+
+    def _run_in(
+        self, step: CellStep, feed: Feed, request: Prepare, target: Target, build_ms: float, meter: PeakMeter
+    ) -> Prepared:
+        """First call, warm-up, calibration and latency of a cell that was built."""
+        workload = request.workload
+        first_call_ms, placement = self._first_call(step, target)
+        cell = _Cell(workload, target, request.pipeline, step, placement.host_nodes)
+        self._cells[request.batch, request.slot] = cell
+        self._check_finite(cell)
+        warm, steps = self._settle(step, feed, request)
+        self._check_finite(cell)
+        latency = tuple(step.run(step.per_call) / step.per_call for _ in range(request.latency_samples))
+        return Prepared(
+            batch=request.batch,
+            slot=request.slot,
+            build_ms=build_ms,
+            first_call_ms=first_call_ms,
+            warmup_steps=warm.steps,
+            warmup_ms=warm.ms,
+            warmup_steady=warm.steady,
+            steps_per_block=steps,
+            latency_ms=latency,
+            memory_peak_bytes=meter.peak_bytes(),
+            placement=placement.summary,
+            host_ops=placement.host_ops,
+        )
+
+    def _first_call(self, step: CellStep, target: Target) -> tuple[float, tensorflow_placement.Placement]:
+        """First call (trace, compile, run, synchronise) in ms, and where it ran. An eager second step is watched."""
+        if target.execution == "eager":
+            first_ms = step.run(1)
+            _, placed = tensorflow_placement.watch_eager_step(lambda: step.run(1))
+        else:
+            first_ms, placed = tensorflow_placement.watch_first_step(lambda: step.run(step.per_call))
+        xla = target.execution == "xla"
+        return first_ms, tensorflow_placement.verify(step.model, step.last, placed, self._device, xla)
+
+    def _settle(self, step: CellStep, feed: Feed, request: Prepare) -> tuple[timing.WarmUp, int]:
+        """Warm up and calibrate in calls, of one step or of ``steps_per_execution``; the result is in steps."""
+        each = step.per_call
+
+        def run_calls(calls: int) -> float:
+            return step.run(calls * each)
+
+        warm = timing.warm_up(run_calls, request.warmup_ms, -(-feed.epoch_steps // each))
+        in_steps = dataclasses.replace(warm, steps=warm.steps * each, step_ms=warm.step_ms / each)
+        if request.steps_per_block is not None:
+            return in_steps, request.steps_per_block
+        resolution_ms = timing.clock_resolution_ms()
+        block_ms = max(request.block_ms, feed.warmup_ms / 2)  # every block pays for a pipeline warm-up
+        return in_steps, each * timing.calibrate(run_calls, warm.step_ms, block_ms, resolution_ms)
+
+    def _check_finite(self, cell: _Cell) -> None:
+        try:
+            cell.step.check_finite()
+        except CellFailed:
+            renew(cell.step.model, cell.workload, cell.target)
+            raise
+
+
+@contextlib.contextmanager
+def _outcomes(pipeline: Pipeline) -> Iterator[None]:
+    """Turn what TensorFlow raises into the outcome of a cell."""
+    try:
+        yield
+    except CellFailed:
+        raise
+    except CodeError as error:
+        raise CellFailed("error", str(error)) from error
+    except Exception as error:
+        detail = " ".join(str(error).split())[:MAX_DETAIL]
+        exhausted = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)
+        if exhausted or any(sign in str(error) for sign in OUT_OF_MEMORY_SIGNS):
+            raise CellFailed("out_of_memory", f"The cell did not fit into memory: {detail}") from None
+        if pipeline.data is not None and (sentence := explain_reading(error, pipeline.data)) is not None:
+            raise CellFailed("error", sentence) from None
+        raise CellFailed("error", f"TensorFlow could not run this cell: {type(error).__name__}: {detail}") from error

@@ -1,0 +1,112 @@
+"""Rules of timing: when warm-up is over and how many steps make a block. Pure: no framework, no clock of its own."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+WINDOW = 20  # samples in each of two successive windows (pyperf _worker.py)
+MIN_WINDOW = 5  # a step so slow that 40 samples pass the cap is judged on shorter windows
+OUTLIER_IQR = 1.5  # the first sample must not exceed Q3 + 1.5 IQR of its window (pyperf)
+MEAN_FALL, MEAN_RISE = 0.10, 0.50  # the earlier mean may exceed the later by 10 %, or lie 50 % under it (pyperf)
+CENTRE_TOLERANCE = 0.05  # medians of the windows agree within 5 % (pyperf asks it of Q1 and Q3) or within their noise
+MIN_SAMPLE_MS = 1.0  # pyperf warns of raw values under 1 ms
+MIN_WARMUP_SHARE = 0.05  # of the cap: lets clocks and tf.data's autotuning move before steadiness is judged
+MAX_CLOCK_SHARE = 1e-3  # the clock is under 0.1 % of a block (docs/design.md, Blocks)
+MAX_STEPS = 1_000_000
+CALIBRATION_TRIES = 8
+GROWTH_LIMIT = 16  # a too short block grows at most this much a try, so that one odd sample cannot ask for minutes
+HEADROOM = 1.1  # aim this far above the shortest allowed block, so that later, luckier blocks are long enough too
+
+quartiles = functools.partial(statistics.quantiles, n=4, method="inclusive")
+
+RunSteps = Callable[[int], float]
+"""Runs that many steps, closed by one synchronisation; returns milliseconds."""
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What warming up took. ``step_ms`` is the median step of the last window (of all samples when not steady)."""
+
+    steps: int
+    ms: float
+    steady: bool
+    step_ms: float
+
+
+def windows_agree(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether two successive windows of samples tell of the same steady state (pyperf's rules, adapted).
+
+    The medians may differ by 5 %, or by two standard errors of their difference where the machine is noisy: no
+    amount of warming up makes noise smaller.
+    """
+    q1, centre_before, q3 = quartiles(before)
+    if before[0] > q3 + OUTLIER_IQR * (q3 - q1):
+        return False
+    later_mean = statistics.fmean(after)
+    shift = (statistics.fmean(before) - later_mean) / later_mean
+    if not -MEAN_RISE <= shift <= MEAN_FALL:
+        return False
+    q1_after, centre_after, q3_after = quartiles(after)
+    # a median's standard error is about 1.25 sd / sqrt(n), and sd about IQR / 1.35, for a normal distribution
+    noise = 1.25 / 1.35 * math.hypot(q3 - q1, q3_after - q1_after) / math.sqrt(len(after))
+    return abs(centre_before - centre_after) <= max(CENTRE_TOLERANCE * centre_after, 2 * noise)
+
+
+def warm_up(run: RunSteps, cap_ms: float, at_least_steps: int = 0) -> WarmUp:
+    """Run until successive windows agree or ``cap_ms`` is spent; ``at_least_steps`` come first in any case.
+
+    A sample is one step, or as many as make it last 1 ms. At least three samples are taken, also past the cap.
+    """
+    steps, spent = 0, 0.0
+    while steps < at_least_steps:
+        spent += run(1)
+        steps += 1
+    first = run(1)
+    a_sample = max(1, math.ceil(MIN_SAMPLE_MS / max(first, 1e-6)))
+    steps, spent = steps + 1, spent + first
+    samples: list[float] = []
+    start_ms, steady = spent, False
+    while not steady and (spent - start_ms < cap_ms or len(samples) < 3):
+        ms = run(a_sample)
+        steps, spent = steps + a_sample, spent + ms
+        samples.append(ms / a_sample)
+        window = min(WINDOW, len(samples) // 2)
+        if window >= MIN_WINDOW and spent - start_ms >= MIN_WARMUP_SHARE * cap_ms:
+            steady = windows_agree(samples[-2 * window : -window], samples[-window:])
+    recent = samples[-min(WINDOW, len(samples) // 2) :] if steady else samples
+    return WarmUp(steps, spent, steady, statistics.median(recent))
+
+
+def clock_resolution_ms(samples: int = 50) -> float:
+    """Smallest step that the monotonic clock is seen to make, milliseconds (or its stated resolution if larger)."""
+    smallest = math.inf
+    for _ in range(samples):
+        start = now = time.perf_counter_ns()
+        while now == start:
+            now = time.perf_counter_ns()
+        smallest = min(smallest, now - start)
+    return max(smallest * 1e-6, time.get_clock_info("perf_counter").resolution * 1e3)
+
+
+def calibrate(run: RunSteps, step_ms: float, block_ms: float, resolution_ms: float) -> int:
+    """Steps that make a block last ``block_ms`` and keep the clock under 0.1 % of it, starting from ``step_ms``."""
+    needed = max(block_ms, resolution_ms / MAX_CLOCK_SHARE)
+    steps = _steps_for(needed, step_ms)
+    for _ in range(CALIBRATION_TRIES):
+        took = run(steps)
+        if took >= needed or steps == MAX_STEPS:
+            break
+        wanted = _steps_for(needed, max(took / steps, 1e-9))
+        steps = min(max(wanted, steps + 1), steps * GROWTH_LIMIT)
+    return steps
+
+
+def _steps_for(needed_ms: float, step_ms: float) -> int:
+    if step_ms >= needed_ms:
+        return 1
+    return min(MAX_STEPS, max(1, math.ceil(HEADROOM * needed_ms / step_ms)))

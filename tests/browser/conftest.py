@@ -1,0 +1,134 @@
+"""A real server and a real browser. The tests of a file share one of each; those that write have their own server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from core.store import Store
+from tests.support.browser import PATIENCE_MS
+from tests.support.frontier_studies import make_frontier_study
+from tests.support.noises import make_noise_study
+from tests.support.runs import make_run
+
+ROOT = Path(__file__).parents[2]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a stored run and studies, for tests that only look at it."""
+    folder = tmp_path_factory.mktemp("server")
+    with _served(folder, studies=True) as address:
+        yield address
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[str]:
+    """The address of a server with a stored run, for a test that writes or must be the first."""
+    with _served(tmp_path, studies=False) as address:
+        yield address
+
+
+@contextmanager
+def _served(folder: Path, studies: bool) -> Iterator[str]:
+    """A server over a new store, which must not have died or loaded a framework in the end. Ends with its children."""
+    _fill(folder / "data", studies)
+    address = f"http://localhost:{(port := _free_port())}"
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
+    environment = {**os.environ, "BREAKEVEN_DATA_DIR": str(folder / "data"), "BREAKEVEN_LOCK_DIR": str(folder)}
+    log = (folder / "server.log").open("wb")
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+    try:
+        _wait_for(lambda: _healthy(address), process)
+        yield address
+        assert process.poll() is None, "the server died"
+        assert "tensorflow" not in _loaded(process.pid)
+    finally:
+        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.terminate()
+        process.wait(40)
+        log.close()
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+def _fill(data: Path, studies: bool) -> None:
+    run = make_run(1, label="measured")
+    store = Store(f"sqlite:///{data / 'runs.sqlite3'}")
+    store.begin(run)
+    store.finish(run.id, "finished", 17.0)
+    if studies:
+        store.add_study("frontier", "study-a", make_frontier_study())
+        store.add_study("noise", "20260107-noise", make_noise_study(run))
+    store.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _healthy(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as reply:
+            return bool(reply.read() == b"ok")
+    except OSError:
+        return False
+
+
+def _wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        if ready():
+            return
+        assert process.poll() is None, "the server did not start"
+        time.sleep(0.2)
+    raise AssertionError("the server did not answer")
+
+
+def _loaded(pid: int) -> str:
+    """Shared libraries mapped into the server, where the system shows them."""
+    maps = Path(f"/proc/{pid}/maps")
+    return maps.read_text().lower() if maps.exists() else ""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("Chromium is not installed, so no browser test can run")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Opens an address in a browser that knows nothing of other tests."""
+    contexts = []
+
+    def open_tab(address: str, **options: Any) -> Any:
+        contexts.append(chromium.new_context(viewport={"width": 1280, "height": 900}, **options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(address)
+        return page
+
+    yield open_tab
+    for context in contexts:
+        context.close()

@@ -1,0 +1,124 @@
+"""Every page in a real browser: what AppTest cannot see. Nothing here writes, so one server does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from core.studies.registry import example_id, kind_of, load_example
+from tests.support.browser import PATIENCE_MS, assert_tab_fits, assert_words_apart, expect
+from tests.support.runs import make_run
+
+pytestmark = pytest.mark.browser
+OpenTab = Callable[..., Any]
+
+
+def test_cold_deep_link_opens_the_run_inside_the_frame(own_server: str, open_tab: OpenTab) -> None:
+    """Its first request: before it, the server knows of no page."""
+    run = make_run(1)
+    page = open_tab(f"{own_server}/crossover?run={run.id}")
+    expect(page.get_by_role("heading", name=run.name)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("link", name="History")).to_be_visible()
+    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENCE_MS)
+    assert page.url.endswith(f"/crossover?run={run.id}")
+    page.reload()
+    expect(page.get_by_role("heading", name=run.name)).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_role("link", name="History").click()
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+
+
+def test_dark_browser_gets_a_dark_page_and_dark_charts(server: str, open_tab: OpenTab) -> None:
+    page = open_tab(server, color_scheme="dark")
+    plot = page.locator(".js-plotly-plot .main-svg").first
+    expect(plot).to_be_visible(timeout=PATIENCE_MS)
+    expect(plot).to_have_css("background-color", "rgb(16, 22, 28)")
+    assert page.locator(".stApp").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(16, 22, 28)"
+
+
+@pytest.mark.parametrize(
+    ("path", "charts"), [("crossover", 5), ("overhead", 2), ("pipeline", 3), ("diagnosis", 1), ("frontier", 1)]
+)
+def test_a_narrow_window_holds_every_chart_and_nothing_overlaps(
+    server: str, open_tab: OpenTab, path: str, charts: int
+) -> None:
+    """The run's verdict, and traces, diagnosis and studies of the shipped example."""
+    address = f"?run={make_run(1).id}" if path == "crossover" else f"?run={load_example('sweep').id}"
+    study = f"&study={example_id(kind_of(path))}" if path == "frontier" else ""
+    page = open_tab(f"{server}/{path}{address}{study}")
+    expect(page.locator(".js-plotly-plot")).to_have_count(charts, timeout=PATIENCE_MS)
+    expect(page.get_by_text(re.compile("measured" if path == "crossover" else "recorded")).first).to_be_visible()
+    assert page.locator("[data-testid=stException]").count() == 0
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.wait_for_timeout(1000)  # charts redraw once at their final width
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1024
+    for number in {"crossover": [1], "pipeline": [0, 2]}.get(path, [0]):
+        assert_words_apart(page.locator(".js-plotly-plot").nth(number))
+
+
+def test_the_frontier_map_is_read_out_with_its_sliders(server: str, open_tab: OpenTab) -> None:
+    """A stored study: the map is drawn, its hover says what is interpolated, and the slider turns to another slice."""
+    page = open_tab(f"{server}/frontier?study=study-a")
+    page.set_viewport_size({"width": 1024, "height": 768})
+    plot = page.locator(".js-plotly-plot")
+    expect(plot.get_by_text("at depth 2")).to_be_visible(timeout=PATIENCE_MS)
+    area = plot.locator(".nsewdrag").first
+    area.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    size = area.bounding_box()
+    area.hover(position={"x": 0.31 * size["width"], "y": 0.66 * size["height"]})
+    expect(plot.locator(".hovertext")).to_contain_text("interpolated")
+    page.get_by_role("slider", name="Map at depth").press("ArrowRight")
+    expect(plot.get_by_text("at depth 4")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1024
+    assert page.locator("[data-testid=stException]").count() == 0
+
+
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_the_batch_page_draws_every_tab(server: str, open_tab: OpenTab, width: int) -> None:
+    """Charts of a tab that was closed get their width when it opens, and their words stay apart."""
+    run = make_run(1)
+    page = open_tab(f"{server}/batch?run={run.id}")
+    page.set_viewport_size({"width": width, "height": 900})
+    expect(page.get_by_text("Time to the loss by batch (predicted)", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    for tab, charts in (("Batch", 3), ("Noise scale", 2), ("Memory", 2), ("Cost", 0)):
+        assert_tab_fits(page, tab, charts, width)
+
+
+def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open_tab: OpenTab) -> None:
+    """Its words stay apart from the measured ones in a narrow window, and no worker is started for it."""
+    page = open_tab(server)
+    page.set_viewport_size({"width": 1024, "height": 768})
+    box = page.get_by_role("combobox", name="Against a modelled GPU")
+    box.click(timeout=PATIENCE_MS)
+    box.fill("H100-SXM")
+    page.get_by_role("option", name="H100-SXM (modelled, runs no worker)").click()
+    told = page.get_by_text(re.compile("Modelled: H100-SXM.*No worker ran for it"))
+    expect(told).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Measure this machine")).to_be_enabled()
+    page.get_by_role("link", name="Crossover").click()
+    expect(page.get_by_role("heading", name="Export and share")).to_be_visible(timeout=PATIENCE_MS)
+    expect(told).to_be_visible()
+    assert page.url.endswith(f"/crossover?run={make_run(1).id}&gpu=H100-SXM")
+    page.wait_for_timeout(1000)  # charts redraw once at their final width
+    for number in (0, 1):
+        assert_words_apart(page.locator(".js-plotly-plot").nth(number))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1024
+
+
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_the_hardware_page_draws_modelled_curves_that_say_so(server: str, open_tab: OpenTab, width: int) -> None:
+    """Dashed, hollow and named in the drawn picture itself; every tab without an exception, words apart."""
+    run = make_run(1)
+    page = open_tab(f"{server}/hardware?run={run.id}&gpus=T4~H100-SXM")
+    page.set_viewport_size({"width": width, "height": 900})
+    plot = page.locator(".js-plotly-plot").first
+    expect(plot.get_by_text("T4 (modelled)", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(plot.locator(".annotation-text", has_text=re.compile("^modelled$"))).to_be_visible()
+    dashed = plot.locator(".scatterlayer .js-line").evaluate_all("found => found.map(e => e.style.strokeDasharray)")
+    assert len([dash for dash in dashed if dash and dash != "none"]) == 2
+    for tab, charts in (("Curves", 2), ("All cards", 0), ("What limits it", 2), ("Host and evidence", 0),
+                        ("Your own card", 0)):  # fmt: skip
+        assert_tab_fits(page, tab, charts, width)

@@ -1,0 +1,248 @@
+"""What every command that measures does alike: Ctrl-C, --out, the history, a busy machine, a disk that is full."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.machine.lock import machine_lock
+from core.store import Store, StoreError
+from core.store.rows import content
+from core.studies.registry import kind_of, read_record
+from core.studies.sweep.record import Run
+from tests.support.commands import TARGETS, Command, refused
+from tests.support.memories import GB
+from tests.support.runs import make_run
+from tests.support.simulation import Fault, Machine
+
+COMMANDS = {
+    "sweep": ("sweep", *TARGETS, "--batches", "1:64", "--budget", 60),
+    "pipeline": ("pipeline", "--preset", "784-128-10", "--target", "cpu", "--batch", 64, "--budget", 60),
+    "frontier": ("frontier", "--depths", "2,4", "--widths", "16:256:0.5", "--batches", "1:64:0.5", *TARGETS),
+    "diagnosis": ("diagnose", "run.json", "--budget", 60),
+    "memory": ("memory", "--preset", "784-512-512-10", "--target", "cpu", "--limit", "1.2GB", "--budget", 200),
+}
+
+
+@pytest.fixture(params=COMMANDS)
+def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The kind; its command runs in a folder that holds a run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.json").write_text(make_run(3, label="measured").to_json())
+    return str(request.param)
+
+
+@pytest.fixture
+def workers(name: str, machine: Machine, request: pytest.FixtureRequest) -> Any:
+    """Simulated workers that fit the command."""
+    if name == "diagnosis":
+        machine.law = lambda request, _: 1.0 + 0.01 * request.batch
+        machine.curves = machine.curves * 4  # as many workers as variants need, at most
+        machine.__post_init__()
+    return request.getfixturevalue("limited") if name == "memory" else machine
+
+
+def stop_at(workers: Any, monkeypatch: pytest.MonkeyPatch, second: float) -> None:
+    """Ctrl-C when the virtual clock passes that second."""
+    advance = type(workers.clock).advance
+
+    def advance_and_stop(clock: Any, seconds: float) -> None:
+        before = clock.now_s()
+        advance(clock, seconds)
+        if before < second <= clock.now_s():
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(type(workers.clock), "advance", advance_and_stop)
+
+
+def same(kept: Any, written: Any) -> bool:
+    """Whether two records are the same evidence; the store keeps a sweep's cells and traces in another order."""
+    if not isinstance(kept, Run):
+        return bool(kept == written)
+    return _evidence(kept) == _evidence(written)
+
+
+def _evidence(run: Run) -> str:
+    return content(run.model_copy(update={"traces": tuple(sorted(run.traces, key=_place))}))
+
+
+def _place(cell: Any) -> tuple[int, int]:
+    return cell.target, cell.batch
+
+
+def stored(name: str) -> list[Any]:
+    store = Store()
+    records = [store.study(kind_of(name), summary.id) for summary in store.summaries(name)]
+    store.close()
+    return records
+
+
+def test_what_was_measured_is_printed_written_and_kept_under_its_name(
+    cli: Command, workers: Any, name: str, tmp_path: Path
+) -> None:
+    status, out, err = cli(*COMMANDS[name], "--out", "out.json", "--name", "On the new disk", "--json")
+    assert status == 0
+    assert err.splitlines()[-1] == "Wrote out.json."
+    assert (tmp_path / "out.json").read_text() == out
+    assert out.startswith('{\n "')
+    (kept,) = stored(name)
+    written = read_record(kind_of(name), out)
+    assert same(kept, written)
+    assert kept.status == "finished"
+    store = Store()
+    assert [summary.name for summary in store.summaries(name)] == ["On the new disk"]
+    store.close()
+    assert workers.open_workers == 0
+
+
+def test_no_store_keeps_nothing(cli: Command, workers: Any, name: str) -> None:
+    assert cli(*COMMANDS[name], "--no-store")[0] == 0
+    assert workers.open_workers == 0
+    assert stored(name) == []
+
+
+def test_stopping_before_the_first_round_is_no_failure_and_leaves_nothing(
+    cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_at(workers, monkeypatch, 0.001)
+    if name == "memory":  # its first probe is one measurement, which a signal does not cut short
+        monkeypatch.setattr("core.studies.memory.run._Search._probe", lambda *_: pytest.fail("probed"))
+        signal_first(monkeypatch)
+    status, out, err = cli(*COMMANDS[name], "--out", "out.json")
+    assert (status, out) == (0, "")
+    assert err.splitlines()[-1] == "Stopped before the first round; nothing was measured."
+    assert not (tmp_path / "out.json").exists()
+    assert [record for record in stored(name) if getattr(record, "rounds", ())] == []
+    assert workers.open_workers == 0
+
+
+def signal_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the study is being made ready."""
+    from core.studies.memory import run
+
+    forecast = run.forecast
+
+    def stopping(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return forecast(*arguments)
+
+    monkeypatch.setattr(run, "forecast", stopping)
+
+
+def test_stopping_later_keeps_and_writes_what_was_measured(
+    cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_at(workers, monkeypatch, 25.0 if name == "sweep" else 15.0)
+    handler = signal.getsignal(signal.SIGINT)
+    status, out, err = cli(*COMMANDS[name], "--out", "out.json")
+    assert status == 0
+    assert "Stopping; what was measured is kept." in err
+    assert err.splitlines()[-1] == "Wrote out.json."
+    assert out
+    written = read_record(kind_of(name), (tmp_path / "out.json").read_text())
+    assert written.status == "cancelled"
+    (kept,) = stored(name)
+    assert same(kept, written)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert workers.open_workers == 0
+
+
+def test_a_busy_machine_is_a_failure_with_a_sentence(cli: Command, workers: Any, name: str, tmp_path: Path) -> None:
+    with machine_lock("something else"):
+        status, out, err = cli(*COMMANDS[name], "--out", "out.json")
+    assert (status, out) == (1, "")
+    assert "measuring" in err.splitlines()[-1]
+    assert not (tmp_path / "out.json").exists()
+    assert workers.open_workers == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [(("--out", "/nowhere/out.json"), "cannot be written"), (("--surprise",), "--surprise"), (("--budget", "nan"), "")],
+    ids=["out", "unknown", "budget"],
+)
+def test_what_no_command_accepts_is_refused_first(
+    cli: Command, workers: Any, name: str, flags: tuple[str, ...], sentence: str
+) -> None:
+    assert sentence in refused(cli(*COMMANDS[name], *flags)).splitlines()[-1]
+    assert workers.clock.now_s() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "sentence"),
+    [
+        ("pipeline", ("--batch", 0), "greater than or equal to 1"),
+        ("pipeline", ("--budget", 1), "greater than or equal to 2"),
+        ("pipeline", ("--target", "tpu"), "device “tpu” is unknown"),
+        ("pipeline", ("--preset", "9-9"), "9-9"),
+        ("pipeline", ("--prefetch", "some"), "--prefetch is “some”"),
+        ("pipeline", ("--parallel-calls", "0"), "parallel_calls"),
+        ("pipeline", ("--preprocess-us", -1), "preprocess_us"),
+        ("pipeline", ("--data", "/nowhere/x.npz"), "There is nothing at /nowhere/x.npz on this machine."),
+        ("pipeline", ("--data", ""), "No path is given"),
+        ("pipeline", ("--data", "https://x/y.npz"), "a path on this machine"),
+        ("frontier", ("--depth", 2), "--depth is an axis of the map; write --depths 2"),
+        ("frontier", ("--depths", "x"), "The depth values “x” are not understood"),
+        ("frontier", ("--widths", "4"), "depth 2 with width 4 cannot be built"),
+        ("frontier", ("--batches", "0,1"), "greater than or equal to 1"),
+        ("frontier", ("--at", "2,256"), "--at is “2,256”; accepted are three whole numbers"),
+        ("frontier", ("--at", "9,256,8"), "the operating point's depth is 9; the map goes from 2 to 4"),
+        ("frontier", ("--heads", 2), "--heads is no size of mlp"),
+        ("frontier", ("--targets", "cpu", "cpu"), "both targets are “cpu”"),
+        ("frontier", ("--budget", 1), "greater than or equal to 2"),
+        (
+            "diagnosis",
+            ("--target", "gpu:7"),
+            "“gpu:7” is no target of this run; it has cpu,threads=1 and cpu,threads=2.",
+        ),
+        ("diagnosis", ("--batch", "0"), "Batch 0 is not possible; accepted are 1 to 65,536."),
+        ("diagnosis", ("--batch", "65537"), "Batch 65537 is not possible"),
+        ("diagnosis", ("--batch", "many"), "--batch"),
+        ("diagnosis", ("--budget", "9.9"), "The budget must lie between 10 and 86,400 seconds."),
+        ("diagnosis", ("--budget", "90000"), "between 10 and 86,400"),
+        ("memory", ("--limit", "lots"), "The limit “lots” is not understood"),
+        ("memory", ("--limit", "4"), "is not understood"),
+        ("memory", ("--limit", "1MB"), "accepted are 100MB"),
+        ("memory", ("--budget", 1), "greater than or equal to 2"),
+        ("memory", ("--target", "tpu"), "device “tpu” is unknown"),
+        ("memory", ("--preset", "9-9"), "9-9"),
+    ],
+    indirect=["name"],
+)
+def test_a_choice_that_is_not_possible_is_refused_first(
+    cli: Command, workers: Any, name: str, flags: tuple[object, ...], sentence: str
+) -> None:
+    assert sentence in refused(cli(*COMMANDS[name], *flags)).splitlines()[-1]
+    assert workers.clock.now_s() == 0
+
+
+def test_nothing_measured_is_one_sentence_and_status_1(cli: Command, workers: Any, name: str, tmp_path: Path) -> None:
+    sentence = "Planted fault: out_of_memory at batch "
+    if name == "memory":
+        workers.free_bytes, sentence = GB, "only 1.00 GB are free now"
+    else:
+        workers.faults = tuple(Fault(target=target, batch=1, outcome="out_of_memory") for target in (0, 1))
+    status, out, err = cli(*COMMANDS[name], "--out", "out.json")
+    assert (status, out) == (1, "")
+    assert sentence in err.splitlines()[-1]
+    assert err.splitlines()[-1].startswith("No cell could be measured. ") is (name == "sweep")
+    assert not (tmp_path / "out.json").exists()
+    assert [record for record in stored(name) if getattr(record, "rounds", ())] == []
+
+
+def test_a_full_store_costs_the_history_not_the_study(
+    cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(Store, "record" if name == "sweep" else "add_study", full)
+    status, _, err = cli(*COMMANDS[name], "--out", "out.json")
+    assert status == 0
+    assert err.count("The history stopped: The disk is full.") == 1
+    assert json.loads((tmp_path / "out.json").read_text())
+    assert workers.open_workers == 0

@@ -1,0 +1,119 @@
+"""Interference: told apart from our own work, scanned for seldom, cheap."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import pytest
+
+from core.machine import interference
+from core.machine.interference import CpuTimes, InterferenceSampler
+
+
+class System:
+    """Counters that a test advances."""
+
+    def __init__(self):
+        self.now = CpuTimes(at_s=0.0, busy_s=100.0, total_s=1000.0, steal_s=5.0, own_s=1.0)
+
+    def read(self):
+        return self.now
+
+    def advance(self, wall_s, busy_s, own_s=0.0, steal_s=0.0):
+        n = self.now
+        self.now = CpuTimes(
+            n.at_s + wall_s, n.busy_s + busy_s, n.total_s + 2 * wall_s, n.steal_s + steal_s, n.own_s + own_s
+        )
+
+
+@pytest.fixture
+def system():
+    return System()
+
+
+@pytest.fixture
+def sampler(system):
+    with closing(InterferenceSampler(system.read)) as sampler:
+        yield sampler
+
+
+def test_our_own_work_is_no_interference_nor_a_restarted_worker_negative_work(system, sampler):
+    system.advance(1.0, busy_s=1.6, own_s=0.1)
+    assert sampler.sample(our_cpu_s=1.0, our_pids=()).other_cpu_pct == pytest.approx(50.0)
+    system.advance(1.0, busy_s=0.9)
+    assert sampler.sample(our_cpu_s=1.9, our_pids=()).other_cpu_pct == pytest.approx(0.0, abs=0.1)
+    system.advance(1.0, busy_s=1.0)
+    sampler.sample(2.9, ())
+    system.advance(1.0, busy_s=0.5)
+    assert sampler.sample(0.2, ()).other_cpu_pct == pytest.approx(50.0)
+
+
+def test_short_intervals_are_added_up_and_steal_is_a_share_of_the_machine(system, sampler):
+    system.advance(0.05, busy_s=0.05)
+    assert sampler.sample(0.0, ()).other_cpu_pct is None
+    system.advance(0.95, busy_s=0.45)
+    assert sampler.sample(0.0, ()).other_cpu_pct == pytest.approx(50.0)
+    system.advance(1.0, busy_s=0.0, steal_s=0.5)
+    assert sampler.sample(0.0, ()).steal_pct == pytest.approx(25.0)
+
+
+@pytest.fixture
+def burner(monkeypatch):
+    """A process that keeps a core busy, looked for often."""
+    monkeypatch.setattr(interference, "SCAN_EVERY_S", 0.3)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        yield process
+        process.kill()
+
+
+def test_a_real_neighbour_is_seen_by_name(burner):
+    with closing(InterferenceSampler()) as sampler:
+        found = []
+        for _ in range(10):
+            time.sleep(0.4)
+            found.append(sampler.sample(0.0, ()))
+    assert max(sample.other_cpu_pct for sample in found) > 30
+    neighbour = interference.psutil.Process(burner.pid)
+    assert any(use.name == neighbour.name() and use.cpu_pct > 30 for sample in found for use in sample.busiest)
+    assert neighbour.cpu_times().user > 0
+
+
+def test_our_workers_are_not_listed(burner, monkeypatch):
+    ours = [interference.psutil.Process(pid) for pid in (burner.pid, os.getpid())]
+    monkeypatch.setattr(interference.psutil, "process_iter", lambda: ours)
+    with closing(InterferenceSampler()) as sampler:
+        for _ in range(4):
+            time.sleep(0.4)
+            listed = sampler.sample(0.0, (burner.pid,)).busiest
+    assert listed == ()
+
+
+def test_processes_are_looked_for_seldom_cheaply_and_only_when_others_are_busy(system, sampler, monkeypatch):
+    own = time.process_time()
+    for _ in range(200):
+        system.advance(0.2, busy_s=0.0)
+        sampler.sample(0.0, ())
+    assert (time.process_time() - own) / 200 < 0.005  # CPU time, so that neighbours do not count
+    looks = []
+    monkeypatch.setattr(interference.psutil, "process_iter", lambda: looks.append(system.now.at_s) or [])
+    for _ in range(50):
+        system.advance(0.2, busy_s=0.005)
+        sampler.sample(0.0, ())
+    assert looks == []
+    for _ in range(50):
+        system.advance(0.2, busy_s=0.2)
+        sampler.sample(0.0, ())
+    assert 4 <= len(looks) <= 6
+
+
+def test_neighbours_on_a_gpu_are_named(system, monkeypatch):
+    monkeypatch.setattr(interference.Nvml, "computing_pids", lambda _: {os.getpid(), 77, 2**22 + 5})
+    monkeypatch.setattr(interference.Nvml, "throttled", lambda _: True)
+    with closing(InterferenceSampler(system.read)) as sampler:
+        system.advance(2.0, busy_s=0.0)
+        found = sampler.sample(0.0, (77,))
+    assert (found.gpu_shared_by, found.throttled) == ((f"process {2**22 + 5}",), True)

@@ -1,0 +1,246 @@
+"""Which remedies are tried for a step, and the words for those that are not."""
+
+import pytest
+
+from core.evidence import Environment
+from core.spec import Execution, Pipeline, Precision, Target, Workload
+from core.studies.diagnosis.remedies import AS_IS, REMEDIES, arms_for, family, with_remedy
+from core.studies.experiment.record import MAX_ARMS, Arm
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from tests.support.runs import make_run
+
+STEPS = {"steps-2", "steps-8", "steps-32"}
+HALF = {"precision-float16", "precision-bfloat16"}
+BATCHES = {"batch-256", "batch-1024"}
+ON_GPU = Target(device="gpu:0")
+
+
+def run_of(target: Target, pipeline: Pipeline | None = None, cores: int | None = 4, largest: int = 256) -> Run:
+    """A run whose second target is the one asked about; its first is another number of threads."""
+    plan = SweepPlan(
+        workload=Workload(network="784-128-10"),
+        targets=(Target(threads=7), target),
+        batches=(16, 64, largest),
+        pipeline=pipeline or Pipeline(),
+    )
+    environment = None if cores is None else Environment(captured_at="2026-01-05T09:00:00+00:00", usable_cores=cores)
+    update = {"plan": plan, "target_names": plan.target_names, "environment": environment}
+    return make_run(batches=plan.batches).model_copy(update=update)
+
+
+def tried(run: Run, target: int = 1, batch: int = 64) -> tuple[dict[str, Arm], dict[str, str]]:
+    """Arms by code, the base aside, and the reasons; what must hold of all of them is checked on the way."""
+    (base, *arms), skipped = arms_for(run, target, batch)
+    assert run.plan is not None
+    assert (base.code, base.target, base.pipeline, base.batch) == (
+        AS_IS, run.plan.targets[target], run.plan.pipeline, batch,
+    )  # fmt: skip
+    codes = [arm.code for arm in arms]
+    assert len({AS_IS, *codes}) == len(codes) + 1 <= MAX_ARMS
+    for arm in arms:
+        assert Arm.model_validate(arm.model_dump()) == arm
+        assert (arm.target, arm.pipeline, arm.batch) != (base.target, base.pipeline, base.batch)
+        assert arm.title
+    assert {family(code) for code in codes} | set(skipped) == set(REMEDIES)
+    assert not {family(code) for code in codes} & set(skipped)
+    assert all(why.endswith(".") for why in skipped.values())
+    return {arm.code: arm for arm in arms}, skipped
+
+
+def test_a_gpu_with_resident_data() -> None:
+    arms, skipped = tried(run_of(ON_GPU))
+    assert set(arms) == {"xla", *STEPS, *HALF, *BATCHES}
+    resident = "The data is resident already."
+    assert skipped == {
+        "resident": resident,
+        "prefetch": resident,
+        "parallel": resident,
+        "graph": "The step runs as a graph already.",
+        "threads": "A GPU target has no choice of threads.",
+    }
+    assert arms["xla"].target == Target(device="gpu:0", execution="xla")
+    assert arms["steps-8"].target == Target(device="gpu:0", steps_per_execution=8)
+    assert arms["precision-float16"].target.precision == "mixed_float16"
+    assert (arms["batch-256"].batch, arms["batch-256"].target) == (256, ON_GPU)
+
+
+def test_a_cpu_tries_threads_and_bfloat16_only() -> None:
+    arms, skipped = tried(run_of(Target()))
+    assert set(arms) == {"xla", *STEPS, "precision-bfloat16", "threads-1", "threads-2", *BATCHES}
+    assert set(skipped) == {"resident", "prefetch", "parallel", "graph"}
+    assert arms["threads-2"].target == Target(threads=2)
+    assert (arms["threads-1"].title, arms["threads-2"].title) == ("1 thread", "2 threads")
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "expected"),
+    [
+        (None, 4, {"threads-1", "threads-2"}),
+        (4, 4, {"threads-1", "threads-2"}),
+        (2, 4, {"threads-1", "threads-4"}),
+        (1, 4, {"threads-2", "threads-4"}),
+        (3, 6, {"threads-1", "threads-6"}),
+        (None, 2, {"threads-1"}),
+        (None, 1, set()),
+        (None, None, set()),
+    ],
+)
+def test_threads_are_one_half_of_the_cores_and_all(threads: int | None, cores: int | None, expected: set[str]) -> None:
+    arms, skipped = tried(run_of(Target(threads=threads), cores=cores))
+    assert {code for code in arms if family(code) == "threads"} == expected
+    assert ("threads" in skipped) == (not expected)
+    if not expected:
+        assert skipped["threads"] == "How many cores there are is not known, or there is only one."
+
+
+@pytest.mark.parametrize(
+    ("execution", "expected", "reason"),
+    [
+        ("graph", {"xla"}, ("graph", "The step runs as a graph already.")),
+        ("xla", {"graph"}, ("xla", "The step is compiled by XLA already.")),
+        ("eager", {"xla", "graph"}, ("steps", "Eager runs one step a call; a graph comes first.")),
+    ],
+)
+def test_other_ways_of_execution(execution: Execution, expected: set[str], reason: tuple[str, str]) -> None:
+    arms, skipped = tried(run_of(Target(device="gpu:0", execution=execution)))
+    assert {code for code in arms if code in ("xla", "graph")} == expected
+    assert skipped[reason[0]] == reason[1]
+    assert STEPS.isdisjoint(arms) == (execution == "eager")
+    for code in expected:
+        assert arms[code].target.execution == code
+    if "graph" in arms:
+        assert arms["graph"].title == ("Graph instead of eager" if execution == "eager" else "Graph instead of XLA")
+
+
+def test_steps_already_taken_are_not_tried_again() -> None:
+    arms, _ = tried(run_of(Target(device="gpu:0", steps_per_execution=8)))
+    assert STEPS & set(arms) == {"steps-2", "steps-32"}
+    assert arms["xla"].target.steps_per_execution == 8
+
+
+@pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
+def test_a_mixed_step_is_tried_in_float32(precision: Precision) -> None:
+    arms, _ = tried(run_of(Target(device="gpu:0", precision=precision)))
+    assert {code for code in arms if family(code) == "precision"} == {"precision-float32"}
+    assert arms["precision-float32"].target == ON_GPU
+    assert arms["xla"].target.precision == precision
+
+
+WORK = {"preprocess_us": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "expected", "reasons"),
+    [
+        (Pipeline(), {}, {"resident", "prefetch", "parallel"}),
+        (
+            Pipeline(kind="host"),
+            {"resident": Pipeline(), "prefetch-auto": Pipeline(kind="tfdata", prefetch="auto")},
+            {"parallel"},
+        ),
+        (
+            Pipeline(kind="tfdata"),
+            {"resident": Pipeline(), "prefetch-auto": Pipeline(kind="tfdata", prefetch="auto")},
+            {"parallel"},
+        ),
+        (
+            Pipeline(kind="tfdata", prefetch=2, shuffle=True, **WORK),
+            {
+                "resident": Pipeline(),
+                "prefetch-auto": Pipeline(kind="tfdata", prefetch="auto", shuffle=True, **WORK),
+                "parallel-auto": Pipeline(
+                    kind="tfdata", prefetch="auto", parallel_calls="auto", shuffle=True, **WORK
+                ),
+            },
+            set(),
+        ),
+        (
+            Pipeline(kind="tfdata", prefetch="auto", data="/data/train.npz"),
+            {
+                "resident": Pipeline(),
+                "parallel-auto": Pipeline(
+                    kind="tfdata", prefetch="auto", parallel_calls="auto", data="/data/train.npz"
+                ),
+            },
+            {"prefetch"},
+        ),
+        (
+            Pipeline(kind="tfdata", prefetch="auto", parallel_calls="auto", **WORK),
+            {"resident": Pipeline()},
+            {"prefetch", "parallel"},
+        ),
+    ],
+    ids=["resident", "host", "plain", "work", "own data", "all already"],
+)  # fmt: skip
+def test_other_ways_of_feeding(pipeline: Pipeline, expected: dict[str, Pipeline], reasons: set[str]) -> None:
+    arms, skipped = tried(run_of(ON_GPU, pipeline))
+    feeds = ("resident", "prefetch", "parallel")
+    assert {code: arm.pipeline for code, arm in arms.items() if family(code) in feeds} == expected
+    assert set(skipped) & set(feeds) == reasons
+    assert all(arm.target == ON_GPU for code, arm in arms.items() if family(code) in feeds)
+    assert all(arm.pipeline == pipeline for code, arm in arms.items() if family(code) not in feeds)
+
+
+@pytest.mark.parametrize(
+    ("batch", "largest", "expected"),
+    [
+        (64, 256, BATCHES),
+        (256, 256, {"batch-1024"}),
+        (512, 512, {"batch-2048"}),
+        (64, 65, {"batch-256"}),
+        (300, 256, set()),
+        (16_384, 65_536, {"batch-65536"}),
+        (65_536, 65_536, set()),
+    ],
+)
+def test_larger_batches_stay_near_what_was_swept(batch: int, largest: int, expected: set[str]) -> None:
+    arms, skipped = tried(run_of(ON_GPU, largest=largest), batch=batch)
+    assert {code for code in arms if family(code) == "batch"} == expected
+    if not expected:
+        assert skipped["batch"] == "Larger batches lie beyond the limit of what this sweep measured."
+
+
+def test_the_first_target_can_be_asked_about_too() -> None:
+    arms, _ = tried(run_of(ON_GPU), target=0)
+    assert arms["xla"].target == Target(threads=7, execution="xla")
+    assert {code for code in arms if family(code) == "threads"} == {"threads-1", "threads-2", "threads-4"}
+
+
+def test_a_remedy_takes_its_place_in_the_plan() -> None:
+    run = run_of(ON_GPU, Pipeline(kind="host"))
+    arms, _ = tried(run)
+    assert run.plan is not None
+    changed = with_remedy(run.plan, 1, arms["xla"])
+    assert changed is not None
+    assert changed.targets == (Target(threads=7), Target(device="gpu:0", execution="xla"))
+    assert changed.pipeline == run.plan.pipeline
+    fed = with_remedy(run.plan, 1, arms["resident"])
+    assert fed is not None
+    assert (fed.targets, fed.pipeline) == (run.plan.targets, Pipeline())
+    first = with_remedy(run.plan, 0, arms["xla"])
+    assert first is not None
+    assert first.targets == (Target(device="gpu:0", execution="xla"), ON_GPU)
+
+
+def test_a_remedy_that_makes_both_targets_the_same_has_no_plan() -> None:
+    run = run_of(Target(threads=2))
+    arms, _ = tried(run)
+    plan = run.plan
+    assert plan is not None
+    same = plan.model_copy(update={"targets": (Target(threads=1), Target(threads=2))})
+    assert with_remedy(same, 1, arms["threads-1"]) is None
+    assert with_remedy(same, 1, arms["threads-4"]) is not None
+
+
+def test_points_alone_cannot_be_diagnosed() -> None:
+    bare = run_of(ON_GPU).model_copy(update={"plan": None})
+    with pytest.raises(ValueError, match=r"^Only points were imported .* nothing can be tried\.$"):
+        arms_for(bare, 1, 64)
+
+
+def test_every_remedy_says_how() -> None:
+    for name, remedy in REMEDIES.items():
+        assert (remedy.family, family(f"{name}-8"), family(name)) == (name, name, name)
+        assert remedy.how.endswith(".")
+        assert remedy.title

@@ -1,0 +1,202 @@
+"""What can go wrong in an experiment, cancelling it, and what is told on the way."""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from core.studies.experiment.effects import effects
+from core.studies.experiment.record import Arm
+from core.studies.experiment.run import MAX_STARTS, MIN_STARTS
+from core.studies.progress import Progress
+from core.studies.runner import Cancelled, StudyFailed
+from core.worker.protocol import CellFailed, WorkerLost
+from tests.support.experiments import ANY, FOUR, Noted, Watched, arm, law, machine, measure, processes
+from tests.support.simulation import Fault, NoiseModel, SimulatedWorker
+
+
+def test_a_variant_that_cannot_be_prepared_is_out_and_not_tried_again() -> None:
+    made = machine(faults=(Fault(0, 1024, "out_of_memory"),))
+    found = measure(made, (*FOUR, arm("batch-1024", batch=1024)))
+    (outcome,) = found.outcomes
+    assert (outcome.arm, outcome.outcome) == (4, "out_of_memory")
+    assert "Planted fault" in outcome.reason
+    assert found.status == "finished"
+    assert [request.slot for _, _, request in made.asked].count(4) == 1
+    assert made.starts >= MIN_STARTS
+    assert all(len(item.blocks) == 4 for item in found.rounds)
+
+
+def test_a_variant_that_fails_in_a_block_ends_its_start_only() -> None:
+    made = machine(faults=(Fault(0, 1024, "nan_loss", in_block=True),))
+    found = measure(made, (*FOUR, arm("batch-1024", batch=1024)), budget_s=90.0)
+    assert [(o.arm, o.outcome) for o in found.outcomes] == [(4, "nan_loss")]
+    assert len(processes(found)) >= MIN_STARTS
+    assert all({block.arm for block in item.blocks} == {0, 1, 2, 3} for item in found.rounds)
+    assert made.open_workers == 0
+
+
+def lossy(count: int) -> tuple[Arm, ...]:
+    """The first arm, a good one, and so many whose worker is lost, each with the next larger batch."""
+    return (*FOUR[:2], *(arm(f"batch-{1000 + i}", batch=1000 + i) for i in range(count)))
+
+
+@pytest.mark.parametrize("in_block", [False, True])
+def test_lost_workers_cost_their_variants_only(in_block: bool) -> None:
+    """However many are lost: each costs a start, which is none of those that measure."""
+    lost = MAX_STARTS + 1
+    made = machine(NoiseModel(), faults=(Fault(0, 1000, "crashed", in_block=in_block, lost=True),))
+    found = measure(made, lossy(lost), budget_s=240.0)
+    assert found.status == "finished"
+    assert [(o.arm, o.outcome) for o in found.outcomes] == [(2 + i, "crashed") for i in range(lost)]
+    assert len(processes(found)) >= MIN_STARTS
+    assert effects(found)[1].speed_up == pytest.approx(1.5, rel=0.1)
+    assert made.open_workers == 0
+
+
+def test_a_hung_variant_does_not_outlast_the_budget_for_ever() -> None:
+    """Every arm beyond the second one hangs until its deadline; the experiment ends within a start of its budget."""
+
+    @dataclass
+    class Hangs(Watched):
+        def fault(self, target: int, batch: int, in_block: bool) -> None:
+            if batch >= 1000 and not in_block:
+                self.clock.advance(180.0)
+                raise WorkerLost("hung", "No answer within 180 s.")
+            super().fault(target, batch, in_block)
+
+    made = Hangs(ANY)
+    with pytest.raises(StudyFailed, match="No answer within 180 s"):
+        measure(made, lossy(6), budget_s=60.0)
+    assert made.starts == 1
+    assert made.clock.now_s() < 200.0
+    assert made.open_workers == 0
+
+
+def test_a_slow_variant_is_skipped_with_a_reason() -> None:
+    made = machine(law=lambda request, target: 10_000.0 if target.execution == "xla" else law(request, target))
+    found = measure(made, budget_s=60.0)
+    assert [(o.arm, o.outcome) for o in found.outcomes] == [(1, "skipped")]
+    assert found.outcomes[0].reason == "One block takes about 11 s, too much of the budget."
+    assert all({block.arm for block in item.blocks} == {0, 2, 3} for item in found.rounds)
+
+
+def test_a_slow_first_arm_is_measured_all_the_same() -> None:
+    found = measure(machine(law=lambda *_: 7000.0), FOUR[:1], budget_s=60.0)
+    assert found.outcomes == ()
+    assert len(found.rounds) >= 1
+
+
+def test_a_slow_block_gets_a_longer_deadline() -> None:
+    """Thirty times what a block is expected to take, where that is more than twenty seconds."""
+    quick, slow = machine(), machine(law=lambda *_: 2000.0)
+    measure(quick, FOUR[:1])
+    measure(slow, FOUR[:1])
+    assert set(quick.deadlines) == {20.0}
+    assert min(slow.deadlines) > 50.0
+
+
+@pytest.mark.parametrize(("in_block", "lost"), [(False, False), (False, True), (True, False), (True, True)])
+def test_without_the_first_arm_the_experiment_has_failed(in_block: bool, lost: bool) -> None:
+    made = machine(faults=(Fault(0, 64, "error", in_block=in_block, lost=lost),))
+    with pytest.raises(StudyFailed, match="Planted fault: error"):
+        measure(made)
+    assert made.starts == 1
+    assert made.open_workers == 0
+
+
+@pytest.mark.parametrize("error", [WorkerLost("crashed", "No TensorFlow."), CellFailed("error", "No TensorFlow.")])
+def test_workers_that_cannot_start_fail_the_experiment(error: Exception) -> None:
+    made = machine()
+
+    def launch(*_: object) -> tuple[SimulatedWorker, ...]:
+        raise error
+
+    with pytest.raises(StudyFailed, match="No TensorFlow"):
+        measure(made, launch=launch)
+
+
+@pytest.mark.parametrize("phase", ["Starting", "Preparing: Variant steps-8", "Measuring"])
+def test_cancelling_ends_every_phase_in_order(phase: str) -> None:
+    made, cancel = machine(), threading.Event()
+
+    def stop(progress: Progress) -> None:
+        if progress.activity.startswith(phase):
+            cancel.set()
+
+    with pytest.raises(Cancelled, match="before the first round"):
+        measure(made, cancel=cancel, report=stop)
+    assert made.starts == 1
+    assert made.open_workers == 0
+
+
+def test_cancelling_before_the_start_launches_nothing() -> None:
+    made, cancel = machine(), threading.Event()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        measure(made, cancel=cancel)
+    assert made.starts == 0
+
+
+def test_cancelling_keeps_whole_rounds() -> None:
+    made, cancel = machine(), threading.Event()
+
+    block = Noted.block
+    count = 0
+
+    def counted(self: Noted, *arguments: Any, **named: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 10:  # the second block of the third round
+            cancel.set()
+        return block(self, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Noted, "block", counted)
+        found = measure(made, cancel=cancel)
+    assert found.status == "cancelled"
+    assert [len(item.blocks) for item in found.rounds] == [4, 4]
+    assert count == 10
+    assert made.open_workers == 0
+
+
+@pytest.mark.parametrize("status", ["finished", "cancelled"])
+def test_progress_tells_the_truth(status: str) -> None:
+    faults = (Fault(0, 1024, "out_of_memory"),)
+    made, cancel, seen = machine(NoiseModel(), faults=faults), threading.Event(), []
+
+    def hear(progress: Progress) -> None:
+        seen.append((made.clock.now_s(), progress))
+        if status == "cancelled" and progress.elapsed_s > 20:
+            cancel.set()
+
+    arms = (*FOUR, arm("batch-1024", batch=1024))
+    found = measure(made, arms, cancel=cancel, report=hear)
+    assert found.status == status
+    for now_s, progress in seen:
+        assert progress.elapsed_s == pytest.approx(now_s)
+        assert progress.remaining_s == pytest.approx(max(0.0, 60.0 - now_s))
+        assert 0 <= progress.cells_done <= progress.cells_total == 5
+    done = [progress.cells_done for _, progress in seen]
+    assert done[0] == 0
+    assert done == sorted(done)
+    said = [progress.activity for _, progress in seen]
+    assert said[:2] == ["Starting 1 worker process", "Preparing: Variant as-is"]
+    if status == "finished":
+        assert done[-1] == 5
+        assert "Measuring all variants in turn" in said
+    assert said[-1] == status.capitalize()
+
+
+def test_a_broken_launcher_or_worker_leaves_no_worker_behind() -> None:
+    made = machine()
+
+    def broken(*_: object, **__: object) -> Any:
+        raise RuntimeError("a defect")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Noted, "block", broken)
+        with pytest.raises(RuntimeError, match="a defect"):
+            measure(made)
+    assert made.open_workers == 0

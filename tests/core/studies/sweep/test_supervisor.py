@@ -1,0 +1,275 @@
+"""The supervisor on a simulated machine: the course of a sweep, its stop rules, and everything that can go wrong."""
+
+import threading
+
+import pytest
+
+from core.evidence import Interference
+from core.studies.progress import Progress
+from core.studies.runner import StudyFailed
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.studies.sweep.supervisor import run_sweep
+from core.worker.protocol import WorkerLost
+from tests.support.simulation import Curve, Fault, Machine, NoiseModel
+from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
+from tests.support.tools import tools_for
+
+CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
+EQUAL = (Curve(0.5, 0.01), Curve(0.5, 0.01))
+
+
+def test_a_quiet_machine_gives_the_true_crossover() -> None:
+    machine = Machine(CROSSING)
+    run = sweep(machine, plan())
+    truth = machine.true_crossover(1, 1024)
+    (found,) = analyse(run).verdict.crossovers
+    assert run.status == "finished"
+    assert found.low <= truth <= found.high
+    assert found.batch == pytest.approx(truth, rel=0.02)
+    assert machine.open_workers == 0
+
+
+def test_rounds_alternate_their_order_and_pair_both_targets() -> None:
+    run = sweep(Machine(CROSSING), plan())
+    assert [r.index for r in run.rounds] == list(range(len(run.rounds)))
+    for item in run.rounds:
+        assert [b.target for b in item.blocks] == ([0, 1] if item.index % 2 == 0 else [1, 0])
+        assert len({b.process for b in item.blocks}) == 1
+
+
+def test_blocks_of_a_cell_are_alike_in_every_process() -> None:
+    run = sweep(Machine(CROSSING), plan())
+    steps = {}
+    for item in run.rounds:
+        for block in item.blocks:
+            steps.setdefault((block.target, item.batch), set()).add(block.steps)
+    assert all(len(found) == 1 for found in steps.values())
+    assert steps[0, 1] == {67}, "20 ms over the 0.3 ms step"
+
+
+def test_workers_restart_and_rounds_spread_over_the_sweep() -> None:
+    machine = Machine(CROSSING, NoiseModel())
+    run = sweep(machine, plan(budget_s=90))
+    assert machine.starts >= 4
+    assert {p.index for p in run.processes} == set(range(machine.starts))
+    near = [b for b in run.batches if 8 <= b <= 128]
+    processes = {b: {blk.process for r in run.rounds if r.batch == b for blk in r.blocks} for b in near}
+    assert max(len(found) for found in processes.values()) >= machine.starts - 2
+
+
+def test_a_short_budget_stays_in_one_process_and_says_so() -> None:
+    machine = Machine(CROSSING, NoiseModel())
+    run = sweep(machine, plan(budget_s=25))
+    assert machine.starts == 1
+    assert "few_processes" in {w.code for w in analyse(run).verdict.warnings}
+
+
+def test_the_budget_is_kept() -> None:
+    for budget_s in (15.0, 45.0, 120.0):
+        machine = Machine(EQUAL, NoiseModel(tail=0.1, process=0.2))
+        sweep(machine, plan(budget_s=budget_s))
+        assert machine.clock.now_s() <= budget_s + 2.0
+
+
+def test_a_start_that_takes_the_whole_budget_leaves_every_cell_skipped_with_the_reason() -> None:
+    run = sweep(Machine(CROSSING, startup_s=18.0), plan(budget_s=12.0))
+    assert (run.status, run.rounds) == ("finished", ())
+    assert {(cell.outcome, cell.reason) for cell in run.cells} == {("skipped", "The budget ended first.")}
+
+
+def test_a_sweep_ends_early_when_the_answer_is_narrow_enough() -> None:
+    machine = Machine(CROSSING)
+    run = sweep(machine, plan(budget_s=600, crossover_width=0.25))
+    assert machine.clock.now_s() < 150
+    assert {c.stop_reason for c in run.cells} <= {"precise", "plateau", "answered"}
+    (found,) = analyse(run).verdict.crossovers
+    assert (found.high - found.low) / found.batch <= 0.25
+
+
+def test_refinement_adds_batches_inside_the_bracket_only() -> None:
+    coarse = plan(batches="1:1024:0.5")
+    run = sweep(Machine(CROSSING), coarse)
+    new = sorted(set(run.batches) - set(coarse.batches))
+    assert new
+    assert all(16 < b < 256 for b in new)
+    assert set(sweep(Machine(CROSSING), plan(batches="1:1024:0.5", refine=False)).batches) == set(coarse.batches)
+
+
+def test_every_cell_says_why_it_stopped() -> None:
+    run = sweep(Machine(CROSSING, NoiseModel()), plan())
+    assert {(c.target, c.batch) for c in run.cells} == {(t, b) for t in (0, 1) for b in run.batches}
+    assert all(c.stop_reason for c in run.cells)
+
+
+@pytest.mark.parametrize("outcome", ["out_of_memory", "crashed", "hung", "nan_loss", "misplaced", "error"])
+@pytest.mark.parametrize("in_block", [False, True])
+def test_a_failure_costs_its_cell_and_skips_larger_batches(outcome: str, in_block: bool) -> None:
+    lost = outcome in ("crashed", "hung")
+    fault = Fault(1, 256, outcome, in_block, lost)  # type: ignore[arg-type]
+    machine = Machine(CROSSING, faults=(fault,))
+    run = sweep(machine, plan())
+    cells = {(c.target, c.batch): c for c in run.cells}
+    assert run.status == "finished"
+    assert cells[1, 256].outcome == outcome
+    assert "Planted fault" in cells[1, 256].reason
+    assert (cells[1, 512].outcome, cells[1, 1024].outcome) == ("skipped", "skipped")
+    assert "batch 256 failed" in cells[1, 1024].reason
+    assert cells[0, 1024].outcome == "measured", "the other target goes on alone"
+    assert analyse(run).verdict.kind == "crossover"
+    assert machine.open_workers == 0
+
+
+def test_a_cell_that_has_rounds_keeps_them_when_its_worker_dies() -> None:
+    machine = Machine(CROSSING, faults=(Fault(0, 1, "crashed", in_block=True, lost=True, times=1),))
+    run = sweep(machine, plan())
+    first = {c.batch: c for c in run.cells if c.target == 0}[1]
+    assert first.outcome == "crashed"
+    assert machine.starts >= 2
+
+
+class DiesLate(Machine):
+    """Loses its first target's worker once, in the block after forty."""
+
+    count = 0
+
+    def fault(self, target: int, batch: int, in_block: bool) -> None:  # noqa: ARG002
+        if in_block and target == 0:
+            self.count += 1
+            if self.count == 40:
+                raise WorkerLost("crashed", "The worker was killed (signal 9).")
+
+
+def test_a_worker_killed_once_does_not_spoil_the_sweep() -> None:
+    run = sweep(DiesLate(CROSSING), plan())
+    assert run.status == "finished"
+    assert all(c.outcome == "measured" for c in run.cells)
+    assert any("signal 9" in w.text for w in run.warnings)
+    assert analyse(run).verdict.kind == "crossover"
+
+
+def test_a_target_whose_workers_keep_dying_is_given_up() -> None:
+    machine = Machine(CROSSING, faults=(Fault(1, 1, "crashed", in_block=True, lost=True),))
+    run = sweep(machine, plan())
+    assert run.status == "finished"
+    assert {c.outcome for c in run.cells if c.target == 0} == {"measured"}
+    assert {c.outcome for c in run.cells if c.target == 1} == {"crashed", "skipped"}
+    assert analyse(run).verdict.reason == "no_common_batch"
+
+
+def test_a_batch_that_would_outlast_the_budget_is_skipped() -> None:
+    machine = Machine((Curve(5.0, 5.0), Curve(1.0, 0.1)))
+    run = sweep(machine, plan(budget_s=30))
+    cells = {(c.target, c.batch): c for c in run.cells}
+    assert cells[0, 1024].outcome == "skipped"
+    assert "more than the" in next(c.reason for c in run.cells if c.outcome == "skipped")
+    assert machine.clock.now_s() < 45
+
+
+def test_cancelling_keeps_what_was_measured() -> None:
+    cancel, seen = threading.Event(), []
+
+    def watch(progress: Progress) -> None:
+        seen.append(progress)
+        if len(progress.record.rounds) >= 12:
+            cancel.set()
+
+    recorder = MemoryRecorder()
+    machine = Machine(CROSSING)
+    run = sweep(machine, plan(), recorder=recorder, cancel=cancel, report=watch)
+    assert run.status == "cancelled"
+    assert 12 <= len(run.rounds) < 60
+    assert recorder.finished == ("cancelled", pytest.approx(run.elapsed_s))
+    assert machine.open_workers == 0
+    assert seen[-1].phase == "done"
+    assert "cancelled" in {c.stop_reason for c in run.cells}
+
+
+def test_the_recorder_has_every_round_as_it_arrives() -> None:
+    recorder = MemoryRecorder()
+    run = sweep(Machine(CROSSING), plan(), recorder=recorder)
+    assert recorder.rounds == list(run.rounds)
+    assert recorder.begun.status == "running"
+
+
+def test_snapshots_tell_the_truth() -> None:
+    seen: list[Progress] = []
+    sweep(Machine(CROSSING), plan(), report=seen.append)
+    assert seen[0].phase == "starting"
+    assert {s.phase for s in seen} == {"starting", "measuring", "restarting", "tracing", "done"}
+    rounds = [len(s.record.rounds) for s in seen]
+    assert rounds == sorted(rounds)
+    for progress in seen:
+        assert 0 <= progress.cells_done <= progress.cells_total
+        assert (progress.answer is None) == (not progress.record.rounds)
+    assert seen[-1].cells_done == seen[-1].cells_total
+
+
+def test_an_interrupted_sweep_is_taken_up_where_it_ended() -> None:
+    cancel = threading.Event()
+    first = sweep(
+        Machine(CROSSING), plan(), cancel=cancel, report=lambda s: cancel.set() if len(s.record.rounds) > 30 else None
+    )
+    machine = Machine(CROSSING, seed=1)
+    again = run_sweep(tools_for(machine), first.model_copy(update={"status": "interrupted"}))
+    assert again.status == "finished"
+    assert again.rounds[: len(first.rounds)] == first.rounds
+    assert [r.index for r in again.rounds] == list(range(len(again.rounds)))
+    assert again.elapsed_s > first.elapsed_s
+    assert min(p.index for p in again.processes[len(first.processes) :]) > max(p.index for p in first.processes)
+
+
+def test_workers_that_cannot_start_fail_the_sweep_with_a_sentence() -> None:
+    def launch(*_: object) -> tuple:
+        raise WorkerLost("crashed", "TensorFlow is not installed.")
+
+    recorder, seen, machine = MemoryRecorder(), [], Machine(CROSSING)
+    with pytest.raises(StudyFailed, match="TensorFlow is not installed"):
+        run_sweep(tools_for(machine, seen.append, recorder=recorder, launch=launch), new_run(plan()))
+    assert recorder.finished[0] == "failed"
+    assert (seen[-1].phase, seen[-1].activity) == ("done", "Failed")
+
+
+def test_a_run_without_a_plan_cannot_be_measured() -> None:
+    run = new_run(plan()).model_copy(update={"plan": None})
+    machine = Machine(CROSSING)
+    with pytest.raises(StudyFailed, match="no plan"):
+        run_sweep(tools_for(machine), run)
+
+
+def test_a_broken_store_ends_the_workers() -> None:
+    class Full(MemoryRecorder):
+        def record(self, run_id: str, records: tuple) -> None:
+            if len(self.rounds) > 5:
+                raise OSError("disk full")
+            super().record(run_id, records)
+
+    machine = Machine(CROSSING)
+    with pytest.raises(OSError, match="disk full"):
+        sweep(machine, plan(), recorder=Full())
+    assert machine.open_workers == 0
+
+
+def test_the_plan_may_hold_one_batch() -> None:
+    run = sweep(Machine(CROSSING), plan(batches="64"))
+    assert analyse(run).verdict.kind == "ahead"
+    assert isinstance(run, Run)
+    assert isinstance(run.plan, SweepPlan)
+
+
+def test_what_starting_and_preparing_took_is_not_a_rounds_noise() -> None:
+    machine = Machine(CROSSING)
+
+    class SinceLast:
+        """Reports the seconds since it was last asked as if they were other processes' use."""
+
+        last_s = 0.0
+
+        def sample(self, *_: object) -> Interference:
+            since_s, self.last_s = machine.clock.now_s() - self.last_s, machine.clock.now_s()
+            return Interference(other_cpu_pct=since_s)
+
+    run = sweep(machine, plan(), interference=SinceLast())
+    assert machine.starts > 1
+    assert max(r.interference.other_cpu_pct for r in run.rounds) < machine.prepare_s

@@ -1,0 +1,128 @@
+"""The traces at the end of a sweep: which cells, within which time, and what a failure costs."""
+
+import functools
+import math
+import threading
+
+import pytest
+
+from core.studies.progress import Progress
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.record import Run
+from core.studies.sweep.tracing import steps_to_trace
+from core.traces.record import TracedCell
+from core.worker.protocol import CellFailed, Traced, WorkerError, WorkerLost
+from tests.support.simulation import Curve, Machine, NoiseModel
+from tests.support.sweeps import MemoryRecorder, plan, sweep
+
+CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
+
+
+def traced(run: Run) -> set[tuple[int, int]]:
+    return {(cell.target, cell.batch) for cell in run.traces}
+
+
+def test_a_finished_sweep_has_traces_of_three_batches_on_both_targets() -> None:
+    recorder = MemoryRecorder()
+    machine = Machine(CROSSING)
+    run = sweep(machine, plan(), recorder=recorder)
+    (crossover,) = analyse(run).verdict.crossovers
+    nearest = min(run.batches, key=lambda b: abs(math.log(b / crossover.batch)))
+    assert nearest not in (1, 1024)
+    assert traced(run) == {(t, b) for t in (0, 1) for b in (1, nearest, 1024)}
+    assert [r for r in recorder.others if isinstance(r, TracedCell)] != []
+    assert {(r.target, r.batch) for r in recorder.others if isinstance(r, TracedCell)} == traced(run)
+    for cell in run.traces:
+        step_ms = CROSSING[cell.target].step_ms(cell.batch)
+        assert cell.unprofiled_step_ms == pytest.approx(step_ms)
+        assert len(cell.device.steps) == pytest.approx(steps_to_trace(step_ms), abs=1)
+    assert machine.open_workers == 0
+
+
+@pytest.mark.parametrize(("step_ms", "steps"), [(0.01, 20), (3.0, 20), (10.0, 6), (19.0, 4), (20.1, 3), (5000.0, 3)])
+def test_a_trace_has_some_steps_of_a_slow_cell_and_not_thousands_of_a_fast_one(step_ms: float, steps: int) -> None:
+    assert steps_to_trace(step_ms) == steps
+
+
+def test_no_traces_where_they_are_not_wanted_or_the_sweep_was_cancelled() -> None:
+    assert sweep(Machine(CROSSING), plan(trace=False)).traces == ()
+    cancel = threading.Event()
+    run = sweep(
+        Machine(CROSSING), plan(), cancel=cancel, report=lambda s: cancel.set() if len(s.record.rounds) > 30 else None
+    )
+    assert (run.status, run.traces) == ("cancelled", ())
+
+
+def test_cancelling_while_tracing_keeps_the_traces_so_far() -> None:
+    cancel = threading.Event()
+
+    def stop(progress: Progress) -> None:
+        if progress.phase == "tracing" and len(progress.record.traces) == 2:
+            cancel.set()
+
+    machine = Machine(CROSSING)
+    run = sweep(machine, plan(), cancel=cancel, report=stop)
+    assert run.status == "cancelled"
+    assert len(run.traces) == 2
+    assert machine.open_workers == 0
+
+
+class BadTraces(Machine):
+    """Fails every trace of the second target."""
+
+    kind: type[WorkerError] = CellFailed
+
+    def launch(self, targets, deadline_s):
+        workers = super().launch(targets, deadline_s)
+
+        def trace(*_: object) -> Traced:
+            raise self.kind("error", "The profiler is busy.")
+
+        workers[1].trace = trace
+        return workers
+
+
+def test_a_failing_trace_is_a_warning_and_no_more() -> None:
+    run = sweep(BadTraces(CROSSING), plan())
+    assert run.status == "finished"
+    assert len(run.traces) == 3
+    assert {cell.target for cell in run.traces} == {0}
+    told = {w.code: w.text for w in run.warnings}
+    assert told["trace_1_1024"] == "gpu:0 at batch 1024 could not be traced: The profiler is busy."
+    assert len(told) == 3
+    assert {c.outcome for c in run.cells} == {"measured"}
+
+
+def test_a_worker_lost_while_tracing_ends_the_traces_and_not_the_sweep() -> None:
+    machine = BadTraces(CROSSING)
+    machine.kind = WorkerLost
+    run = sweep(machine, plan())
+    assert run.status == "finished"
+    assert {c.outcome for c in run.cells} == {"measured"}
+    assert [w.code for w in run.warnings] == [f"trace_1_{run.traces[0].batch}"]
+    assert machine.open_workers == 0
+
+
+@pytest.mark.parametrize("budget_s", [20.0, 45.0, 120.0])
+def test_traces_stay_within_the_budget(budget_s: float) -> None:
+    machine = Machine(CROSSING, NoiseModel())
+    run = sweep(machine, plan(budget_s=budget_s))
+    assert machine.clock.now_s() <= budget_s + 1.0
+    assert run.traces, "the time kept for them is enough for some"
+
+
+def test_slow_traces_are_no_reason_why_sampling_stopped() -> None:
+    class Slow(Machine):
+        def launch(self, targets, deadline_s):
+            workers = super().launch(targets, deadline_s)
+            for worker in workers:
+                worker.trace = functools.partial(self.slow, worker.trace)
+            return workers
+
+        def slow(self, trace, *arguments):
+            self.clock.advance(1000.0)
+            return trace(*arguments)
+
+    run = sweep(Slow(CROSSING), plan(budget_s=600, crossover_width=0.25))
+    assert len(run.traces) == 1, "after it the budget was used up"
+    assert "budget" not in {c.stop_reason for c in run.cells}

@@ -1,0 +1,96 @@
+"""The shipped examples: read from the package's data, with the schema checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.batch.answer import batch_answer, limit_of
+from core.schema import UserError
+from core.studies import registry
+from core.studies.diagnosis.answer import diagnose
+from core.studies.frontier.answer import frontier_answer
+from core.studies.kind import Context
+from core.studies.pipeline.answer import pipeline_answer
+from core.studies.registry import kind_of, kinds, load_example, read_any, read_record
+from core.studies.sweep.analyse import analyse
+from tests.support.runs import make_run
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Another folder of examples."""
+    load_example.cache_clear()
+    monkeypatch.setattr(registry, "DATA", tmp_path)
+    yield tmp_path
+    load_example.cache_clear()
+
+
+def test_example_is_read_back_unchanged(data: Path) -> None:
+    run = make_run(1)
+    (data / "example.json").write_text(run.to_json(), encoding="utf-8")
+    assert load_example("sweep") == run
+
+
+def test_a_damaged_example_is_refused(data: Path) -> None:
+    (data / "example.json").write_text('{"schema_version": 1}', encoding="utf-8")
+    with pytest.raises(UserError, match="no Breakeven run"):
+        load_example("sweep")
+
+
+@pytest.mark.parametrize("name", sorted(kinds()))
+def test_every_kind_says_what_its_example_says(name: str) -> None:
+    kind, record = kind_of(name), load_example(name)
+    if record is None:
+        assert kind.example is None
+        return
+    context = Context(run=load_example("sweep"))
+    answer = kind.answer(record, context)
+    assert kind.text(record, answer, context).splitlines()[0]
+    exported = kind.export(record, answer, context)
+    assert read_record(kind, json.dumps(exported)) == record
+    assert read_any(json.dumps(exported)) == (kind, record)
+
+
+def test_what_is_shipped_is_recorded_and_belongs_together() -> None:
+    run = load_example("sweep")
+    assert run.label == "recorded"
+    assert run.environment is not None
+    assert analyse(run).verdict.kind == "crossover"
+    assert {(t.target, t.batch) for t in run.traces} >= {(0, 1), (1, 1), (0, 1024), (1, 1024)}
+    diagnosis = load_example("diagnosis")
+    assert diagnosis.run_id == run.id
+    assert diagnosis.experiment.label == "recorded"
+    assert {rerun.run.label for rerun in diagnosis.reruns} <= {"recorded"}
+    assert diagnose(run, diagnosis).findings[0].gain is not None
+    study = load_example("pipeline")
+    assert study.label == "recorded"
+    assert pipeline_answer(study).sentence
+
+
+def test_the_shipped_frontier_resolves_where_its_targets_tie() -> None:
+    study = load_example("frontier")
+    answer = frontier_answer(study)
+    assert (study.label, study.status, study.starts >= 3) == ("recorded", "finished", True)
+    assert answer.code == "frontier"
+    assert len(study.measured) < len(study.plan.grid) / 2
+    assert {point.label for point in answer.points} == {"recorded"}
+
+
+def test_the_shipped_studies_of_the_batch_belong_to_the_shipped_run() -> None:
+    run = load_example("sweep")
+    noise, memory = load_example("noise"), load_example("memory")
+    assert {noise.run_id, memory.run_id} == {run.id}
+    assert {noise.label, memory.label} == {"recorded"}
+    assert run.plan is not None
+    assert noise.plan.workload == memory.plan.workload == run.plan.workload
+    assert memory.plan.target == run.plan.targets[1]
+    limit = limit_of(memory, ())
+    told = batch_answer(run, analyse(run), noise, {run.target_names[1]: limit})
+    assert (limit.label, limit.limit_bytes) == ("recorded", memory.plan.limit_bytes)
+    assert told.noise is not None
+    assert told.noise.steps is not None
+    assert told.targets[1].best_time is not None

@@ -1,0 +1,277 @@
+"""The job of a process, whatever the kind of study: started once, watched by many, cancelled, never fatal."""
+
+import dataclasses
+import threading
+from typing import Any
+
+import pytest
+
+from core.machine.lock import Busy, machine_lock
+from core.schema import UserError
+from core.spec import Pipeline, Target, Workload
+from core.studies.experiment.record import Arm, Experiment
+from core.studies.experiment.run import ExperimentPlan, measure_arms
+from core.studies.jobs import Jobs
+from core.studies.kind import Kind, Task
+from core.studies.pipeline.kind import PIPELINE
+from core.studies.progress import Progress, Snapshot
+from core.studies.runner import StudyFailed, StudyTools
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.record import Run
+from core.studies.sweep.start import new_run
+from core.worker.protocol import WorkerLost
+from tests.support.simulation import Curve, Fault, Machine
+from tests.support.sweeps import MemoryRecorder, plan
+
+CROSSING = (Curve(0.3, 0.02), Curve(1.0, 0.003))
+
+
+class MemoryStore(MemoryRecorder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.studies: list[tuple[str, str, Any]] = []
+
+    def add_study(self, kind: str, study_id: str, record: Any) -> None:
+        self.studies.append((kind, study_id, record))
+
+
+class Gated(Machine):
+    """Waits for the test before its workers start."""
+
+    def launch(self, targets, deadline_s):
+        self.gate.wait(20)
+        return super().launch(targets, deadline_s)
+
+
+@pytest.fixture
+def machine() -> Gated:
+    machine = Gated(CROSSING)
+    machine.gate = threading.Event()
+    return machine
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def jobs(machine: Gated, store: MemoryStore):
+    made = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=lambda: None)
+    yield made
+    machine.gate.set()
+    made.close()
+
+
+def begin_sweep(jobs: Jobs, **changes: Any) -> str:
+    return jobs.start(SWEEP, new_run(plan(**changes), "My sweep"))
+
+
+def ended(jobs: Jobs, machine: Gated) -> Snapshot:
+    """Let the workers start, wait for the end, and look."""
+    machine.gate.set()
+    jobs.wait(30)
+    snapshot = jobs.snapshot()
+    assert snapshot is not None
+    assert not snapshot.active
+    assert machine.open_workers == 0
+    with machine_lock("free again"):
+        return snapshot
+
+
+def arms_plan() -> ExperimentPlan:
+    arms = tuple(
+        Arm(code=code, title=code, target=Target(), pipeline=pipeline, batch=32)
+        for code, pipeline in (("resident", Pipeline()), ("host", Pipeline(kind="host")))
+    )
+    return ExperimentPlan(Workload(network="784-128-10"), arms, 30.0)
+
+
+def study(run: Any = None) -> Kind[Any, Experiment, Any]:
+    """A kind whose plan does not matter."""
+    work = run or (lambda tools, _: measure_arms(tools, arms_plan()))
+    return dataclasses.replace(PIPELINE, describe=lambda _: "a study", run=work)
+
+
+def test_a_sweep_runs_in_the_background(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
+    run_id = begin_sweep(jobs)
+    running = jobs.snapshot("sweep")
+    assert running is not None
+    assert (running.id, running.title, running.active) == (run_id, "My sweep", True)
+    assert running.record.rounds == ()
+    done = ended(jobs, machine)
+    assert (done.record.status, done.record.name, done.error) == ("finished", "My sweep", None)
+    assert done.record.environment is not None
+    assert done.answer.verdict.kind == "crossover"
+    assert store.finished is not None
+    assert store.finished[0] == "finished"
+    assert store.studies == [], "its rounds were kept as they came"
+
+
+def test_a_study_runs_in_the_background_under_the_machines_lock(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
+    held: list[bool] = []
+
+    def watched(tools: StudyTools, _: object) -> Experiment:
+        with pytest.raises(Busy), machine_lock("something else"):
+            pass
+        held.append(True)
+        return measure_arms(tools, arms_plan())
+
+    assert jobs.snapshot("pipeline") is None
+    study_id = jobs.start(study(watched), None)
+    running = jobs.snapshot("pipeline")
+    assert running is not None
+    assert (running.kind, running.id, running.title, running.active) == ("pipeline", study_id, "a study", True)
+    assert running.record is None
+    done = ended(jobs, machine)
+    assert (done.error, done.record.status, done.progress.activity) == (None, "finished", "Finished")
+    assert held == [True]
+    assert store.studies == [("pipeline", study_id, done.record)]
+
+
+def test_a_task_reports_and_is_not_kept(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
+    jobs.start(Task(name="demo", describe=lambda n: f"{n} times", run=lambda _, n: 2 * n), 21)
+    done = ended(jobs, machine)
+    assert (done.kind, done.title, done.record) == ("demo", "21 times", 42)
+    assert store.studies == []
+
+
+def test_only_one_measurement_runs_whatever_its_kind(jobs: Jobs, machine: Gated) -> None:
+    begin_sweep(jobs)
+    for task, asked in ((SWEEP, new_run(plan())), (study(), None), (Task(name="x", describe=str, run=id), 1)):
+        with pytest.raises(Busy, match="already running here"):
+            jobs.start(task, asked)  # type: ignore[arg-type]
+    assert jobs.snapshot("pipeline") is None
+    ended(jobs, machine)
+    jobs.start(study(), None)
+    assert ended(jobs, machine).kind == "pipeline"
+    assert jobs.snapshot("sweep") is not None, "what ended earlier can still be asked for"
+
+
+def test_busy_elsewhere_is_said(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "Another Breakeven process (pid 1) is measuring: x."
+    monkeypatch.setattr("core.studies.jobs.holder", lambda: sentence)
+    assert jobs.busy_elsewhere() == sentence
+    with pytest.raises(Busy, match="pid 1"):
+        jobs.start(study(), None)
+    assert jobs.snapshot() is None
+
+
+def test_cancelling_ends_a_sweep_and_keeps_it(jobs: Jobs, machine: Gated) -> None:
+    begin_sweep(jobs)
+    jobs.cancel()
+    assert ended(jobs, machine).record.status == "cancelled"
+
+
+def test_cancelling_ends_a_study_and_keeps_its_rounds(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
+    said: list[str] = []
+
+    def cancelled(tools: StudyTools, _: object) -> Experiment:
+        def report(progress: Progress) -> None:
+            said.append(progress.activity)
+            tools.report(progress)
+            if said.count("Measuring all variants in turn") == 3:
+                jobs.cancel()
+
+        return measure_arms(dataclasses.replace(tools, report=report), arms_plan())
+
+    jobs.start(study(cancelled), None)
+    done = ended(jobs, machine)
+    assert (done.record.status, len(done.record.rounds), done.progress.activity) == ("cancelled", 2, "Cancelled")
+    assert len(store.studies) == 1
+    jobs.start(study(), None)
+    assert ended(jobs, machine).record.status == "finished", "the next one is not cancelled with it"
+
+
+def test_a_study_cancelled_before_its_first_round_is_not_kept(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
+    jobs.start(study(), None)
+    jobs.cancel()
+    done = ended(jobs, machine)
+    assert (done.error, done.record) == ("Cancelled before the first round; nothing was measured.", None)
+    assert store.studies == []
+
+
+def test_an_interrupted_run_goes_on_under_its_id(jobs: Jobs, machine: Gated) -> None:
+    run_id = begin_sweep(jobs)
+    first = ended(jobs, machine).record
+    assert jobs.start(SWEEP, first.model_copy(update={"status": "interrupted"})) == run_id
+    again = ended(jobs, machine).record
+    assert len(again.rounds) > len(first.rounds)
+    assert again.status == "finished"
+
+
+def test_what_a_kind_refuses_is_not_begun(jobs: Jobs) -> None:
+    bare = Run(
+        id="imported-1",
+        name="x",
+        created_at="2026-01-01T00:00:00+00:00",
+        label="recorded",
+        status="finished",
+        target_names=("a", "b"),
+    )
+    with pytest.raises(UserError, match="no plan"):
+        jobs.start(SWEEP, bare)
+    assert jobs.snapshot() is None
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (StudyFailed("Nothing could be measured."), "Nothing could be measured."),
+        (WorkerLost("crashed", "The worker was killed."), "The worker was killed."),
+        (ZeroDivisionError("division by zero"), "a study stopped: division by zero"),
+    ],
+)
+def test_a_study_that_fails_says_why(
+    jobs: Jobs, machine: Gated, store: MemoryStore, error: Exception, sentence: str
+) -> None:
+    def fails(*_: object) -> Experiment:
+        raise error
+
+    jobs.start(study(fails), None)
+    done = ended(jobs, machine)
+    assert (done.error, done.record) == (sentence, None)
+    assert store.studies == []
+
+
+def test_a_study_whose_first_way_fails_says_why(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
+    machine.faults = (Fault(0, 1, "out_of_memory"),)
+    jobs.start(study(), None)
+    assert ended(jobs, machine).error == "Planted fault: out_of_memory at batch 32."
+    assert store.studies == []
+
+
+@pytest.mark.parametrize("method", ["record", "add_study"])
+def test_a_full_disk_is_said_and_not_fatal(
+    jobs: Jobs, machine: Gated, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(store, method, full)
+    if method == "record":
+        begin_sweep(jobs)
+    else:
+        jobs.start(study(), None)
+    done = ended(jobs, machine)
+    assert "No space left" in str(done.error)
+    assert done.record is not None, "what was measured can still be seen"
+    monkeypatch.undo()
+    begin_sweep(jobs)
+    assert ended(jobs, machine).error is None
+
+
+def test_the_source_of_interference_is_closed(machine: Gated, store: MemoryStore) -> None:
+    closed: list[bool] = []
+
+    class Source:
+        def sample(self, *_: object) -> Any:
+            raise StudyFailed("broken")
+
+        def close(self) -> None:
+            closed.append(True)
+
+    jobs = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=Source)
+    begin_sweep(jobs)
+    assert ended(jobs, machine).error == "broken"
+    assert closed == [True]

@@ -1,0 +1,80 @@
+"""From a form to a plan: every wrong field has its sentence, a right one ends up in the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.families import network_from_name
+from core.ui.sweep.draft import Draft, build
+
+PLENTY = 64_000_000_000
+GOOD = Draft(
+    family="mlp", preset="784-128-10", sizes={}, mode="train", optimizer="adam",
+    targets=({"device": "cpu", "threads": 1}, {"device": "gpu:0", "execution": "xla"}), batches=("range", 1, 64),
+    refine=False, pipeline={"kind": "host"}, budget_s=30.0, crossover_width_pct=40.0,
+    width_pct=5.0,
+)  # fmt: skip
+SIZES: dict[str, int | None] = {"depth": 2, "width": 64, "inputs": 20, "classes": 1}
+
+
+def test_a_good_draft_becomes_its_plan() -> None:
+    outcome = build(GOOD, PLENTY)
+    assert outcome.errors == {}
+    assert outcome.plan is not None
+    assert outcome.plan.target_names == ("cpu,threads=1", "gpu:0,execution=xla")
+    assert outcome.plan.batches == (1, 2, 4, 8, 16, 32, 64)
+    assert (outcome.plan.refine, outcome.plan.pipeline.kind) == (False, "host")
+    assert (outcome.plan.crossover_width, outcome.plan.step_width) == (0.4, 0.05)
+
+
+def test_own_sizes_become_a_network() -> None:
+    outcome = build(replace(GOOD, preset=None, sizes=SIZES), PLENTY)
+    assert outcome.workload is not None
+    assert outcome.workload.network.name == "20-64-64-1"
+
+
+def test_a_network_read_from_a_file_is_the_network() -> None:
+    read = network_from_name("lenet5")
+    outcome = build(replace(GOOD, family="own", preset=None, architecture=read), PLENTY)
+    assert outcome.plan is not None
+    assert outcome.plan.workload.network == read
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({"preset": None, "sizes": {**SIZES, "width": 7}}, "workload", "accepted are 8 to 16,384"),
+        ({"preset": None, "sizes": {**SIZES, "depth": None}}, "workload", "is empty"),
+        ({"preset": "1-2"}, "workload", "no multi-layer perceptron"),
+        ({"family": "own", "preset": None}, "workload", "Choose a file"),
+        ({"family": "own", "preset": None, "architecture": "Layer 3 is odd."}, "workload", "Layer 3 is odd."),
+        ({"targets": ({"device": "tpu"}, {"device": "cpu"})}, "target 0", "accepted are cpu, gpu:0"),
+        ({"targets": ({"device": "cpu"}, {"device": "cpu"})}, "targets", "choose two that differ"),
+        ({"batches": ("range", 8, 4)}, "batches", "must rise"),
+        ({"batches": ("range", None, 4)}, "batches", "smallest and a largest"),
+        ({"batches": ("list", "1, x")}, "batches", "write a range such as"),
+        ({"batches": ("list", "0")}, "batches", "accepted are 1 to 65,536"),
+        ({"pipeline": {"kind": "tfdata", "parallel_calls": 0}}, "pipeline", "greater than or equal to 1"),
+        ({"budget_s": None}, "budget", "between 2 and 86,400 seconds"),
+        ({"width_pct": 101.0}, "width", "at most 100 %"),
+        ({"crossover_width_pct": 401.0}, "crossover width", "at most 400 % of its batch"),
+        ({"crossover_width_pct": None}, "crossover width", "above 0"),
+    ],
+)
+def test_each_wrong_field_has_its_sentence(change: dict[str, Any], field: str, words: str) -> None:
+    outcome = build(replace(GOOD, **change), PLENTY)
+    assert outcome.plan is None
+    assert list(outcome.errors) == [field]
+    assert words in outcome.errors[field]
+
+
+def test_what_cannot_fit_is_refused_before_it_runs() -> None:
+    assert "GB" in build(GOOD, 1_000_000).errors["memory"]
+
+
+def test_every_wrong_field_is_named_at_once() -> None:
+    outcome = build(replace(GOOD, budget_s=0.0, width_pct=0.0, batches=("list", "")), PLENTY)
+    assert set(outcome.errors) == {"budget", "width", "batches"}

@@ -1,0 +1,53 @@
+"""The Method page says what docs/method.md says: all of it, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.ui import method_text
+
+ROOT = Path(__file__).parents[3]
+
+
+def page() -> None:
+    from core.ui import method
+
+    method.words()
+    method.rules()
+
+
+def written() -> list[str]:
+    """The docs' words, a line for each row of a table and each rule, as a reader of Markdown gets them."""
+    text = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", text, re.MULTILINE)
+    pairs = [pair for pair in rows if pair[1] not in ("meaning", "---")]
+    rules = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
+    pairs += [(title, body) for title, _, body in (rule.partition("\n") for rule in rules)]
+    return sorted(" ".join(f"{first} {second}".split()) for first, second in pairs)
+
+
+def test_the_page_shows_what_the_docs_say() -> None:
+    at = AppTest.from_function(page).run()
+    assert not at.exception
+    table = at.table[0].value
+    shown = [f"{word} {meaning}" for word, meaning in zip(table["Word"], table["Meaning"], strict=True)]
+    shown += [element.value for kind in ("caption", "markdown") for element in getattr(at, kind)]
+    assert sorted(" ".join(text.replace("**", "").split()) for text in shown) == written()
+    assert len(shown) > 40
+
+
+def test_rules_are_numbered_in_order() -> None:
+    numbers = re.findall(r"^### (\d+)\. ", method_text.path().read_text(encoding="utf-8"), re.MULTILINE)
+    assert numbers == [str(number) for number in range(1, len(method_text.RULES) + 1)]
+
+
+def test_a_wheel_has_its_own_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(method_text, "CORE", tmp_path)
+    packed = tmp_path / "dashboard" / "docs" / "method.md"
+    packed.parent.mkdir(parents=True)
+    packed.write_text("packed", encoding="utf-8")
+    assert method_text.path() == packed

@@ -1,0 +1,82 @@
+"""A run of unknown origin that names code: the dashboard's process reads, shows and refuses it, and runs nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.families import LayerCount
+from core.families.code import Code
+from core.machine.interference import InterferenceSampler
+from core.store import Store
+from core.studies.diagnosis.kind import DIAGNOSIS
+from core.studies.diagnosis.run import DiagnosisPlan
+from core.studies.jobs import Jobs
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.imports import read_run
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.record import Run
+from core.studies.sweep.report import html_report
+from tests.support.runs import make_run
+
+TRAP = """
+from pathlib import Path
+Path(__file__).with_name("imported").write_text("")
+def make():
+    raise AssertionError
+"""
+
+
+@pytest.fixture
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What importing the module writes; the module can be found by every process started from here."""
+    (tmp_path / "trap.py").write_text(TRAP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path / "imported"
+
+
+def hostile(folder: Path, entry: str = "trap:make") -> Run:
+    """A cancelled run as somebody might send it."""
+    network = Code(
+        entry=entry, folder=str(folder), sample_shape=(6,), outputs=3, counts=(LayerCount("dense", 27, 39, 39, 0, 3),)
+    )
+    run = make_run()
+    assert run.plan is not None
+    plan = run.plan.model_copy(update={"workload": run.plan.workload.model_copy(update={"network": network})})
+    return Run.from_json(run.model_copy(update={"plan": plan, "status": "cancelled"}).to_json())
+
+
+def test_reading_and_reporting_such_a_run_imports_nothing(trap: Path) -> None:
+    run = read_run(hostile(trap.parent).to_json().encode(), "run.json")
+    assert "trap:make" in html_report(run, analyse(run))
+    assert "trap" not in sys.modules
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("entry", ["trap:make", "os:abort"])
+def test_the_dashboard_neither_resumes_nor_starts_it(trap: Path, entry: str) -> None:
+    store = Store()
+    run = hostile(trap.parent, entry)
+    store.add(run)
+    jobs = Jobs(store)
+    with pytest.raises(ValueError, match=f"is built by code \\({entry}\\); run it from the command line"):
+        jobs.start(SWEEP, run)
+    jobs.close()
+    assert jobs.snapshot() is None
+    assert not trap.exists()
+
+
+@pytest.mark.tensorflow
+def test_a_diagnosis_from_the_dashboard_fails_in_the_worker_with_the_same_sentence(trap: Path) -> None:
+    """Real workers, which refuse by themselves: no caller has to remember."""
+    jobs = Jobs(Store(), interference=InterferenceSampler)
+    assert jobs.start(DIAGNOSIS, DiagnosisPlan(hostile(trap.parent), 0, 8, 20.0))
+    jobs.wait(120)
+    last = jobs.snapshot()
+    assert last is not None
+    assert last.record is None
+    assert "run it from the command line with --model trap:make." in str(last.error)
+    assert not trap.exists()

@@ -1,0 +1,80 @@
+"""Warm-up and calibration on a machine whose step times are known."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from core.worker import timing
+
+
+class Machine:
+    """Runs steps in virtual time: ``step_ms`` of the n-th step, plus a fixed cost for each synchronisation."""
+
+    def __init__(self, step_ms, fixed_ms=0.0):
+        self.step_ms, self.fixed_ms = step_ms, fixed_ms
+        self.steps, self.now_ms = 0, 0.0
+
+    def run(self, steps):
+        took = self.fixed_ms + sum(self.step_ms(self.steps + i) for i in range(steps))
+        self.steps += steps
+        self.now_ms += took
+        return took
+
+
+def falling(slow, fast, until):
+    return lambda n: slow + (fast - slow) * n / until if n < until else fast
+
+
+def test_warm_up_waits_for_a_falling_step_time_and_for_a_cache():
+    machine = Machine(falling(10.0, 2.0, until=300))
+    done = timing.warm_up(machine.run, cap_ms=60_000)
+    assert done.steady
+    assert done.steps == machine.steps > 200
+    assert done.ms == pytest.approx(machine.now_ms)
+    assert done.step_ms < 3.0
+    machine = Machine(lambda n: 50.0 if n < 40 else 1.5)
+    done = timing.warm_up(machine.run, cap_ms=2_000, at_least_steps=40)
+    assert done.steady
+    assert done.step_ms == pytest.approx(1.5)
+
+
+def test_constant_steps_are_steady_soon_but_not_before_the_least_time():
+    machine = Machine(lambda _: 0.1)
+    done = timing.warm_up(machine.run, cap_ms=2_000)
+    assert done.steady
+    assert timing.MIN_WARMUP_SHARE * 2_000 <= done.ms < 200
+    assert done.step_ms == pytest.approx(0.1)
+
+
+def test_a_warm_up_that_cannot_settle_ends_at_its_cap():
+    machine = Machine(lambda n: 2.0 * 1.02**n)
+    done = timing.warm_up(machine.run, cap_ms=500)
+    assert not done.steady
+    assert 500 <= done.ms < 600
+    done = timing.warm_up(Machine(lambda _: 900.0).run, cap_ms=500)
+    assert (done.steps, done.steady, done.step_ms) == (4, False, 900.0)
+
+
+def test_noise_alone_does_not_keep_windows_apart_but_a_step_down_does():
+    rng = random.Random(4)
+    noisy = [[rng.gauss(10, 1.5) for _ in range(40)] for _ in range(200)]
+    assert sum(timing.windows_agree(values[:20], values[20:]) for values in noisy) > 170
+    assert not timing.windows_agree([1.3] * 20, [1.0] * 20)
+    assert not timing.windows_agree([9.0] + [1.0] * 19, [1.0] * 20)
+
+
+@pytest.mark.parametrize("step_ms", [0.003, 0.4, 7.0, 19.0, 21.0, 500.0])
+def test_calibrated_blocks_are_long_enough_and_not_much_longer(step_ms):
+    steps = timing.calibrate(Machine(lambda _: step_ms).run, step_ms, block_ms=20, resolution_ms=1e-4)
+    assert steps * step_ms >= 20
+    assert steps == 1 or (steps - 1) * step_ms < 1.2 * 20
+
+
+def test_calibration_corrects_a_wrong_estimate_and_a_coarse_clock():
+    machine = Machine(lambda _: 0.05, fixed_ms=0.5)
+    assert 20 <= machine.run(timing.calibrate(machine.run, 5.0, block_ms=20, resolution_ms=1e-4)) < 40
+    steps = timing.calibrate(Machine(lambda _: 1.0).run, 1.0, block_ms=20, resolution_ms=0.1)
+    assert 100 <= steps <= 120
+    assert 0 < timing.clock_resolution_ms() < 20

@@ -1,0 +1,120 @@
+"""What all pages of one run do alike: which run they open, what they say where there is nothing to show, embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.studies.sweep.imports import read_run
+from tests.support.noises import make_noise_study
+from tests.support.pages import chart_titles, keep, open_page, says, sweeping, text_of
+from tests.support.runs import make_run
+from tests.support.traced import cpu_cell, gpu_cell, with_traces
+
+pytestmark = pytest.mark.usefixtures("this_machine")
+RUN = with_traces(make_run(4, label="measured"), cpu_cell(8), gpu_cell(32), gpu_cell(1024))
+EMPTY = RUN.model_copy(update={"rounds": (), "cells": (), "traces": ()})
+POINTS = "target,batch,step_ms\n" + "".join(
+    f"{target},{batch},{slope * batch + floor}\n"
+    for target, floor, slope in (("cpu", 0.1, 0.1), ("gpu", 2.0, 0.01))
+    for batch in (1, 8, 64, 512)
+)
+every_page = pytest.mark.parametrize("page", ["crossover", "batch", "hardware", "overhead", "diagnosis"])
+
+
+@every_page
+@pytest.mark.parametrize("run_id", ["20260105-gone00", "../../etc/passwd", "<script>"])
+def test_an_unknown_run_is_said_with_a_way_on(page: str, run_id: str) -> None:
+    at = open_page(page, run=run_id)
+    assert "There is no run" in at.error[0].value
+    assert at.page_link[0].label == "See the runs that are here"
+    assert not chart_titles(at)
+
+
+@every_page
+def test_names_cannot_smuggle_markup(engine: Any, page: str) -> None:
+    names = {"name": "[x](http://evil.example) **b** :red[z]", "target_names": ("**a**", ":red[b]")}
+    at = open_page(page, run=keep(engine.store, RUN.model_copy(update=names)))
+    assert "\\[x\\](http" in at.header[0].value.replace("&#58;", ":")
+    shown = [element.value for kind in ("header", "subheader", "caption") for element in getattr(at, kind)]
+    shown += [option.content for group in at.button_group for option in group.proto.options]
+    assert not [text for text in shown if ":red[" in text or "[x](" in text or "**a**" in text]
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("crossover", "Nothing was measured."),
+        ("batch", "No round was measured in this run, so there is nothing to choose from."),
+        ("hardware", "No round was measured in this run, so there is nothing to compare with."),
+        ("overhead", "there is none to trace"),
+        ("diagnosis", "No round was measured in this run, so there is nothing to diagnose."),
+    ],
+)
+def test_a_run_without_rounds_says_so_and_offers_nothing(engine: Any, page: str, sentence: str) -> None:
+    at = open_page(page, run=keep(engine.store, EMPTY, status="failed"))
+    says(at, sentence)
+    assert not chart_titles(at)
+    assert not at.button
+    assert not at.tabs
+
+
+@pytest.mark.parametrize(
+    ("page", "sentences"),
+    [
+        ("crossover", ("no interval", "machine unknown")),
+        ("batch", ("Only points were imported for this run. Without its plan there is no workload to train",)),
+        ("hardware", ("Only points were imported for this run. Without its plan there is no workload that could",)),
+        ("overhead", ("Only points were imported", "No cell of this run was traced")),
+        ("diagnosis", ("Without its plan no remedy can be tried.",)),
+    ],
+)
+def test_imported_points_open_and_offer_nothing_to_measure(engine: Any, page: str, sentences: tuple[str, ...]) -> None:
+    at = open_page(page, run=engine.store.add(read_run(POINTS.encode(), "points.csv")))
+    says(at, *sentences)
+    assert not [button for button in at.button if not button.disabled]
+
+
+@pytest.mark.parametrize("page", ["batch", "hardware", "diagnosis"])
+def test_a_running_sweep_has_to_end_first(engine: Any, page: str) -> None:
+    run = make_run(5, status="running", label="measured")
+    engine.jobs.show(sweeping(run))
+    at = open_page(page, run=run.id)
+    says(at, "This sweep is still running")
+    assert not [button for button in at.button if not button.disabled]
+
+
+@pytest.mark.parametrize(
+    ("page", "titles"),
+    [
+        ("crossover", ["Speed-up and crossover", "Step time by batch size"]),
+        ("batch", ["Time to the loss by batch (predicted)"]),
+        ("hardware", ["Step time: measured CPU, modelled GPUs"]),
+        ("overhead", ["Where a step goes, by batch size", "One traced step at batch 1,024"]),
+    ],
+)
+def test_embedded_there_are_the_verdict_and_its_charts_only(engine: Any, page: str, titles: list[str]) -> None:
+    run_id = keep(engine.store, RUN)
+    engine.store.add_study("noise", "20260107-noise", make_noise_study(RUN))
+    query = {"batch": "1024", "target": "second"} if page == "overhead" else {}
+    at = open_page(page, embedded=True, run=run_id, **query)
+    assert chart_titles(at) == [f"<b>{title}</b>" for title in titles]
+    assert len(at.subheader) == (page != "overhead")
+    for element in ("header", "button", "tabs", "selectbox", "multiselect", "dataframe", "page_link"):
+        assert not getattr(at, element), element
+
+
+@pytest.mark.parametrize(
+    ("page", "label"),
+    [
+        ("diagnosis", "What would help, measured on this machine"),
+        ("batch", "Which batch to train with: noise scale, memory and cost"),
+        ("hardware", "Against GPUs that are not here, modelled"),
+    ],
+)
+def test_crossover_links_to_the_pages_of_its_run_and_they_link_back(engine: Any, page: str, label: str) -> None:
+    run_id = keep(engine.store, RUN)
+    (link,) = [link.proto for link in open_page("crossover", run=run_id).page_link if link.label == label]
+    assert (link.page, link.query_string) == (page, f"run={run_id}")
+    assert "verdict of this run and its charts" in text_of(open_page(page, run=run_id))

@@ -1,0 +1,363 @@
+"""What all pages that measure something do alike: start, progress, cancel, refuse, fail, show what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.evidence import Warning
+from core.studies.kind import Kind
+from core.studies.registry import example_id, kind_of, kinds
+from core.ui import registry
+from tests.support.batch_page import RUN, memory_study
+from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
+from tests.support.frontier_studies import log2_speed_up, make_frontier_study
+from tests.support.noises import make_noise_study
+from tests.support.pages import AT, chart_titles, damage, ended, open_page, running, says, text_of, with_gpu
+from tests.support.pages import keep as keep_run
+from tests.support.pipelines import make_pipeline_experiment
+from tests.support.study_pages import MADE, keep, start
+
+pytestmark = pytest.mark.usefixtures("this_machine")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kind is measured. ``other`` is a study that ``says`` what that of its kind in MADE does not."""
+
+    kind: str
+    page: str
+    button: str
+    other: Callable[[], Any] = lambda: None
+    says: str = ""
+    counted: str = ""
+    address: str = "study"
+    tab: str = ""
+    gone: str = "There is no such {noun} here; it was deleted, or measured on another machine."
+
+    def __str__(self) -> str:
+        return self.kind
+
+    def make(self) -> Any:
+        return MADE[self.kind]()
+
+    @property
+    def of_a_run(self) -> bool:
+        return self.page in ("diagnosis", "batch", "hardware", "overhead")
+
+    def open(self, engine: Any, embedded: bool = False, **query: str) -> AppTest:
+        if self.of_a_run:
+            if all(summary.id != RUN.id for summary in engine.store.summaries()):
+                keep_run(engine.store, RUN)
+            query["run"] = RUN.id
+        return open_page(self.page, self.tab, embedded, **query)
+
+    def start(self, at: AppTest) -> Any:
+        return at.button(key=self.button)
+
+
+SWEEP = Place("sweep", "", "measure_sweep", counted="Cells done 5 of 14")
+FRONTIER = Place(
+    "frontier", "frontier", "measure_frontier", lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
+    "No break-even in this map.", "Settings measured 5 of 14",
+)  # fmt: skip
+PIPELINE = Place(
+    "pipeline", "pipeline", "measure_pipeline", lambda: make_pipeline_experiment(truth=lambda _: 3.0),
+    "Prefetch does not help here", "Ways of feeding seen 5 of 14",
+)  # fmt: skip
+DIAGNOSIS = Place("diagnosis", "diagnosis", "measure_diagnosis", lambda: helping_diagnosis(RUN), "helps most")
+NOISE = Place(
+    "noise", "batch", "measure_noise", lambda: make_noise_study(RUN, elapsed_s=123.0),
+    "draws of gradients in 2 min 03 s", address="noise", tab="Noise scale",
+    gone="There is no such gradient noise study of this run; its newest one counts.",
+)  # fmt: skip
+MEMORY = Place(
+    "memory", "batch", "measure_memory", lambda: memory_study(status="cancelled"), "This search was cancelled",
+    address="memory", tab="Memory", gone="There is no such memory study of this run; its newest one counts.",
+)  # fmt: skip
+HOST = Place(
+    "host", "hardware", "measure_host",
+    lambda: MADE["host"]().model_copy(update={"warnings": (Warning(code="x", text="No XLA here."),)}), "No XLA here.",
+    address="host", tab="Host and evidence", gone="There is no such host study here",
+)  # fmt: skip
+TRACE = Place("trace", "overhead", "trace")
+PITFALLS = Place("pitfalls", "method", "pitfalls", tab="Timing pitfalls, live")
+TASKS = (TRACE, PITFALLS)  # are kept by nobody
+FRAMED = (FRONTIER, PIPELINE)
+STUDIES = (*FRAMED, DIAGNOSIS, NOISE, MEMORY, HOST)
+every_task = pytest.mark.parametrize("place", TASKS, ids=str)
+every_button = pytest.mark.parametrize("place", [SWEEP, *STUDIES, *TASKS], ids=str)
+every_place = pytest.mark.parametrize("place", [SWEEP, *STUDIES], ids=str)
+every_study = pytest.mark.parametrize("place", STUDIES, ids=str)
+every_frame = pytest.mark.parametrize("place", FRAMED, ids=str)
+
+
+def test_every_kind_has_its_place() -> None:
+    assert {place.kind for place in (SWEEP, *STUDIES)} == set(kinds())
+    assert {place.kind for place in STUDIES} == set(MADE)
+
+
+@every_frame
+@pytest.mark.usefixtures("no_example")
+def test_nothing_is_drawn_before_a_measurement(engine: Any, place: Place) -> None:
+    at = place.open(engine)
+    assert "What will be measured" in text_of(at)
+    assert not chart_titles(at)
+    assert not place.start(at).disabled
+    assert not engine.jobs.started
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value", "sentence"),
+    [
+        (FRONTIER, "frontier_mlp_depth_low", 0, "goes from 1 to 64"),
+        (FRONTIER, "frontier_mlp_width_high", 16, "must rise"),
+        (FRONTIER, "frontier_mlp_batch_count", 40, "1 to 16 values"),
+        (FRONTIER, "frontier_mlp_point_width", 64, "or none of them"),
+        (FRONTIER, "frontier_budget", 1, "between 2 and 86,400 seconds"),
+        (FRONTIER, "form_threads_frontier_0", 2, "choose two that differ"),
+        (FRONTIER, "form_frontier_mlp_classes", 0, "accepted are 1 to 10,000"),
+        (PIPELINE, "pipeline_batch", 0, "The batch size must lie between 1 and 65,536."),
+        (PIPELINE, "pipeline_cost_random", -1.0, "The preprocessing cost must lie between 0 and 1,000,000 µs"),
+        (PIPELINE, "pipeline_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
+        (PIPELINE, "form_threads_pipeline", 0, "greater than or equal to 1"),
+    ],
+    ids=str,
+)
+def test_a_bad_choice_gets_one_sentence_and_no_start(
+    engine: Any, place: Place, key: str, value: float, sentence: str
+) -> None:
+    at = place.open(engine)
+    at.number_input(key=key).set_value(value).run()
+    assert not at.exception
+    assert len(at.error) == 1
+    assert sentence in at.error[0].value
+    assert place.start(at).disabled
+
+
+@pytest.mark.parametrize(
+    ("place", "targets"), [(SWEEP, ("cpu", "gpu:0")), (FRONTIER, ("cpu", "gpu:0")), (PIPELINE, ("gpu:0",))], ids=str
+)
+def test_with_a_gpu_it_is_the_proposed_target(
+    engine: Any, monkeypatch: pytest.MonkeyPatch, place: Place, targets: tuple[str, ...]
+) -> None:
+    with_gpu(monkeypatch)
+    at = place.open(engine)
+    assert "No GPU" not in text_of(at)
+    plan = start(engine, at, place.kind)
+    chosen = tuple({str(arm.target) for arm in plan.arms}) if place is PIPELINE else plan.target_names
+    assert chosen == targets
+
+
+@every_place
+def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(engine: Any, place: Place) -> None:
+    engine.jobs.progress = AT
+    at = place.open(engine)
+    place.start(at).click().run()
+    assert not at.exception
+    for session in (at, place.open(engine)):
+        text = text_of(session)
+        task, plan = engine.jobs.started[0]
+        assert task is kind_of(place.kind)
+        assert f"**{task.describe(plan)}**" in text
+        assert place.counted in text
+        assert "Time left, at most 1 min 30 s" in text
+        assert [(bar.text, bar.value) for bar in session.progress] == [("Measuring in turn&#58; batch 64", 25)]
+        assert place.start(session).disabled
+    at.button(key=f"cancel_{place.kind}").click().run()
+    assert engine.jobs.cancelled == 1
+
+
+@every_task
+def test_a_task_under_way_is_waited_for_and_cannot_start_twice(engine: Any, place: Place) -> None:
+    engine.jobs.show(running(place.kind, "Something at batch 32"))
+    at = place.open(engine)
+    assert [bar.text for bar in at.progress] == ["Something at batch 32. Nothing else is measured meanwhile."]
+    assert place.start(at).disabled
+    assert open_page().button(key="measure_sweep").disabled
+
+
+@pytest.mark.parametrize(
+    ("place", "says"), [(TRACE, "A study of x failed&#58; No trace."), (PITFALLS, "No trace.")], ids=str
+)
+def test_a_task_that_failed_says_why(engine: Any, place: Place, says: str) -> None:
+    engine.jobs.show(ended(place.kind, error="No trace."))
+    at = place.open(engine)
+    assert [error.value for error in at.error] == [says]
+    assert not place.start(at).disabled
+
+
+@every_button
+def test_a_refusal_at_the_last_moment_is_said_once(engine: Any, place: Place) -> None:
+    engine.jobs.refusal = "Busy: x."
+    at = place.open(engine)
+    place.start(at).click().run()
+    assert "Busy: x." in text_of(at)
+    at.run()
+    assert "Busy: x." not in text_of(at)
+
+
+@every_button
+def test_one_measurement_keeps_all_others_waiting(engine: Any, place: Place) -> None:
+    engine.jobs.show(running("another", "Trace of y"))
+    at = place.open(engine)
+    assert "Trace of y is being measured. Only one measurement runs at a time" in text_of(at)
+    assert place.start(at).disabled
+    assert not at.progress
+
+
+@every_button
+def test_a_measurement_of_another_process_is_said(engine: Any, place: Place) -> None:
+    engine.jobs.elsewhere = "Another Breakeven process (pid 7) is measuring: x."
+    at = place.open(engine)
+    assert "pid 7" in text_of(at)
+    assert place.start(at).disabled
+
+
+@every_place
+def test_a_study_that_failed_says_why(engine: Any, place: Place) -> None:
+    engine.jobs.show(ended(place.kind, error="TensorFlow is not installed."))
+    at = place.open(engine)
+    assert [error.value for error in at.error] == ["A study of x&#58; TensorFlow is not installed."]
+    assert not place.start(at).disabled
+
+
+@every_place
+def test_the_error_of_another_kind_is_not_shown(engine: Any, place: Place) -> None:
+    engine.jobs.show(ended("trace", error="TensorFlow's profiler wrote no trace."))
+    assert not place.open(engine).error
+
+
+@every_study
+def test_after_a_start_its_result_is_shown_whatever_the_address_named(engine: Any, place: Place) -> None:
+    keep(engine, place.kind, study_id="study-a")
+    at = place.open(engine, **{place.address: "study-a"})
+    assert at.query_params[place.address] in ("study-a", ["study-a"])
+    assert place.says not in text_of(at)
+    engine.jobs.progress = AT
+    place.start(at).click().run()
+    assert place.address not in at.query_params or not place.says
+    assert not chart_titles(at) or place.of_a_run
+    keep(engine, place.kind, place.other(), "study-b")
+    engine.jobs.show(ended(place.kind))
+    at.run()
+    assert not at.exception
+    assert place.says in text_of(at)
+    assert at.query_params[place.address] in ("study-b", ["study-b"])
+    assert not place.start(at).disabled
+
+
+@every_study
+def test_what_the_address_names_is_shown_and_what_is_not_here_is_said(engine: Any, place: Place) -> None:
+    keep(engine, place.kind, place.other(), "study-a")
+    keep(engine, place.kind, study_id="study-b")
+    assert place.says in text_of(place.open(engine, **{place.address: "study-a"}))
+    at = place.open(engine, **{place.address: "../../gone"})
+    assert place.gone.format(noun=kind_of(place.kind).noun) in text_of(at)
+    assert place.says not in text_of(at)
+
+
+@pytest.mark.parametrize(
+    ("place", "study", "sentences", "drawn"),
+    [
+        (PIPELINE, lambda: make_pipeline_experiment(status="cancelled", processes=1),
+         ("This study was cancelled; what follows rests on its 6 rounds.", "started once only"), True),
+        (PIPELINE, lambda: make_pipeline_experiment(status="cancelled", rounds=0, processes=1),
+         ("Nothing was measured in this pipeline study.",), False),
+        (FRONTIER, lambda: make_frontier_study(status="cancelled", starts=1),
+         ("This study was cancelled", "started once only"), True),
+        (FRONTIER, lambda: make_frontier_study(status="cancelled", settings=(0,), starts=1),
+         ("too few for a map",), False),
+        (FRONTIER, lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) - 6),
+         ("cpu,threads=1 is ahead throughout the map", "No break-even in this map.", "No break-even line at depth 2."),
+         True),
+        (FRONTIER, lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
+         ("cpu,threads=2 is ahead throughout the map", "No break-even line at depth 2."), True),
+        (FRONTIER, lambda: make_frontier_study(truth=lambda _: 0.0, noise=0.05),
+         ("neither target is", "does not resolve"), True),
+        (DIAGNOSIS, lambda: helping_diagnosis(RUN, status="cancelled"),
+         ("This diagnosis was cancelled; what follows rests on the 18 rounds measured until then.",), True),
+        (DIAGNOSIS, lambda: make_diagnosis(RUN, processes=0, status="cancelled"),
+         ("Nothing could be measured, so nothing can be said.",
+          "This diagnosis was cancelled; no round was measured."), False),
+        (DIAGNOSIS, lambda: helping_diagnosis(RUN, other_cpu_pct=95.0),
+         ("Other processes used 95 % of a core during 18 of 18 rounds.",), True),
+        (DIAGNOSIS, lambda: make_diagnosis(RUN, HELPING, processes=1, rounds=3),
+         ("The rounds do not settle whether these help", "The workers were started once only"), True),
+    ],
+    ids=lambda value: str(value) if isinstance(value, Place) else "",
+)  # fmt: skip
+def test_what_qualifies_a_result_is_said(
+    engine: Any, place: Place, study: Callable[[], Any], sentences: tuple[str, ...], drawn: bool
+) -> None:
+    keep(engine, place.kind, study())
+    at = place.open(engine)
+    says(at, *sentences)
+    assert bool(chart_titles(at)) is drawn
+    assert not place.start(at).disabled
+
+
+@every_study
+def test_a_damaged_study_says_so_and_the_page_stays(engine: Any, place: Place) -> None:
+    keep(engine, place.kind, study_id="study-a")
+    damage(engine.store, "study-a")
+    at = place.open(engine)
+    assert f"This is no Breakeven {kind_of(place.kind).record.noun}" in text_of(at)
+    assert not place.start(at).disabled
+
+
+@pytest.mark.parametrize("place", [*FRAMED, DIAGNOSIS], ids=str)
+def test_the_newest_study_is_shown_and_older_ones_can_be_chosen(engine: Any, place: Place) -> None:
+    keep(engine, place.kind, place.other(), "study-a")
+    keep(engine, place.kind, study_id="study-b")
+    at = place.open(engine)
+    assert place.says not in text_of(at)
+    choice = next(box for box in at.selectbox if box.label == kind_of(place.kind).title)
+    assert [option.partition(": ")[2] for option in choice.options] == [place.make().title] * 2
+    choice.select_index(1).run()
+    assert place.says in text_of(at)
+    assert at.query_params["study"] in ("study-a", ["study-a"])
+
+
+@every_frame
+def test_the_example_is_shown_until_there_is_a_study_and_by_its_address(engine: Any, place: Place) -> None:
+    kind: Kind[Any, Any, Any] = kind_of(place.kind)
+    at = place.open(engine)
+    says(at, "A finished example, recorded on another machine", "What will be measured")
+    shown = chart_titles(at)
+    assert shown
+    keep(engine, place.kind)  # labelled recorded, as an imported one is
+    assert "A finished example" not in text_of(place.open(engine))
+    at = place.open(engine, study=example_id(kind))
+    assert "A finished example" in text_of(at)
+    assert chart_titles(at) == shown
+    assert not at.error
+
+
+@every_frame
+def test_a_missing_example_is_no_error(engine: Any, monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    def missing(_: str) -> None:
+        raise FileNotFoundError("example.json")
+
+    monkeypatch.setattr(registry, "load_example", missing)
+    at = place.open(engine)
+    assert not at.error
+    assert "What will be measured" in text_of(at)
+
+
+@pytest.mark.parametrize("place", [*FRAMED, DIAGNOSIS], ids=str)
+def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine: Any, place: Place) -> None:
+    keep(engine, place.kind)
+    assert chart_titles(place.open(engine, embedded=True)) == chart_titles(place.open(engine))
+    at = place.open(engine, embedded=True)
+    for element in ("header", "button", "select_slider", "dataframe", "table", "expander", "selectbox", "page_link"):
+        assert not getattr(at, element), element
+    at = place.open(engine, embedded=True, study="gone")
+    assert [error.value for error in at.error] == [place.gone.format(noun=kind_of(place.kind).noun)]
+    assert not chart_titles(at)
+    assert not at.subheader
+    assert not at.info

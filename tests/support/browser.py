@@ -1,0 +1,41 @@
+"""What browser tests ask of a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PATIENCE_MS = 60_000  # TensorFlow starts within seconds on an idle machine, and within a minute on a busy one
+
+
+def expect(locator: Any) -> Any:
+    from playwright.sync_api import expect
+
+    return expect(locator)
+
+
+def assert_words_apart(chart: Any) -> None:
+    """No word of a chart overlaps another or leaves its frame."""
+    texts = chart.locator(".annotation-text, .legendtext, .xtitle, .xtick text")
+    boxes = [box for text in texts.all() if (box := text.bounding_box())]
+    assert len(boxes) >= 6
+    frame = chart.bounding_box()
+    for i, a in enumerate(boxes):
+        assert a["x"] >= frame["x"] - 1
+        assert a["x"] + a["width"] <= frame["x"] + frame["width"] + 1
+        for b in boxes[i + 1 :]:
+            apart = (
+                a["x"] + a["width"] <= b["x"] + 2 or b["x"] + b["width"] <= a["x"] + 2
+                or a["y"] + a["height"] <= b["y"] + 3 or b["y"] + b["height"] <= a["y"] + 3
+            )  # fmt: skip
+            assert apart, (a, b)
+
+
+def assert_tab_fits(page: Any, tab: str, charts: int, width: int) -> None:
+    """A tab opens without an exception, and its charts and their words fit into the width."""
+    page.get_by_role("tab", name=tab, exact=True).click()
+    expect(page.locator(".js-plotly-plot:visible")).to_have_count(charts, timeout=PATIENCE_MS)
+    page.wait_for_timeout(1000)  # charts redraw once at their final width
+    for chart in page.locator(".js-plotly-plot:visible").all():
+        assert_words_apart(chart)
+    assert page.locator("[data-testid=stException]").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -1,0 +1,25 @@
+"""What stands in a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+
+def words(figure: go.Figure) -> str:
+    """All text inside the picture, as it reads over line ends."""
+    return " ".join(annotation.text for annotation in figure.layout.annotations)
+
+
+def trace(figure: go.Figure, name: str) -> Any:
+    return next(one for one in figure.data if one.name == name)
+
+
+def traces_by_mode(figure: go.Figure, mode: str = "lines+markers") -> list[Any]:
+    return [one for one in figure.data if one.mode == mode]
+
+
+def upright(figure: go.Figure) -> list[Any]:
+    """Upright lines that stand for a batch, such as a crossover."""
+    return [shape for shape in figure.layout.shapes if shape.type == "line" and shape.x0 == shape.x1]

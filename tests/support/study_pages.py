@@ -1,0 +1,45 @@
+"""Studies of every kind in the store of a page test, and the plan that a page has started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+from tests.support import hardware_page
+from tests.support.batch_page import RUN, memory_study
+from tests.support.diagnoses import make_diagnosis
+from tests.support.frontier_studies import make_frontier_study
+from tests.support.noises import make_noise_study
+from tests.support.pipelines import make_pipeline_experiment
+
+MADE: dict[str, Callable[[], Any]] = {
+    "frontier": make_frontier_study,
+    "pipeline": make_pipeline_experiment,
+    "diagnosis": lambda: make_diagnosis(RUN),
+    "noise": lambda: make_noise_study(RUN),
+    "memory": memory_study,
+    "host": lambda: hardware_page.STUDY,
+}
+"""A study of each kind but the sweep; those that belong to a run belong to :data:`RUN`."""
+
+
+def keep(engine: Any, kind: str, study: Any = None, study_id: str = "20260105-study") -> str:
+    """Store a study as the engine and the command line do; without one, that in :data:`MADE`."""
+    engine.store.add_study(kind, study_id, MADE[kind]() if study is None else study)
+    return study_id
+
+
+def start(engine: Any, at: AppTest, kind: str) -> Any:
+    """Press the start button: the plan that the page then asks the engine to measure."""
+    at.button(key=f"measure_{kind}").click().run()
+    assert not at.exception
+    return started_plan(engine, kind)
+
+
+def started_plan(engine: Any, kind: str) -> Any:
+    """What the page has asked the engine to measure last."""
+    task, plan = engine.jobs.started[-1]
+    assert task.name == kind
+    return plan

@@ -1,0 +1,21 @@
+"""What a study measures with, on a simulated machine and its virtual clock."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from core.studies.runner import NullRecorder, OnProgress, Recorder, StudyTools, unheard
+
+
+def tools_for(
+    machine: Any,
+    report: OnProgress = unheard,
+    cancel: threading.Event | None = None,
+    interference: Any = None,
+    recorder: Recorder | None = None,
+    launch: Any = None,
+) -> StudyTools:
+    """``machine`` has ``launch`` and ``clock``; ``launch`` replaces its own."""
+    launch, cancel, recorder = launch or machine.launch, cancel or threading.Event(), recorder or NullRecorder()
+    return StudyTools(launch, machine.clock, cancel, interference, report, recorder)

@@ -1,0 +1,30 @@
+"""Every benchmark still fits the code that it measures: it is imported, and says what it takes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import benchmarks
+
+NAMES = [info.name for info in pkgutil.iter_modules(benchmarks.__path__)]
+LOADS_A_FRAMEWORK = ("fidelity", "noise_scale", "record_applications")
+PARTS = ("real", "server", "published", "hardware_fit")  # used by others
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.tensorflow) if n in LOADS_A_FRAMEWORK else n for n in NAMES]
+)
+def test_a_benchmark_can_be_asked_for_help(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = importlib.import_module(f"benchmarks.{name}")
+    if name in PARTS:
+        return
+    monkeypatch.setattr("sys.argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == 0
+    assert "usage" in capsys.readouterr().out

@@ -1,0 +1,144 @@
+"""What commit 8e67b6e left on people's disks still opens, and says the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli import main
+from core.hardware.own_cards import read_own
+from core.store import Store
+from core.studies.kind import Context
+from core.studies.registry import kind_of, read_any
+from core.studies.sweep.imports import read_run
+from core.studies.sweep.plan import SweepPlan
+
+OLD = Path(__file__).parent / "fixtures" / "8e67b6e"
+INDEX = json.loads((OLD / "index.json").read_text())
+COMMANDS = json.loads((OLD / "expected" / "commands.json").read_text())
+NOW = {"batch run.json --noise batch.json": 0}
+"""What was refused then and is not any more: an export that holds the record."""
+
+FAR = 1e-3  # relative: memory forecasts moved by up to 1e-4 when their fit became Levenberg-Marquardt's
+
+
+def of_kind(*kinds: str) -> list[str]:
+    return [item["file"] for item in INDEX if item["kind"] in kinds]
+
+
+def numbers(value: Any, path: str = "") -> dict[str, float]:
+    """Every number in a JSON value by where it stands."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return {}
+    if isinstance(value, int | float):
+        return {path: float(value)}
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return {place: number for key, item in items for place, number in numbers(item, f"{path}/{key}").items()}
+
+
+def assert_near(new: Any, old: Any) -> None:
+    """The same numbers in the same places, to :data:`FAR`; the points of a line on a map in any order."""
+    for value in (new, old):
+        for cut in value.get("slices", ()):
+            for line in ("contour", "lower", "upper"):
+                cut[line] = sorted(numbers(cut[line]).values())
+    new, old = numbers(new), numbers(old)
+    assert not set(old) - set(new)
+    wrong = {
+        place: (new[place], value)
+        for place, value in old.items()
+        if not math.isclose(new[place], value, rel_tol=FAR, abs_tol=1e-9)
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", of_kind("run", "csv"))
+def test_a_run_opens(name: str) -> None:
+    run = read_run((OLD / name).read_bytes(), name)
+    assert run.rounds or name in ("run_cancelled_early.json", "run_no_rounds.json")
+
+
+@pytest.mark.parametrize("name", of_kind("plan"))
+def test_a_plan_opens(name: str) -> None:
+    assert SweepPlan.model_validate_json((OLD / name).read_bytes()).batches
+
+
+@pytest.mark.parametrize(
+    "name",
+    [item["file"] for item in INDEX if item["kind"].removesuffix("_record") in
+     ("pipeline", "diagnosis", "frontier", "memory", "noise", "host")],
+)  # fmt: skip
+def test_a_study_opens_and_still_says_something(name: str) -> None:
+    kind, record = read_any((OLD / name).read_bytes())
+    context = Context(run=None)
+    if kind.name == "diagnosis":
+        simulated = "run_simulated.json" if "simulated" in name else "run.json"
+        context = Context(run=read_run((OLD / simulated).read_bytes(), simulated))
+    answer = kind.answer(record, context)
+    assert kind.text(record, answer, context)
+    saved = json.loads((OLD / name).read_text())
+    if "record" in saved:
+        assert_near(kind.export(record, answer, context), saved)
+
+
+def test_verdicts_are_the_same(capfd: pytest.CaptureFixture[str]) -> None:
+    for name, old in json.loads((OLD / "expected" / "verdicts.json").read_text()).items():
+        if "verdict" not in old:
+            continue
+        assert main(["verdict", str(OLD / name), "--json"]) == 0
+        new = json.loads(capfd.readouterr().out)
+        for key in ("verdict", "targets", "ahead", "reason"):
+            assert new[key] == old[key], name
+        assert_near(new, old)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command["args"])[:70])
+def test_a_command_on_old_files_ends_alike(
+    command: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(OLD, tmp_path / "files")
+    monkeypatch.chdir(tmp_path / "files")
+    status = main(command["args"])
+    out, err = capfd.readouterr()
+    assert status == NOW.get(" ".join(command["args"]), command["rc"])
+    if status != command["rc"]:
+        return
+    assert bool(out) == bool(command["stdout"])
+    assert bool(err) == bool(command["stderr"])
+    if "--json" in command["args"] and out:
+        assert_near(json.loads(out), json.loads(command["stdout"]))
+
+
+def unpack(name: str, folder: Path) -> Store:
+    folder.mkdir()
+    path = folder / "runs.sqlite3"
+    path.write_bytes(gzip.decompress((OLD / f"{name}.gz").read_bytes()))
+    return Store(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize("name", ["store.sqlite3", "store_interrupted.sqlite3", "store_v1.sqlite3"])
+def test_a_store_opens_with_all_that_it_holds(name: str, tmp_path: Path) -> None:
+    held = json.loads((OLD / "expected" / "stores.json").read_text())[name]
+    store = unpack(name, tmp_path / "data")
+    assert sorted(s.id for s in store.summaries("sweep")) == sorted(s["id"] for s in held["summaries"])
+    for summary in store.summaries("sweep"):
+        assert len(store.load(summary.id).rounds) == summary.rounds
+    for kind, studies in held["studies"].items():
+        summaries = store.summaries(kind)
+        assert [(s.id, s.run_id, s.created_at) for s in summaries] == [
+            (s["id"], s["run_id"], s["created_at"]) for s in studies
+        ]
+        for summary in summaries:
+            record = store.study(kind_of(kind), summary.id)
+            assert (summary.label, summary.name) == (record.label, record.title[:200])
+    store.close()
+
+
+def test_a_users_own_cards_open() -> None:
+    assert read_own(OLD / "gpus.json").specs()
