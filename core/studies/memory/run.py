@@ -6,6 +6,7 @@ for more than the limit, which in turn is refused where it is more than what is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -60,8 +61,8 @@ def next_batch(forecast: Forecast, limit_bytes: int, probes: Sequence[Probe]) ->
     """The batch to try next; None when the bracket is close enough, or cannot become closer.
 
     The first is the largest of which the forecast says that it fits, which puts that claim to the test. The following
-    ones close in from both sides of the predicted limit, which every measured peak makes sharper. Nothing is tried
-    beyond a batch that ran out or was too slow.
+    ones close in from both sides of the predicted limit, which every measured peak makes sharper. However wrong it is,
+    :data:`MOST_PROBES` leave a factor of two at most. Nothing is tried beyond a batch that ran out or was too slow.
     """
     fitted = max((probe.batch for probe in probes if probe.fitted), default=0)
     refused = min((probe.batch for probe in probes if not probe.fitted), default=MAX_BATCH + 1)
@@ -72,6 +73,9 @@ def next_batch(forecast: Forecast, limit_bytes: int, probes: Sequence[Probe]) ->
         return max(1, low)
     if not fitted:
         return max(1, refused // AFTER_MISS ** len(probes))
+    octaves = math.log2(refused / fitted)
+    if octaves > 1 and math.ceil(math.log2(octaves)) >= MOST_PROBES - len(probes):
+        return round((fitted * refused) ** 0.5)  # halving the octaves is now the only sure way to leave but one
     middle = _on_a_line(limit_bytes, probes) or middle
     near = MAX_BATCH if middle >= MAX_BATCH else round(ASIDE * middle)
     if near <= fitted * (1 + (TOLERANCE - 1) / 2):  # as good as known from below: now show that more does not fit

@@ -36,13 +36,13 @@ def assert_sound(found: MemoryStudy, machine: MemoryMachine) -> None:
     assert machine.most_bytes <= found.plan.limit_bytes
 
 
-@settings(max_examples=25, derandomize=True)  # its bound is measured, not proven
-@example(fixed=5e6, log_sample=7.90625, limit=5490053127.0)  # 60 to 128
+@settings(max_examples=25)
+@example(fixed=5e6, log_sample=7.90625, limit=5490053127.0)  # was 60 to 128 before the last probes halved the octaves
 @given(fixed=st.floats(5e6, 1.5e9), log_sample=st.floats(3.7, 9.0), limit=st.floats(0.8e9, 20e9))
 def test_the_bracket_holds_the_truth_however_wrong_the_model(fixed: float, log_sample: float, limit: float) -> None:
     """The model takes 26 MB and 13 kB a sample; the truth may be ten thousand times that.
 
-    Eight probes then leave a bracket of a factor of two in 997 of 1,000 random cases; rare ones are wider.
+    Eight probes then leave a factor of two at most.
     """
     machine = MemoryMachine(linear(fixed, 10**log_sample))
     found = study(machine, round(limit))
@@ -53,7 +53,7 @@ def test_the_bracket_holds_the_truth_however_wrong_the_model(fixed: float, log_s
     if largest == 0:
         assert found.smallest_refused == 1
     else:
-        assert refused - fitted <= 1 or refused / fitted <= 4
+        assert refused - fitted <= 1 or refused / fitted <= 2
 
 
 @settings(max_examples=25)
