@@ -19,5 +19,5 @@ with shown:
         live.PAGE.progress()
         live.estimate(modelled.shown)
     else:
-        live.ended()
+        live.PAGE.idle()
         live.latest(modelled.shown, modelled.address())

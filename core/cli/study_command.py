@@ -138,8 +138,6 @@ def measured(
         return (last if last is not None and last.rounds else None), Failure(str(error))
     if not kind.streams:
         history.add_study(kind.name, new_id(), record, name)
-    elif not record.rounds:  # type: ignore[attr-defined]
-        return None, _no_round(record)
     return record, None
 
 
@@ -156,12 +154,6 @@ def measured_part(kind: Kind[Any, R, Any], asked: Asked, store: bool) -> R:
         say(NOTHING)
         raise click.exceptions.Exit(0)
     return record
-
-
-def _no_round(run: Any) -> Failure | None:
-    if run.status == "cancelled":
-        return None
-    return Failure(f"No cell could be measured. {next((c.reason for c in run.cells if c.reason), '')}".rstrip())
 
 
 class History:
@@ -193,6 +185,9 @@ class History:
 
     def finish(self, run_id: str, status: Any, elapsed_s: float) -> None:
         self._try(lambda store: store.finish(run_id, status, elapsed_s))
+
+    def delete(self, run_id: str) -> None:
+        self._try(lambda store: store.delete(run_id))
 
     def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None:
         def add(store: Store) -> None:

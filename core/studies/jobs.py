@@ -17,7 +17,7 @@ from core.machine.lock import Busy, holder, machine_lock
 from core.schema import UserError
 from core.studies.kind import Kind, Task
 from core.studies.progress import Progress, Snapshot
-from core.studies.runner import InterferenceSource, Recorder, StudyTools, watching
+from core.studies.runner import Cancelled, InterferenceSource, Recorder, StudyTools, watching
 from core.worker.clock import Clock, WallClock
 from core.worker.process import launch_processes
 from core.worker.protocol import Launcher
@@ -101,7 +101,7 @@ class Jobs:
 
     def _measure(self, task: Task[P, Any], plan: P, cancel: threading.Event) -> None:
         last = self._snapshots[task.name]
-        result, error = None, None
+        result, error, cancelled = None, None, False
         try:
             with machine_lock(last.title), watching(self._interference) as source:
                 tools = StudyTools(self._launcher, self._clock, cancel, source, self._keep(task.name), self._store)
@@ -109,14 +109,14 @@ class Jobs:
             if isinstance(task, Kind) and not task.streams:
                 self._store.add_study(task.name, last.id, result)
         except UserError as failure:
-            error = str(failure)
+            error, cancelled = str(failure), isinstance(failure, Cancelled)
         except Exception as failure:  # whatever breaks ends this measurement, never the app
             error = f"{last.title} stopped: {failure}"
         last = self._snapshots[task.name]
         progress = dataclasses.replace(last.progress, phase="done")
         record = last.record if result is None else result
         self._snapshots[task.name] = dataclasses.replace(
-            last, progress=progress, active=False, record=record, error=error
+            last, progress=progress, active=False, record=record, error=error, cancelled=cancelled
         )
 
     def _keep(self, name: str) -> Callable[[Progress], None]:

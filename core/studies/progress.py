@@ -29,7 +29,8 @@ class Progress:
 class Snapshot:
     """A study of any kind at one moment, or the last one when it has ended.
 
-    ``record`` and ``answer`` are those so far while it runs, then the whole; ``error`` is why there is no result.
+    ``record`` and ``answer`` are those so far while it runs, then the whole; ``error`` is why there is no result, for
+    one that was ``cancelled`` before there could be any, too.
     """
 
     kind: str
@@ -40,3 +41,4 @@ class Snapshot:
     record: Any = None
     answer: Any = None
     error: str | None = None
+    cancelled: bool = False

@@ -50,18 +50,19 @@ class Recorder(Protocol):
 
     def finish(self, run_id: str, status: Any, elapsed_s: float) -> None: ...
 
+    def delete(self, run_id: str) -> None: ...
+
 
 class NullRecorder:
     """Keeps nothing: for a sweep whose run is part of something larger, which is kept as a whole."""
 
-    def begin(self, run: Any) -> None:
-        pass
+    def begin(self, run: Any) -> None: ...
 
-    def record(self, run_id: str, records: tuple[Any, ...]) -> None:
-        pass
+    def record(self, run_id: str, records: tuple[Any, ...]) -> None: ...
 
-    def finish(self, run_id: str, status: Any, elapsed_s: float) -> None:
-        pass
+    def finish(self, run_id: str, status: Any, elapsed_s: float) -> None: ...
+
+    def delete(self, run_id: str) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,8 @@ class StudyPage(Generic[P, R]):
         """Why the last study of this process has no result, and a watch for one that another tab starts."""
         last = registry.engine().jobs.snapshot(self.kind.name)
         if last is not None and not last.active and last.error:
-            st.error(plain(f"{last.title}: {last.error}"), icon=":material/error:")
+            say, icon = (st.info, "info") if last.cancelled else (st.error, "error")
+            say(plain(f"{last.title}: {last.error}"), icon=f":material/{icon}:")
         st.fragment(self._watch, run_every=WATCH_S)()
 
     def _watch(self) -> None:

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from core.evidence import Warning
 from core.studies.kind import Kind
 from core.studies.registry import example_id, kind_of, kinds
+from core.studies.runner import Cancelled
 from core.ui import registry
 from tests.support.batch_page import RUN, memory_study
 from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
@@ -224,6 +225,14 @@ def test_a_study_that_failed_says_why(engine: Any, place: Place) -> None:
     at = place.open(engine)
     assert [error.value for error in at.error] == ["A study of x&#58; TensorFlow is not installed."]
     assert not place.start(at).disabled
+
+
+@every_place
+def test_one_cancelled_before_its_first_round_is_no_error(engine: Any, place: Place) -> None:
+    engine.jobs.show(ended(place.kind, error=str(Cancelled()), cancelled=True))
+    at = place.open(engine)
+    assert not at.error
+    assert "Cancelled before the first round; nothing was measured." in text_of(at)
 
 
 @every_place

@@ -21,6 +21,7 @@ class MemoryRecorder:
         self.rounds: list[Round] = []
         self.others: list[Any] = []
         self.finished: tuple[Status, float] | None = None
+        self.deleted = False
 
     def begin(self, run: Run) -> None:
         self.begun = run
@@ -35,6 +36,11 @@ class MemoryRecorder:
         assert self.begun is not None
         assert run_id == self.begun.id
         self.finished = (status, elapsed_s)
+
+    def delete(self, run_id: str) -> None:
+        assert self.begun is not None
+        assert run_id == self.begun.id
+        self.deleted = True
 
     def kinds(self) -> set[type]:
         return {type(record) for record in self.others} & {Process, Setup}

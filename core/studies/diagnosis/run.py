@@ -127,7 +127,7 @@ def _rerun_helping(
     for place, arm in enumerate(helping):
         code = found.experiment.arms[arm].code
         if tools.cancel.is_set() or place >= affordable:  # the best ones come first
-            why[code] = "Not re-measured: the budget ended first."
+            why[code] = f"Not re-measured: {'it was cancelled' if tools.cancel.is_set() else 'the budget ended'} first."
             continue
         budget_s = max(MIN_BUDGET_S, (end_s - tools.clock.now_s()) / (affordable - place))
         plan = rerun_plan(run, found, arm, budget_s)

@@ -57,6 +57,11 @@ class Ledger:
         return sum(1 for r in self._rounds if r.batch == batch and r.step_ms(target) is not None)
 
     @property
+    def first_reason(self) -> str:
+        """Why the first cell that was not measured was not."""
+        return next((cell.reason for cell in self._cells.values() if cell.reason), "")
+
+    @property
     def next_round(self) -> int:
         return self._rounds[-1].index + 1 if self._rounds else 0
 

@@ -26,7 +26,7 @@ def run_sweep(tools: StudyTools, run: Run) -> Run:
 
     ``run`` is new (no rounds) or an interrupted one, which goes on where it ended. Every record goes to
     ``tools.recorder`` at once; progress holds the run and the answer so far. Raises StudyFailed when no worker can be
-    started; the run is then recorded as failed.
+    started or no cell measured; the run is then recorded as failed. Raises Cancelled where there is no round yet.
     """
     return _Sweep(tools, run).execute()
 
@@ -69,10 +69,15 @@ class _Sweep:
             raise
         self._pair.close()
         self._settle(status)
+        if status == "finished" and not self._ledger.next_round:
+            status, error = "failed", StudyFailed(f"No cell could be measured. {self._ledger.first_reason}".rstrip())
         run = self._ledger.finish(status, self._elapsed_s())
         self._tell("done", status.capitalize(), run)
         if error is not None:
             raise error
+        if not run.rounds:
+            self._tools.recorder.delete(run.id)
+            raise Cancelled
         return run
 
     # -- the course of a sweep -------------------------------------------------------------------------------------

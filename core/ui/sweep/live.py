@@ -48,14 +48,6 @@ def estimate(beside: Beside) -> None:
         charts.chart(chart, snapshot.record, snapshot.answer, place="live-", card=card)
 
 
-def ended() -> None:
-    """What the last sweep of this process left to say when it ended without a usable answer."""
-    snapshot = registry.engine().jobs.snapshot(SWEEP.name)
-    if snapshot is not None and not snapshot.active and not snapshot.error and not snapshot.record.rounds:
-        st.info("The last sweep ended before its first round; nothing was kept.", icon=":material/info:")
-    PAGE.idle()
-
-
 def interrupted() -> None:
     """Offer to resume the newest own sweep if a restart interrupted it, unless another one runs."""
     if PAGE.running() is not None:

@@ -157,6 +157,7 @@ def test_cancelling_keeps_what_there_is() -> None:
     assert found.experiment.status == "cancelled"
     assert found.experiment.rounds
     assert found.reruns == ()
+    assert set(found.skipped.values()) >= {"Not re-measured: it was cancelled first."}
     assert machine.open_workers == 0
 
 

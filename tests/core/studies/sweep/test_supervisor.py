@@ -6,10 +6,10 @@ import pytest
 
 from core.evidence import Interference
 from core.studies.progress import Progress
-from core.studies.runner import StudyFailed
+from core.studies.runner import Cancelled, StudyFailed
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
+from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.protocol import WorkerLost
 from tests.support.simulation import Curve, Fault, Machine, NoiseModel
@@ -74,9 +74,13 @@ def test_the_budget_is_kept() -> None:
 
 
 def test_a_start_that_takes_the_whole_budget_leaves_every_cell_skipped_with_the_reason() -> None:
-    run = sweep(Machine(CROSSING, startup_s=18.0), plan(budget_s=12.0))
-    assert (run.status, run.rounds) == ("finished", ())
-    assert {(cell.outcome, cell.reason) for cell in run.cells} == {("skipped", "The budget ended first.")}
+    recorder = MemoryRecorder()
+    with pytest.raises(StudyFailed, match="The budget ended first"):
+        sweep(Machine(CROSSING, startup_s=18.0), plan(budget_s=12.0), recorder=recorder)
+    assert recorder.finished is not None
+    assert (recorder.finished[0], recorder.rounds, recorder.deleted) == ("failed", [], False)
+    cells = [record for record in recorder.others if isinstance(record, Cell)]
+    assert {(cell.outcome, cell.reason) for cell in cells} == {("skipped", "The budget ended first.")}
 
 
 def test_a_sweep_ends_early_when_the_answer_is_narrow_enough() -> None:
@@ -184,6 +188,14 @@ def test_cancelling_keeps_what_was_measured() -> None:
     assert machine.open_workers == 0
     assert seen[-1].phase == "done"
     assert "cancelled" in {c.stop_reason for c in run.cells}
+
+
+def test_cancelling_before_the_first_round_leaves_nothing() -> None:
+    recorder, cancel = MemoryRecorder(), threading.Event()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        sweep(Machine(CROSSING), plan(), recorder=recorder, cancel=cancel)
+    assert recorder.deleted
 
 
 def test_the_recorder_has_every_round_as_it_arrives() -> None:
