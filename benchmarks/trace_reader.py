@@ -1,8 +1,10 @@
-"""Time and memory of reading profiler traces, on synthetic ones of about 50 and 300 MB.
+"""Time and memory of reading profiler traces: synthetic ones of a size, and how both grow with a trace's parts.
 
-    python -m benchmarks.trace_reader [--megabytes 50 300] [--json out.json]
+    python -m benchmarks.trace_reader [--megabytes 25 100] [--no-growth] [--json out.json]
 
-Each trace has one GPU and one host thread, and events with the values that real ones carry (about 75 bytes an event; a
+Growth: events, threads, steps and GPUs are doubled twice, up to what is accepted, all else as it was; beside seconds of
+processor time stands their ratio to the line before, which is at most 2 where work is linear. Each trace of a size has
+one GPU and one host thread, and events with the values that real ones carry (about 75 bytes an event; a
 recorded one had 130). It is read and analysed
 in a process of its own, whose peak of resident memory includes the interpreter and numpy (its own size, before reading,
 is printed too).
@@ -15,9 +17,11 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from core.traces.schema import message
+from tests.support import large_traces
 from tests.support.traces import MadeTrace
 
 STEP_KERNELS = 1_000
@@ -37,16 +41,23 @@ from core.traces.xplane import read
 def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
-before_mb, began = peak_mb(), time.perf_counter()
+before_mb, began = peak_mb(), time.process_time()
 trace = read(Path(sys.argv[1]))
-read_s, read_mb = time.perf_counter() - began, peak_mb()
+read_s, read_mb = time.process_time() - began, peak_mb()
 found = report(trace)
-total_s = time.perf_counter() - began
+total_s = time.process_time() - began
 events = sum(len(line.events) for line in trace.lines)
 numbers = {"events": events, "steps": len(found.devices[0].steps), "kernels": found.devices[0].kernels}
 memory = {"before_mb": before_mb, "read_mb": read_mb, "peak_mb": peak_mb()}
 print(json.dumps(numbers | memory | {"read_s": read_s, "report_s": total_s - read_s}))
 """
+
+GROWTH: dict[str, tuple[Callable[[int], bytes], tuple[int, ...]]] = {
+    "events": (large_traces.thread, (370_000, 740_000, 1_480_000)),
+    "threads of 500 operations": (lambda n: large_traces.threads(n, of=500), (490, 980, 1_960)),
+    "steps of 100 operations": (lambda n: large_traces.steps(n, of=100), (2_500, 5_000, 10_000)),
+    "GPUs beside 200,000 operations": (lambda n: large_traces.gpus(n, large_traces.thread(200_000)), (4, 8, 16)),
+}
 
 
 def one_step() -> MadeTrace:
@@ -90,9 +101,36 @@ def write_trace(path: Path, size_bytes: int) -> None:
     path.write_bytes(space.SerializeToString())
 
 
+def measured(path: Path) -> dict[str, float]:
+    """What reading and analysis took in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", CHILD, str(path)], check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return {"file_mb": path.stat().st_size / 1e6} | found
+
+
+def growth(what: str) -> list[dict[str, float | str]]:
+    """A line for each size of one part of a trace, with the ratio to the one before; the better of two runs each."""
+    make, sizes = GROWTH[what]
+    results: list[dict[str, float | str]] = []
+    before_s = float("nan")
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "made.xplane.pb"
+            large_traces.write(path, [make(size)])
+            found = min((measured(path) for _ in range(2)), key=lambda one: one["read_s"] + one["report_s"])
+        total_s = found["read_s"] + found["report_s"]
+        print(
+            f"{what} {size:,}: {total_s:.2f} s, {found['peak_mb']:,.0f} MB, ratio {total_s / before_s:.2f}", flush=True
+        )
+        results.append({"what": what, "size": size, "ratio": total_s / before_s} | found)
+        before_s = total_s
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabytes", type=int, nargs="+", default=[50, 300])
+    parser.add_argument("--megabytes", type=int, nargs="*", default=[25, 100])
+    parser.add_argument("--no-growth", action="store_true")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     results = []
@@ -102,10 +140,11 @@ def main() -> None:
             # written by a process of its own: what it needed is not counted for the next one
             code = f"from benchmarks.trace_reader import *; write_trace(Path({str(path)!r}), {megabytes * 1_000_000})"
             subprocess.run([sys.executable, "-c", code], check=True)
-            done = subprocess.run([sys.executable, "-c", CHILD, str(path)], check=True, capture_output=True, text=True)
-            result = {"file_mb": path.stat().st_size / 1e6} | json.loads(done.stdout)
+            result = measured(path)
         results.append(result)
         print("  ".join(f"{name} {value:,.1f}" for name, value in result.items()), flush=True)
+    for what in () if chosen.no_growth else GROWTH:
+        results += growth(what)
     if chosen.json:
         chosen.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 
 
@@ -75,8 +75,8 @@ def _two(amount: int, unit: str, smaller: str) -> str:
     return f"{whole} {unit} {rest:02d} {smaller}" if rest else f"{whole} {unit}"
 
 
-header_style: ContextVar[Callable[[str], str]] = ContextVar("header_style", default=str)
-"""How a table's first line stands out; the command line sets it for a terminal."""
+headers: ContextVar[set[str] | None] = ContextVar("headers", default=None)
+"""Where the first line of each table is noted, so that it can stand out in a terminal."""
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> list[str]:
@@ -92,4 +92,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
         ).rstrip()
         for line in (list(columns), *texts)
     )
-    return [header_style.get()(header), *aligned]
+    if (noted := headers.get()) is not None:
+        noted.add(header)
+    return [header, *aligned]

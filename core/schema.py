@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, from_json
 
+MAX_KEYS = 1_000
+"""Of one JSON object; the largest that is written here, versions of packages, has about ten."""
+MAX_INTEGER = 2**63 - 1
+"""What fits the columns of a database, and a float."""
 MAX_PER_HOUR = 1e6
 
 
@@ -34,12 +39,67 @@ class UserError(ValueError):
     """
 
 
+def _fail_fast(schema: Any) -> None:
+    if isinstance(schema, list):
+        for item in schema:
+            _fail_fast(item)
+    elif isinstance(schema, dict):
+        if schema.get("type") in ("list", "tuple", "set", "frozenset"):
+            schema["fail_fast"] = True
+        for key, item in schema.items():
+            if key != "metadata":
+                _fail_fast(item)
+
+
 class Frozen(BaseModel):
-    """An alias is the name of a field in JSON; Python code uses the field's own."""
+    """An alias is the name of a field in JSON; Python code uses the field's own.
+
+    The first wrong item ends the reading of its list, since each error costs memory and only the first one is said.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        _fail_fast(schema)
+        return schema
+
+    @classmethod
+    def read_json(cls, text: str | bytes) -> Self:
+        """The object in a text of unknown origin. Raises UserError, or pydantic's ValidationError."""
+        return cls.model_validate(parse_json(text))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What the JSON says, as plain data: pydantic's own reading of a text takes up to 300 times its size.
+
+    Raises UserError where it is no JSON, an object has more than :data:`MAX_KEYS` keys, or a whole number is beyond
+    :data:`MAX_INTEGER`.
+    """
+    try:
+        found = from_json(text, cache_strings="keys")
+    except ValueError as error:
+        raise UserError(f"The file is not valid JSON: {error}.") from None
+    waiting = [[found]]
+    while waiting:
+        inside = waiting.pop()
+        for value in inside.values() if isinstance(inside, dict) else inside:
+            kind = type(value)
+            if kind is int:
+                if abs(value) > MAX_INTEGER:
+                    raise UserError(f"A whole number in the file is too large; at most {MAX_INTEGER:,} is accepted.")
+            elif kind is list:
+                waiting.append(value)
+            elif kind is dict:
+                if len(value) > MAX_KEYS:
+                    raise UserError(
+                        f"An object in the file has {len(value):,} keys; at most {MAX_KEYS:,} are accepted."
+                    )
+                waiting.append(value)
+    return found
 
 
 def printable(text: str) -> str:

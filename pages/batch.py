@@ -4,6 +4,7 @@ import streamlit as st
 
 from core.ui import navigation, opened, registry
 from core.ui.batch import form, memory_result, page, result
+from core.ui.study_page import watch
 from core.ui.words import plain
 
 navigation.guard()
@@ -21,7 +22,8 @@ if not embedded:
         active.progress()
     else:
         for study_page in page.PAGES:
-            study_page.idle()
+            study_page.failure()
+        watch()
 studies = page.evidence(run)
 prices = form.prices(run, studies.noise[1] if studies.noise is not None else None)
 try:

@@ -14,7 +14,7 @@ shown, chosen = st.columns([7, 5], gap="large")
 with chosen:
     form.show(busy_sentence())
 with shown:
-    live.interrupted()
+    live.stopped()
     if live.PAGE.running() is not None:
         live.PAGE.progress()
         live.estimate(modelled.shown)

@@ -4,8 +4,6 @@ Plain ``pytest`` runs what is marked ``fast`` here: all that has none of the mar
 what it left out. ``pytest -m ""`` runs everything.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections import Counter
@@ -17,12 +15,19 @@ import pytest
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported; its threads only wait
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from core.machine.environment import usable_cores
 
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
+# The same examples on every machine, however busy it is. With --hypothesis-profile=random they differ from run to run
+# and depend on --hypothesis-seed alone. A test's own folder is no state that one example could leave to the next.
+TIMELESS = settings(
+    deadline=None, database=None, print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+settings.register_profile("same", TIMELESS, derandomize=True)
+settings.register_profile("random", TIMELESS, derandomize=False)
+settings.load_profile("same")
 SLOW = ("browser", "tensorflow", "statistical")
 MOST_PROCESSES = 8  # each of them holds Streamlit and Plotly
 POSTGRES = "BREAKEVEN_TEST_POSTGRES_URL"

@@ -1,7 +1,5 @@
 """Every benchmark still fits the code that it measures: it is imported, and says what it takes."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

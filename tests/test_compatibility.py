@@ -1,7 +1,5 @@
 """What commit 8e67b6e left on people's disks still opens, and says the same."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """What ``pytest`` runs, and what it leaves out."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -9,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 FRAMEWORKS = ("tensorflow", "keras", "torch", "jax")
@@ -55,6 +54,17 @@ def test_what_plain_pytest_leaves_out_is_said_with_the_command_that_runs_it() ->
 
 def test_only_what_was_asked_for_counts_as_left_out() -> None:
     assert "Slow tests: 1 browser." in collected("tests/browser", "-k", "cold_deep_link")
+
+
+def test_examples_are_the_same_in_every_run_but_those_of_ci() -> None:
+    assert settings.default.derandomize
+    assert not settings.get_profile("random").derandomize
+    step = next(line for line in (ROOT / ".ci/run").read_text().splitlines() if "--hypothesis-profile=random" in line)
+    assert '-m "hypothesis and fast"' in step
+    assert "--hypothesis-seed=$seed" in step
+    assert "test_imports.py::test_any_bytes_are_a_run_or_a_sentence" in collected(
+        "-m", "hypothesis and fast", "tests/core/studies/sweep"
+    )
 
 
 def test_everything_leaves_only_the_database_out(everything: str) -> None:

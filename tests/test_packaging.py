@@ -1,15 +1,10 @@
 """The package: one source of versions, a wheel that holds all it needs, and a console script that works elsewhere."""
 
-from __future__ import annotations
-
 import email
 import os
-import socket
 import subprocess
 import sys
-import time
 import tomllib
-import urllib.request
 import zipfile
 from collections.abc import Iterable
 from email.message import Message
@@ -22,16 +17,16 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import core
-from core import cli
+from core import __main__, cli
 from core.spec import Target
 from core.worker.process import worker_environment
+from tests.support.servers import PATIENCE_S, answer, free_port
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = ("gpu", "postgres", "dev")
 FILES = {"": "requirements.txt"} | {extra: f"requirements-{extra}.txt" for extra in EXTRAS}
-START = "import sys; from core.cli import breakeven; sys.exit(breakeven())"  # what pip's console script does
-PATIENCE_S = 60.0
+START = "import sys; from core.__main__ import breakeven; sys.exit(breakeven())"  # what pip's console script does
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +95,7 @@ def test_one_version(metadata: Message, capsys: pytest.CaptureFixture[str]) -> N
 def test_the_wheel_holds_the_engine_its_data_and_the_dashboard(wheel: Path) -> None:
     engine = {path.relative_to(ROOT) for path in (ROOT / "core").rglob("*") if path.is_file()}
     sources = {path.as_posix() for path in engine if "__pycache__" not in path.parts}
-    beside = ["app.py", ".streamlit/config.toml", "docs/method.md"]
+    beside = ["app.py", "dashboard.py", ".streamlit/config.toml", "docs/method.md"]
     beside += [f"pages/{path.name}" for path in (ROOT / "pages").glob("*.py")]
     with zipfile.ZipFile(wheel) as file:
         held = {name for name in file.namelist() if ".dist-info/" not in name}
@@ -112,10 +107,22 @@ def test_the_console_script_is_breakeven_of_one_version(
     installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [script] = next(installed.glob("*.dist-info/entry_points.txt")).read_text(encoding="utf-8").split("\n\n")
-    assert script.split("\n")[:2] == ["[console_scripts]", f"breakeven = {cli.__name__}:{cli.breakeven.__name__}"]
+    begun = __main__.breakeven
+    assert script.split("\n")[:2] == ["[console_scripts]", f"breakeven = {__main__.__name__}:{begun.__name__}"]
     monkeypatch.setattr(sys, "argv", ["breakeven", "verdict", "--help"])
-    assert cli.breakeven() == 0
+    assert begun() == 0
     assert capsys.readouterr().out.startswith("Usage: breakeven verdict ")
+
+
+def test_ctrl_c_while_modules_are_loaded_is_one_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    assert __main__.main(["sweep"]) == 1
+    assert capsys.readouterr().err == "Stopped.\n"
 
 
 def environment(installed: Path) -> dict[str, str]:
@@ -137,9 +144,7 @@ def test_a_worker_is_ours_in_a_folder_with_a_core_of_its_own(tmp_path: Path) -> 
 
 
 def test_an_installed_dashboard_serves_with_our_settings(installed: Path, tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     chosen = {"STREAMLIT_SERVER_HEADLESS": "true", "STREAMLIT_SERVER_PORT": str(port)}
     log = (tmp_path / "server.log").open("wb")
     server = subprocess.Popen(
@@ -154,16 +159,3 @@ def test_an_installed_dashboard_serves_with_our_settings(installed: Path, tmp_pa
         server.terminate()
         server.wait(PATIENCE_S)
         log.close()
-
-
-def answer(server: subprocess.Popen[bytes], address: str) -> bytes:
-    """What the server says, once it does."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=5) as reply:
-                return bytes(reply.read())
-        except OSError:
-            assert server.poll() is None, "the server ended"
-            assert time.monotonic() < end, "the server did not answer"
-            time.sleep(0.1)

@@ -1,7 +1,5 @@
 """Which part of the code may import which: one list, from the ground up, and no circle of files."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -10,24 +8,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted([ROOT / "app.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "core").rglob("*.py")])
+SOURCES = sorted(
+    [ROOT / "app.py", ROOT / "dashboard.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "core").rglob("*.py")]
+)
 FRAMEWORKS = {"tensorflow", "keras", "torch", "jax"}
 FRAMEWORK_MODULES = "core.worker.tensorflow_"
 
 LAYERS = (
+    "core.text",
     "core.schema",
     "core.numbers",
+    "core.files",
     "core.evidence",
     "core.architecture",
     "core.families",
     "core.spec",
+    "core.machine",
     "core.userdata",
     "core.traces",
-    "core.machine",
     "core.worker",
     "core.analysis",
     "core.figures",
     "core.studies.progress",
+    "core.studies.deadlines",
     "core.studies.study",
     "core.studies.runner",
     "core.studies.kind",
@@ -40,6 +43,7 @@ LAYERS = (
     "core.studies.gradient_noise",
     "core.studies.host",
     "core.studies.registry",
+    "core.studies.keeper",
     "core.studies.jobs",
     "core.batch",
     "core.hardware",
@@ -48,6 +52,7 @@ LAYERS = (
     "core.ui",
     "core.__main__",
     "pages",
+    "dashboard",
     "app",
 )
 """A module belongs to the longest name that it begins with, and imports nothing of a later one."""
@@ -114,7 +119,9 @@ def test_no_circle_of_files() -> None:
 
 
 def test_streamlit_is_imported_by_the_dashboard_only() -> None:
-    assert [m for m in OURS if "streamlit" in roots(m) and not m.startswith(("app", "pages.", "core.ui"))] == []
+    assert [
+        m for m in OURS if "streamlit" in roots(m) and not m.startswith(("app", "dashboard", "pages.", "core.ui"))
+    ] == []
 
 
 def test_a_framework_is_imported_by_its_own_modules_in_the_worker_only() -> None:
@@ -126,6 +133,23 @@ def test_a_framework_is_imported_by_its_own_modules_in_the_worker_only() -> None
 def test_what_derives_is_pure() -> None:
     pure = [(m, other) for m in OURS if m.startswith(LIGHT) for other in imported(m)]
     assert [pair for pair in pure if any(f"{pair[1]}.".startswith(f"{impure}.") for impure in IMPURE)] == []
+
+
+def test_only_one_module_prints() -> None:
+    """What is printed elsewhere is not cleaned of control characters (:mod:`core.text`)."""
+
+    def prints(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Call):
+            return False
+        called = ast.unparse(node.func)
+        return called in ("print", "click.echo", "click.secho", "echo", "secho") or called.startswith(
+            ("sys.stdout.write", "sys.stderr.write", "rich.print", "console.print", "traceback.print")
+        )
+
+    trees = {m: ast.parse(path.read_text(encoding="utf-8")) for m, path in MODULES.items()}
+    found = {m for m, tree in trees.items() if any(map(prints, ast.walk(tree))) and not m.startswith("core.worker.")}
+    # "Stopped." may come before there is a terminal; a worker's stderr is its log, which ends in a failure's sentence
+    assert found == {"core.cli.terminal", "core.__main__"}
 
 
 def test_no_file_is_too_long_to_see_whole() -> None:

@@ -19,6 +19,7 @@ CONFIDENCE = 0.95
 MIN_UNITS = 3  # fewer say nothing about how units differ
 MAX_EFFECTIVE = 1.5  # batches' spreads differ, so others count for half as much as a batch's own at most
 RICH_SHARE = 0.75  # of the most-visited batch's units: batches with fewer are noisier and no measure for it
+ROUNDING = 1e-12  # of a sum of squares: what is left below it after a subtraction is no variance
 TRIM = 0.2  # each side; Tukey and McLaughlin 1963, Yuen 1974: the usual amount for heavy-tailed samples
 _LARGE_DF = 200
 
@@ -143,18 +144,20 @@ def _shared(values: Array) -> float:
 
     Freed of the part that chance alone gives n units, 1 / (n − 1).
     """
-    squares, chance = [], []
-    for i in range(values.shape[1]):
-        for j in range(i):
-            both = ~np.isnan(values[:, i]) & ~np.isnan(values[:, j])
-            if both.sum() >= MIN_UNITS:
-                a, b = values[both, i] - values[both, i].mean(), values[both, j] - values[both, j].mean()
-                scale = float(a @ a * (b @ b))
-                squares.append(float(a @ b) ** 2 / scale if scale > 0 else 1.0)
-                chance.append(1 / (both.sum() - 1))
-    if not squares:
+    known = (~np.isnan(values)).astype(float)
+    # sums over the units that two columns share, as products of matrices; centred first, so that little cancels
+    a = np.where(known > 0, values - np.nanmean(values, axis=0), 0.0)
+    count, sums, own = known.T @ known, a.T @ known, (a * a).T @ known
+    pairs = np.tril(count >= MIN_UNITS, -1)
+    if not pairs.any():
         return 1.0
-    expected = float(np.mean(chance))
+    n = count[pairs]
+    cross = (a.T @ a)[pairs] - sums[pairs] * sums.T[pairs] / n
+    spread = own - sums**2 / np.maximum(count, 1)
+    spread[spread < ROUNDING * own] = 0.0
+    scale = spread[pairs] * spread.T[pairs]
+    squares = np.where(scale > 0, np.minimum(1.0, cross**2 / np.where(scale > 0, scale, 1.0)), 1.0)
+    expected = float(np.mean(1 / (n - 1)))
     return max(0.0, (float(np.mean(squares)) - expected) / (1 - expected))
 
 

@@ -16,7 +16,8 @@ from core.numbers import byte_size
 
 SIGNATURE = b"PK\x03\x04"
 MEMBER = "config.json"
-MAX_ARCHIVE_BYTES = 1_000_000_000
+MAX_ARCHIVE_BYTES = 500_000_000
+"""The file is in memory while its one small member is taken out."""
 MAX_MEMBERS = 1_000
 MAX_DIRECTORY_BYTES = 1_000_000
 MAX_RATIO = 500

@@ -22,6 +22,7 @@ from core.figures.style import (
     batch_axis,
     environment_line,
     frame,
+    literal,
     log_axis,
     log_range,
     short,
@@ -162,7 +163,7 @@ def _add_target(figure: go.Figure, target: TargetBatches, look: Look, measure: M
     points = [(point, value) for point in target.points if (value := measure.get(point)) is not None]
     if not points:
         return 0
-    name = f"{short(target.name, 40)} (predicted)" if measure.predicted else short(target.name, 48)
+    name = literal(f"{short(target.name, 40)} (predicted)" if measure.predicted else short(target.name, 48))
     fitting = [pair for pair in points if pair[0].fits is not False]
     drawn = [Point(p.batch, q.value, q.low, q.high, _hover(p, q, measure)) for p, q in fitting]
     add_band(figure, drawn, name, look.band(), name)
@@ -203,12 +204,12 @@ def _add_best(figure: go.Figure, target: TargetBatches, best: BestBatch, look: L
     values = {p.batch: value.value for p in near if (value := measure.get(p)) is not None}
     figure.add_scatter(
         x=list(values), y=list(values.values()), mode="lines", opacity=0.55, showlegend=False, hoverinfo="skip",
-        line={"color": look.colour, "width": BEST_PX}, name=f"{target.name}, within 5 % of the best",
+        line={"color": look.colour, "width": BEST_PX}, name=f"{literal(target.name)}, within 5 % of the best",
     )  # fmt: skip
     figure.add_scatter(
         x=[best.batch], y=[values.get(best.batch)], mode="markers", showlegend=False, hoverinfo="skip",
         marker={"symbol": "star", "size": 17, "color": look.colour, "line": {"width": 1.5, "color": "#FFFFFF"}},
-        name=f"{target.name}, best batch",
+        name=f"{literal(target.name)}, best batch",
     )  # fmt: skip
     near_words = "" if best.low == best.high else f" ({best.low:,} to {best.high:,} within 5 %)"
     words = f"★ best on {short(target.name, NAME)}: {best.batch:,}{near_words}"

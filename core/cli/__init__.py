@@ -9,7 +9,7 @@ the one that ``devices --probe`` starts, ever load a framework.
 
 from __future__ import annotations
 
-import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -26,9 +26,11 @@ from core.cli.memory import memory_command
 from core.cli.pipeline import pipeline_command
 from core.cli.predict import predict_command
 from core.cli.sweep import sweep
-from core.cli.terminal import header
+from core.cli.terminal import say, say_lines
 from core.cli.trace import trace
-from core.numbers import header_style
+from core.numbers import headers
+from core.schema import UserError
+from core.text import cut
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,21 +44,22 @@ for command in (devices, sweep, verdict, report, trace, *STUDIES, gpus_command, 
     commands.add_command(command)
 
 
-def breakeven() -> int:
-    """The console script: a command, or without one the dashboard."""
-    return main(sys.argv[1:] or ["dashboard"], "breakeven")
-
-
 def main(arguments: Sequence[str] | None = None, program: str = "python -m core") -> int:
     """Run a command and return its exit status. ``program`` is what help and usage call it."""
-    before = header_style.set(header)
+    before = headers.set(set())
     try:
         return int(commands.main(arguments, prog_name=program, standalone_mode=False) or 0)
     except click.ClickException as error:
-        click.echo(error.format_message(), err=True)
+        say_lines(cut(error.format_message()))
         return error.exit_code
+    except UserError as error:
+        say(str(error))
+        return 2
     except click.Abort:  # Ctrl-C before or after a sweep; during one it is a way to end it
-        click.echo("Stopped.", err=True)
+        say("Stopped.")
+        return 1
+    except Exception:  # a defect of this program; what it names may come from outside, too
+        say_lines(traceback.format_exc().rstrip())
         return 1
     finally:
-        header_style.reset(before)
+        headers.reset(before)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from core.cli.files import FILE, BadInput, check_writable, json_flag, json_text, read_file, refusing, write_out
+from core.cli.files import FILE, BadInput, check_writable, conclude, json_flag, read_file, refusing, write_out
+from core.cli.terminal import show, show_json
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.export import verdict_data, verdict_text
@@ -25,9 +26,9 @@ def verdict(path: Path, as_json: bool, margin: float | None) -> None:
     run = read_file(path)
     answer = answer_of(run, margin)
     if as_json:
-        click.echo(json_text(verdict_data(answer.verdict)))
+        show_json(verdict_data(answer.verdict))
     else:
-        click.echo(verdict_text(run, answer))
+        show(verdict_text(run, answer))
 
 
 @click.command()
@@ -40,7 +41,7 @@ def report(path: Path, out: Path) -> None:
     answer = answer_of(run)
     from core.studies.sweep.report import html_report  # the only command that draws
 
-    write_out(out, html_report(run, answer))
+    conclude(None, None, write_out(out, html_report(run, answer)))
 
 
 def answer_of(run: Run, margin: float | None = None) -> Answer:

@@ -18,8 +18,8 @@ from core.cli.files import (
     FILE,
     BadInput,
     check_writable,
+    conclude,
     json_flag,
-    json_text,
     read_file,
     read_study,
     refusing,
@@ -38,6 +38,7 @@ from core.studies.gradient_noise.record import NoiseStudy
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.record import Run
+from core.text import in_lines, json_text
 from core.userdata.source import RANDOM_LABELS, check_labelled
 
 MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_target")
@@ -90,12 +91,11 @@ def batch_command(context: click.Context, path: Path, **_: Any) -> None:
 
     answered(None)  # a price that does not fit is refused before anything is measured
     noise = _noise(run, given)
-    if noise is not None:
-        write_out(given["noise_out"], noise.to_json(indent=1))
+    unwritten = None if noise is None else write_out(given["noise_out"], noise.to_json(indent=1))
     batches = answered(noise)
-    text = json_text(batch_data(run, batches, noise))
-    write_out(given["out"], text)
-    click.echo(text if given["as_json"] else batch_text(run, batches, noise))
+    data = batch_data(run, batches, noise)
+    also = write_out(given["out"], json_text(data))
+    conclude(batch_text(run, batches, noise), data if given["as_json"] else None, unwritten, also)
 
 
 def _memory(run: Run, paths: tuple[Path, ...]) -> dict[str, MemoryLimit]:
@@ -171,7 +171,7 @@ def batch_text(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> str:
     if answer.cost is not None:
         lines.append(f"Prices are yours: {'; '.join(price.words for price in answer.cost.prices)}.")
     lines += [f"Warning ({warning.code}): {warning.text}" for warning in answer.warnings]
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _rows(target: TargetBatches) -> list[str]:

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from core.cli.files import FILE, BadInput, read_bytes, refusing, together
 from core.cli.networks import flag_of, network_of, network_options
-from core.numbers import byte_size
 from core.schema import UserError, explain
 from core.spec import Mode, Optimizer, Pipeline, PipelineKind, Target, Workload, parse_batches
 from core.studies.sweep.plan import SweepPlan
+from core.text import shown
 from core.userdata.source import check_data, check_fits
 
 MAX_PLAN_BYTES = 1_000_000
@@ -120,12 +120,10 @@ def _plan_of_file(context: click.Context, path: Path) -> SweepPlan:
     ]
     if chosen:
         raise BadInput(f"--plan holds all choices; leave out {', '.join(chosen)}, or change the file.")
-    data = read_bytes(path, MAX_PLAN_BYTES)
-    if len(data) > MAX_PLAN_BYTES:
-        raise BadInput(f"{path} is too large for a plan; accepted is JSON of up to {byte_size(MAX_PLAN_BYTES)}.")
+    data = read_bytes(path, MAX_PLAN_BYTES, "a plan")
     try:
-        return SweepPlan.model_validate_json(data)
+        return SweepPlan.read_json(data)
     except ValidationError as error:
-        raise BadInput(f"{path} is no plan of this version. {explain(error)}") from None
+        raise BadInput(f"{shown(str(path))} is no plan of this version. {explain(error)}") from None
     except ValueError as error:
-        raise BadInput(f"{path} is no plan. {error}") from None
+        raise BadInput(f"{shown(str(path))} is no plan. {error}") from None

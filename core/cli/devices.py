@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
-from core.cli.files import json_flag, json_text
+from core.cli.files import json_flag
+from core.cli.terminal import show, show_json
 from core.evidence import Environment
 from core.machine.environment import Devices, capture_environment, list_devices
 from core.numbers import byte_size
 from core.spec import Target
+from core.text import in_lines
 from core.worker.probe import DeviceProbe, probe_devices
 
 PROBE_DEADLINE_S = 120.0
@@ -47,14 +49,14 @@ def devices(as_json: bool, ask: bool) -> None:
     targets = [str(target) for target in default_targets(here)]
     if as_json:
         data = here.model_dump() | {"default_targets": targets, "probe": probe.model_dump() if probe else None}
-        click.echo(json_text(data))
+        show_json(data)
     else:
-        click.echo("\n".join(_lines(here, probe, targets)))
+        show(in_lines(_lines(here, probe, targets)))
 
 
 def _lines(here: Devices, probe: DeviceProbe | None, targets: list[str]) -> list[str]:
-    cores = f", {here.usable_cores} usable cores" if here.usable_cores else ""
-    lines = [f"cpu    {here.cpu or 'unknown processor'}{cores}"]
+    parts = (here.cores_words, here.free_words)
+    lines = [f"cpu    {here.cpu or 'unknown processor'}{''.join(f'; {part}' for part in parts if part)}"]
     for index, gpu in enumerate(here.gpus):
         memory = f", {byte_size(gpu.memory_bytes)}" if gpu.memory_bytes else ""
         driver = f", driver {gpu.driver}" if gpu.driver else ""

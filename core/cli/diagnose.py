@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from core.cli.answers import answer_of
 from core.cli.devices import is_this_machine
-from core.cli.files import BadInput, read_file, refusing
+from core.cli.files import FILE, BadInput, read_file, refusing
 from core.cli.model_code import launcher_for, model_permission
 from core.cli.study_command import Asked, History, study_command
 from core.spec import MAX_BATCH, MIN_BATCH
@@ -21,7 +20,7 @@ from core.studies.sweep.record import Run
 
 
 @study_command(DIAGNOSIS, "diagnose")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=FILE)
 @click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds, in all.")
 @click.option("--target", help="Which of the run's two targets, by its name (default: the GPU, else the second).")
 @click.option("--batch", type=int, help="At which batch (default: the largest at which the target is behind).")

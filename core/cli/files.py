@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,18 +10,30 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
-from core.cli.terminal import say
+from core.cli.terminal import say, show, show_json
+from core.files import check_place, read_limited, reason, write_whole
 from core.schema import explain
 from core.studies.kind import Kind
 from core.studies.registry import read_record
-from core.studies.sweep.imports import MAX_BYTES, check_size, read_run
+from core.studies.study import MAX_RECORD_BYTES
+from core.studies.sweep.imports import MAX_BYTES, read_run
 from core.studies.sweep.record import Run
+from core.text import clean, shown
 
-MAX_STUDY_BYTES = 64 * 2**20
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
-FILE = click.Path(path_type=Path)
+
+class _File(click.ParamType):
+    """A path as it was given; whatever reads or writes there says what is wrong with it."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002
+        return Path(value)
+
+
+FILE = _File()
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
@@ -38,14 +48,21 @@ def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
-class BadInput(click.ClickException):
-    """What was given cannot be used; the message is one sentence."""
+class _Refusal(click.ClickException):
+    """The message is one sentence, whatever the names in it hold."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clean(message))
+
+
+class BadInput(_Refusal):
+    """What was given cannot be used."""
 
     exit_code = 2
 
 
-class Failure(click.ClickException):
-    """The input was fine and it went wrong all the same; the message is one sentence."""
+class Failure(_Refusal):
+    """The input was fine and it went wrong all the same."""
 
     exit_code = 1
 
@@ -61,52 +78,57 @@ def refusing(prefix: str = "") -> Iterator[None]:
         raise BadInput(prefix + str(error)) from None
 
 
-def read_bytes(path: Path, limit: int) -> bytes:
-    """At most ``limit`` + 1 bytes of a file. Raises BadInput when it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(limit + 1)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from None
+def read_bytes(path: Path, limit_bytes: int, what: str) -> bytes:
+    """A whole file that is to be ``what``. Raises BadInput."""
+    with refusing():
+        return read_limited(path, limit_bytes, what)
 
 
 def read_file(path: Path) -> Run:
-    """The run in a JSON or CSV file; one too large is refused by its size, before it is read. Raises BadInput."""
-    try:
-        if path.is_file():
-            check_size(path.stat().st_size)
-        return read_run(read_bytes(path, MAX_BYTES), path.name)
-    except ValueError as error:
-        raise BadInput(f"{path}: {error}") from None
+    """The run in a JSON or CSV file. Raises BadInput."""
+    data = read_bytes(path, MAX_BYTES, "a run in JSON or CSV")
+    with refusing(f"{shown(str(path))}: "):
+        return read_run(data, path.name)
 
 
 def check_writable(path: Path) -> None:
     """Raises BadInput when no file can be written there, before any work is done for it."""
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise BadInput(f"{path} cannot be written; --out takes a file in a folder that exists and can be written.")
+    with refusing():
+        check_place(path)
 
 
-def write_out(path: Path | None, text: str) -> None:
-    """Write what was asked for by ``--out``, and say so. Raises Failure when the file cannot be written after all."""
+def write_out(path: Path | None, text: str) -> Failure | None:
+    """Write what was asked for by ``--out``, and say so; why not, where the file cannot be written after all."""
     if path is None:
-        return
+        return None
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        write_whole(path, text + "\n")
     except OSError as error:
-        raise Failure(f"{path} could not be written: {error.strerror or error}.") from None
+        return Failure(f"{path} could not be written: {reason(error)}.")
     say(f"Wrote {path}.")
+    return None
 
 
-def json_text(data: Any) -> str:
-    """One JSON object, as ``--json`` prints it and ``--out`` writes it."""
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
+def conclude(words: str | None, data: Any, *failures: Failure | None) -> None:
+    """Print an answer, its data as JSON where there are any, and whatever went wrong before, then raise the first
+    failure: neither costs the other.
+    """
+    lost = None
+    try:
+        if data is not None:
+            show_json(data)
+        elif words is not None:
+            show(words)
+    except OSError as error:
+        lost = Failure(f"The answer could not be printed: {reason(error)}.")
+    for failure in (*failures, lost):
+        if failure is not None:
+            raise failure
 
 
 def read_study(kind: Kind[Any, R, Any], path: Path) -> R:
     """A record of that kind from a file: the record itself, or what a command's --out wrote. Raises BadInput."""
-    data = read_bytes(path, MAX_STUDY_BYTES)
-    if len(data) > MAX_STUDY_BYTES:
-        raise BadInput(f"{path} is too large for a {kind.record.noun}; accepted is JSON of up to 64 MiB.")
-    with refusing(f"{path}: "):
+    data = read_bytes(path, MAX_RECORD_BYTES, f"a {kind.record.noun}")
+    with refusing(f"{shown(str(path))}: "):
         record: R = read_record(kind, data)
     return record

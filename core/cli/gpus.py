@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
-from core.cli.files import FILE, json_text, read_bytes, refusing
-from core.cli.terminal import say
+from core.cli.files import FILE, refusing
+from core.cli.terminal import say, show, show_json
+from core.files import read_limited
 from core.hardware.catalogue import GpuSpec, catalogue, checked_on
-from core.hardware.own_cards import FILE_NAME, MAX_BYTES, add_own, load_own, parse_own
+from core.hardware.own_cards import FILE_NAME, MAX_BYTES, MAX_CARDS, add_own, load_own, parse_own
 from core.numbers import table
+from core.text import in_lines
 
 COLUMNS = (
     "name", "architecture", "fp32 TFLOP/s", "tf32", "half", "memory GB", "GB/s", "link", "link GB/s", "launch µs",
@@ -31,11 +33,14 @@ def gpus_command(add: Path | None, as_json: bool) -> None:
     path = own_path()
     with refusing():
         if add is not None:
-            added = parse_own(read_bytes(add, MAX_BYTES))
+            added = parse_own(read_limited(add, MAX_BYTES, f"at most {MAX_CARDS} cards"))
             add_own(path, added.gpus)
             say(f"Added {', '.join(card.name for card in added.gpus) or 'no card'} to {path}.")
         cards = catalogue(load_own(path)).values()
-    click.echo(_json(cards) if as_json else _text(cards))
+    if as_json:
+        show_json({"checked": checked_on(), "gpus": [spec.model_dump() for spec in cards]})
+    else:
+        show(_text(cards))
 
 
 def own_path() -> Path:
@@ -45,13 +50,9 @@ def own_path() -> Path:
     return data_dir() / FILE_NAME
 
 
-def _json(cards: Iterable[GpuSpec]) -> str:
-    return json_text({"checked": checked_on(), "gpus": [spec.model_dump() for spec in cards]})
-
-
 def _text(cards: Iterable[GpuSpec]) -> str:
     lines = table(COLUMNS, [_row(spec) for spec in cards])
-    return "\n".join(
+    return in_lines(
         [
             *lines,
             "",

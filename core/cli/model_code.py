@@ -13,10 +13,10 @@ from core.families import Network
 from core.families.code import Code, CodeError, check_entry, refuse_code
 from core.schema import explain
 from core.spec import Target
+from core.studies.deadlines import first_s
 from core.worker.protocol import Describe, Described, Launcher, WorkerError
 
-START_DEADLINE_S = 180.0
-BUILD_DEADLINE_S = 180.0
+USUAL_BUDGET_S = 90.0  # where a command has none
 
 model_permission = click.option(
     "--model", help="Let workers import the code that the run's network is built by, package.module:function."
@@ -24,14 +24,14 @@ model_permission = click.option(
 """For commands that take a run: the network is the run's, and the flag allows its code to be imported."""
 
 
-def network_from_code(entry: str) -> Network:
+def network_from_code(entry: str, budget_s: float | None = None) -> Network:
     """The network that the function builds, as a worker that called it describes it.
 
-    Its module is looked for in the current folder first. Raises BadInput.
+    Its module is looked for in the current folder first. The budget bounds how long it is waited for. Raises BadInput.
     """
     folder = str(Path.cwd())
     try:
-        return described_network(entry, folder, _describe(check_entry(entry), folder))
+        return described_network(entry, folder, _describe(check_entry(entry), folder, budget_s or USUAL_BUDGET_S))
     except ValidationError as error:
         raise BadInput(f"The model of {entry} cannot be measured: {explain(error)}") from None
     except (CodeError, WorkerError) as error:
@@ -53,12 +53,12 @@ def described_network(entry: str, folder: str, described: Described) -> Code:
     return Code.model_validate(said)
 
 
-def _describe(entry: str, folder: str) -> Described:
+def _describe(entry: str, folder: str, budget_s: float) -> Described:
     from core.worker.process import launch_processes
 
-    (worker,) = launch_processes((Target(),), START_DEADLINE_S, allow_code=True)
+    (worker,) = launch_processes((Target(),), first_s(budget_s), allow_code=True)
     try:
-        return worker.ask(Describe(entry=entry, folder=folder), BUILD_DEADLINE_S)
+        return worker.ask(Describe(entry=entry, folder=folder), first_s(budget_s))
     finally:
         worker.close()
 

@@ -57,11 +57,11 @@ def network_of(given: dict[str, Any]) -> Network:
         return network_from_name(given["preset"], given["family"])
     if given["architecture"] is not None:
         path: Path = given["architecture"]
-        return Own.from_file(read_bytes(path, MAX_ARCHIVE_BYTES), path.name)
+        return Own.from_file(read_bytes(path, MAX_ARCHIVE_BYTES, "an architecture"), path.name)
     if given["model"] is not None:
         from core.cli.model_code import network_from_code
 
-        return network_from_code(given["model"])
+        return network_from_code(given["model"], given.get("budget", given.get("budget_s")))
     family = given["family"] or DEFAULT_FAMILY
     return families()[family].from_choices(sizes_of(family, sizes))
 

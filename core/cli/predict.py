@@ -14,9 +14,10 @@ from core.cli.devices import is_this_machine
 from core.cli.files import (
     FILE,
     BadInput,
+    Failure,
     check_writable,
+    conclude,
     json_flag,
-    json_text,
     read_file,
     read_study,
     refusing,
@@ -40,6 +41,7 @@ from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
+from core.text import in_lines
 
 DEFAULT_BATCHES = "1:4096"
 
@@ -77,7 +79,7 @@ def predict_command(context: click.Context, **_: Any) -> None:
     if given["recorded"] and not recordings:
         raise BadInput(f"No run given by --recorded ran on {spec.name}.")
     against = None if run is None else _cpu_of(run)
-    costs = _costs(given, workload)
+    costs, unwritten = _costs(given, workload)
 
     def curve_at(batches: Sequence[int]) -> CardCurve:
         return card_curve(spec, workload, target, batches, costs, fed, recordings)
@@ -88,9 +90,9 @@ def predict_command(context: click.Context, **_: Any) -> None:
     if given["as_json"]:
         data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), "fed": fed}
         data["crossover"] = None if crossover is None else asdict(crossover)
-        click.echo(json_text(data))
+        conclude(None, data, unwritten)
     else:
-        click.echo(predict_text(spec, workload, target, curve, costs, crossover))
+        conclude(predict_text(spec, workload, target, curve, costs, crossover), None, unwritten)
 
 
 def _card(name: str) -> tuple[GpuSpec, dict[str, GpuSpec]]:
@@ -132,8 +134,10 @@ def _cpu_of(run: Run) -> tuple[Answer, int]:
     return answer, index
 
 
-def _costs(given: dict[str, Any], workload: Workload) -> HostCosts:
-    """The host's overhead: read, measured now, or assumed. Raises BadInput or Failure."""
+def _costs(given: dict[str, Any], workload: Workload) -> tuple[HostCosts, Failure | None]:
+    """The host's overhead: read, measured now, or assumed; and why its file was not written. Raises BadInput or
+    Failure.
+    """
     if given["host"] is not None and given["measure_host"]:
         raise BadInput("--host reads a study that was measured before; leave out --measure-host.")
     if given["host_out"] is not None:
@@ -141,11 +145,11 @@ def _costs(given: dict[str, Any], workload: Workload) -> HostCosts:
             raise BadInput("--host-out writes what --measure-host measures; give both.")
         check_writable(given["host_out"])
     if given["host"] is None and not given["measure_host"]:
-        return assumed_costs(given["execution"])
+        return assumed_costs(given["execution"]), None
     study = _measure(given["store"]) if given["measure_host"] else _read(given["host"])
-    write_out(given["host_out"], study.to_json(indent=1))
+    unwritten = write_out(given["host_out"], study.to_json(indent=1))
     with refusing():
-        return host_of_study(study, workload.mode, given["execution"])
+        return host_of_study(study, workload.mode, given["execution"]), unwritten
 
 
 def _read(path: Path) -> HostStudy:
@@ -186,4 +190,4 @@ def predict_text(
     lines.append(f"Host overhead is {costs.label}: {number(costs.step.us)} µs a step{each}. {costs.source}")
     if curve.corrected_by:
         lines.append(f"Corrected by {curve.corrected_by}")
-    return "\n".join(lines)
+    return in_lines(lines)

@@ -1,13 +1,13 @@
 """One shape for the commands that measure: flags, progress, Ctrl-C, the history, ``--out``, exit status.
 
-Ctrl-C or SIGTERM ends a study and keeps what was measured, as pressing Cancel on a page does.
+Ctrl-C ends a study and keeps what was measured, as pressing Cancel on a page does; SIGTERM or the terminal's end
+interrupts it, which keeps as much.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from core.cli.files import FILE, Failure, check_writable, json_text, together, write_out
+from core.cli.files import FILE, Failure, check_writable, conclude, together, write_out
 from core.cli.terminal import say, shown_progress
 from core.schema import UserError
+from core.studies.keeper import Keeper
 from core.studies.kind import Context, Kind
 from core.studies.progress import Progress
-from core.studies.runner import Cancelled, StudyTools, watching
+from core.studies.runner import Cancelled, NullRecorder, Stop, StudyTools, watching
 from core.studies.study import new_id
+from core.text import json_text
 from core.worker.protocol import Launcher
 
 if TYPE_CHECKING:
@@ -79,25 +81,25 @@ def _run(kind: Kind[Any, Any, Any], make: Make, given: dict[str, Any]) -> None:
     out: Path | None = given["out"]
     if out is not None:
         check_writable(out)
-    cancel = threading.Event()
-    with stop_signals(cancel), History(given["store"]) as history:
-        asked = make(given, history)
-        for line in asked.says:
-            say(line)
-        record, error = measured(kind, asked, history, cancel, given["name"])
-    if record is None:
-        if error is not None:
-            raise error
-        say(NOTHING)
-        return
-    data, words = _said(kind, record, asked.context)
-    text = json_text(data)
-    write_out(out, text)
-    if error is not None:
-        raise error
-    if words is None and record.status != "cancelled":
-        raise Failure(data["reason"])
-    click.echo(text if given["as_json"] or words is None else words)
+    stop = Stop()
+    with History(given["store"]) as history:
+        asked = make(given, history)  # Ctrl-C ends this at once, also while user code builds its model
+        with stop_signals(stop):
+            for line in asked.says:
+                say(line)
+            record, error = measured(kind, asked, history, stop, given["name"])
+            if record is None:
+                if error is not None:
+                    raise error
+                say(NOTHING)
+                return
+            data, words = _said(kind, record, asked.context)
+            unwritten = write_out(out, json_text(data))  # before anything is printed, which may fail and be stopped
+            if words is None and record.status not in ("cancelled", "interrupted"):
+                error = error or Failure(data["reason"])
+            if error is not None:
+                conclude(None, None, error, unwritten)
+            conclude(words, data if given["as_json"] or words is None else None, unwritten)
 
 
 def _said(kind: Kind[Any, R, Any], record: R, context: Context) -> tuple[dict[str, Any], str | None]:
@@ -111,7 +113,7 @@ def _said(kind: Kind[Any, R, Any], record: R, context: Context) -> tuple[dict[st
 
 
 def measured(
-    kind: Kind[Any, R, Any], asked: Asked, history: History, cancel: threading.Event, name: str | None = None
+    kind: Kind[Any, R, Any], asked: Asked, history: History, stop: Stop, name: str | None = None
 ) -> tuple[R | None, Failure | None]:
     """Measure in this thread, under the machine's lock, and keep the record in the history.
 
@@ -131,13 +133,17 @@ def measured(
                 show(progress)
 
             launcher = asked.launcher or process.launch_processes
-            record = kind.run(StudyTools(launcher, clock.WallClock(), cancel, source, report, history), asked.plan)
+            recorder = history.keeper or NullRecorder()
+            record = kind.run(StudyTools(launcher, clock.WallClock(), stop, source, report, recorder), asked.plan)
     except Cancelled:
         return None, None
-    except UserError as error:
-        return (last if last is not None and last.rounds else None), Failure(str(error))
-    if not kind.streams:
-        history.add_study(kind.name, new_id(), record, name)
+    except (UserError, KeyboardInterrupt) as error:
+        kept = last if last is not None and last.rounds else None
+        if isinstance(error, UserError):
+            return kept, Failure(str(error))
+        return kept and kept.model_copy(update={"status": stop.status}), Failure("Stopped.")  # by the second signal
+    if history.keeper is not None and not kind.streams:
+        history.keeper.add_study(kind.name, new_id(), record, name)
     return record, None
 
 
@@ -145,9 +151,9 @@ def measured_part(kind: Kind[Any, R, Any], asked: Asked, store: bool) -> R:
     """A record that a command needs for its answer, measured now. Raises Failure; leaves the command, with success,
     where it was stopped before there was anything.
     """
-    cancel = threading.Event()
-    with stop_signals(cancel), History(store) as history:
-        record, error = measured(kind, asked, history, cancel)  # type: ignore[arg-type]
+    stop = Stop()
+    with stop_signals(stop), History(store) as history:
+        record, error = measured(kind, asked, history, stop)  # type: ignore[arg-type]
     if error is not None:
         raise error
     if record is None:
@@ -157,11 +163,12 @@ def measured_part(kind: Kind[Any, R, Any], asked: Asked, store: bool) -> R:
 
 
 class History:
-    """The store, without which a study still goes on: the first thing that fails is said, then it is left alone."""
+    """The store, without which a study still goes on; what it could not take is said at the end."""
 
     def __init__(self, wanted: bool) -> None:
         self._store: Store | None = None
         self._wanted = wanted
+        self.keeper: Keeper | None = None
 
     def __enter__(self) -> History:
         if self._wanted:
@@ -171,70 +178,48 @@ class History:
                 self._store = Store()
             except StoreError as error:
                 raise Failure(f"{error} With --no-store a study runs without the history.") from None
+            if self._store.notice is not None:
+                say(self._store.notice)
+            self.keeper = Keeper(self._store)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._store is not None:
-            self._store.close()
-
-    def begin(self, run: Any) -> None:
-        self._try(lambda store: store.begin(run))
-
-    def record(self, run_id: str, records: tuple[Any, ...]) -> None:
-        self._try(lambda store: store.record(run_id, records))
-
-    def finish(self, run_id: str, status: Any, elapsed_s: float) -> None:
-        self._try(lambda store: store.finish(run_id, status, elapsed_s))
-
-    def delete(self, run_id: str) -> None:
-        self._try(lambda store: store.delete(run_id))
-
-    def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None:
-        def add(store: Store) -> None:
-            store.add_study(kind, study_id, record)
-            if name is not None:
-                store.rename(study_id, name)
-
-        self._try(add)
+        if self._store is None or self.keeper is None:
+            return
+        self.keeper.close()
+        if (missing := self.keeper.unwritten()) is not None:
+            say(f"{missing} --out keeps what is measured.")
+        self._store.close()
 
     def records(self, kind: Kind[Any, R, Any]) -> tuple[R, ...]:
-        """Stored records of a kind, newest first; those that cannot be read are left out."""
-        records: list[R] = []
-
-        def read(store: Store) -> None:
-            for summary in store.summaries(kind.name):
-                with suppress(UserError):
-                    records.append(store.study(kind, summary.id))
-
-        self._try(read)
-        return tuple(records)
-
-    def _try(self, act: Callable[[Store], None]) -> None:
+        """Stored records of a kind, newest first; what cannot be read is said and left out."""
         from core.store import StoreError
 
         if self._store is None:
-            return
+            return ()
         try:
-            act(self._store)
+            return tuple(self._store.records(kind, say).values())
         except StoreError as error:
-            self._store.close()
-            self._store = None
-            say(f"The history stopped: {error} The study goes on without it; --out keeps what is measured.")
+            say(str(error))
+            return ()
 
 
 @contextmanager
-def stop_signals(cancel: threading.Event) -> Iterator[None]:
-    """The first signal cancels the study, which then ends in order; a second one ends the program."""
+def stop_signals(stop: Stop) -> Iterator[None]:
+    """The first signal ends the study in order, by its user's wish or as interrupted; a second one the program."""
 
-    def stop(_: int, __: FrameType | None) -> None:
-        if cancel.is_set():
+    def asked(number: int, _: FrameType | None) -> None:
+        if stop.is_set():
             raise KeyboardInterrupt
-        cancel.set()
+        if number == signal.SIGINT:
+            stop.set()
+        else:
+            stop.interrupt()
         with suppress(OSError):
             os.write(2, STOPPING)  # a handler may interrupt a print, so it does not print
 
     names = ("SIGINT", "SIGTERM", "SIGHUP")
     with ExitStack() as stack:
         for number in (getattr(signal, name) for name in names if hasattr(signal, name)):
-            stack.callback(signal.signal, number, signal.signal(number, stop))
+            stack.callback(signal.signal, number, signal.signal(number, asked))
         yield

@@ -13,7 +13,7 @@ from core.cli.devices import default_targets
 from core.cli.files import refusing
 from core.cli.model_code import launcher_for
 from core.cli.study_command import Asked, History, study_command
-from core.machine.environment import available_memory_bytes, list_devices
+from core.machine.environment import list_devices, resources
 from core.numbers import byte_size
 from core.studies.sweep.fits import check_fits
 from core.studies.sweep.kind import SWEEP
@@ -27,10 +27,10 @@ def sweep(given: dict[str, Any], _: History) -> Asked:
     """Measure two targets against each other on this machine, and print the verdict."""
     plan = make_plan(click.get_current_context(), lambda: default_targets(list_devices()))
     launcher = launcher_for(plan.workload.network, given["model"])
-    available = available_memory_bytes()
-    if available is not None:
+    here = resources()
+    if here.memory_available_bytes is not None:
         with refusing():
-            check_fits(plan, available)
+            check_fits(plan, here.memory_available_bytes, here.limited_words)
     return Asked(new_run(plan, given["name"]), says=_description(plan), launcher=launcher)
 
 

@@ -1,4 +1,8 @@
-"""What people see in a terminal: a progress bar and a table's header that stands out. A pipe gets plain lines."""
+"""All that commands print: answers on stdout, what is said beside them on stderr, a bar while something is measured.
+
+Nothing else prints. What may come from outside is cleaned (:mod:`core.text`). In a terminal a table's header stands
+out; a pipe gets plain lines.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,41 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
-from core.numbers import duration
+from core.numbers import duration, headers
 from core.studies.progress import Progress
+from core.text import clean, in_lines, json_text
 
 REFRESH_S = 2.0
 BAR_CHARS = 20
 
 
 def say(text: str) -> None:
-    """A line on stderr."""
-    click.echo(text, err=True)
+    """A line on stderr. Where nobody reads it any more, it is lost, and nothing else is."""
+    with suppress(OSError):
+        click.echo(clean(text), err=True)
 
 
-def header(line: str) -> str:
-    """A table's first line, which stands out where stdout is a terminal that shows colours."""
+def say_lines(text: str) -> None:
+    """Lines on stderr, such as those of a traceback."""
+    click.echo(in_lines(text.split("\n")), err=True)
+
+
+def show(text: str) -> None:
+    """The lines of an answer on stdout; headers of tables stand out where it is a terminal that shows colours."""
     plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return line if plain else click.style(line, fg="cyan", bold=True)
+    noted = () if plain else headers.get() or ()
+    lines = map(clean, text.split("\n"))
+    click.echo("\n".join(click.style(line, fg="cyan", bold=True) if line in noted else line for line in lines))
+
+
+def show_json(data: Any) -> None:
+    """One JSON object on stdout."""
+    click.echo(json_text(data))
 
 
 @contextmanager
@@ -49,18 +68,23 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
 
     words = rich.TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
     # drawn once a second: drawing more often would take time from what is measured
-    with rich.Progress(
+    bar = rich.Progress(
         rich.BarColumn(BAR_CHARS), TimeLeft(), words, console=Console(stderr=True), transient=True, expand=True,
         refresh_per_second=1,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("Starting", total=None, end_s=0.0)
+    )  # fmt: skip
+    task = bar.add_task("Starting", total=None, end_s=0.0)
 
-        def show(at: Progress) -> None:
-            whole_s = max(at.elapsed_s + at.remaining_s, 1e-9)
-            end_s = time.monotonic() + at.remaining_s
-            bar.update(task, total=whole_s, completed=at.elapsed_s, description=_words(at), end_s=end_s)
+    def show(at: Progress) -> None:
+        whole_s = max(at.elapsed_s + at.remaining_s, 1e-9)
+        end_s = time.monotonic() + at.remaining_s
+        bar.update(task, total=whole_s, completed=at.elapsed_s, description=_words(at), end_s=end_s)
 
+    bar.start()
+    try:
         yield show
+    finally:
+        with suppress(OSError):  # the terminal hung up meanwhile
+            bar.stop()
 
 
 class _PlainLines:
@@ -79,4 +103,4 @@ class _PlainLines:
 def _words(at: Progress) -> str:
     done = f" ({at.cells_done:,} of {at.cells_total:,})" if at.cells_total else ""
     verdict = getattr(at.answer, "verdict", None)
-    return f"{at.activity}{done}." + (f"  So far: {verdict.sentence}" if verdict is not None else "")
+    return clean(f"{at.activity}{done}." + (f"  So far: {verdict.sentence}" if verdict is not None else ""))

@@ -7,8 +7,11 @@ from typing import Any
 
 import click
 
-from core.cli.files import FILE, BadInput, json_flag, json_text
+from core.cli.files import FILE, BadInput, json_flag, refusing
+from core.cli.terminal import show, show_json
+from core.files import is_folder, look, reason
 from core.numbers import counted, percent, table
+from core.text import in_lines, shown
 from core.traces.record import PARTS, DeviceTrace, HostOp, Part, TraceReport
 
 PATTERN = "*.xplane.pb"
@@ -42,9 +45,9 @@ def trace(path: Path, as_json: bool) -> None:
     file = _find(path)
     report = _report(file)
     if as_json:
-        click.echo(json_text(trace_data(file.name, report)))
+        show_json(trace_data(file.name, report))
     else:
-        click.echo(trace_text(file.name, report))
+        show(trace_text(file.name, report))
 
 
 def _report(file: Path) -> TraceReport:
@@ -60,18 +63,23 @@ def _report(file: Path) -> TraceReport:
 
 def _find(path: Path) -> Path:
     """The file itself, or the only trace below a folder. Raises BadInput."""
-    if not path.exists():
-        raise BadInput(f"{path} does not exist; accepted is a trace {PATTERN}, or a folder with one below it.")
-    if not path.is_dir():
-        return path
-    traces = sorted(path.rglob(PATTERN))
+    place = shown(str(path))
+    with refusing():
+        if look(path) is None:
+            raise BadInput(f"{place} does not exist; accepted is a trace {PATTERN}, or a folder with one below it.")
+        if not is_folder(path):
+            return path
+    try:
+        traces = sorted(path.rglob(PATTERN))
+        there = ", ".join(sorted(item.name for item in path.iterdir())[:5]) or "nothing"
+    except OSError as error:
+        raise BadInput(f"{place} cannot be read: {reason(error)}.") from None
     if len(traces) == 1:
         return traces[0]
     if traces:
         names = ", ".join(str(file.relative_to(path)) for file in traces[:5]) + (", …" if len(traces) > 5 else "")
-        raise BadInput(f"{path} holds {len(traces)} traces: name one of {names}.")
-    there = ", ".join(sorted(item.name for item in path.iterdir())[:5]) or "nothing"
-    raise BadInput(f"{path} holds no trace {PATTERN}; there is {there}.")
+        raise BadInput(f"{place} holds {len(traces)} traces: name one of {names}.")
+    raise BadInput(f"{place} holds no trace {PATTERN}; there is {there}.")
 
 
 def trace_data(file: str, report: TraceReport) -> dict[str, Any]:
@@ -108,7 +116,7 @@ def trace_text(file: str, report: TraceReport) -> str:
         parts.append([said])
     if report.notes:
         parts.append([f"Note: {note}" for note in report.notes])
-    return "\n\n".join("\n".join(part) for part in parts)
+    return "\n\n".join(map(in_lines, parts))
 
 
 def _device_lines(device: DeviceTrace) -> list[str]:

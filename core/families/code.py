@@ -8,8 +8,11 @@ A plan or a run that names code is plain data: reading, showing and validating i
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
+import sysconfig
+import tempfile
 import traceback
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -28,6 +31,13 @@ MAX_RANK = 6
 MAX_DIMENSION = 2**24
 MAX_DETAIL = 160
 OWN_PACKAGE = "core"
+OURS = str(Path(__file__).parents[1]) + os.sep
+NOT_OWN = (
+    *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    str(Path(tempfile.gettempdir(), "__autograph_generated_file")),
+)
+"""Where files begin that are not the user's."""
+TRACED_FROM = re.compile(r'File "([^"<>\n]+)", line (\d+)')
 
 Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
 
@@ -175,7 +185,7 @@ def call_entry(entry: str, folder: str) -> Any:
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # SystemExit, or one of its own
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module_name}.".startswith(f"{missing}."):
             where = f"in {folder} or among the installed packages"
@@ -187,18 +197,43 @@ def call_entry(entry: str, folder: str) -> Any:
         raise CodeError(f"The module “{module_name}” {what} “{function_name}”.")
     try:
         return function()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # SystemExit, or one of its own
         raise CodeError(f"{entry} failed, called without arguments: {in_words(error)}") from error
 
 
 def in_words(error: BaseException) -> str:
     """Type and first line of an exception, and where it was raised, as the end of a sentence."""
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    text = _text(error)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     detail = "".join(c for c in first if c.isprintable())[:MAX_DETAIL].rstrip(".")
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename != __file__ and not frame.filename.startswith("<")]
-    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}{': ' if detail else ''}{detail}{where}."
+    own, frames = _frames(error)
+    where = (own or frames)[-1:]
+    return f"{type(error).__name__}{': ' if detail else ''}{detail}{''.join(map(_shown, where))}."
+
+
+def own_place(error: BaseException) -> str:
+    """Where in a person's own code an exception was raised, as in `` (models.py, line 3)``; empty where in none."""
+    return "".join(map(_shown, _frames(error)[0][-1:]))
+
+
+def _frames(error: BaseException) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """File and line of each call that led to an exception, but for ours: those in the user's own code, and all."""
+    called = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(error.__traceback__)]
+    # a traced function's frames are gone; what it was traced from stands in the message
+    called += [(name, int(line)) for name, line in TRACED_FROM.findall(_text(error))]
+    frames = [frame for frame in called if not frame[0].startswith((OURS, "<"))]
+    return [frame for frame in frames if not frame[0].startswith(NOT_OWN)], frames
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:  # it is the user's class, with a __str__ of its own
+        return ""
+
+
+def _shown(frame: tuple[str, int]) -> str:
+    return f" ({Path(frame[0]).name}, line {frame[1]})"
 
 
 def shapes_of(keras: Any, model: Any, entry: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from core.evidence import Label
-from core.figures.style import GUIDE, LINE_PX, Look
+from core.figures.style import GUIDE, LINE_PX, Look, literal
 from core.numbers import number
 
 FAILED_WORDS = {
@@ -43,7 +43,7 @@ def values_of(points: Sequence[Point]) -> list[float]:
 
 def add_curve(figure: go.Figure, points: Sequence[Point], name: str, look: Look, label: Label, group: str) -> None:
     """A curve with markers, and its 95 % band behind it."""
-    shown = f"{name} ({label})" if label == "modelled" else name
+    shown = literal(f"{name} ({label})" if label == "modelled" else name)
     add_band(figure, points, shown, look.band(), group)
     figure.add_scatter(
         x=[p.batch for p in points], y=[p.value for p in points], mode="lines+markers", name=shown,
@@ -201,7 +201,7 @@ def add_spans(figure: go.Figure, spans: Sequence[Span], bounds: tuple[float, flo
         add_upright(figure, span.batch, span.colour, 1.8, span.dash)
         figure.add_annotation(
             x=math.log10(span.batch), yref="paper", y=1, yshift=2 + row * LINE_PX, yanchor="bottom",
-            xanchor=anchor(position(span.batch, bounds)), text=span.text, showarrow=False, font={"size": 12.5},
+            xanchor=anchor(position(span.batch, bounds)), text=literal(span.text), showarrow=False, font={"size": 12.5},
         )  # fmt: skip
     return max(rows) + 1 if rows else 0
 

@@ -6,6 +6,7 @@ inside the picture, and colour is never the only difference between two curves.
 
 from __future__ import annotations
 
+import html
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ import plotly.graph_objects as go
 
 from core.evidence import Environment, Label
 from core.numbers import counted, number
+from core.text import clean
 
 GUIDE, GRID = "#888888", "rgba(136,136,136,0.22)"
 INK, PAPER = "#16212B", "#FFFFFF"
@@ -69,6 +71,11 @@ RUN_LOOKS = (Look("#009E73", "square", "solid"), Look("#CC79A7", "triangle-up", 
 def short(text: str, limit: int) -> str:
     """Text of at most ``limit`` characters, cut with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def literal(text: str) -> str:
+    """Text from outside as plotly shows it as it is: one line in which nothing is a tag, an entity or a value."""
+    return html.escape(clean(text), quote=False).replace("%{", "&#37;{")
 
 
 class Evidence(Protocol):
@@ -213,6 +220,7 @@ def frame(
     """Title, lines under it, legend rows, rows for labels above the plot, and the footnote, each in its own strip.
 
     The footnote ends with the environment of ``evidence``.
+    All of it is text, without markup.
     Everything outside the plot is placed in pixels from an edge of the plot, so nothing can overlap at any width.
     """
     foot = foot if evidence is None else [*foot, environment_line(evidence)]
@@ -241,9 +249,9 @@ def frame(
         plot_bgcolor=PAPER,
         showlegend=legend_rows > 0,
     )
-    _strip(figure, [f"<b>{title}</b>"], 1, top - 8, 17, TITLE_PX)
-    _strip(figure, under, 1, top - 8 - TITLE_PX, 12.5, LINE_PX)
-    _strip(figure, foot, 0, -54, 10.5, 15)
+    _strip(figure, [f"<b>{literal(title)}</b>"], 1, top - 8, 17, TITLE_PX)
+    _strip(figure, map(literal, under), 1, top - 8 - TITLE_PX, 12.5, LINE_PX)
+    _strip(figure, map(literal, foot), 0, -54, 10.5, 15)
     return figure
 
 
@@ -254,7 +262,7 @@ def on_dark(figure: go.Figure) -> go.Figure:
     return dark
 
 
-def _strip(figure: go.Figure, lines: Sequence[str], edge: int, shift: float, size: float, step: float) -> None:
+def _strip(figure: go.Figure, lines: Iterable[str], edge: int, shift: float, size: float, step: float) -> None:
     for row, text in enumerate(lines):
         figure.add_annotation(
             text=text,

@@ -21,6 +21,7 @@ from core.figures.style import (
     batch_axis,
     frame,
     linear_axis,
+    literal,
     log_axis,
     log_range,
     short,
@@ -98,7 +99,7 @@ def _times(step_ms: float, low_ms: float | None, high_ms: float | None) -> str:
 
 def _add_card(figure: go.Figure, curve: CardCurve, look: Look) -> int:
     """One card's band, modelled curve and recorded points; returns how many lines the legend gets."""
-    name, rows = short(curve.gpu, NAME), 0
+    name, rows = literal(short(curve.gpu, NAME)), 0
     pale = look.band().replace("0.2)", "0.1)")
     add_band(figure, [_point(one) for one in curve.points], f"{name} ({MODELLED})", pale, curve.gpu)
     for label in (MODELLED, "measured", "recorded"):
@@ -144,7 +145,7 @@ def _add_joints(figure: go.Figure, curve: CardCurve, look: Look) -> None:
     if x:
         figure.add_scatter(
             x=x, y=y, mode="lines", line=look.line("modelled"), hoverinfo="skip", legendgroup=curve.gpu,
-            showlegend=False, name=f"{short(curve.gpu, NAME)} ({MODELLED}), to recorded points",
+            showlegend=False, name=f"{literal(short(curve.gpu, NAME))} ({MODELLED}), to recorded points",
         )  # fmt: skip
 
 
@@ -224,7 +225,7 @@ def crossovers_figure(run: Run, answer: Answer, index: int, readings: Sequence[C
 
 
 def _add_row(figure: go.Figure, row: int, one: CardReading, look: Look, span: tuple[float, float]) -> None:
-    found, name = one.crossover, f"{short(one.spec.name, NAME)} ({MODELLED})"
+    found, name = one.crossover, literal(f"{short(one.spec.name, NAME)} ({MODELLED})")
     ends = _row_ends(found, span)
     if ends is not None:
         low, high = ends
@@ -242,7 +243,7 @@ def _add_row(figure: go.Figure, row: int, one: CardReading, look: Look, span: tu
         )  # fmt: skip
     figure.add_annotation(
         x=0, xref="paper", xanchor="left", y=row, yanchor="bottom", yshift=7, showarrow=False, font={"size": 12.5},
-        text=f"{short(one.spec.name, 28)}: {crossover_words(found)}, {MODELLED}",
+        text=literal(f"{short(one.spec.name, 28)}: {crossover_words(found)}, {MODELLED}"),
     )  # fmt: skip
 
 

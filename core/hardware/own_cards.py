@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from core.architecture.strict_json import parse
+from core.files import look, read_limited, write_whole
 from core.hardware.catalogue import (
     OTHER,
     CardPrice,
@@ -29,6 +30,7 @@ from core.hardware.catalogue import (
     make_spec,
 )
 from core.schema import Frozen, UserError, as_user_error
+from core.text import shown
 
 FILE_NAME = "gpus.json"
 """In the data folder."""
@@ -106,14 +108,11 @@ def parse_own(data: bytes) -> OwnCards:
 
 def read_own(path: Path) -> OwnCards:
     """What the file says; none where it does not exist. Raises UserError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return OwnCards()
-    except OSError as error:
-        raise UserError(f"Your cards in {path} cannot be read: {error.strerror or error}.") from None
-    with as_user_error(f"Your cards in {path}: "):
+    with as_user_error("Your cards: "):
+        if look(path) is None:
+            return OwnCards()
+        data = read_limited(path, MAX_BYTES, f"at most {MAX_CARDS} cards")
+    with as_user_error(f"Your cards in {shown(str(path))}: "):
         return parse_own(data)
 
 
@@ -130,11 +129,9 @@ def save_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
     except ValidationError:
         raise UserError(f"At most {MAX_CARDS} cards of your own are kept.") from None
     kept.specs()
-    part = path.with_suffix(".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(kept.model_dump_json(indent=1, exclude_none=True) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, kept.model_dump_json(indent=1, exclude_none=True) + "\n")
     except OSError as error:
         raise UserError(f"Your cards cannot be written to {path}: {error.strerror or error}.") from None
     return kept

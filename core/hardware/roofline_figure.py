@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from core.figures.marks import whiskers
-from core.figures.style import GUIDE, TARGET_LOOKS, frame, log_axis, log_range, short
+from core.figures.style import GUIDE, TARGET_LOOKS, frame, literal, log_axis, log_range, short
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import RooflinePoint
 from core.hardware.figures import MODELLED, NOTHING_RAN
@@ -53,7 +53,7 @@ def _add_points(figure: go.Figure, spec: GpuSpec, points: Sequence[RooflinePoint
     if not mine:
         return 0
     modelled = label == MODELLED
-    name = f"steps on {short(spec.name, 28)} ({label})"
+    name = literal(f"steps on {short(spec.name, 28)} ({label})")
     figure.add_scatter(
         x=[p.intensity for p in mine], y=[p.reached_tflops for p in mine], mode="lines+markers", name=name,
         line={**LOOK.line("modelled"), "width": 1.4, "dash": "dash" if modelled else "solid"},

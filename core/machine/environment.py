@@ -14,23 +14,21 @@ from pathlib import Path
 
 import psutil
 
-from core.evidence import Environment, Gpu
+from core.evidence import Environment, Gpu, Resources, whole_cores
+from core.machine.cgroup import read_limits
 from core.machine.nvml import Nvml
-from core.schema import Frozen
 
 CUDA_WHEELS = ("nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12")
 PACKAGES = (
     "tensorflow", "keras", "numpy", "streamlit", "plotly", "pandas", "sqlalchemy", "pydantic", "psutil", "nvidia-ml-py",
     *CUDA_WHEELS,
 )  # fmt: skip
-CGROUP = Path("/sys/fs/cgroup")
 
 
-class Devices(Frozen):
+class Devices(Resources):
     """Devices as far as they can be seen without starting a framework, and what to do where no GPU is found."""
 
     cpu: str
-    usable_cores: int | None = None
     gpus: tuple[Gpu, ...] = ()
     tensorflow: str | None = None
     cuda_packages: bool = False
@@ -44,18 +42,13 @@ class Devices(Frozen):
 
 def capture_environment() -> Environment:
     """The machine now. Versions come from package metadata."""
-    memory = psutil.virtual_memory()
     return Environment(
+        **resources().model_dump(),
         captured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         hostname_hash=hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12],
         os=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
         cpu=cpu_name(),
-        physical_cores=psutil.cpu_count(logical=False),
-        logical_cores=psutil.cpu_count(),
-        usable_cores=usable_cores(),
-        memory_bytes=memory.total,
-        memory_available_bytes=available_memory_bytes(),
         virtualisation=virtualisation(),
         governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         cpu_mhz=cpu_mhz(),
@@ -71,8 +64,8 @@ def list_devices() -> Devices:
     gpus = _nvml_gpus()
     cuda = all(name in installed for name in CUDA_WHEELS)
     return Devices(
+        **resources().model_dump(),
         cpu=cpu_name(),
-        usable_cores=usable_cores(),
         gpus=gpus,
         tensorflow=installed.get("tensorflow"),
         cuda_packages=cuda,
@@ -134,32 +127,57 @@ def cpu_mhz() -> float | None:
     return None
 
 
-def usable_cores() -> int | None:
-    """Cores that this process may use: affinity, and the whole cores of a cgroup's quota (at least one)."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    quota = _cgroup_quota()
-    return cores if cores is None or quota is None else min(cores, max(1, int(quota)))
-
-
-def _cgroup_quota() -> float | None:
-    v2 = (_read(CGROUP / "cpu.max") or "").split()
-    if len(v2) == 2 and v2[0] != "max":
-        return float(v2[0]) / float(v2[1])
-    quota, period = _number(CGROUP / "cpu/cpu.cfs_quota_us"), _number(CGROUP / "cpu/cpu.cfs_period_us")
-    return quota / period if quota and period and quota > 0 else None
+def resources() -> Resources:
+    """Cores and memory now, and what limits this process: control groups, CPU affinity, limits of a process."""
+    memory, limits, own = psutil.virtual_memory(), read_limits(), process_memory_limit()
+    container = limits.memory_bytes if limits.memory_bytes is not None and limits.memory_bytes < memory.total else None
+    rooms = (int(memory.available), limits.memory_free_bytes, own)
+    return Resources(
+        physical_cores=psutil.cpu_count(logical=False),
+        logical_cores=psutil.cpu_count(),
+        usable_cores=usable_cores(),
+        cpu_quota=limits.cpus,
+        memory_bytes=memory.total,
+        memory_available_bytes=min(room for room in rooms if room is not None),
+        container_memory_bytes=container,
+        process_memory_bytes=own if own is not None and own < memory.total else None,
+    )
 
 
 def available_memory_bytes() -> int:
-    """Memory that can be taken without swapping: the system's, or a cgroup's rest if that is less."""
-    available = int(psutil.virtual_memory().available)
-    for limit, used in (
-        (CGROUP / "memory.max", CGROUP / "memory.current"),
-        (CGROUP / "memory/memory.limit_in_bytes", CGROUP / "memory/memory.usage_in_bytes"),
-    ):
-        most, now = _number(limit), _number(used)
-        if most is not None and now is not None:
-            available = min(available, max(0, most - now))
+    """Memory that can be taken without swapping: the system's, or what a container or the process's limit leaves."""
+    available = resources().memory_available_bytes
+    assert available is not None
     return available
+
+
+def usable_cores() -> int | None:
+    """Cores that this process may use: its affinity, and the whole cores of a CPU quota (at least one)."""
+    return quota_cores() or _affine_cores()
+
+
+def quota_cores() -> int | None:
+    """The whole cores of a CPU quota where that is what limits this process, else None.
+
+    A framework sees its affinity by itself, a quota it does not.
+    """
+    affine, quota = _affine_cores(), read_limits().cpus
+    cores = None if quota is None else whole_cores(quota)
+    return cores if cores is not None and (affine is None or cores < affine) else None
+
+
+def _affine_cores() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def process_memory_limit() -> int | None:
+    """Bytes that a process started from here may take: its limit of address space or of data; None without one."""
+    with contextlib.suppress(ImportError):  # Windows has no such limits
+        import resource
+
+        limits = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+        return min((limit for limit in limits if limit != resource.RLIM_INFINITY), default=None)
+    return None
 
 
 def virtualisation() -> str | None:
@@ -188,11 +206,6 @@ def _read(path: str | Path) -> str | None:
         return Path(path).read_text(errors="replace").strip()
     except OSError:
         return None
-
-
-def _number(path: Path) -> int | None:
-    text = _read(path)
-    return int(text) if text and text.lstrip("-").isdigit() else None
 
 
 def _load_1min() -> float | None:

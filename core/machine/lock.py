@@ -1,64 +1,205 @@
-"""One measurement at a time per machine: a file lock shared by every Breakeven process of this machine."""
+"""One measurement at a time: a file lock shared by every Breakeven process of this user on this machine.
+
+It lives in a folder that only this user can enter, so that nobody else can hold it, or put something else in its
+place. What that gives up: two users may measure at the same time. Each then sees the other among the processes that
+disturb (:mod:`core.machine.interference`), in the warnings of the result.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import platform
+import stat
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
+from typing import Annotated
 
 import filelock
+import psutil
+from pydantic import Field, ValidationError
 
-from core.schema import UserError
+from core.schema import Frozen, UserError
 
-PROBE_PATIENCE_S = 0.5  # another process that only looks (holder) has the lock for a moment
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+PROBE_PATIENCE_S = 0.5  # another process that only looks (holder) has its share of the lock for a moment
+PROBE_AGAIN_S = 0.01
+NOTE_BYTES = 4096
+NAMELESS = "Another Breakeven process is measuring on this machine."
 
 
 class Busy(UserError):
     """Another measurement runs; the message says which."""
 
 
+class Note(Frozen):
+    """Who holds the machine, for those who wait: process, what it measures, and since when (UTC).
+
+    ``host``: a container that shares the folder has processes of its own.
+    """
+
+    host: Annotated[str, Field(max_length=16)]
+    pid: Annotated[int, Field(ge=1)]
+    title: Annotated[str, Field(max_length=NOTE_BYTES // 8)]
+    since: datetime
+
+    @property
+    def is_living(self) -> bool:
+        return self.host != this_host() or psutil.pid_exists(self.pid)
+
+    @property
+    def is_own(self) -> bool:
+        return (self.host, self.pid) == (this_host(), os.getpid())
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"Another Breakeven process (pid {self.pid}) has been measuring since {self.since:%H:%M} UTC: {self.title}."
+        )
+
+
 def lock_path() -> Path:
-    """Where the lock lives: one place per machine, whatever the data folder (tests set BREAKEVEN_LOCK_DIR)."""
-    return Path(os.environ.get("BREAKEVEN_LOCK_DIR") or tempfile.gettempdir()) / "breakeven-machine.lock"
+    """Where the lock lives, whatever the data folder: in BREAKEVEN_LOCK_DIR, else in the user's state folder.
+
+    A home may be shared by several machines, so there the name tells them apart. Where there is no home to write to, a
+    private folder in the temporary one takes its place. Raises UserError where that belongs to somebody else.
+    """
+    if chosen := os.environ.get("BREAKEVEN_LOCK_DIR"):
+        return Path(chosen) / "breakeven-machine.lock"
+    from platformdirs import user_state_path
+
+    folder = user_state_path("breakeven", appauthor=False)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    return (folder if writable else _temporary()) / f"machine-{this_host()}.lock"
 
 
 @contextlib.contextmanager
-def machine_lock(description: str) -> Iterator[None]:
-    """Hold the machine while measuring; others see ``description``. Raises Busy at once when it is held."""
-    lock = filelock.FileLock(lock_path(), mode=0o666, thread_local=False)
+def machine_lock(title: str) -> Iterator[None]:
+    """Hold the machine while measuring; others see ``title``. Raises Busy when it is held, UserError for no lock."""
+    path = lock_path()
+    with _errors_as_sentences(path):
+        lock = filelock.FileLock(path, mode=0o600, thread_local=False)
+        try:
+            lock.acquire(timeout=PROBE_PATIENCE_S, poll_interval=PROBE_AGAIN_S)
+        except filelock.Timeout:
+            raise Busy(holder() or NAMELESS) from None
     try:
-        lock.acquire(timeout=PROBE_PATIENCE_S)
-    except (filelock.Timeout, PermissionError):
-        raise Busy(holder() or "Another Breakeven process is measuring on this machine.") from None
-    note = _note_path()
-    try:
-        with contextlib.suppress(OSError):
-            note.write_text(json.dumps({"pid": os.getpid(), "description": description}), encoding="utf-8")
+        _write_note(title)
         yield
     finally:
-        with contextlib.suppress(OSError):
-            note.unlink(missing_ok=True)
+        _remove_note()
         lock.release()
 
 
 def holder() -> str | None:
-    """A sentence about the process that holds the machine, or None when nobody does (or it is this process)."""
-    lock = filelock.FileLock(lock_path(), mode=0o666, thread_local=False)
+    """A sentence about the process that holds the machine, or why it cannot be told; None when nobody does (or it is
+    this process).
+    """
     try:
-        with lock.acquire(timeout=0):
-            return None
-    except (filelock.Timeout, PermissionError):
-        pass
+        path = lock_path()
+        with _errors_as_sentences(path):
+            if not _is_held(path):
+                return None
+    except UserError as error:
+        return str(error)
+    note = _read_note()
+    if note is None:
+        return NAMELESS
+    return None if note.is_own else note.sentence
+
+
+def _is_held(path: Path) -> bool:
+    """Whether somebody measures. Those who only look share the lock, so that none sees another. Raises OSError."""
+    if fcntl is None:
+        try:
+            with filelock.FileLock(path, thread_local=False).acquire(timeout=PROBE_PATIENCE_S):
+                return False
+        except filelock.Timeout:
+            return True
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
-        held = json.loads(_note_path().read_text(encoding="utf-8"))
-        pid, what = int(held["pid"]), str(held["description"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "Another Breakeven process is measuring on this machine."
-    return None if pid == os.getpid() else f"Another Breakeven process (pid {pid}) is measuring: {what}."
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        _remove_note()  # of a process that was killed
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+@contextlib.contextmanager
+def _errors_as_sentences(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except filelock.Timeout:  # an OSError, too
+        raise
+    except (OSError, NotImplementedError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"The machine's lock {path} cannot be used: {why}; BREAKEVEN_LOCK_DIR names another folder for it."
+        ) from None
+
+
+def _temporary() -> Path:
+    """Ours alone, or not used. Raises UserError."""
+    folder = Path(tempfile.gettempdir()) / f"breakeven-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+    with _errors_as_sentences(folder), contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    with _errors_as_sentences(folder):
+        there = folder.lstat()
+    if hasattr(os, "getuid") and (
+        not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or stat.S_IMODE(there.st_mode) & 0o077
+    ):
+        raise UserError(
+            f"{folder} is not this user's alone; set BREAKEVEN_LOCK_DIR to a folder for the machine's lock."
+        )
+    return folder
+
+
+def this_host() -> str:
+    """What tells this machine from others that share a home or a database."""
+    return sha256(platform.node().encode()).hexdigest()[:16]
 
 
 def _note_path() -> Path:
     return lock_path().with_suffix(".json")
+
+
+def _write_note(title: str) -> None:
+    """A new file, whatever lies there; without it others learn only that somebody measures."""
+    _remove_note()
+    with contextlib.suppress(OSError, ValueError):
+        note = Note(host=this_host(), pid=os.getpid(), title=title[: NOTE_BYTES // 8], since=datetime.now(UTC))
+        fd = os.open(_note_path(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(note.model_dump_json())
+
+
+def _remove_note() -> None:
+    """Only by who holds the lock."""
+    with contextlib.suppress(OSError):
+        _note_path().unlink()
+
+
+def _read_note() -> Note | None:
+    """The note of a living process; None where there is none, or something else."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        with os.fdopen(os.open(_note_path(), flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            note = Note.model_validate_json(file.read(NOTE_BYTES))
+    except (OSError, ValidationError):
+        return None
+    return note if note.is_living else None

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select, text, update
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
 
-from core.store.tables import META, VERSION, StoreError
+from core.store.damage import is_damaged, set_aside
+from core.store.tables import MAX_BYTES, META, VERSION, Damaged, StoreError, StoreUnavailable
 from core.store.upgrade import upgrade
 
 STORE_VERSION = 3  # an older store is upgraded when it is opened (core.store.upgrade)
 BUSY_TIMEOUT_S = 20.0
 OPENING_LOCK = 724_011  # any number, known to every Breakeven that opens the same PostgreSQL database
+DAMAGED = "is no Breakeven database or is damaged"
+SHOWN_OPTIONS = ("host", "port", "dbname", "user")  # of a URL; others may hold a password
+LASTING = (IntegrityError, DataError, ProgrammingError, NotSupportedError, OverflowError, UnicodeEncodeError)
+"""What fails again however often it is tried."""
 
 
 def data_dir() -> Path:
@@ -30,21 +43,41 @@ def data_dir() -> Path:
 
 
 class Database:
-    """One database, open and of a version that this program knows. Every method raises StoreError."""
+    """One database, open and of a version that this program knows. Every method raises StoreError.
+
+    A SQLite file of ours that is damaged is set aside when it is opened, and a new one begins; ``notice`` says so.
+    """
 
     def __init__(self, url: str | None) -> None:
         self.url = database_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.where = (self.url.database or "") if self.is_sqlite else self.url.render_as_string(hide_password=True)
+        self.where = (self.url.database or "") if self.is_sqlite else _shown(self.url)
+        self.notice: str | None = None
+        self._ours = self.is_sqlite and self.url == _usual_place()
+        inode = None
         with self._errors_as_sentences():
             if self.is_sqlite:
-                Path(self.where).parent.mkdir(parents=True, exist_ok=True)
+                inode = _made_private(Path(self.where), self._ours)
             self._engine = _engine(self.url)
         try:
-            self._open()
+            try:
+                self._open()
+            except Damaged as damaged:
+                self._set_aside(damaged, inode)
+                self._open()
         except StoreError:
             self.close()
             raise
+
+    def _set_aside(self, damaged: Damaged, inode: int | None) -> None:
+        """Raises the given error where the file may not be ours, or is in use."""
+        self._engine.dispose()
+        with self._errors_as_sentences():
+            aside = set_aside(Path(self.where), inode) if self._ours and inode is not None else None
+            if aside is None:
+                raise damaged
+            _made_private(Path(self.where), self._ours)
+        self.notice = f"The history in {self.where} was damaged. It was set aside as {aside}, and a new one begins."
 
     def close(self) -> None:
         self._engine.dispose()
@@ -68,7 +101,15 @@ class Database:
             version = _stored_version(db)
         if version is None:
             self._create()
-        elif version < STORE_VERSION:
+            return
+        if not isinstance(version, int):
+            raise StoreError(f"{self.where} belongs to another program and was left alone; {self._elsewhere}.")
+        if version <= STORE_VERSION and self.is_sqlite:
+            self._ours = True
+            with self.read() as db:
+                if is_damaged(db):
+                    raise Damaged(self._sentence(sqlite3.DatabaseError("malformed")))
+        if version < STORE_VERSION:
             with self.write() as db:
                 self._wait_for_others(db)
                 if _stored_version(db) == version:  # else another process was faster
@@ -90,7 +131,7 @@ class Database:
             self._wait_for_others(db)
             if _stored_version(db) is not None:
                 return  # another process was faster
-            if inspect(db).has_table("runs"):
+            if inspect(db).get_table_names() if self.is_sqlite else inspect(db).has_table("runs"):
                 raise StoreError(f"{self.where} belongs to another program and was left alone; {self._elsewhere}.")
             META.create_all(db)
             db.execute(insert(VERSION).values(version=STORE_VERSION))
@@ -110,8 +151,10 @@ class Database:
     def _errors_as_sentences(self) -> Iterator[None]:
         try:
             yield
-        except (SQLAlchemyError, OSError, OverflowError) as error:
-            raise StoreError(self._sentence(error)) from error
+        except (SQLAlchemyError, OSError, OverflowError, UnicodeError) as error:
+            kind = StoreError if isinstance(error, LASTING) else StoreUnavailable
+            sentence = self._sentence(error)
+            raise (Damaged if DAMAGED in sentence else kind)(sentence) from error
 
     def _sentence(self, error: Exception) -> str:
         """What the user can do about a failure, judged by the database's own message."""
@@ -120,10 +163,12 @@ class Database:
             return f"{self.where} is read-only for this user, and what it holds is untouched; {self._elsewhere}."
         if any(words in said for words in ("disk is full", "disk full", "no space left")):
             return f"The disk that holds {self.where} is full; what was stored before is safe. Free space, then go on."
-        if "locked" in said:
+        if "locked" in said or "lock timeout" in said:
             return f"{self.where} stayed locked by another process for {BUSY_TIMEOUT_S:g} s; close that one and retry."
-        if "not a database" in said or "malformed" in said:
-            return f"{self.where} is no Breakeven database or is damaged; move it away, or {self._elsewhere}."
+        if "too big" in said:
+            return f"A record of more than {MAX_BYTES // 2**20} MiB is neither kept in {self.where} nor read from it."
+        if any(words in said for words in ("not a database", "malformed", "unsupported file format", "codec can't")):
+            return f"{self.where} {DAMAGED}; move it away, or {self._elsewhere}."
         if "unable to open" in said or "connect" in said or isinstance(error, OSError):
             return f"{self.where} cannot be opened; {self._elsewhere}."
         return f"The database {self.where} failed: {' '.join(said.split())[:200]}."
@@ -133,11 +178,13 @@ def database_url(url: str | None) -> URL:
     """``url``, else BREAKEVEN_DATABASE_URL, else SQLite in :func:`data_dir`. Raises StoreError for another kind."""
     chosen = url or os.environ.get("BREAKEVEN_DATABASE_URL")
     if not chosen:
-        return URL.create("sqlite", database=str(data_dir() / "runs.sqlite3"))
+        return _usual_place()
     try:
         parsed = make_url(chosen)
     except (ArgumentError, ValueError):
         parsed = URL.create("unknown")
+    if parsed.get_backend_name() != "sqlite" and "@" in f"{parsed.host}{parsed.database}":
+        raise StoreError("The password in the database URL holds an @; write it as %40 (and a / as %2F).")
     if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername == "sqlite" and parsed.database:
@@ -147,20 +194,49 @@ def database_url(url: str | None) -> URL:
     )
 
 
+def _usual_place() -> URL:
+    return URL.create("sqlite", database=str(data_dir() / "runs.sqlite3"))
+
+
+def _shown(url: URL) -> str:
+    """A URL without anything secret."""
+    options = {name: value for name, value in url.query.items() if name in SHOWN_OPTIONS}
+    return url.set(query=options).render_as_string(hide_password=True)
+
+
+def _made_private(path: Path, ours: bool) -> int | None:
+    """Let only this user read a new file, and one in our own folder; its inode. A folder is made private, too."""
+    if path.name.startswith(":"):
+        return None  # in memory
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # what SQLite puts beside it has the same mode
+    elif ours:
+        for one in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+            with suppress(OSError):
+                one.chmod(0o600)
+    return path.stat().st_ino
+
+
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         try:
-            return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            patience = {"connect_timeout": 10, "tcp_user_timeout": int(BUSY_TIMEOUT_S * 1000)}
+            engine = create_engine(url, pool_pre_ping=True, connect_args=patience)
         except ImportError as error:  # an extra, because most people keep their runs in SQLite
             raise StoreError(
                 "PostgreSQL needs the package psycopg, which is missing here; run “pip install 'psycopg[binary]'”."
             ) from error
+        event.listen(engine, "connect", _bound_waiting)
+        return engine
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def _prepare(dbapi: Any, _: Any) -> None:
         dbapi.isolation_level = None  # transactions are begun below, so that a writer takes its lock at once
         dbapi.execute("PRAGMA synchronous=NORMAL")
+        dbapi.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BYTES)
+        dbapi.text_factory = _decoded
 
     @event.listens_for(engine, "begin")
     def _begin(db: Connection) -> None:
@@ -168,6 +244,17 @@ def _engine(url: URL) -> Engine:
         db.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     return engine
+
+
+def _bound_waiting(dbapi: Any, _: Any) -> None:
+    """A table of PostgreSQL that another program has locked is waited for as long as a SQLite file."""
+    dbapi.execute(f"SET lock_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
+    dbapi.commit()
+
+
+def _decoded(raw: bytes) -> str:
+    """What is no UTF-8 costs its row, which is refused later, and not every other in the list."""
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def _stored_version(db: Connection) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -23,9 +24,10 @@ from core.store.rows import (
     put_records,
     read_row,
     read_run,
+    read_study,
     read_summaries,
 )
-from core.store.tables import MAX_NAME, RECORDS, ROUNDS, RUNS, RunNotFound, StoreError
+from core.store.tables import MAX_NAME, RECORDS, ROUNDS, RUNS, NotResumed, RunNotFound, StoreError
 from core.studies.kind import Kind
 from core.studies.study import new_id, run_id_of
 from core.studies.sweep.record import Run, RunRecord
@@ -34,11 +36,24 @@ KEEP_DELETED = timedelta(days=30)
 R = TypeVar("R")
 
 
+def only_readable(
+    summaries: Iterable[Summary], load: Callable[[Summary], R], unreadable: Callable[[str], None] = lambda _: None
+) -> dict[str, R]:
+    """What ``load`` gives for each, by id; one damaged study costs itself, and why goes to ``unreadable``."""
+    records: dict[str, R] = {}
+    for summary in summaries:
+        try:
+            records[summary.id] = load(summary)
+        except (UserError, OSError) as error:
+            unreadable(str(error))
+    return records
+
+
 class Store:
     """Studies of every kind in one database; safe to share between threads, and between processes that open it too.
 
     ``url``: PostgreSQL or ``sqlite:///file``; by default BREAKEVEN_DATABASE_URL, else SQLite in the data folder.
-    Implements :class:`core.studies.jobs.StudyStore`. Every method raises StoreError.
+    Implements :class:`core.studies.keeper.StudyStore`. Every method raises StoreError.
     """
 
     def __init__(self, url: str | None = None) -> None:
@@ -49,22 +64,28 @@ class Store:
         """The file, or the database's URL without its password."""
         return self._database.where
 
+    @property
+    def notice(self) -> str | None:
+        """That a damaged file was set aside, and where it is now."""
+        return self._database.notice
+
     def close(self) -> None:
         self._database.close()
 
     def begin(self, run: Run) -> None:
-        """Keep a new run, or resume an interrupted one (same id), with status ``running``.
+        """Keep a new run, or resume one that was stopped (same id), with status ``running``.
 
-        An interrupted one must have been measured here, and no living process may be measuring it.
+        One that was stopped must have been measured here, and no other living process may be measuring it. Raises
+        NotResumed.
         """
         with self._database.write() as db:
             row = read_row(db, run.id)
             if row is None:
                 insert_run(db, run)
             elif row["label"] != "measured":
-                raise StoreError(f"Run {run.id} was measured elsewhere and cannot be resumed on this machine.")
-            elif row["status"] == "running" and is_alive(row["owner"], row["seen_at"]):
-                raise StoreError(f"Run {run.id} is being measured by another process; wait for it or cancel it there.")
+                raise NotResumed(f"Run {run.id} was measured elsewhere and cannot be resumed on this machine.")
+            elif _is_measured(row) and row["owner"] != this_process():
+                raise NotResumed(f"Run {run.id} is being measured by another process; wait for it or cancel it there.")
             started = {"status": "running", "owner": this_process(), "seen_at": now(), "deleted_at": None}
             db.execute(update(RUNS).where(RUNS.c.id == run.id).values(started))
 
@@ -89,13 +110,24 @@ class Store:
             return self.load(study_id)  # type: ignore[return-value]  # a sweep's record is its run
         with self._database.read() as db:
             row = _there(read_row(db, study_id), kind.name, f"study {study_id}")
-        record: R = kind.record.from_json(row["head"])
-        return record
+            return read_study(kind, row)
 
     def summaries(self, kind: str | None = None, run_id: str | None = None) -> tuple[Summary, ...]:
-        """Every study that was not deleted, newest first, of one kind and one run where given; no record is read."""
+        """Every study that was not deleted, newest first, of one kind and one run where given; no record is read.
+
+        A row that is damaged is left out; :meth:`damaged` says which.
+        """
         with self._database.read() as db:
-            return read_summaries(db, kind, run_id)
+            return tuple(read_summaries(db, kind, run_id)[0])
+
+    def damaged(self) -> tuple[str, ...]:
+        """A sentence on each row that :meth:`summaries` leaves out."""
+        with self._database.read() as db:
+            return tuple(read_summaries(db, None, None)[1])
+
+    def records(self, kind: Kind[Any, R, Any], unreadable: Callable[[str], None]) -> dict[str, R]:
+        """Every record of a kind by id, newest first; why another cannot be read goes to ``unreadable``."""
+        return only_readable(self.summaries(kind.name), lambda summary: self.study(kind, summary.id), unreadable)
 
     def rename(self, run_id: str, name: str) -> None:
         clean = plain(name)[:MAX_NAME]
@@ -107,7 +139,7 @@ class Store:
         """Hide a run or study; :meth:`restore` brings it back. What was deleted 30 days ago is removed for good."""
         with self._database.read() as db:
             row = read_row(db, run_id)
-        if row is not None and row["status"] == "running" and is_alive(row["owner"], row["seen_at"]):
+        if row is not None and _is_measured(row):
             raise StoreError("This run is being measured; cancel it before deleting it.")
         self._change(run_id, deleted_at=now())
         self.purge()
@@ -146,10 +178,12 @@ class Store:
             insert_run(db, run)
         return run.id
 
-    def add_study(self, kind: str, study_id: str, record: Any) -> None:
-        """Keep a finished study of another kind than a sweep."""
+    def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None:
+        """Keep a finished study of another kind than a sweep, by default under its title."""
         with self._database.write() as db:
             insert_study(db, kind, study_id, record, record.to_json(), run_id_of(record), now())
+            if name is not None and plain(name):
+                db.execute(update(RUNS).where(RUNS.c.id == study_id).values(name=plain(name)[:MAX_NAME]))
 
     def import_study(self, kind: str, record: Any) -> str:
         """Keep a study of another kind than a sweep that came from a file, and return its id.
@@ -168,18 +202,27 @@ class Store:
             insert_study(db, kind, study_id, recorded, recorded.to_json(), run_id_of(record), created_at)
         return study_id
 
-    def mark_interrupted(self) -> int:
-        """Runs whose process is gone become ``interrupted``; returns how many. Called when an app starts."""
+    def mark_interrupted(self, ended: str = "") -> int:
+        """Runs that nobody measures any more become ``interrupted``; returns how many.
+
+        Those are the runs whose process is gone, and the run ``ended``, if this process has stopped measuring it
+        without being able to store that.
+        """
         running = RUNS.c.status == "running"
         with self._database.read() as db:
             rows = db.execute(select(RUNS.c.id, RUNS.c.owner, RUNS.c.seen_at).where(running)).all()
-        gone = [(run_id, owner) for run_id, owner, seen_at in rows if not is_alive(owner, seen_at)]
+        here = ended, this_process()
+        gone = [
+            (run_id, owner) for run_id, owner, seen_at in rows
+            if str(run_id).isprintable() and ((run_id, owner) == here or not is_alive(owner, seen_at))
+        ]  # fmt: skip
         if not gone:
             return 0
         with self._database.write() as db:
             for run_id, owner in gone:
-                same = (RUNS.c.id == run_id) & (RUNS.c.owner == owner) & running  # not resumed meanwhile
-                db.execute(update(RUNS).where(same).values(status="interrupted", owner=""))
+                same = (RUNS.c.id == run_id) & running
+                if db.execute(select(RUNS.c.owner).where(same).with_for_update()).scalar() == owner:  # else resumed
+                    db.execute(update(RUNS).where(same).values(status="interrupted", owner=""))
         return len(gone)
 
     def _change(self, run_id: str, **values: Any) -> None:
@@ -187,6 +230,10 @@ class Store:
             if read_row(db, run_id) is None:
                 raise RunNotFound(f"There is no run {run_id} here.")
             db.execute(update(RUNS).where(RUNS.c.id == run_id).values(values))
+
+
+def _is_measured(row: RowMapping) -> bool:
+    return row["status"] == "running" and is_alive(row["owner"], row["seen_at"])
 
 
 def _there(row: RowMapping | None, kind: str, what: str) -> RowMapping:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from pydantic import AfterValidator, ValidationError
+from sqlalchemy import Connection, RowMapping, Select, case, func, insert, select, update
+from sqlalchemy.exc import DataError
 
-from core.evidence import Process, Setup, Warning
-from core.store.tables import MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
+from core.evidence import Label, Process, Setup, Status, Warning
+from core.schema import Frozen, UserError, explain
+from core.store.tables import MAX_BYTES, MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
+from core.studies.kind import Kind
 from core.studies.sweep.record import Cell, Round, Run, RunRecord
 from core.traces.record import TracedCell
 
@@ -23,62 +27,134 @@ KINDS: dict[type, str] = {
     TracedCell: "traces",
 }
 SWEEP = "sweep"
+R = TypeVar("R")
 RECORD_FIELDS = {"rounds", *KINDS.values()}
 
 
-@dataclass(frozen=True)
-class Summary:
+def _words(value: str) -> str:
+    value.encode()  # UnicodeEncodeError, a ValueError, where the database held no UTF-8
+    return value
+
+
+Words = Annotated[str, AfterValidator(_words)]
+
+
+class Summary(Frozen):
     """What a list of studies shows; ``cells`` and ``rounds`` are counts, of sweeps only.
 
     ``kind`` names the kind of study, ``run_id`` the sweep that it belongs to.
     """
 
-    id: str
-    name: str
-    created_at: str
-    label: str
-    status: str
-    title: str
-    target_names: tuple[str, str]
+    id: Words
+    name: Words
+    created_at: Words
+    label: Label
+    status: Status
+    title: Words
+    target_names: tuple[Words, Words]
     cells: int
     rounds: int
-    kind: str = SWEEP
-    run_id: str | None = None
+    kind: Words = SWEEP
+    run_id: Words | None = None
 
 
 def read_row(db: Connection, run_id: str) -> RowMapping | None:
-    return db.execute(select(RUNS).where(RUNS.c.id == run_id)).mappings().first()
+    """The row; without its ``head`` where that is too large."""
+    head = case((func.length(RUNS.c.head) <= MAX_BYTES, RUNS.c.head), else_=None).label("head")
+    columns = (column for column in RUNS.c if column is not RUNS.c.head)
+    return db.execute(select(*columns, head).where(RUNS.c.id == run_id)).mappings().first()
 
 
-def read_summaries(db: Connection, kind: str | None, run_id: str | None) -> tuple[Summary, ...]:
-    """Newest first, without those deleted; of one kind, and of one run, where given."""
+def read_summaries(db: Connection, kind: str | None, run_id: str | None) -> tuple[list[Summary], list[str]]:
+    """Newest first, without those deleted, of one kind and of one run where given; and why others cannot be read."""
     names = ("id", "name", "created_at", "label", "status", "title", "cells", "rounds", "kind", "run_id")
     query = select(*(RUNS.c[name] for name in (*names, "target_a", "target_b"))).where(RUNS.c.deleted_at.is_(None))
     if kind is not None:
         query = query.where(RUNS.c.kind == kind)
     if run_id is not None:
         query = query.where(RUNS.c.run_id == run_id)
-    rows = db.execute(query.order_by(RUNS.c.created_at.desc(), RUNS.c.id.desc())).mappings()
-    return tuple(
-        Summary(target_names=(row["target_a"], row["target_b"]), **{name: row[name] for name in names}) for row in rows
-    )
+    found: list[Summary] = []
+    damaged: list[str] = []
+    for row in _each(db, query.order_by(RUNS.c.created_at.desc(), RUNS.c.id.desc())):
+        if isinstance(row, str):
+            damaged.append(row)
+            continue
+        try:
+            with _naming(row["kind"], row["id"], row["name"]):
+                targets = {"target_names": (row["target_a"], row["target_b"])}
+                found.append(Summary.model_validate({name: row[name] for name in names} | targets, strict=True))
+        except StoreError as error:
+            damaged.append(str(error))
+    return found, damaged
+
+
+def _each(db: Connection, query: Select[Any]) -> Iterator[RowMapping | str]:
+    """The rows; where SQLite will not hand one over, since it is too large, a sentence in its place."""
+    try:
+        yield from db.execute(query).mappings().all()
+        return
+    except DataError:
+        ids = db.execute(query.with_only_columns(RUNS.c.id)).scalars().all()
+    for study_id in ids:
+        try:
+            yield from db.execute(query.where(RUNS.c.id == study_id)).mappings().all()
+        except DataError:
+            yield f"The stored study {plain(str(study_id))[:64]} cannot be read. It is too large."
+
+
+@contextmanager
+def _naming(kind: object, study_id: object, name: object = "") -> Iterator[None]:
+    """Whatever a damaged row fails with inside the block, as a StoreError that says which it is."""
+    try:
+        yield
+    except ValidationError as error:
+        why = explain(error)
+    except UserError as error:
+        why = str(error)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+    else:
+        return
+    noun = "run" if kind == SWEEP else "study"
+    called = f" (“{plain(str(name))[:80]}”)" if name else ""
+    raise StoreError(f"The stored {noun} {plain(str(study_id))[:64]}{called} cannot be read. {plain(why)}")
+
+
+def read_study(kind: Kind[Any, R, Any], row: RowMapping) -> R:
+    """The record of a row of another kind than a sweep. Raises StoreError if it is damaged."""
+    with _naming(row["kind"], row["id"], row["name"]):
+        record: R = kind.record.from_json(_head(row))
+    return record
 
 
 def read_run(db: Connection, row: RowMapping) -> Run:
     """The run of a row, put together from its parts as JSON and validated once. Raises StoreError if it is damaged."""
-    parts: dict[str, list[str]] = {field: [] for field in sorted(RECORD_FIELDS)}
-    in_order = select(ROUNDS.c.json).where(ROUNDS.c.run_id == row["id"]).order_by(ROUNDS.c.index)
-    parts["rounds"] += db.execute(in_order).scalars()
-    placed = select(RECORDS.c.kind, RECORDS.c.json).where(RECORDS.c.run_id == row["id"]).order_by(RECORDS.c.position)
-    for kind, body in db.execute(placed):
-        parts[kind].append(body)
-    fields = {name: row[name] for name in ("id", "name", "label", "status", "elapsed_s")}
-    head = json.dumps(json.loads(row["head"]) | fields)
-    body = ", ".join(f'"{field}": [{", ".join(items)}]' for field, items in parts.items())
-    try:
+    with _naming(row["kind"], row["id"], row["name"]):
+        sizes = (select(func.sum(func.length(t.c.json))).where(t.c.run_id == row["id"]) for t in (ROUNDS, RECORDS))
+        _check_size(sum(db.execute(size).scalar() or 0 for size in sizes))
+        parts: dict[str, list[str]] = {field: [] for field in sorted(RECORD_FIELDS)}
+        in_order = select(ROUNDS.c.json).where(ROUNDS.c.run_id == row["id"]).order_by(ROUNDS.c.index)
+        parts["rounds"] += db.execute(in_order).scalars()
+        placed = select(RECORDS.c.kind, RECORDS.c.json).where(RECORDS.c.run_id == row["id"])
+        for kind, body in db.execute(placed.order_by(RECORDS.c.position)):
+            parts[kind].append(body)
+        fields = {name: row[name] for name in ("id", "name", "label", "status", "elapsed_s")}
+        head = json.dumps(json.loads(_head(row)) | fields)
+        body = ", ".join(f'"{field}": [{", ".join(items)}]' for field, items in parts.items())
         return Run.from_json(f"{head[:-1]}, {body}}}")
-    except ValueError as error:
-        raise StoreError(f"The stored run {row['id']} cannot be read. {error}") from None
+
+
+def _head(row: RowMapping) -> str:
+    if row["head"] is None:
+        _check_size(MAX_BYTES + 1)
+    if not isinstance(row["head"], str):
+        raise UserError("Its record is no text.")
+    return row["head"]
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
+        raise UserError(f"It holds more than {MAX_BYTES // 2**20} MiB.")
 
 
 def insert_run(db: Connection, run: Run) -> None:

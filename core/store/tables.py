@@ -10,8 +10,10 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, String, Table, Text
 
 from core.schema import UserError
+from core.studies.runner import StudyFailed, Unavailable
 
 MAX_NAME = 200
+MAX_BYTES = 40 * 2**20  # of the JSON of one record, and of all of a run: some 130,000 rounds, read in 1 GB
 
 META = MetaData()
 VERSION = Table("schema_version", META, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -57,6 +59,18 @@ RECORDS = Table(
 
 class StoreError(UserError):
     """The store could not do what it was asked."""
+
+
+class StoreUnavailable(StoreError, Unavailable):
+    """The database is locked, away, or cannot be written at present."""
+
+
+class Damaged(StoreUnavailable):
+    """The file is no database, or SQLite finds it broken."""
+
+
+class NotResumed(StoreError, StudyFailed):
+    """The run must not be measured on here and now."""
 
 
 class RunNotFound(StoreError):

@@ -10,25 +10,21 @@ import atexit
 import dataclasses
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, holder, machine_lock
 from core.schema import UserError
+from core.spec import Target
+from core.studies.keeper import Keeper, StudyStore
 from core.studies.kind import Kind, Task
 from core.studies.progress import Progress, Snapshot
-from core.studies.runner import Cancelled, InterferenceSource, Recorder, StudyTools, watching
+from core.studies.runner import Cancelled, InterferenceSource, Stop, StudyTools, watching
 from core.worker.clock import Clock, WallClock
 from core.worker.process import launch_processes
 from core.worker.protocol import Launcher
 
 P = TypeVar("P")
-
-
-class StudyStore(Recorder, Protocol):
-    """A recorder that also keeps whole records; :class:`core.store.Store` is one."""
-
-    def add_study(self, kind: str, study_id: str, record: Any) -> None: ...
 
 
 class Jobs:
@@ -44,13 +40,14 @@ class Jobs:
         clock: Clock | None = None,
         interference: Callable[[], InterferenceSource | None] = InterferenceSampler,
     ) -> None:
-        self._store = store
+        self._keeper = Keeper(store)
         self._launcher, self._clock, self._interference = launcher, clock or WallClock(), interference
         self._guard = threading.Lock()
-        self._cancel = threading.Event()
+        self._stop = Stop()
         self._thread: threading.Thread | None = None
         self._snapshots: dict[str, Snapshot] = {}
         self._current = ""
+        self._startups: dict[tuple[Target, ...], float] = {}
         atexit.register(self.close)
 
     def start(self, task: Task[P, Any], plan: P) -> str:
@@ -66,21 +63,35 @@ class Jobs:
             snapshot = Snapshot(
                 task.name, task.id_of(plan), task.describe(plan), progress, record=plan if streams else None
             )
-            self._cancel, self._current = threading.Event(), task.name
+            self._keeper.forget()
+            self._stop, self._current = Stop(), task.name
             self._snapshots[task.name] = snapshot
             self._thread = threading.Thread(
-                target=self._measure, args=(task, plan, self._cancel), name=f"breakeven-{task.name}", daemon=True
+                target=self._measure, args=(task, plan, self._stop), name=f"breakeven-{task.name}", daemon=True
             )
             self._thread.start()
         return snapshot.id
 
     def snapshot(self, kind: str | None = None) -> Snapshot | None:
         """The last measurement of that kind in this process, or the last of all; it may be running."""
-        return self._snapshots.get(self._current if kind is None else kind)
+        last = self._snapshots.get(self._current if kind is None else kind)
+        if last is None or last.kind != self._current:
+            return last
+        return dataclasses.replace(last, unwritten=self._keeper.unwritten())
 
     def cancel(self) -> None:
         """Ask what is running to stop; what it measured is kept."""
-        self._cancel.set()
+        self._stop.set()
+
+    @property
+    def writing(self) -> bool:
+        """Whether something measured here is still on its way to the store."""
+        return self._is_active() or self._keeper.waiting
+
+    @property
+    def stopping(self) -> bool:
+        """Whether what is running was asked to stop and has not ended yet."""
+        return self._is_active() and self._stop.is_set()
 
     def busy_elsewhere(self) -> str | None:
         """A sentence when another process on this machine measures, else None."""
@@ -92,22 +103,27 @@ class Jobs:
             self._thread.join(timeout_s)
 
     def close(self) -> None:
-        """Cancel and wait: workers end before the process does."""
-        self.cancel()
+        """Interrupt and wait: workers end before the process does, what was measured is written if it can be, and a
+        sweep can be resumed.
+        """
+        self._stop.interrupt()
         self.wait(30.0)
+        self._keeper.close()
 
     def _is_active(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _measure(self, task: Task[P, Any], plan: P, cancel: threading.Event) -> None:
+    def _measure(self, task: Task[P, Any], plan: P, stop: Stop) -> None:
         last = self._snapshots[task.name]
         result, error, cancelled = None, None, False
         try:
             with machine_lock(last.title), watching(self._interference) as source:
-                tools = StudyTools(self._launcher, self._clock, cancel, source, self._keep(task.name), self._store)
+                tools = StudyTools(
+                    self._launcher, self._clock, stop, source, self._keep(task.name), self._keeper, self._startups
+                )
                 result = task.run(tools, plan)
             if isinstance(task, Kind) and not task.streams:
-                self._store.add_study(task.name, last.id, result)
+                self._keeper.add_study(task.name, last.id, result)
         except UserError as failure:
             error, cancelled = str(failure), isinstance(failure, Cancelled)
         except Exception as failure:  # whatever breaks ends this measurement, never the app

@@ -43,7 +43,7 @@ class Kind(Task[P, R], Generic[P, R, A]):
 
     ``answer`` derives what a record says (raises UserError where that is nothing), ``text`` puts it into lines and
     ``export`` into one JSON object that holds the record under ``record``, or is the record. ``example`` is a shipped
-    record, a file in ``core/data``. With ``streams`` the plan is the record itself, without rounds or interrupted, and
+    record, a file in ``core/data``. With ``streams`` the plan is the record itself, without rounds or stopped, and
     its rounds are kept as they are measured.
     """
 

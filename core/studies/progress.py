@@ -30,7 +30,7 @@ class Snapshot:
     """A study of any kind at one moment, or the last one when it has ended.
 
     ``record`` and ``answer`` are those so far while it runs, then the whole; ``error`` is why there is no result, for
-    one that was ``cancelled`` before there could be any, too.
+    one that was ``cancelled`` before there could be any, too. ``unwritten`` says what the history lacks of it.
     """
 
     kind: str
@@ -42,3 +42,4 @@ class Snapshot:
     answer: Any = None
     error: str | None = None
     cancelled: bool = False
+    unwritten: str | None = None

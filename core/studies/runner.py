@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from core.evidence import Ended, Interference
+from core.evidence import Ended, Interference, Warning
 from core.machine.environment import capture_environment
 from core.schema import UserError
 from core.spec import Target
+from core.studies import deadlines
 from core.studies.progress import Phase, Progress
 from core.worker.clock import Clock
-from core.worker.protocol import Launcher, Worker
+from core.worker.protocol import (
+    BlockDone,
+    Launcher,
+    Prepare,
+    Prepared,
+    R,
+    Release,
+    Request,
+    RunBlock,
+    Worker,
+    WorkerError,
+    WorkerLost,
+)
 
-START_DEADLINE_S = 180.0  # importing a framework from a cold disk takes tens of seconds
-PREPARE_DEADLINE_S = 180.0  # XLA may compile a deep network for a minute
-RELEASE_DEADLINE_S = 60.0
-BLOCK_DEADLINE_S = 20.0  # at least; else thirty times what the block is expected to take
-HANG_FACTOR = 30.0
+OVERDRAWN = 0.25  # of the budget, by which a round may end late
 
 OnProgress = Callable[[Progress], None]
 
@@ -43,7 +52,7 @@ class Recorder(Protocol):
     """Where a sweep is kept as it arrives; the store implements it."""
 
     def begin(self, run: Any) -> None:
-        """Keep a new run, or resume an interrupted one (same id), with status ``running``."""
+        """Keep a new run, or resume one that was stopped (same id), with status ``running``."""
 
     def record(self, run_id: str, records: tuple[Any, ...]) -> None:
         """Commit records at once; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
@@ -65,6 +74,18 @@ class NullRecorder:
     def delete(self, run_id: str) -> None: ...
 
 
+class Stop(threading.Event):
+    """Asks a measurement to end in order, once. ``status`` is what it then was: its user's wish, or interrupted."""
+
+    status: Ended = "cancelled"
+
+    def interrupt(self) -> None:
+        """The process must end, and nobody wished the measurement to: it can go on later."""
+        if not self.is_set():
+            self.status = "interrupted"
+        self.set()
+
+
 @dataclass(frozen=True)
 class StudyTools:
     """How to measure here: real workers and the wall clock, or simulated ones in tests."""
@@ -75,6 +96,22 @@ class StudyTools:
     interference: InterferenceSource | None
     report: OnProgress
     recorder: Recorder = field(default_factory=NullRecorder)
+    startups: dict[tuple[Target, ...], float] = field(default_factory=dict)
+    """How long the longest start of these targets took so far, in seconds; this program's own experience."""
+
+    def check(self) -> None:
+        """Raises Cancelled when asked to stop."""
+        if self.cancel.is_set():
+            raise Cancelled
+
+    @property
+    def stopped_as(self) -> Ended:
+        """What a measurement is that was asked to stop; a plain event asks for its user."""
+        return self.cancel.status if isinstance(self.cancel, Stop) else "cancelled"
+
+
+class Unavailable(UserError):
+    """A recorder cannot be reached, or cannot take anything at present; later it may."""
 
 
 class StudyFailed(UserError):
@@ -88,13 +125,77 @@ class Cancelled(StudyFailed):
         super().__init__("Cancelled before the first round; nothing was measured.")
 
 
+class Asking:
+    """Starts workers for one study and asks them, each time with the deadline that :mod:`core.studies.deadlines` gives.
+
+    Whatever is waited for ends with Cancelled as soon as the user wants that.
+    """
+
+    def __init__(self, tools: StudyTools, budget_s: float) -> None:
+        self._tools, self._clock, self._budget_s = tools, tools.clock, budget_s
+        self.lost_s = 0.0
+        """Taken by starts that came to nothing; the study gets that much longer."""
+        self.warnings: tuple[Warning, ...] = ()
+        self._longest: dict[Hashable, float] = {}
+        self._forgiven: set[Hashable] = set()
+
+    def start(self, targets: tuple[Target, ...], **limits: Any) -> tuple[Worker, ...]:
+        """A fresh worker for each target; ``limits`` are the launcher's. One that is lost meanwhile is started once
+        more, unless memory ran out. Raises WorkerError.
+        """
+        launch: Any = self._tools.launcher
+        longest_s, begin_s = self._tools.startups.get(targets), self._clock.now_s()
+        deadline_s = deadlines.start_s(self._budget_s, longest_s)
+        try:
+            workers = launch(targets, deadline_s, self._tools.check, **limits)
+        except WorkerLost as error:
+            if error.outcome == "out_of_memory":
+                raise
+            self._tools.check()
+            text = f"A worker was lost while it started, and was started once more: {error.reason}"
+            self.warnings += (Warning(code=f"lost_start_{len(self.warnings) + 1}", text=text),)
+            self.lost_s += self._clock.now_s() - begin_s
+            begin_s = self._clock.now_s()
+            if error.outcome == "hung":
+                deadline_s = min(deadline_s, deadlines.again_s(self._budget_s))
+            workers = launch(targets, deadline_s, self._tools.check, **limits)
+        self._tools.startups[targets] = max(longest_s or 0.0, self._clock.now_s() - begin_s)
+        return tuple(workers)
+
+    def prepare(self, worker: Worker, request: Prepare, like: Hashable = None, expected_s: float = 0.0) -> Prepared:
+        """Prepare a cell; those ``like`` it take about as long. Raises WorkerError."""
+        return self.ask(worker, request, (like, request.pipeline), expected_s)
+
+    def block(self, worker: Worker, request: RunBlock, expected_s: float) -> BlockDone:
+        """Run a block that should take ``expected_s``. Raises WorkerError."""
+        return worker.ask(request, deadlines.block_s(self._budget_s, expected_s))
+
+    def release(self, worker: Worker, request: Release) -> None:
+        """Let a cell go. Raises WorkerError."""
+        worker.ask(request, deadlines.release_s(self._budget_s))
+
+    def ask(self, worker: Worker, request: Request[R], like: Hashable = None, expected_s: float = 0.0) -> R:
+        """The reply to any other request, with the deadline of a preparation. Raises WorkerError."""
+        key, begin_s = (type(request), like), self._clock.now_s()
+        reply = worker.ask(request, deadlines.prepare_s(self._budget_s, self._longest.get(key), expected_s))
+        self._longest[key] = max(self._longest.get(key, 0.0), self._clock.now_s() - begin_s)
+        return reply
+
+    def forgives(self, cell: Hashable, error: WorkerError) -> bool:
+        """Whether a cell may be tried again: once, when its worker crashed, for that may be no matter of the cell."""
+        if not isinstance(error, WorkerLost) or error.outcome != "crashed" or cell in self._forgiven:
+            return False
+        self._forgiven.add(cell)
+        return True
+
+
 class StudyRunner:
-    """One study while it runs: its time, whether to stop, progress, interference, starts of workers."""
+    """One study while it runs: its time, whether to stop, progress, interference, its workers."""
 
     def __init__(self, tools: StudyTools, budget_s: float) -> None:
         self.tools, self.clock, self.budget_s = tools, tools.clock, budget_s
+        self.asking = Asking(tools, budget_s)
         self.begin_s = self.clock.now_s()
-        self.end_s = self.begin_s + budget_s
         self.created_at = now()
         self.environment = capture_environment()
 
@@ -103,14 +204,22 @@ class StudyRunner:
         return self.clock.now_s() - self.begin_s
 
     @property
+    def end_s(self) -> float:
+        return self.begin_s + self.budget_s + self.asking.lost_s
+
+    @property
     def remaining_s(self) -> float:
         """Seconds of the budget that are left; negative when it is overdrawn."""
         return self.end_s - self.clock.now_s()
 
+    @property
+    def overdue(self) -> bool:
+        """Whether the budget is overdrawn by so much that not even a round that was begun is finished."""
+        return self.remaining_s < -OVERDRAWN * self.budget_s
+
     def check(self) -> None:
         """Raises Cancelled when asked to stop."""
-        if self.tools.cancel.is_set():
-            raise Cancelled
+        self.tools.check()
 
     def tell(self, phase: Phase, activity: str, done: int, total: int, record: Any = None) -> None:
         left_s = max(0.0, self.remaining_s)
@@ -119,7 +228,7 @@ class StudyRunner:
     @contextmanager
     def started(self, targets: tuple[Target, ...]) -> Iterator[tuple[Worker, ...]]:
         """A fresh worker for each target, closed at the end of the block. Raises WorkerError."""
-        workers = self.tools.launcher(targets, START_DEADLINE_S)
+        workers = self.asking.start(targets)
         try:
             yield workers
         finally:
@@ -141,9 +250,14 @@ class StudyRunner:
 
     def nothing(self, status: Ended, why: str = "") -> StudyFailed:
         """What to raise where there is no round: Cancelled, or the reason."""
-        if status == "cancelled":
+        if status in ("cancelled", "interrupted"):
             return Cancelled()
         return StudyFailed(why or "Nothing could be measured within the budget; give it more time.")
+
+
+def cut_short(done: str, why: str) -> Warning:
+    """That a study ended early with what it had, ``done`` being as in “12 rounds”."""
+    return Warning(code="cut_short", text=f"Cut short after {done}: {why}")
 
 
 @contextmanager
@@ -172,11 +286,6 @@ def host_of(target: Target) -> Target:
 
 def start_words(count: int) -> str:
     return f"Starting {count} worker process{'es' if count > 1 else ''}"
-
-
-def block_deadline_s(expected_s: float) -> float:
-    """How long a block may take before its worker counts as hung."""
-    return max(BLOCK_DEADLINE_S, HANG_FACTOR * expected_s)
 
 
 def now() -> str:

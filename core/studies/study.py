@@ -6,12 +6,12 @@ import secrets
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import ValidationError
-
 from core.evidence import Environment, Label, Status, Warning
-from core.schema import Frozen, UserError, explain
+from core.schema import Frozen, as_user_error
 
 SCHEMA_VERSION: Literal[1] = 1
+MAX_RECORD_BYTES = 20_000_000
+"""Of a record's JSON: it takes up to forty times that in memory."""
 ID_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -28,12 +28,18 @@ class Record(Frozen):
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Raises UserError where the text is no such record of this version."""
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise UserError(
-                f"This is no Breakeven {cls.noun} of schema version {SCHEMA_VERSION}: {explain(error)}"
-            ) from None
+        with as_user_error(cls._refused()):
+            return cls.read_json(text)
+
+    @classmethod
+    def from_data(cls, data: Any) -> Self:
+        """As :meth:`from_json`, from JSON that was parsed."""
+        with as_user_error(cls._refused()):
+            return cls.model_validate(data)
+
+    @classmethod
+    def _refused(cls) -> str:
+        return f"This is no Breakeven {cls.noun} of schema version {SCHEMA_VERSION}: "
 
 
 class Study(Record):

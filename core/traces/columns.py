@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from core.traces.events import NONE, Events, Ids, Ints, TraceError, compact, joined
 
 MAX_TEXT_CHARS = 4_000
-MAX_TEXTS_BYTES = 128 * 1024**2
+MAX_TEXTS, MAX_TEXTS_BYTES = 300_000, 128 * 1024**2
 MAX_PS = 2**60
 """About 13 days: further from a trace's begin no event can be, and sums stay within 64 bits."""
 DROPPED = ("$", "ThreadpoolListener::", "MemoryAllocation", "MemoryDeallocation")
@@ -45,8 +46,8 @@ class Texts:
         index = self._index.get(text)
         if index is None:
             index = self._index[text] = len(self._index)
-            self._bytes += len(text) + 100
-            if self._bytes > MAX_TEXTS_BYTES:
+            self._bytes += sys.getsizeof(text)
+            if self._bytes > MAX_TEXTS_BYTES or index > MAX_TEXTS:
                 raise TraceError("The trace holds more text than can be read; trace fewer steps or one program.")
         return index
 
@@ -85,9 +86,9 @@ class Columns:
         self._texts, self._base_ps = texts, base_ps
         self._parts: list[Events] = []
 
-    def add(self, events: Iterable[Any], metadata: Metadata) -> None:
-        """Raises TraceError when an event lies at a time that cannot be."""
-        rows = []
+    def add(self, events: Iterable[Any], metadata: Metadata) -> int:
+        """How many values the events had. Raises TraceError when an event lies at a time that cannot be."""
+        rows, values = [], 0
         names, kinds = metadata.names, metadata.kinds
         for event in events:
             key = event.metadata_id
@@ -95,7 +96,9 @@ class Columns:
             if name < 0 or event.num_occurrences:  # a sum over events has no place in time
                 continue
             stats: dict[str, Any] = {}
-            for stat in event.stats:
+            given = event.stats
+            values += len(given)
+            for stat in given:
                 kind = kinds.get(stat.metadata_id)
                 if kind is not None:
                     stats[kind] = stat
@@ -103,6 +106,7 @@ class Columns:
             rows.append((*row, *self._values(stats, metadata, key in metadata.ends)) if stats else (*row, *_NOTHING))
         if rows:
             self._parts.append(self._events(rows))
+        return values
 
     def _values(self, stats: dict[str, Any], metadata: Metadata, is_end: bool) -> tuple[int, ...]:
         xla = "xla" in stats

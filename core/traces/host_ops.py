@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.traces.events import NONE, Events, Trace
 from core.traces.intervals import Spans, holds
-from core.traces.partition import PS_PER_MS, host_lines
+from core.traces.partition import PS_PER_MS, Host
 from core.traces.record import HostOp
 from core.traces.trace_names import VIEWS, Kind, expected, is_host, operation
 
 _KINDS = (Kind.OP, Kind.BOOKKEEPING, Kind.INPUT)
 
 
-@dataclass(slots=True)
-class _Sum:
-    count: int = 0
-    total_ps: int = 0
-
-
 def host_ops(
-    trace: Trace, kinds: NDArray[np.int8], windows: Spans, copies: Events, host_nodes: frozenset[str] | None
+    host: Host, kinds: NDArray[np.int8], windows: Spans, copies: Events, host_nodes: frozenset[str] | None
 ) -> tuple[HostOp, ...]:
     """Operations (``name:Type``) that began in the windows (merged) and launched nothing on a device: no launch or
     copy call lies in them on their thread. Those that cost most first.
@@ -35,19 +28,21 @@ def host_ops(
     that name it, what an operation moved is not known: the shapes in a trace are those of all its inputs, also of
     those that never left the host.
     """
-    sums: dict[str, _Sum] = defaultdict(_Sum)
-    for line in host_lines(trace):
+    texts = host.trace.texts
+    count, total_ps = np.zeros(len(texts), dtype=np.int64), np.zeros(len(texts))  # whole up to 2⁵³, and no overflow
+    for line in host.lines:
         events = line.events
         calls = np.sort(events.start_ps[_is_launch(events, kinds)])
         chosen = np.isin(kinds[events.name], _KINDS) & ~events.xla & holds(windows, events.start_ps)
         if host_nodes is None:
             chosen &= np.searchsorted(calls, events.start_ps) == np.searchsorted(calls, events.end_ps)
-        for name, length_ps in zip(events.name[chosen].tolist(), events.duration_ps[chosen].tolist(), strict=True):
-            total = sums[trace.texts[name]]
-            total.count += 1
-            total.total_ps += length_ps
-    moved = _moved_bytes(trace, copies)
-    found_ops = (_host_op(text, item, moved, host_nodes) for text, item in sums.items())
+        np.add.at(count, events.name[chosen], 1)
+        np.add.at(total_ps, events.name[chosen], events.duration_ps[chosen])
+    moved = _moved_bytes(host.trace, copies)
+    found_ops = (
+        _host_op(texts[name], int(count[name]), float(total_ps[name]), moved, host_nodes)
+        for name in np.flatnonzero(count).tolist()
+    )
     return tuple(sorted((op for op in found_ops if op is not None), key=lambda op: (-op.total_ms, op.name)))
 
 
@@ -76,7 +71,9 @@ def _moved_bytes(trace: Trace, copies: Events) -> dict[str, int]:
     return moved
 
 
-def _host_op(text: str, item: _Sum, moved: dict[str, int], host_nodes: frozenset[str] | None) -> HostOp | None:
+def _host_op(
+    text: str, count: int, total_ps: float, moved: dict[str, int], host_nodes: frozenset[str] | None
+) -> HostOp | None:
     named = operation(text)
     if named is None:
         return None
@@ -87,8 +84,8 @@ def _host_op(text: str, item: _Sum, moved: dict[str, int], host_nodes: frozenset
     return HostOp(
         name=name,
         op_type=op_type,
-        count=item.count,
-        total_ms=item.total_ps / PS_PER_MS,
+        count=count,
+        total_ms=total_ps / PS_PER_MS,
         expected=bool(why),
         why=why,
         moved_bytes=moved.get(name),

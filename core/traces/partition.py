@@ -25,14 +25,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.traces.events import NONE, Events, Line, Trace, joined
+from core.traces.events import NONE, Events, Line, Trace, TraceError, joined
 from core.traces.intervals import EMPTY, Spans, merged, subtract, sweep
-from core.traces.record import PARTS, Part, StepParts
+from core.traces.record import MAX_STEPS, PARTS, Part, StepParts
 from core.traces.trace_names import Kind, is_host, is_producer
 
 PS_PER_MS = 1_000_000_000
@@ -41,7 +42,7 @@ StepsFrom = Literal["steps line", "host steps", "whole trace"]
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Begin and end of each step in picoseconds, shape (steps, 2), sorted and disjoint.
+    """Begin and end of each step in picoseconds, shape (steps, 2), sorted and disjoint; TraceError for too many.
 
     ``empty`` annotated steps started nothing on the device; ``by_time``: no ids tie its events to their launches.
     """
@@ -50,6 +51,46 @@ class Steps:
     source: StepsFrom
     empty: int = 0
     by_time: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.spans) > MAX_STEPS:
+            raise TraceError(
+                f"The trace holds {len(self.spans):,} steps; at most {MAX_STEPS:,} are accepted, and a handful is "
+                "enough."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Host:
+    """The host in a trace; what all devices need of it is worked out once."""
+
+    trace: Trace
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """The host's threads but for those that prepare data."""
+        return tuple(line for line in self.trace.lines if is_host(line) and not is_producer(line))
+
+    @cached_property
+    def steps(self) -> Spans:
+        """Begin and end of the annotated steps (events with a step number), of the thread that has most of them."""
+        best = EMPTY
+        for line in self.trace.lines:
+            events = line.events
+            spans = events.spans[(events.step != NONE) & (events.duration_ps > 0)] if is_host(line) else EMPTY
+            if len(spans):
+                reach = np.maximum.accumulate(spans[:, 1])
+                spans = spans[np.concatenate([[True], spans[1:, 0] >= reach[:-1]])]  # none within another
+            best = spans if len(spans) > len(best) else best
+        return best
+
+    @cached_property
+    def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ids and begins of the calls that launched something, by id, then time."""
+        lines = [line.events for line in self.trace.lines if is_host(line)]
+        calls = joined(events.take((events.link != NONE) & ~events.xla) for events in lines)
+        order = np.lexsort((calls.start_ps, calls.link))
+        return calls.link[order], calls.start_ps[order]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,36 +112,18 @@ def step_parts(layers: Mapping[Part, Spans], steps: Spans) -> tuple[StepParts, .
     )
 
 
-def host_lines(trace: Trace) -> tuple[Line, ...]:
-    """The host's threads but for those that prepare data."""
-    return tuple(line for line in trace.lines if is_host(line) and not is_producer(line))
-
-
-def annotated_steps(trace: Trace) -> Spans:
-    """Begin and end of the host's annotated steps (events with a step number), of the thread that has most of them."""
-    best = EMPTY
-    for line in trace.lines:
-        events = line.events
-        spans = events.spans[(events.step != NONE) & (events.duration_ps > 0)] if is_host(line) else EMPTY
-        if len(spans):
-            reach = np.maximum.accumulate(spans[:, 1])
-            spans = spans[np.concatenate([[True], spans[1:, 0] >= reach[:-1]])]  # an annotation in another is not one
-        best = spans if len(spans) > len(best) else best
-    return best
-
-
 def tiled(spans: Spans) -> Spans:
     """Each from its begin to the next one's; the last to its own end."""
     return np.stack([spans[:, 0], np.concatenate([spans[1:, 0], spans[-1:, 1]])], axis=1)
 
 
-def gpu_steps(trace: Trace, streams: Events, steps_line: Line | None) -> Steps:
+def gpu_steps(host: Host, streams: Events, steps_line: Line | None) -> Steps:
     """The steps of a GPU with the events of all its streams (at least one)."""
     if steps_line is not None and (marked := _disjoint(steps_line.events.spans)) is not None:
         return Steps(marked, "steps line")
-    annotated = annotated_steps(trace)
+    annotated = host.steps
     if len(annotated):
-        launched_ps, is_known = _launches(trace, streams)
+        launched_ps, is_known = _launches(host, streams)
         usable = is_known & (launched_ps < int(annotated[-1, 1]))
         by_time = not usable.any()
         if by_time:
@@ -110,27 +133,25 @@ def gpu_steps(trace: Trace, streams: Events, steps_line: Line | None) -> Steps:
     return _whole(streams.spans)
 
 
-def cpu_steps(trace: Trace, operations: Spans) -> Steps:
+def cpu_steps(host: Host, operations: Spans) -> Steps:
     """The steps of the CPU; the stretch of all its operations where nothing marks steps."""
-    annotated = annotated_steps(trace)
-    return Steps(tiled(annotated), "host steps") if len(annotated) else _whole(operations)
+    return Steps(tiled(host.steps), "host steps") if len(host.steps) else _whole(operations)
 
 
-def host_layers(trace: Trace, kinds: NDArray[np.int8]) -> tuple[Spans, Spans]:
+def host_layers(host: Host, kinds: NDArray[np.int8]) -> tuple[Spans, Spans]:
     """When the host took the next element, and when it did anything else for the steps; both merged."""
-    steps = annotated_steps(trace)
     inputs, activity = [EMPTY], [EMPTY]
-    for line in host_lines(trace):
+    for line in host.lines:
         kind, spans = kinds[line.events.name], line.events.spans
         inputs.append(spans[kind == Kind.INPUT])
-        busy = merged(spans[(line.events.step == NONE) & ~_encloses(spans, steps)])
+        busy = merged(spans[(line.events.step == NONE) & ~_encloses(spans, host.steps)])
         activity.append(subtract(busy, merged(spans[kind == Kind.WAIT])))
     return merged(*inputs), merged(*activity)
 
 
-def cpu_operations(trace: Trace, kinds: NDArray[np.int8]) -> Iterator[Operations]:
+def cpu_operations(host: Host, kinds: NDArray[np.int8]) -> Iterator[Operations]:
     """What the CPU computed, thread by thread."""
-    lines = host_lines(trace)
+    lines = host.lines
     ends = joined([line.events.take(kinds[line.events.name] == Kind.END) for line in lines])
     has_xla = any(line.events.xla.any() for line in lines)
     for line in lines:
@@ -157,13 +178,9 @@ def _disjoint(spans: Spans) -> Spans | None:
     return cut if len(cut) else None
 
 
-def _launches(trace: Trace, device: Events) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _launches(host: Host, device: Events) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """When each device event was launched on the host, and whether that is known; shape (device events,)."""
-    calls = joined(
-        [line.events.take((line.events.link != NONE) & ~line.events.xla) for line in trace.lines if is_host(line)]
-    )
-    order = np.lexsort((calls.start_ps, calls.link))
-    link, start = calls.link[order], calls.start_ps[order]
+    link, start = host.calls
     index = np.minimum(np.searchsorted(link, device.link), max(len(link) - 1, 0))
     if not len(link):
         return device.start_ps, np.zeros(len(device), dtype=np.bool_)

@@ -21,6 +21,10 @@ TRUSTED_RATIO = 1.3
 """Above this profiled over unprofiled step time, the profiler itself is a large part of what it shows."""
 SUM_TOLERANCE = 1e-6
 MAX_SPANS = 4_000
+MAX_STEPS = 10_000
+"""A handful of steps is enough, and what a trace is made of."""
+MAX_KERNELS = 20
+MAX_HOST_OPS = 1_000
 Ms = Annotated[float, Field(ge=0)]
 
 
@@ -96,12 +100,12 @@ class DeviceTrace(Frozen):
     """
 
     device: str
-    steps: Annotated[tuple[StepParts, ...], Field(min_length=1)]
+    steps: Annotated[tuple[StepParts, ...], Field(min_length=1, max_length=MAX_STEPS)]
     kernels: Annotated[int, Field(ge=0)]
     busy_ms: Ms
     span_ms: Ms
     steps_from: Literal["steps line", "host steps", "whole trace"]
-    top: tuple[Kernel, ...] = ()
+    top: Annotated[tuple[Kernel, ...], Field(max_length=MAX_KERNELS)] = ()
     timeline: Annotated[tuple[Span, ...], Field(max_length=MAX_SPANS)] = ()
 
     def mean(self) -> StepParts:
@@ -118,7 +122,7 @@ class TraceReport(Frozen):
     """
 
     devices: tuple[DeviceTrace, ...]
-    host_ops: tuple[HostOp, ...] = ()
+    host_ops: Annotated[tuple[HostOp, ...], Field(max_length=MAX_HOST_OPS)] = ()
     retraces: Annotated[int, Field(ge=0)] = 0
     notes: tuple[str, ...] = ()
 
@@ -128,7 +132,7 @@ class CellTrace(Frozen):
 
     batch: Annotated[int, Field(ge=1)]
     device: DeviceTrace
-    host_ops: tuple[HostOp, ...] = ()
+    host_ops: Annotated[tuple[HostOp, ...], Field(max_length=MAX_HOST_OPS)] = ()
     retraces: Annotated[int, Field(ge=0)] = 0
     profiled_step_ms: Annotated[float, Field(gt=0)]
     unprofiled_step_ms: Annotated[float, Field(gt=0)]

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.numbers import counted
-from core.traces.events import Events, Line, Trace, TraceError, joined
+from core.traces.events import Line, Trace, TraceError, joined
 from core.traces.host_ops import has_launches, host_ops, retraces
 from core.traces.intervals import Spans, covered, holds, merged
 from core.traces.partition import (
     PS_PER_MS,
+    Host,
     Steps,
-    annotated_steps,
     cpu_operations,
     cpu_steps,
     gpu_steps,
@@ -23,11 +23,11 @@ from core.traces.partition import (
     step_parts,
     tiled,
 )
-from core.traces.record import DeviceTrace, HostOp, Kernel, Part, TraceReport
-from core.traces.timeline import Row, host_rows, stream_rows, timeline
-from core.traces.trace_names import EAGER, device_part, kinds
+from core.traces.record import MAX_HOST_OPS, MAX_KERNELS, PARTS, DeviceTrace, HostOp, Kernel, Part, TraceReport
+from core.traces.timeline import Rows, host_rows, stream_rows, timeline
+from core.traces.trace_names import EAGER, device_parts, kinds
 
-MAX_TOP = 20
+COMPUTE = PARTS.index("compute")
 
 
 def report(trace: Trace, host_nodes: frozenset[str] | None = None) -> TraceReport:
@@ -36,25 +36,25 @@ def report(trace: Trace, host_nodes: frozenset[str] | None = None) -> TraceRepor
     ``host_nodes`` are the names of the nodes that the framework placed on the CPU, where somebody knows them.
     Raises TraceError when no device did anything in the trace.
     """
-    kind = kinds(trace.texts)
+    host, kind, parts = Host(trace), kinds(trace.texts), device_parts(trace.texts)
     notes: list[str] = []
-    gpus = _gpus(trace, notes)
+    gpus = _gpus(trace, parts, notes)
     if not gpus:
-        device, windows = _cpu(trace, kind, notes)
+        device, windows = _cpu(host, kind, notes)
         return TraceReport(devices=(device,), retraces=retraces(trace, windows), notes=tuple(notes))
-    layers = host_layers(trace, kind)
-    devices, spans = zip(*(_gpu(trace, kind, name, lines, layers, notes) for name, lines in gpus.items()), strict=True)
-    annotated = annotated_steps(trace)
-    windows = merged(tiled(annotated)) if len(annotated) else merged(*spans)
+    layers = host_layers(host, kind)
+    found = (_gpu(host, kind, parts, name, lines, layers, notes) for name, lines in gpus.items())
+    devices, spans = zip(*found, strict=True)
+    windows = merged(tiled(host.steps)) if len(host.steps) else merged(*spans)
     return TraceReport(
         devices=devices,
-        host_ops=_host_ops(trace, kind, windows, gpus.values(), host_nodes, notes),
+        host_ops=_host_ops(host, kind, windows, gpus.values(), host_nodes, notes),
         retraces=retraces(trace, windows),
         notes=tuple(notes),
     )
 
 
-def _gpus(trace: Trace, notes: list[str]) -> dict[str, list[Line]]:
+def _gpus(trace: Trace, parts: NDArray[np.int8], notes: list[str]) -> dict[str, list[Line]]:
     """The lines of each GPU that ran a kernel."""
     planes: dict[str, list[Line]] = defaultdict(list)
     for line in trace.lines:
@@ -63,7 +63,7 @@ def _gpus(trace: Trace, notes: list[str]) -> dict[str, list[Line]]:
     used = {}
     for name, lines in planes.items():
         streams = [line for line in lines if line.name != "Steps"]
-        if any(((_parts(trace, line.events) == "compute") & (line.events.duration_ps > 0)).any() for line in streams):
+        if any(((parts[line.events.name] == COMPUTE) & (line.events.duration_ps > 0)).any() for line in streams):
             used[name] = lines
         elif copies := sum(len(line.events) for line in streams):
             notes.append(f"{name} ran no kernel, only {counted(copies, 'copy', 'copies')}; it is left out.")
@@ -71,43 +71,47 @@ def _gpus(trace: Trace, notes: list[str]) -> dict[str, list[Line]]:
 
 
 def _gpu(
-    trace: Trace, kind: NDArray[np.int8], name: str, lines: list[Line], layers: tuple[Spans, Spans], notes: list[str]
+    host: Host,
+    kind: NDArray[np.int8],
+    part_of: NDArray[np.int8],
+    name: str,
+    lines: list[Line],
+    layers: tuple[Spans, Spans],
+    notes: list[str],
 ) -> tuple[DeviceTrace, Spans]:
     streams = [line for line in lines if line.name != "Steps"]
     everything = joined(line.events for line in streams)
-    steps = gpu_steps(trace, everything, next((line for line in lines if line.name == "Steps"), None))
+    steps = gpu_steps(host, everything, next((line for line in lines if line.name == "Steps"), None))
     notes += _steps_notes(name, steps)
-    parts = _parts(trace, everything)
-    spans = everything.spans
-    of_part: dict[Part, Spans] = {part: spans[parts == part] for part in ("compute", "d2h", "d2d", "h2d")}
-    of_part |= {"input": layers[0], "launch": layers[1]}
-    is_kernel = parts == "compute"
+    parts, spans = part_of[everything.name], everything.spans
+    copies: tuple[Part, ...] = ("d2h", "d2d", "h2d")
+    kernels = (spans[parts == COMPUTE], everything.name[parts == COMPUTE])
+    of_part: dict[Part, Spans] = {part: spans[parts == PARTS.index(part)] for part in copies}
+    of_part |= {"compute": kernels[0], "input": layers[0], "launch": layers[1]}
 
-    def rows(begin: int, end: int) -> list[Row]:
-        of_streams = stream_rows(((line, _parts(trace, line.events)) for line in streams), begin, end)
-        return [*of_streams, *host_rows(trace, kind, begin, end)]
+    def rows(begin: int, end: int) -> list[Rows]:
+        return [*stream_rows(streams, part_of, begin, end), *host_rows(host, kind, begin, end)]
 
-    kernels = (spans[is_kernel], everything.name[is_kernel])
-    return _device(trace, name, steps, of_part, kernels, rows, notes), steps.spans
+    return _device(host.trace, name, steps, of_part, kernels, rows, notes), steps.spans
 
 
-def _cpu(trace: Trace, kind: NDArray[np.int8], notes: list[str]) -> tuple[DeviceTrace, Spans]:
-    operations = list(cpu_operations(trace, kind))
+def _cpu(host: Host, kind: NDArray[np.int8], notes: list[str]) -> tuple[DeviceTrace, Spans]:
+    operations, texts = list(cpu_operations(host, kind)), host.trace.texts
     computed = np.concatenate([item.spans for item in operations]) if operations else merged()
     names = np.concatenate([item.name for item in operations]) if operations else np.empty(0, dtype=np.int32)
     if not (computed[:, 1] > computed[:, 0]).any():
         raise TraceError("The trace shows no kernel of a GPU and no operation of the CPU; record it while steps run.")
-    steps = cpu_steps(trace, computed)
+    steps = cpu_steps(host, computed)
     notes += _steps_notes("CPU", steps)
-    if any(trace.texts[name].startswith(EAGER) for name in np.unique(names).tolist()):
+    if any(texts[name].startswith(EAGER) for name in np.unique(names).tolist()):
         notes.append("Eager operations are traced with the cost of starting them, so compute is at most what is shown.")
     # on a CPU the rest of a step is the framework's own work, or waiting for a thread: launch
-    layers: dict[Part, Spans] = {"compute": computed, "input": host_layers(trace, kind)[0], "launch": steps.spans}
+    layers: dict[Part, Spans] = {"compute": computed, "input": host_layers(host, kind)[0], "launch": steps.spans}
 
-    def rows(begin: int, end: int) -> list[Row]:
-        return list(host_rows(trace, kind, begin, end, operations))
+    def rows(begin: int, end: int) -> list[Rows]:
+        return list(host_rows(host, kind, begin, end, operations))
 
-    return _device(trace, "CPU", steps, layers, (computed, names), rows, notes), merged(steps.spans)
+    return _device(host.trace, "CPU", steps, layers, (computed, names), rows, notes), merged(steps.spans)
 
 
 def _device(
@@ -116,7 +120,7 @@ def _device(
     steps: Steps,
     layers: dict[Part, Spans],
     kernels: tuple[Spans, NDArray[np.int32]],
-    rows: Callable[[int, int], list[Row]],
+    rows: Callable[[int, int], list[Rows]],
     notes: list[str],
 ) -> DeviceTrace:
     parts = step_parts(layers, steps.spans)
@@ -140,37 +144,34 @@ def _device(
 
 def _top(trace: Trace, spans: Spans, names: NDArray[np.int32]) -> tuple[Kernel, ...]:
     unique, index, counts = np.unique(names, return_inverse=True, return_counts=True)
-    totals = np.zeros(len(unique), dtype=np.int64)
+    totals = np.zeros(len(unique))  # whole up to 2⁵³ ps, two hours and a half; as int64 they could overflow
     np.add.at(totals, index, spans[:, 1] - spans[:, 0])
-    order = np.argsort(-totals, kind="stable")[:MAX_TOP]
+    order = np.argsort(-totals, kind="stable")[:MAX_KERNELS]
     return tuple(
         Kernel(
-            name=trace.texts[unique[i]].removeprefix(EAGER), count=int(counts[i]), total_ms=int(totals[i]) / PS_PER_MS
+            name=trace.texts[unique[i]].removeprefix(EAGER), count=int(counts[i]), total_ms=float(totals[i]) / PS_PER_MS
         )
         for i in order
     )
 
 
-def _parts(trace: Trace, events: Events) -> NDArray[np.object_]:
-    """The part of each event of a GPU's streams, shape (events,)."""
-    unique, index = np.unique(events.name, return_inverse=True)
-    return np.array([device_part(trace.texts[name]) for name in unique.tolist()], dtype=object)[index]
-
-
 def _host_ops(
-    trace: Trace,
+    host: Host,
     kind: NDArray[np.int8],
     windows: Spans,
     gpus: Iterable[list[Line]],
     host_nodes: frozenset[str] | None,
     notes: list[str],
 ) -> tuple[HostOp, ...]:
-    if host_nodes is None and not has_launches(trace, kind):
+    if host_nodes is None and not has_launches(host.trace, kind):
         notes.append("Launches carry no ids in this trace, so it does not tell which operations ran on the host.")
         return ()
     streams = joined(line.events for lines in gpus for line in lines if line.name != "Steps")
     launched = streams.take(streams.start_ps >= windows[0, 0])
-    return host_ops(trace, kind, windows, launched, host_nodes)
+    found = host_ops(host, kind, windows, launched, host_nodes)
+    if len(found) > MAX_HOST_OPS:
+        notes.append(f"Of {len(found):,} operations on the host the {MAX_HOST_OPS:,} that cost most are listed.")
+    return found[:MAX_HOST_OPS]
 
 
 def _steps_notes(name: str, steps: Steps) -> list[str]:

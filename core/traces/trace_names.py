@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.traces.events import Line
-from core.traces.record import Part
+from core.traces.record import PARTS, Part
 
 
 class Kind(IntEnum):
@@ -31,9 +31,10 @@ _OPERATION = re.compile(r"(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*):(?P<type>[A-
 """``name:Type``, as ``IsTfOpName`` and ``IsTfOpType`` of xla/tsl/profiler/utils/tf_op_utils.cc have it."""
 _INPUT_TYPE = re.compile(r"(MultiDevice)?IteratorGetNext\w*")
 _INPUT = re.compile(rf"IteratorGetNext\w*(::.*)?|Iterator::.*|{EAGER}{_INPUT_TYPE.pattern}")
-_WAIT = re.compile(
-    r"(cu|cuda|hip)[A-Z]\w*Synchronize\w*|.*(BlockHostUntilDone|BlockUntilReady|Await)\w*|.*: SyncDevice"
-)
+_DRIVER = re.compile(r"(?:cu|cuda|hip)[A-Z](\w*)")
+_WORD = re.compile(r"\w*")
+_WAITS = ("BlockHostUntilDone", "BlockUntilReady", "Await")
+"""In the last word of a name."""
 _CALLS = ("__inference", "__forward", "__backward", "Collective", "Nccl")
 """What calls functions, or other devices: its time is that of what it calls."""
 _BOOKKEEPING_TYPES = (
@@ -81,10 +82,22 @@ def kinds(texts: tuple[str, ...]) -> NDArray[np.int8]:
     return np.array([_kind(text) for text in texts], dtype=np.int8)
 
 
+def _waits(text: str) -> bool:
+    """Without a pattern that looks at a long name once for each of its words."""
+    driver = _DRIVER.fullmatch(text)
+    last = _WORD.match(text[::-1])
+    word = last[0][::-1] if last else ""
+    return (
+        (driver is not None and "Synchronize" in driver[1])
+        or text.endswith(": SyncDevice")
+        or any(wait in word for wait in _WAITS)
+    )
+
+
 def _kind(text: str) -> Kind:
     if text.startswith("end: "):
         return Kind.END
-    if _WAIT.fullmatch(text):
+    if _waits(text):
         return Kind.WAIT
     if _INPUT.fullmatch(text):
         return Kind.INPUT
@@ -100,6 +113,11 @@ def _kind(text: str) -> Kind:
     if named[1] in _BOOKKEEPING or named[1].startswith(_CALLS):
         return Kind.BOOKKEEPING
     return Kind.EAGER if text.startswith(EAGER) else Kind.OP
+
+
+def device_parts(texts: tuple[str, ...]) -> NDArray[np.int8]:
+    """The part of the device events of each name, as its place in :data:`PARTS`, shape (texts,)."""
+    return np.array([PARTS.index(device_part(text)) for text in texts], dtype=np.int8)
 
 
 def device_part(text: str) -> Part:

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from core.files import open_file
 from core.traces.events import TraceError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED64: 8, FIXED32: 4}
+MAX_FIELDS = 2_000_000
+"""Of one file, but for events, which have a limit of their own: planes, lines, names."""
 BROKEN = "The trace is damaged or cut short; record it again, and copy the file whole."
 
 
@@ -28,9 +31,10 @@ class MappedFile:
     """A file mapped into memory; what was read and will not be read again can be given back."""
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.size = len(self._map)
+        self._fields = 0
 
     def close(self) -> None:
         self._map.close()
@@ -45,9 +49,14 @@ class MappedFile:
             self._map.madvise(mmap.MADV_DONTNEED, first, (end - first) // mmap.PAGESIZE * mmap.PAGESIZE)
 
     def fields(self, begin: int, end: int) -> Iterator[Field]:
-        """The fields of the message between two places. Raises TraceError where a field does not end in time."""
+        """The fields of the message between two places. Raises TraceError where a field does not end in time, and
+        where the file has too many.
+        """
         data, at = self._map, begin
         while at < end:
+            self._fields += 1
+            if self._fields > MAX_FIELDS:
+                raise TraceError("The trace is in more pieces than can be read; trace fewer steps or one program.")
             start = at
             tag, at = _varint(data, at, end)
             number, wire = tag >> 3, tag & 7
@@ -64,6 +73,28 @@ class MappedFile:
             if at > end or number == 0:
                 raise TraceError(BROKEN)
             yield Field(number, wire, start, content, at)
+
+    def runs(self, begin: int, end: int, number: int, most_bytes: int) -> Iterator[tuple[Field, int]]:
+        """As :meth:`fields`, but neighbours with that number (below 16, holding bytes) as one of up to ``most_bytes``
+        (a single one may be longer), and how many they are; 0 for any other field.
+        """
+        data, at, wanted = self._map, begin, number << 3 | BYTES
+        while at < end:
+            first, count = at, 0
+            while at < end and data[at] == wanted:
+                content = at + 2
+                length = data[at + 1] if content <= end else 0x80
+                if length >= 0x80:
+                    length, content = _varint(data, at + 1, end)
+                after = content + length
+                if after > end:
+                    raise TraceError(BROKEN)
+                if count and after - first > most_bytes:
+                    break
+                at, count = after, count + 1
+            field = Field(number, BYTES, first, first, at) if count else next(self.fields(at, end))
+            at = field.end
+            yield field, count
 
 
 class Stretches:

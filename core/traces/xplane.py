@@ -16,15 +16,20 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from core.files import size_of
 from core.numbers import byte_size
+from core.schema import UserError
 from core.traces.columns import Columns, Metadata, Texts
 from core.traces.events import Line, Trace, TraceError, joined
 from core.traces.schema import message
 from core.traces.wire import BROKEN, BYTES, Field, MappedFile, Stretches
 
-MAX_FILE_BYTES = 2 * 1024**3
-MAX_EVENTS = 5_000_000
-"""Measured by benchmarks/trace_reader.py, reading and analysis take about 160 bytes an event: under 1 GB in all."""
+MAX_FILE_BYTES = 1024**3
+MAX_EVENTS, MAX_VALUES = 1_500_000, 10_000_000
+"""Reading and analysis take some 4 µs and 160 bytes an event, 0.2 µs a value of one (benchmarks/trace_reader.py)."""
+MAX_EVENT_BYTES = 2 * 1024**2
+MAX_LINES = 2_000
+MAX_GPUS = 16
 MAX_METADATA_BYTES = 128 * 1024**2
 CHUNK_BYTES = 2 * 1024**2
 ACCEPTED = "accepted is a trace of TensorFlow's profiler, a file *.xplane.pb"
@@ -47,7 +52,7 @@ _SIGNS = {
 def read(path: Path) -> Trace:
     """The trace in a file. Raises TraceError when it cannot be used."""
     try:
-        size = path.stat().st_size
+        size = size_of(path)
         if not size:
             raise TraceError(f"{path.name} is empty; {ACCEPTED}.")
         if size > MAX_FILE_BYTES:
@@ -58,8 +63,10 @@ def read(path: Path) -> Trace:
             return _read_space(file)
     except DecodeError:
         raise TraceError(BROKEN) from None
-    except OSError as error:
-        raise TraceError(f"{path.name} cannot be read: {error.strerror or error}.") from None
+    except TraceError:
+        raise
+    except UserError as error:
+        raise TraceError(str(error)) from None
 
 
 def _check_kind(file: MappedFile, name: str) -> None:
@@ -81,6 +88,7 @@ def _read_space(file: MappedFile) -> Trace:
         raise TraceError(f"{BROKEN[:-1]} (it does not name the machine, which a trace does at its end).")
     reader = _Reader(file)
     lines = [line for plane in planes for line in reader.plane(plane)]
+    _check(len({line.plane for line in lines if not line.plane.startswith("/host:")}), MAX_GPUS, "GPUs")
     if not any(len(line.events) for line in lines):
         raise TraceError("The trace holds no events of the host or of a GPU; record it while steps run.")
     return Trace(lines=tuple(_one_line_a_thread(lines)), texts=reader.texts.all())
@@ -102,7 +110,7 @@ def _one_line_a_thread(lines: list[Line]) -> Iterator[Line]:
 class _Reader:
     def __init__(self, file: MappedFile) -> None:
         self._file = file
-        self._events = 0
+        self._events = self._values = self._lines = 0
         self._origin_ns: int | None = None
         self.texts = Texts()
 
@@ -115,6 +123,8 @@ class _Reader:
                 continue
             if part.number == _NAME and part.wire == BYTES:
                 name = _text(self._file.cut(part.content, min(part.end, part.content + 1000)))
+                if not _is_used_plane(name):
+                    return
             others.add(part.begin, part.end)
         if not _is_used_plane(name):
             return
@@ -129,24 +139,27 @@ class _Reader:
                 yield line
 
     def _line(self, field: Field, plane: str, metadata: Metadata) -> Line | None:
-        header, events, count = bytearray(), Stretches(CHUNK_BYTES), 0
-        for part in self._file.fields(field.content, field.end):
-            if part.number == _EVENTS and part.wire == BYTES:
-                events.add(part.begin, part.end)
-                count += 1
-            else:
+        header, events, count = bytearray(), [], 0
+        for part, several in self._file.runs(field.content, field.end, _EVENTS, CHUNK_BYTES):
+            if several:
+                events.append(part)
+                count += several
+                _check(self._events + count, MAX_EVENTS, "events")
+            elif len(header) + part.end - part.begin <= MAX_EVENT_BYTES:
                 header += self._file.cut(part.begin, part.end)
         info = _XLine.FromString(bytes(header))
         name = _text(info.name) or _text(info.display_name)
         if not count or not _is_used_line(plane, name):
             return None
         self._events += count
-        if self._events > MAX_EVENTS:
-            raise TraceError(f"The trace holds more than {MAX_EVENTS:,} events; trace fewer steps, or in less detail.")
+        self._lines += 1
+        _check(self._lines, MAX_LINES, "threads and streams")
         columns = self._columns(info)
-        for begin, end in events:
-            columns.add(_XLine.FromString(self._file.cut(begin, end)).events, metadata)
-            self._file.release(begin, end)
+        for part in events:
+            _check(part.end - part.begin, max(CHUNK_BYTES, MAX_EVENT_BYTES), "bytes in one event")
+            self._values += columns.add(_XLine.FromString(self._file.cut(part.begin, part.end)).events, metadata)
+            _check(self._values, MAX_VALUES, "values of events")
+            self._file.release(part.begin, part.end)
         return Line(plane, name, info.id, columns.events())
 
     def _columns(self, info: Any) -> Columns:
@@ -154,6 +167,11 @@ class _Reader:
         if self._origin_ns is None:
             self._origin_ns = info.timestamp_ns
         return Columns(self.texts, (info.timestamp_ns - self._origin_ns) * 1000)
+
+
+def _check(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise TraceError(f"The trace holds more than {most:,} {what}; trace fewer steps, or in less detail.")
 
 
 def _is_used_plane(name: str) -> bool:

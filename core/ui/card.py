@@ -53,9 +53,9 @@ def result_card(
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f"**{plain(heading)}**", width="content")
             for badge in badges:
-                st.badge(badge.words, icon=badge.icon, color=badge.colour, help=badge.help)
+                st.badge(plain(badge.words), icon=badge.icon, color=badge.colour, help=plain(badge.help or "") or None)
             if status != "finished":
-                st.badge(status, icon=":material/flag:", color="orange")
+                st.badge(plain(status), icon=":material/flag:", color="orange")
         st.subheader(f"{icon} {plain(sentence)}".strip(), anchor=False)
         for paragraph in more:
             st.markdown(plain(paragraph))
@@ -65,7 +65,7 @@ def result_card(
 
 def metric(name: str, value: str, bounds: str | None, meaning: str = "") -> None:
     """A number with its interval beneath."""
-    st.metric(plain(name), value, delta=bounds or None, delta_color="off", delta_arrow="off",
+    st.metric(plain(name), plain(value), delta=plain(bounds or "") or None, delta_color="off", delta_arrow="off",
               help=plain(meaning) or None)  # fmt: skip
 
 

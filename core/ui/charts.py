@@ -15,6 +15,7 @@ from core.studies.sweep.answer import Answer
 from core.studies.sweep.compare_figures import interference_figure
 from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
 from core.studies.sweep.record import Run
+from core.text import clean
 from core.ui import registry
 
 CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {
@@ -42,7 +43,7 @@ def show(
     figure = _kept((name, *key), dark, make) if key else _themed(make, dark)
     with st.container(border=border):
         st.plotly_chart(
-            figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=alt
+            figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=clean(alt)
         )
 
 

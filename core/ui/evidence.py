@@ -14,8 +14,9 @@ from core.numbers import duration, number, percent
 from core.studies.sweep.answer import Answer, Fit
 from core.studies.sweep.export import placement_lines
 from core.studies.sweep.record import Run
+from core.text import clean
 from core.ui import charts
-from core.ui.tables import cells_table, environment_table
+from core.ui.tables import cells_table, cleaned, environment_table, written
 from core.ui.words import bounded, plain
 
 Fact = tuple[str, str, str]
@@ -35,7 +36,7 @@ def cells(run: Run, answer: Answer | None) -> None:
         st.caption("This run has no cells.")
         return
     st.dataframe(
-        table.dropna(axis="columns", how="all"),
+        cleaned(table.dropna(axis="columns", how="all")),
         hide_index=True,
         key="cells",
         column_order=COLUMNS,
@@ -71,7 +72,7 @@ def fits(run: Run, answer: Answer) -> None:
     st.caption(
         "T(batch) = (floor^q + (slope × batch)^q)^(1/q): the fixed cost of a step, and the marginal cost of a sample."
     )
-    st.table(pd.DataFrame(rows), border="horizontal", hide_index=True)
+    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
 
 
 def fit_row(run: Run, fit: Fit) -> dict[str, str]:
@@ -94,24 +95,24 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
     }
 
 
-def how_measured(facts: Iterable[Fact], note: str, environment: Environment | None) -> None:
+def how_measured(facts: Iterable[Fact], environment: Environment | None, *notes: str) -> None:
     """The numbers of a measurement, how to read them, and the machine."""
     st.subheader("How it was measured", anchor=False)
     show_facts(facts)
-    if note:
-        st.caption(note)
+    if notes:
+        st.caption("  \n".join(plain(note) for note in notes))
     machine(environment)
 
 
 def show_facts(facts: Iterable[Fact]) -> None:
     with st.container(horizontal=True):
         for name, value, meaning in facts:
-            st.metric(name, value, help=meaning, border=True)
+            st.metric(plain(name), plain(value), help=plain(meaning), border=True)
 
 
 def how_swept(run: Run, answer: Answer) -> None:
     """Processes, rounds, passes, noise, environment."""
-    how_measured(_facts(run), "  \n".join(plain(line) for line in placement_lines(run)), None)
+    how_measured(_facts(run), None, *placement_lines(run))
     if any(block.at_s for r in run.rounds[-1:] for block in r.blocks):
         charts.chart("noise", run, answer, border=True)
     machine(run.environment)
@@ -151,4 +152,6 @@ def machine(environment: Environment | None) -> None:
 
 def table(rows: pd.DataFrame, key: str, columns: dict[str, Any] | None = None, alt: str | None = None) -> None:
     """A table as high as its rows."""
-    st.dataframe(rows, hide_index=True, key=key, height="content", column_config=columns, alt=alt)
+    st.dataframe(
+        cleaned(rows), hide_index=True, key=key, height="content", column_config=columns, alt=clean(alt or "") or None
+    )

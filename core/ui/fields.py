@@ -7,6 +7,7 @@ from typing import Any, get_args
 import streamlit as st
 
 from core.spec import AUTOTUNE, Execution, Mode, Optimizer, Precision, Target
+from core.text import clean
 from core.ui import machine
 from core.ui.network_form import KEEP, network_fields
 from core.ui.words import MODES, OPTIMIZERS, plain
@@ -70,8 +71,8 @@ def target_fields(name: str, default: Target, here: machine.Machine) -> dict[str
     """Choices for a target, their keys ending in ``name``; threads can be chosen for the CPU only."""
     with st.grid(2, min_column_width=120, gap="small"):
         device = st.selectbox(
-            "Device", here.names, index=here.names.index(default.device), format_func=here.title,
-            key=f"form_device_{name}", persist_state=KEEP,
+            "Device", here.names, index=here.names.index(default.device),
+            format_func=lambda name: clean(here.title(name)), key=f"form_device_{name}", persist_state=KEEP,
         )  # fmt: skip
         threads = st.number_input(
             "Threads", value=default.threads, placeholder="all", step=1, key=f"form_threads_{name}",

@@ -15,18 +15,27 @@ from core.studies.sweep.compare_figures import compare_figure
 from core.studies.sweep.imports import MAX_BYTES, check_size, read_run
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
+from core.text import clean
 from core.ui import charts, downloads, kept, registry, verdict
 from core.ui.navigation import link
-from core.ui.tables import history_table
+from core.ui.study_page import busy_sentence
+from core.ui.sweep.live import can_resume, resume
+from core.ui.tables import cleaned, history_table
 from core.ui.words import plain
 
-DELETED, SAID, UPLOADS = "deleted_runs", "history_said", "upload_count"
+DAMAGED_SHOWN = 5  # rows; in one file there are seldom more
+DELETED, SAID, UPLOADS, RESUMED = "deleted_runs", "history_said", "upload_count", "resumed_sweep"
 
 
 def show() -> None:
     """The whole page."""
+    if st.session_state.pop(RESUMED, False):
+        st.switch_page("pages/sweep.py")  # which shows its progress, or why it was refused
     _import()
     _said()
+    registry.mark_interrupted()
+    for problem in registry.engine().store.damaged()[:DAMAGED_SHOWN]:
+        st.warning(plain(problem), icon=":material/error:")
     summaries = registry.engine().store.summaries()
     if not summaries:
         st.info(
@@ -52,7 +61,7 @@ def _selected_rows(found: tuple[Summary, ...]) -> list[int]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     # the key changes with the list, so that a selection never moves to another run
     state = st.dataframe(
-        history_table(found, [kept.title_of(s) for s in found]), hide_index=True, on_select="rerun",
+        cleaned(history_table(found, [kept.title_of(s) for s in found])), hide_index=True, on_select="rerun",
         selection_mode="multi-row",
         key=f"history-{hash(tuple(s.id for s in found))}", height=min(420, 38 + 35 * len(found)),
         alt="One row a study, newest first.", placeholder="",
@@ -76,8 +85,11 @@ def _one(summary: Summary) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if readable:
             kept.link(summary)
+        if can_resume(summary):
+            st.button("Resume", icon=":material/restart_alt:", key="resume", on_click=_resume, args=(summary.id,),
+                      disabled=busy_sentence() is not None)  # fmt: skip
         with st.popover("Rename", icon=":material/edit:"):
-            st.text_input("New name", value=summary.name, max_chars=200, key=f"name-{summary.id}")
+            st.text_input("New name", value=clean(summary.name), max_chars=200, key=f"name-{summary.id}")
             st.button("Save", key="save_name", on_click=_rename, args=(summary.id,), type="primary")
         if run is not None:
             downloads.buttons(run)
@@ -102,7 +114,7 @@ def compare(first: Summary, second: Summary) -> None:
         st.warning("Both runs need at least one round to be compared.", icon=":material/warning:")
         return
     for sentence in differences(runs[0], runs[1]):
-        st.warning(sentence, icon=":material/warning:")
+        st.warning(plain(sentence), icon=":material/warning:")
     alt = f"Speed-up of two runs. A: {answers[0].verdict.sentence} B: {answers[1].verdict.sentence}"
     charts.show("compare", partial(compare_figure, runs, answers), alt, "comparison")
     for column, letter, run, answer in zip(st.columns(2), "AB", runs, answers, strict=True):
@@ -145,8 +157,8 @@ def _said() -> None:
                 kept.link(summary)
     if deleted := st.session_state.get(DELETED):
         with st.container(horizontal=True, vertical_alignment="center", border=True):
-            what = plain(f"“{deleted[0][1]}”") if len(deleted) == 1 else f"{len(deleted)} studies"
-            st.markdown(f"Deleted {what}.", width="content")
+            what = f"“{deleted[0][1]}”" if len(deleted) == 1 else f"{len(deleted)} studies"
+            st.markdown(f"Deleted {plain(what)}.", width="content")
             st.button("Undo", icon=":material/undo:", key="undo", on_click=_undo)
 
 
@@ -156,6 +168,11 @@ def _errors_said() -> Iterator[None]:
         yield
     except StoreError as error:
         _say("error", str(error))
+
+
+def _resume(run_id: str) -> None:
+    resume(run_id)
+    st.session_state[RESUMED] = True
 
 
 def _rename(run_id: str) -> None:

@@ -11,6 +11,7 @@ from core.schema import UserError
 from core.store import Summary
 from core.studies.kind import Context, Kind
 from core.studies.registry import kind_of
+from core.text import in_lines
 from core.ui import registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.words import plain
@@ -51,7 +52,7 @@ def show(summary: Summary) -> bool:
     headline, _, more = text.partition("\n")
     card = result_card(kind.title, [label_badge(record.label)], headline, (summary.name,), status=record.status)
     with card, st.expander("All that it says", icon=":material/notes:"):
-        st.code(more.strip(), language=None, wrap_lines=True)
+        st.code(in_lines(more.strip().split("\n")), language=None, wrap_lines=True)
     return True
 
 

@@ -11,7 +11,7 @@ from core.machine import environment
 from core.spec import Target
 from core.ui import evidence
 from core.ui.tables import environment_table
-from core.ui.words import NO_GPU_ADVICE
+from core.ui.words import NO_GPU_ADVICE, plain
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ def gpu_notice(machine: Machine) -> None:
     """Say plainly where no GPU was found or can be used, what is compared instead, and what can be done."""
     if machine.has_gpu:
         for line in machine.advice:
-            st.warning(line, icon=":material/memory_alt:")
+            st.warning(plain(line), icon=":material/memory_alt:")
         return
     instead = f"one CPU thread against {machine.threads}" if machine.threads > 1 else "graph against XLA execution"
-    st.info(f"No GPU was found on this machine, so the proposal is {instead}.", icon=":material/memory_alt:")
+    st.info(f"No GPU was found on this machine, so the proposal is {plain(instead)}.", icon=":material/memory_alt:")
     with st.expander("What can be done about the missing GPU"):
         for line in machine.advice:
-            st.markdown(f"- {line}")
+            st.markdown(f"- {plain(line)}")
         st.caption("In general")
-        for line in NO_GPU_ADVICE:
-            st.markdown(f"- {line}")
+        for advice in NO_GPU_ADVICE:
+            st.markdown(f"- {advice}")
 
 
 def same_machine(first: Environment | None, second: Environment | None) -> bool | None:

@@ -10,6 +10,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from core.store import StoreError
 from core.ui import registry
+from core.ui.words import plain
 
 ROUTED = "routed"
 
@@ -19,11 +20,13 @@ class Page(NamedTuple):
     icon: str
     help: str
     link: str = ""
+    embeds: bool = True  # as results without anything to press, which other pages may show in a frame
 
 
 PAGES = {
     "sweep": Page("Sweep", ":material/speed:",
-        "Choose a workload and two targets, measure this machine, watch it happen.", "Measure this machine"),
+        "Choose a workload and two targets, measure this machine, watch it happen.", "Measure this machine",
+        embeds=False),
     "crossover": Page("Crossover", ":material/line_axis:",
         "The verdict of one run, its charts, and how it was measured.", "The verdict of this run and its charts"),
     "frontier": Page("Frontier", ":material/terrain:",
@@ -42,9 +45,10 @@ PAGES = {
         "What would make a target faster: every remedy tried here, ranked by its measured gain.",
         "What would help, measured on this machine"),
     "history": Page("History", ":material/history:",
-        "Every run kept here: open, compare, rename, delete, import, export.", "See the runs that are here"),
+        "Every run kept here: open, compare, rename, delete, import, export.", "See the runs that are here",
+        embeds=False),
     "method": Page("Method", ":material/menu_book:",
-        "The words, the rules of measurement, this machine, and common timing pitfalls live."),
+        "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
 }  # fmt: skip
 """By the names of their files and addresses; the first one opens at the root address."""
 
@@ -74,11 +78,14 @@ def tabs(key: str, parts: Mapping[str, Callable[[], None]]) -> None:
 def run() -> None:
     """Route to the page that was asked for; the flag tells :func:`guard` that the page has its frame."""
     page = st.navigation(pages(), position="hidden" if st.context.is_embedded else "top")
+    if st.context.is_embedded and not next(known for known in PAGES.values() if known.title == page.title).embeds:
+        st.info("This page has no embedded view; open it by itself.", icon=":material/frame_inspect:")
+        return
     st.session_state[ROUTED] = True
     try:
         page.run()
     except StoreError as error:  # the disk went away, or the database did: say it, whatever the page was doing
-        st.error(str(error), icon=":material/database_off:")
+        st.error(plain(str(error)), icon=":material/database_off:")
     finally:
         st.session_state[ROUTED] = False
 

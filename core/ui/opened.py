@@ -8,6 +8,7 @@ from core.schema import UserError
 from core.studies.sweep.record import Run
 from core.ui import registry
 from core.ui.navigation import link
+from core.ui.words import plain
 
 
 def run() -> Run:
@@ -19,7 +20,7 @@ def run() -> Run:
     try:
         found = registry.find_run(asked) if asked else registry.shown_by_default()
     except UserError as error:
-        st.error(str(error), icon=":material/search_off:")
+        st.error(plain(str(error)), icon=":material/search_off:")
         link("history")
         st.stop()
     if found is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import streamlit as st
 
 from core.schema import UserError
-from core.store import RunNotFound, Store, StoreError, Summary
+from core.store import RunNotFound, Store, StoreError, Summary, only_readable
 from core.studies.kind import Kind
 from core.studies.registry import example_id, kind_of, load_example
 from core.studies.study import run_id_of
@@ -23,6 +23,7 @@ from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
+from core.ui.words import plain
 
 if TYPE_CHECKING:
     from core.studies.jobs import Jobs
@@ -53,12 +54,15 @@ def engine() -> Engine:
 
 
 def require() -> Engine:
-    """The engine; where the store cannot be opened, say why and stop the page."""
+    """The engine; where the store cannot be opened, say why and stop the page. A history set aside is said, too."""
     try:
-        return engine()
+        opened = engine()
     except StoreError as error:
-        st.error(str(error), icon=":material/database_off:")
+        st.error(plain(str(error)), icon=":material/database_off:")
         st.stop()
+    if opened.store.notice is not None:
+        st.warning(plain(opened.store.notice), icon=":material/database_off:")
+    return opened
 
 
 def quieten() -> None:
@@ -119,6 +123,13 @@ def summaries() -> tuple[Summary, ...]:
     return engine().store.summaries(SWEEP.name)
 
 
+def mark_interrupted() -> None:
+    """Before runs are offered to be resumed or deleted: none of them is running that nobody measures."""
+    jobs = engine().jobs
+    last = jobs.snapshot(SWEEP.name)
+    engine().store.mark_interrupted("" if last is None or jobs.writing else last.id)
+
+
 def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, asked: str | None = None) -> tuple[Summary, ...]:
     """Stored studies of a kind, newest first, of one run where given.
 
@@ -153,18 +164,15 @@ def load(kind: str, study_id: str) -> Any:
 
 def readable(kind: str) -> dict[str, Any]:
     """Every stored study of a kind that can be read, newest first; one that cannot says so where it is shown."""
-    records: dict[str, Any] = {}
-    for summary in engine().store.summaries(kind):
-        with suppress(UserError):
-            records[summary.id] = load(kind, summary.id)
-    return records
+    return only_readable(engine().store.summaries(kind), lambda summary: load(kind, summary.id))
 
 
 def newest_own() -> Run | None:
-    """The newest run measured here that has rounds, or None."""
+    """The newest run measured here that has rounds and can be read, or None."""
     for summary in summaries():
         if summary.label == "measured" and summary.rounds and summary.status != "running":
-            return find_run(summary.id)
+            with suppress(UserError):  # a damaged one says so where it is opened
+                return find_run(summary.id)
     return None
 
 

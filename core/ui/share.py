@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
+
+from core.text import json_text
 
 EVERY_BLOCK = "What the study says and every block that was measured."
 
@@ -40,4 +41,4 @@ def json_button(name: str, make: Callable[[], Mapping[str, Any]], meaning: str) 
 
 def json_bytes(make: Callable[[], Mapping[str, Any]]) -> bytes:
     """The file: as the commands' ``--out`` writes it."""
-    return json.dumps(make(), ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
+    return json_text(make()).encode() + b"\n"

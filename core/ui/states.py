@@ -37,11 +37,9 @@ class Notice:
     text: str
 
 
-def cancelled(status: str, rounds: int) -> list[str]:
-    """That a study was cancelled; nothing where it was not."""
-    if status != "cancelled":
-        return []
-    return [f"This study was cancelled; what follows rests on its {rounds:,} rounds."]
+def stopped(status: str, what: str, kept: str) -> list[str]:
+    """That a study was cancelled or interrupted, and what was ``kept``; nothing where it was not."""
+    return [f"This {what} was {status}; {kept}."] if status in ("cancelled", "interrupted") else []
 
 
 def few_starts(starts: int, more: str = "A longer budget") -> list[str]:

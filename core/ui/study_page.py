@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
 from core.numbers import duration
 from core.schema import UserError
-from core.store import Summary
+from core.store import Summary, only_readable
 from core.studies.kind import Kind, Task
 from core.studies.progress import Progress, Snapshot
 from core.studies.registry import example_id
-from core.ui import registry
+from core.text import clean
+from core.ui import registry, share
 from core.ui.words import plain
 
 # Seldom, since browser and server take their time from what is being measured (benchmarks/polling.py).
 POLL_S, WATCH_S = 2.0, 3.0
 CANCEL_HELP = "Stops soon. What was measured until then is kept."
+STOPPING = "Stopping; what was measured is kept"
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -65,6 +68,16 @@ def running(task: Task[Any, Any]) -> Snapshot | None:
     return snapshot if snapshot is not None and snapshot.active else None
 
 
+def watch() -> None:
+    """Run the page once more when a measurement begins or ends, in another tab or in another process."""
+    st.fragment(_watch, run_every=WATCH_S)(busy_sentence())
+
+
+def _watch(seen: str | None) -> None:
+    if busy_sentence() != seen:
+        st.rerun()
+
+
 def cancel() -> None:
     registry.engine().jobs.cancel()
 
@@ -88,6 +101,8 @@ def ask(
     refusal(task)
     if active:
         st.fragment(_wait, run_every=1.0)(task)  # when it has ended the page runs once more
+    else:
+        watch()
     return None if active else last
 
 
@@ -164,9 +179,10 @@ class StudyPage(Generic[P, R]):
         with st.container(border=True):
             with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
                 st.markdown(f"**{plain(snapshot.title)}**", width="content")
-                st.button("Cancel", icon=":material/stop_circle:", key=f"cancel_{self.kind.name}", on_click=cancel,
-                          help=CANCEL_HELP)  # fmt: skip
-            st.progress(_share(at), text=plain(at.activity))
+                stopping = registry.engine().jobs.stopping
+                st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
+                          key=f"cancel_{self.kind.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip
+            st.progress(_share(at), text=STOPPING if stopping else plain(at.activity))
             with st.container(horizontal=True):
                 if self._metrics is not None:
                     self._metrics(snapshot)
@@ -174,16 +190,25 @@ class StudyPage(Generic[P, R]):
                 st.metric("Elapsed", duration(at.elapsed_s))
 
     def idle(self) -> None:
-        """Why the last study of this process has no result, and a watch for one that another tab starts."""
+        """Why the last study of this process has no result, and a watch for one that begins elsewhere."""
+        self.failure()
+        watch()
+
+    def failure(self) -> None:
+        """Why the last study of this process has no result, if it has none."""
         last = registry.engine().jobs.snapshot(self.kind.name)
         if last is not None and not last.active and last.error:
             say, icon = (st.info, "info") if last.cancelled else (st.error, "error")
             say(plain(f"{last.title}: {last.error}"), icon=f":material/{icon}:")
-        st.fragment(self._watch, run_every=WATCH_S)()
+        if last is not None and not last.active and last.unwritten:
+            self._unwritten(last)
 
-    def _watch(self) -> None:
-        if self.running() is not None:
-            st.rerun()
+    def _unwritten(self, last: Snapshot) -> None:
+        """What the history lacks, and all of it as a file while this process lives."""
+        st.warning(plain(f"{last.title}: {last.unwritten}"), icon=":material/database_off:")
+        if last.record is not None:
+            share.json_button(f"{self.kind.name}-{last.id}-unwritten", partial(last.record.model_dump, mode="json"),
+                              "Everything that was measured, to be imported later.")  # fmt: skip
 
     def load(self, study_id: str) -> R:
         """A study by id, the shipped example too. Raises UserError or OSError."""
@@ -192,13 +217,11 @@ class StudyPage(Generic[P, R]):
 
     def readable(self, run_id: str | None = None) -> dict[str, R]:
         """The studies that can be read, newest first, of one run where given; others are said."""
-        records: dict[str, R] = {}
-        for summary in registry.studies(self.kind, run_id):
-            try:
-                records[summary.id] = self.load(summary.id)
-            except (UserError, OSError) as error:
-                st.warning(plain(str(error)), icon=":material/search_off:")
-        return records
+
+        def say(why: str) -> None:
+            st.warning(plain(why), icon=":material/search_off:")
+
+        return only_readable(registry.studies(self.kind, run_id), lambda summary: self.load(summary.id), say)
 
     def shown(self, run_id: str | None = None) -> tuple[str, R] | None:
         """The study in the address, else the chosen or newest one, with its id; None where none can be read.
@@ -234,7 +257,7 @@ class StudyPage(Generic[P, R]):
         picked: str = st.selectbox(
             self.kind.title, ids, index=ids.index(asked or ids[0]), width=560,
             key=f"{self.kind.name}_study-{ids[0]}",
-            format_func=lambda key: _title(known[key]),
+            format_func=lambda key: clean(_title(known[key])),
         )  # fmt: skip
         return picked
 

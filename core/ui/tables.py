@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 
 import pandas as pd
@@ -14,7 +14,26 @@ from core.studies.sweep.answer import Answer
 from core.studies.sweep.export import CellRow, cell_rows
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
-from core.ui.words import OUTCOMES, STOPS
+from core.text import clean
+from core.ui.words import OUTCOMES, STOPS, plain
+
+
+def cleaned(table: pd.DataFrame) -> pd.DataFrame:
+    """With all texts as ``st.dataframe`` shows them, which knows no markup."""
+    return _each_text(table, clean)
+
+
+def written(table: pd.DataFrame) -> pd.DataFrame:
+    """With all texts as ``st.table`` shows them, which takes them for Markdown."""
+    return _each_text(table, plain)
+
+
+def _each_text(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    def changed(value: object) -> object:
+        return change(value) if isinstance(value, str) else value
+
+    texts = [name for name in table if pd.api.types.is_string_dtype(table[name]) or table[name].dtype == object]
+    return table.assign(**{str(name): table[name].map(changed) for name in texts})
 
 
 def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
@@ -49,10 +68,10 @@ def environment_table(environment: Environment) -> pd.DataFrame:
     """What is known about a machine, one fact a row; facts that could not be seen say so."""
     cores = f"{environment.physical_cores or '?'} physical, {environment.logical_cores or '?'} logical"
     if environment.usable_cores is not None:
-        cores += f", {environment.usable_cores} usable by this process"
+        cores += f"; this process may use {environment.cores_words}"
     memory = byte_size(environment.memory_bytes) if environment.memory_bytes else ""
-    if memory and environment.memory_available_bytes:
-        memory += f", {byte_size(environment.memory_available_bytes)} free"
+    if memory and environment.free_words:
+        memory += f", {environment.free_words}"
     facts = {
         "Captured": environment.captured_at.replace("T", " ")[:19] + " UTC",
         "System": environment.os,

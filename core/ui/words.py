@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from core.numbers import number
+from core.text import clean
 
 LABEL_ICONS = {
     "measured": ":material/straighten:",
@@ -25,6 +28,7 @@ STOPS = {
     "plateau": "noise no longer falls",
     "budget": "time budget used",
     "cancelled": "cancelled",
+    "interrupted": "interrupted",
     "answered": "answer precise enough",
     "failed": "failed",
 }
@@ -47,11 +51,19 @@ NO_GPU_ADVICE = (
 )
 
 
+_MARKUP = re.compile(r"[\\`*_\[\]$<>~#|]")
+_LISTED = re.compile(r"^(\s*\d*)([-+.)])(?=\s|$)")
+_LIVE = re.compile(r":(?=//|material_|streamlit:)|www(?=\.)|@(?=[-\w]+\.)", re.IGNORECASE)
+APART = "\u2060"  # WORD JOINER, which is not seen
+
+
 def plain(text: str) -> str:
-    """Text whose characters Markdown would take for markup, escaped (a name may hold any of them)."""
-    for character in "\\`*_[]$<>~#|":
-        text = text.replace(character, f"\\{character}")
-    return text.replace(":", "&#58;")
+    """Text from outside as Streamlit's Markdown shows it as it is: one line, no markup, link, image or icon.
+
+    Addresses and some icons are found in what an escape stands for, too, so they are taken apart by :data:`APART`.
+    """
+    text = _LIVE.sub(lambda found: found[0] + APART, clean(text)).replace("&", "&amp;")
+    return _LISTED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", text)).replace(":", "&#58;")
 
 
 def bounded(value: float, low: float | None, high: float | None) -> str:

@@ -5,6 +5,7 @@ Only headers are read until :func:`load` is called, and nothing is ever unpickle
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from collections.abc import Iterable
@@ -15,23 +16,22 @@ from typing import IO, Any
 import numpy as np
 
 from core.schema import UserError
+from core.text import shown
 
 MAX_ARRAYS = 1_000
-MAX_SHOWN = 120
 NAMED = (("x", "y"), ("x_train", "y_train"), ("images", "labels"), ("data", "targets"))
 NUMBERS = frozenset({"b1", "i1", "u1", "u2", "i2", "i4", "i8", "f2", "f4", "f8"})  # what tf.io.decode_raw reads, too
 HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+LENGTH_BYTES = {(1, 0): 2, (2, 0): 4}
+MAX_HEADER_BYTES = 10_000
+"""NumPy's own limit, which it looks at only after it has read the header."""
+MAX_DIRECTORY_BYTES = 1_000_000
+"""The list of an .npz file's members: a thousand take a tenth of it."""
 CHUNK_BYTES = 16 * 2**20
 
 
 class DataError(UserError):
     """The data cannot be used."""
-
-
-def shown(name: str) -> str:
-    """A file's or an array's name as a sentence can hold it: printable and not too long."""
-    text = "".join(c if c.isprintable() else "?" for c in name)
-    return text if len(text) <= MAX_SHOWN else f"…{text[1 - MAX_SHOWN :]}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _headers(path: Path) -> list[Array]:
     """What the arrays of an .npz file declare."""
     arrays = []
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _SmallReads(path) as whole, zipfile.ZipFile(whole) as archive:
             names = [name for name in dict.fromkeys(archive.namelist()) if name.endswith(".npy")]
             if not 0 < len(names) <= MAX_ARRAYS:
                 raise DataError(f"{shown(path.name)} holds {len(names):,} arrays; 1 to {MAX_ARRAYS:,} are accepted.")
@@ -105,9 +105,24 @@ def _headers(path: Path) -> list[Array]:
     return arrays
 
 
+class _SmallReads(io.FileIO):
+    """A file that gives no more than :data:`MAX_DIRECTORY_BYTES` at once: zipfile reads the list of members whole."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(MAX_DIRECTORY_BYTES + 1 if size is None or size < 0 else min(size, MAX_DIRECTORY_BYTES + 1))
+        if data is not None and len(data) > MAX_DIRECTORY_BYTES:
+            raise ValueError("a list of members too long")
+        return data or b""
+
+
 def _header(file: IO[bytes], name: str, where: str, file_bytes: int) -> Array:
     try:
-        shape, fortran, dtype = HEADER_READERS[np.lib.format.read_magic(file)](file)
+        version = np.lib.format.read_magic(file)
+        length = file.read(LENGTH_BYTES[version])
+        if int.from_bytes(length, "little") > MAX_HEADER_BYTES:
+            raise ValueError("a header too long")
+        header = length + file.read(int.from_bytes(length, "little"))
+        shape, fortran, dtype = HEADER_READERS[version](io.BytesIO(header), max_header_size=MAX_HEADER_BYTES)
         if any(length < 0 for length in shape) or math.prod(shape) * max(1, dtype.itemsize) >= 2**63:
             raise ValueError("an impossible shape")
         return Array(name, tuple(int(length) for length in shape), dtype, fortran, file.tell(), file_bytes)

@@ -18,17 +18,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import psutil
-
+from core.machine.environment import available_memory_bytes
 from core.numbers import byte_size, counted, percent
 from core.spec import Workload
-from core.userdata.arrays import Array, DataError, in_words, read_arrays, shown
+from core.text import shown
+from core.userdata.arrays import Array, DataError, in_words, read_arrays
+from core.userdata.image_size import HEADER_BYTES, pixels
 
 __all__ = ["DataError", "Source", "check_data", "check_fits", "check_memory", "image_shape", "inspect_data"]
 
 Kind = Literal["arrays", "tfrecord", "images"]
 MAX_FILES = 200_000
 MAX_UNPACKED_BYTES = 8 * 2**30
+MAX_SAMPLE_BYTES = 256 * 2**20
+"""Of a TFRecord file's first record, which is read whole to see what it holds."""
+MAX_PIXELS = 100_000_000
+"""Of an image, more than any camera's; decoded they take three bytes each."""
+MAX_LOOKED_AT = 1_000
+"""Images whose header is read: all of a small folder, else evenly chosen ones."""
 MEMORY_SHARE = 0.25
 """Of the memory that is free before workers start: each of two workers holds the arrays, and twice while it loads."""
 
@@ -221,12 +228,22 @@ def _check_first_record(path: str, size: int) -> None:
     room = MAX_UNPACKED_BYTES if compressed else size - RECORD_FRAME
     if len(head) < RECORD_HEAD or not 0 < length <= room:
         raise DataError(f"{name} does not begin with a whole TFRecord record; it is damaged or something else.")
+    if length > MAX_SAMPLE_BYTES:
+        raise DataError(
+            f"{name} begins with a record of {byte_size(length)}; at most {byte_size(MAX_SAMPLE_BYTES)} are accepted."
+        )
 
 
 def _images(place: Path, files: list[tuple[str, int]]) -> Source:
     if empty := [path for path, size in files if not size]:
         raise DataError(f"{shown(empty[0])} is empty; remove it or put the image back.")
     size, paths = sum(size for _, size in files), tuple(path for path, _ in files)
+    for path in paths[:: -(-len(paths) // MAX_LOOKED_AT)]:
+        with Path(path).open("rb") as file:
+            inside = pixels(file.read(HEADER_BYTES)) or 0
+        if inside > MAX_PIXELS:
+            what = shown(Path(path).name)
+            raise DataError(f"{what} has {inside:,} pixels; at most {MAX_PIXELS:,} are accepted, so make it smaller.")
     source = Source(str(place), "images", paths, size, "", len(paths))
     folders = tuple(sorted({source.folder_of(path) for path in paths}))
     where = "no sub-folders (every label is 0)" if folders == ("",) else f"in {counted(len(folders), 'folder')}"
@@ -236,7 +253,7 @@ def _images(place: Path, files: list[tuple[str, int]]) -> Source:
 
 def check_memory(source: Source, share: float) -> None:
     """Raise DataError where the data would take more than that share of the memory that is free now."""
-    free = psutil.virtual_memory().available
+    free = available_memory_bytes()
     if source.memory_bytes > share * free:
         raise DataError(
             f"{source.name} unpacks to {byte_size(source.memory_bytes)}, more than {percent(share)} of the "

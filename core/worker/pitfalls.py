@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 from core.schema import Frozen
 from core.spec import Mode, Pipeline, Target, Workload
 from core.worker.process import launch_processes
-from core.worker.protocol import Prepare, R, Release, Request, RunBlock, TimePitfall, Way, Worker
+from core.worker.protocol import Check, Prepare, R, Release, Request, RunBlock, TimePitfall, Way, Worker, go_on
 
 OUR_BLOCKS = 5
 Method = Literal["predict_first", "predict_loop", "single_call", "first_epoch"]
@@ -73,10 +73,12 @@ class PitfallReport(Frozen):
     figures: tuple[Figure, ...]
 
 
-def run_pitfalls(workload: Workload, batch: int, deadline_s: float) -> PitfallReport:
-    """Time ``workload`` at ``batch`` on the CPU by every method. Raises WorkerError (crashed, hung, out of memory)."""
+def run_pitfalls(workload: Workload, batch: int, deadline_s: float, check: Check = go_on) -> PitfallReport:
+    """Time ``workload`` at ``batch`` on the CPU by every method. Raises WorkerError (crashed, hung, out of memory), and
+    what ``check`` does (:class:`core.worker.protocol.Launcher`).
+    """
     end_s = time.monotonic() + deadline_s
-    (worker,) = launch_processes((Target(),), deadline_s)
+    (worker,) = launch_processes((Target(),), deadline_s, check)
     try:
         return _measure(worker, workload, batch, end_s)
     finally:

@@ -1,10 +1,18 @@
-"""The transport: real worker processes, asked over pipes with JSON lines, each request with a deadline."""
+"""The transport: real worker processes, asked over pipes with JSON lines, each request with a deadline.
+
+Nothing here waits without end: requests are written by a thread of their own, a reply is waited for in slices, between
+which the wish to stop and the end of the process are seen, and what a worker prints is always read. On Linux a worker
+runs under a keeper (:mod:`core.worker.keeper`), which ends it, and whatever it started, with this program. Elsewhere a
+worker ends when its stdin closes, as soon as it lets its own thread see that; what it started is found by a mark in its
+environment when the worker is closed, not when this program is killed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
+import secrets
 import signal
 import subprocess
 import sys
@@ -18,27 +26,37 @@ from typing import IO, NoReturn, cast
 import psutil
 from pydantic import ValidationError
 
-from core.machine.environment import available_memory_bytes
+from core.machine.cgroup import read_kills, who_killed
+from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
+from core.numbers import byte_size
 from core.spec import Target
 from core.worker.protocol import (
+    MAX_LINE_BYTES,
     MEMORY_IS_SHORT,
     REPLY,
     AnyReply,
     CellFailed,
+    Check,
     Failed,
     Hello,
     R,
     Ready,
     Request,
     WorkerLost,
+    go_on,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "core.worker.server")
-MAX_LINE_BYTES = 1 << 20
-LOG_LINES = 40
+KEEPER = (sys.executable, "-S", str(Path(__file__).with_name("keeper.py"))) if sys.platform == "linux" else ()
+MARK = "BREAKEVEN_WORKER"
+"""In the environment of a worker and of all that it starts."""
+
+SLICE_S = 0.2  # of a wait, after which it is seen whether to go on
+CLOSE_PATIENCE_S = 1.0  # for an end that was asked for, before one is made
+MAX_WAITING = 4  # replies that nobody has taken yet: there is one to each request, so that more are garbage
+LOG_LINES, LOG_LINE_CHARS = 40, 4_096
 SHOWN = 80  # characters of garbage or log that go into a sentence
-CLOSE_PATIENCE_S = 2.0
 MEMORY_SHARE = 0.9  # of what is available at the start, divided among the CPU targets
 OUT_OF_MEMORY_SIGNS = (
     MEMORY_IS_SHORT,
@@ -64,8 +82,8 @@ def worker_environment(target: Target) -> dict[str, str]:
     }
     if not target.is_gpu:
         env["CUDA_VISIBLE_DEVICES"] = "-1"
-    if target.threads is not None:
-        env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(target.threads))
+    if (threads := target.threads or quota_cores()) is not None:
+        env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     return env
 
 
@@ -73,7 +91,7 @@ class ProcessWorker:
     """A worker process for one target (:class:`core.worker.protocol.Worker`).
 
     The constructor starts the process and greets it without waiting; :meth:`wait_ready` waits. ``command`` replaces
-    the worker's command line, for tests of the transport.
+    the worker's command line, for tests of the transport. ``check`` as in :class:`core.worker.protocol.Launcher`.
     """
 
     ready: Ready
@@ -84,38 +102,46 @@ class ProcessWorker:
         memory_limit_bytes: int | None = None,
         command: Sequence[str] = COMMAND,
         *,
+        check: Check = go_on,
         watch_memory: bool = False,
         allow_code: bool = False,
     ) -> None:
         self.target = target
+        self._mark = secrets.token_hex(8)
         self._process = subprocess.Popen(
-            command,
+            (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=worker_environment(target),
+            env=worker_environment(target) | {MARK: self._mark},
             # its own session: Ctrl-C in the terminal is for the supervisor, which then closes stdin
             start_new_session=os.name == "posix",
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
         self._lost: WorkerLost | None = None
         self._cpu_s = 0.0
+        self._asked_s = 0.0
+        self._kills = read_kills()
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._log: deque[str] = deque(maxlen=LOG_LINES)
         self._threads = [
-            threading.Thread(target=self._read_replies, name=f"replies of {target}", daemon=True),
-            threading.Thread(target=self._read_log, name=f"log of {target}", daemon=True),
-        ]
+            threading.Thread(target=act, name=f"{what} of {target}", daemon=True)
+            for what, act in (
+                ("log", self._read_log), ("replies", self._read_replies), ("requests", self._write_requests),
+            )
+        ]  # fmt: skip
         for thread in self._threads:
             thread.start()
         self._hello = Hello(
             target=target, memory_limit_bytes=memory_limit_bytes, watch_memory=watch_memory, allow_code=allow_code
         )
-        with contextlib.suppress(WorkerLost):  # remembered; wait_ready raises it
-            self._send(self._hello)
+        self._check = check
+        self._send(self._hello)
 
     @property
     def pid(self) -> int:
+        """Of the process that this one started; :attr:`ready` has the worker's own."""
         return self._process.pid
 
     def wait_ready(self, deadline_s: float) -> None:
@@ -129,20 +155,17 @@ class ProcessWorker:
 
     def cpu_time_s(self) -> float:
         """User and system seconds so far; after the process's end what was last seen."""
-        with contextlib.suppress(psutil.Error, OSError):
-            times = psutil.Process(self.pid).cpu_times()
+        with contextlib.suppress(psutil.Error, OSError, AttributeError):  # not ready yet
+            times = psutil.Process(self.ready.pid).cpu_times()
             self._cpu_s = max(self._cpu_s, times.user + times.system)
         return self._cpu_s
 
-    def close(self) -> None:
-        """Close stdin, at which the worker ends; kill it if it has not ended two seconds later."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._process.stdin.close()
-        try:
-            self._process.wait(CLOSE_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._kill()
+    def close(self, patience_s: float | None = None) -> None:
+        """Close stdin, at which the worker ends; kill it if it has not ended ``patience_s`` later (a second)."""
+        self._requests.put(None)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSE_PATIENCE_S if patience_s is None else patience_s)
+        self._kill()
         for thread in self._threads:
             thread.join(CLOSE_PATIENCE_S)
         if self._lost is None:
@@ -153,25 +176,24 @@ class ProcessWorker:
             raise self._lost
         if not self._replies.empty() and (line := self._replies.get()) is not None:
             self._garbage(line)
-        assert self._process.stdin is not None
         self._log.clear()  # what is in it when the worker dies belongs to this request
-        try:
-            self._process.stdin.write(request.model_dump_json().encode() + b"\n")
-            self._process.stdin.flush()
-        except (OSError, ValueError):
-            self._ended("being asked")
+        self._asked_s = time.monotonic()
+        self._kills = read_kills()
+        self._requests.put(request.model_dump_json().encode() + b"\n")
 
     def _receive(self, request: Request[R], deadline_s: float) -> R:
         if self._lost is not None:
             raise self._lost
         doing = request.doing.format_map(vars(request))
         try:
-            line = self._replies.get(timeout=max(0.0, deadline_s))
+            line = self._wait(deadline_s)
         except queue.Empty:
-            reason = (
-                f"The worker for {self.target} gave no answer within {deadline_s:.0f} s while {doing}; it was stopped."
-            )
-            self._lose(WorkerLost("hung", reason))
+            waited_s = time.monotonic() - self._asked_s
+            self._lose(WorkerLost("hung", f"The worker for {self.target} hung after {waited_s:.0f} s while {doing}."))
+        except BaseException:  # a wish to stop: what the worker is at is no longer wanted
+            self._lost = WorkerLost("crashed", f"The worker for {self.target} was stopped while {doing}.")
+            self._kill()
+            raise
         if line is None:
             self._ended(doing)
         try:
@@ -184,19 +206,42 @@ class ProcessWorker:
             self._garbage(line)
         return cast(R, reply)
 
+    def _wait(self, deadline_s: float) -> bytes | None:
+        """The next line, None where the process has ended. Raises queue.Empty, and what the check raises."""
+        end_s = time.monotonic() + deadline_s
+        while True:
+            gone = self._process.poll() is not None  # a child of user code may still hold the pipe
+            left_s = end_s - time.monotonic()
+            try:
+                return self._replies.get(timeout=max(0.0, min(SLICE_S, left_s)))
+            except queue.Empty:
+                if gone:
+                    return None
+                self._check()
+                if left_s <= SLICE_S:
+                    raise
+
     def _garbage(self, line: bytes) -> NoReturn:
         shown = line.decode("utf-8", "replace").strip()[:SHOWN]
         reason = f"The worker for {self.target} answered what is not in the protocol: “{shown}”; it was stopped."
         self._lose(WorkerLost("crashed", reason))
 
     def _ended(self, doing: str) -> NoReturn:
-        """Say why a process that closed its stdout is gone."""
+        """Say why a process that has ended, or closed its stdout, is gone."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_PATIENCE_S)
+        code = self._process.poll()
+        from_outside = code == -getattr(signal, "SIGKILL", 9)
         self._kill()
-        self._threads[1].join(CLOSE_PATIENCE_S)
-        how = exit_words(self._process.returncode)
+        self._threads[0].join(CLOSE_PATIENCE_S)
+        how = "closed its output and was stopped" if code is None else exit_words(code)
         last = f" Its last log line: “{self._log[-1][:SHOWN]}”." if self._log else ""
+        if (own := process_memory_limit()) is not None:
+            last += f" A process may take {byte_size(own)} at most here (ulimit)."
+        if from_outside:
+            killed = who_killed(self._kills, read_kills())
+            reason = f"The worker for {self.target} {how} while {doing}: {killed.words}.{last}"
+            self._lose(WorkerLost(killed.outcome, reason, killed))
         if any(sign in line for line in self._log for sign in OUT_OF_MEMORY_SIGNS):
             reason = f"The worker for {self.target} ran out of memory while {doing} and {how}.{last}"
             self._lose(WorkerLost("out_of_memory", reason))
@@ -211,22 +256,44 @@ class ProcessWorker:
         """End the process and what it started (a compiler, say), and wait for it."""
         self.cpu_time_s()
         if self._process.poll() is None:
-            with contextlib.suppress(OSError):
-                if os.name == "posix":
-                    os.killpg(self.pid, signal.SIGKILL)
-                else:
-                    self._process.kill()
-        self._process.wait()
+            self._signal(signal.SIGTERM if KEEPER else None)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(CLOSE_PATIENCE_S)
+        if self._process.poll() is None:
+            self._signal(None)
+        code = self._process.wait()
+        if not KEEPER or code == -signal.SIGKILL:  # no keeper has seen to what the worker started
+            end_marked(self._mark)
+
+    def _signal(self, number: int | None) -> None:
+        """Send the keeper a signal, also one that is stopped; None kills the whole group of processes."""
+        with contextlib.suppress(OSError):
+            if number is not None:
+                os.kill(self.pid, number)
+                os.kill(self.pid, signal.SIGCONT)
+            elif os.name == "posix":
+                os.killpg(self.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+
+    def _write_requests(self) -> None:
+        """Write what is to be sent; a worker that does not read keeps this thread waiting, and nobody else."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError), self._process.stdin as stdin:
+            for request in iter(self._requests.get, None):
+                stdin.write(request)
+                stdin.flush()
 
     def _read_replies(self) -> None:
         """Pass on lines of stdout, then None at its end. A line without an end is passed on in pieces: garbage."""
         for line in _lines(self._process.stdout):
-            self._replies.put(line)
+            if self._replies.qsize() < MAX_WAITING:
+                self._replies.put(line)
         self._replies.put(None)
 
     def _read_log(self) -> None:
         for line in _lines(self._process.stderr):
-            if text := line.decode("utf-8", "replace").strip():
+            if text := line[:LOG_LINE_CHARS].decode("utf-8", "replace").strip():
                 self._log.append(text)
 
 
@@ -236,26 +303,36 @@ def _lines(stream: IO[bytes] | None) -> Iterator[bytes]:
         yield from iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
 
 
+def end_marked(mark: str) -> None:
+    """Kill every process of this user whose environment has the mark of a worker."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARK) == mark:
+                process.kill()
+
+
 def exit_words(code: int) -> str:
     """How a process ended, as the end of a sentence that begins with the process."""
     if code >= 0:
         return f"ended with exit status {code}"
     name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
-    note = "; the system kills so when memory runs out" if name == "SIGKILL" else ""
-    return f"was ended by {name}{note}"
+    return f"was ended by {name}"
 
 
 def memory_limits(targets: Sequence[Target]) -> list[int | None]:
     """Bytes that each target's worker may use: CPU targets share 90 % of what is available; a GPU's has no limit."""
     on_cpu = sum(not target.is_gpu for target in targets)
     available = available_memory_bytes()
-    return [
-        None if target.is_gpu or available is None else int(MEMORY_SHARE * available / on_cpu) for target in targets
-    ]
+    return [None if target.is_gpu else int(MEMORY_SHARE * available / on_cpu) for target in targets]
 
 
 def launch_processes(
-    targets: tuple[Target, ...], deadline_s: float, *, allow_code: bool = False, limit_bytes: int | None = None
+    targets: tuple[Target, ...],
+    deadline_s: float,
+    check: Check = go_on,
+    *,
+    allow_code: bool = False,
+    limit_bytes: int | None = None,
 ) -> tuple[ProcessWorker, ...]:
     """Start one worker process for each target, side by side (:class:`core.worker.protocol.Launcher`).
 
@@ -268,11 +345,11 @@ def launch_processes(
     limits = [limit_bytes] * len(targets) if watched else memory_limits(targets)
     try:
         for target, limit in zip(targets, limits, strict=True):
-            workers.append(ProcessWorker(target, limit, watch_memory=watched, allow_code=allow_code))
+            workers.append(ProcessWorker(target, limit, check=check, watch_memory=watched, allow_code=allow_code))
         for worker in workers:
             worker.wait_ready(end - time.monotonic())
     except BaseException:
         for worker in workers:
-            worker.close()
+            worker.close(patience_s=0.0)
         raise
     return tuple(workers)

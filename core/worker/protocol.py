@@ -10,11 +10,12 @@ engine that its ``kind`` names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from core.evidence import CellSetup, Outcome, PositiveMs, Setup, Started
+from core.evidence import CellSetup, Killed, Outcome, PositiveMs, Setup, Started
 from core.schema import Frozen, UserError
 from core.spec import Pipeline, Target, Workload
 from core.traces.record import CellTrace, TracedCell
@@ -22,6 +23,9 @@ from core.traces.record import CellTrace, TracedCell
 PROTOCOL_VERSION: Literal[2] = 2
 MEMORY_IS_SHORT = "memory is short"
 """A worker logs this before a cell that may not fit; if it dies then, it died of that."""
+
+MAX_LINE_BYTES = 1 << 20
+"""Of a request or reply."""
 
 ECHOED = ("kind", "batch", "steps", "slot", "draws")
 """What a reply repeats of its request, where both have it."""
@@ -265,12 +269,16 @@ REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminat
 
 
 class WorkerError(UserError):
-    """A worker could not do what it was asked; ``outcome`` and the message become the cell's."""
+    """A worker could not do what it was asked; ``outcome`` and the message become the cell's.
 
-    def __init__(self, outcome: Outcome, reason: str) -> None:
+    ``killed`` where it was a SIGKILL that did not come from here.
+    """
+
+    def __init__(self, outcome: Outcome, reason: str, killed: Killed | None = None) -> None:
         super().__init__(reason)
         self.outcome = outcome
         self.reason = reason
+        self.killed = killed
 
 
 class CellFailed(WorkerError):
@@ -296,10 +304,20 @@ class Worker(Protocol):
         """End the process and wait for it; safe to call twice and after a loss."""
 
 
+Check = Callable[[], None]
+"""Raises what a wait shall end with, where it shall end."""
+
+
+def go_on() -> None:
+    """The check of a wait that nobody cuts short."""
+
+
 class Launcher(Protocol):
     """Starts one worker process for each target, side by side, and waits until all are ready.
 
-    Raises :class:`WorkerLost` or :class:`CellFailed` (no such device); none is left running then.
+    ``check`` is called now and then while anything is waited for, now and in every :meth:`Worker.ask`; what it raises
+    ends the wait and the worker that was waited for. Raises that, :class:`WorkerLost` or :class:`CellFailed` (no such
+    device); none is left running then.
     """
 
-    def __call__(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[Worker, ...]: ...
+    def __call__(self, targets: tuple[Target, ...], deadline_s: float, check: Check = go_on) -> tuple[Worker, ...]: ...

@@ -1,13 +1,16 @@
 """A worker process: ``python -m core.worker.server``. Serves the protocol for one target until stdin closes.
 
-Nothing of a framework is imported before ``hello`` names the target's framework.
+Nothing of a framework is imported before ``hello`` names the target's framework. Whatever code is run for a request, a
+user's too, it ends with a reply: no exception ends the process, and neither its stdin nor its stdout is the protocol's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import queue
+import signal
 import sys
 import threading
 import traceback
@@ -15,8 +18,9 @@ from typing import Any, BinaryIO, cast
 
 from pydantic import ValidationError
 
-from core.schema import explain
-from core.worker.protocol import REQUEST, AnyReply, AnyRequest, CellFailed, Failed, Hello, Ready
+from core.families.code import in_words
+from core.schema import UserError, explain
+from core.worker.protocol import MAX_LINE_BYTES, REQUEST, AnyReply, AnyRequest, CellFailed, Failed, Hello, Ready
 
 FRAMEWORKS = {"tensorflow": "core.worker.tensorflow_worker"}
 """Module for each framework. It provides ``start(hello) -> (engine, Ready)``; the engine has a method for each kind of
@@ -32,20 +36,26 @@ class Server:
     def __init__(self) -> None:
         self._engine: Any = None
 
-    def answer(self, line: bytes) -> str:
-        """The reply to one line, as JSON. Whatever goes wrong becomes a ``failed`` reply."""
+    def answer(self, line: bytes) -> bytes:
+        """The reply to one line, as a line of JSON. Whatever goes wrong becomes a ``failed`` reply."""
         try:
-            reply = self._serve(REQUEST.validate_json(line))
+            reply = self._serve(REQUEST.validate_json(line)).model_dump_json().encode()
+            if len(reply) < MAX_LINE_BYTES:
+                return reply + b"\n"
+            failed = Failed(outcome="error", reason=f"The answer is too long ({len(reply):,} bytes).")
         except CellFailed as failure:
-            reply = Failed(outcome=failure.outcome, reason=failure.reason)
+            failed = Failed(outcome=failure.outcome, reason=failure.reason)
+        except UserError as error:
+            failed = Failed(outcome="error", reason=str(error))
         except ValidationError as error:
-            reply = Failed(outcome="error", reason=f"The worker refused a request: {explain(error)}"[:MAX_REASON])
+            failed = Failed(outcome="error", reason=f"The worker refused a request: {explain(error)}"[:MAX_REASON])
         except MemoryError as error:
-            reply = Failed(outcome="out_of_memory", reason=f"The worker ran out of memory: {error}"[:MAX_REASON])
-        except Exception as error:
-            traceback.print_exc()  # to the log, on stderr
-            reply = Failed(outcome="error", reason=f"{type(error).__name__}: {error}"[:MAX_REASON])
-        return reply.model_dump_json()
+            failed = Failed(outcome="out_of_memory", reason=f"The worker ran out of memory: {error}"[:MAX_REASON])
+        except BaseException as error:  # user code may raise SystemExit, or what it derived from BaseException itself
+            with contextlib.suppress(Exception):
+                traceback.print_exc()  # to the log, on stderr
+            failed = Failed(outcome="error", reason=in_words(error)[:MAX_REASON])
+        return failed.model_dump_json().encode() + b"\n"
 
     def _serve(self, request: AnyRequest) -> AnyReply:
         if not isinstance(request, Hello):
@@ -60,28 +70,38 @@ class Server:
         return cast(Ready, ready)
 
 
-def take_stdout() -> BinaryIO:
-    """The protocol's own copy of stdout; whatever a library prints goes to stderr from here on."""
+def take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The protocol's own copies of stdin and stdout. What is printed from here on goes to stderr, and there is nothing
+    to read.
+    """
     sys.stdout.flush()
-    protocol = os.fdopen(os.dup(1), "wb", buffering=0)
+    pipes = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
-    return protocol
+    return pipes
 
 
-def end_with_stdin(requests: queue.SimpleQueue[bytes]) -> None:
+def end_with(stdin: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
     """Pass lines on; when stdin closes end the process at once, also amid a long step or import."""
-    for line in iter(sys.stdin.buffer.readline, b""):
+    for line in iter(stdin.readline, b""):
         requests.put(line)
     os._exit(0)
 
 
 def main() -> None:
-    out = take_stdout()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then closes stdin
+    stdin, out = take_pipes()
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=end_with_stdin, args=(requests,), daemon=True).start()
-    server = Server()
+    threading.Thread(target=end_with, args=(stdin, requests), daemon=True).start()
+    server, process = Server(), os.getpid()
     while True:
-        out.write(server.answer(requests.get()).encode() + b"\n")
+        reply = server.answer(requests.get())
+        if os.getpid() != process:
+            os._exit(0)  # user code forked, and its child came back here
+        out.write(reply)
+        out.flush()
 
 
 if __name__ == "__main__":

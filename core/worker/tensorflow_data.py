@@ -19,7 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from core.spec import Workload
-from core.userdata.arrays import DataError, check_finite, class_labels, load, shown
+from core.text import shown
+from core.userdata.arrays import DataError, check_finite, class_labels, load
 from core.userdata.source import Source, check_fits, check_memory, inspect_data
 from core.worker.protocol import CellFailed
 from core.worker.tensorflow_records import decoded, find_schema, parse

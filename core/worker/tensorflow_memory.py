@@ -72,10 +72,15 @@ def watch_memory(limit_bytes: int, gpu: bool) -> None:
     A thread looks every few milliseconds; the log then says of what the process ended. It cannot look while other
     code holds the interpreter's lock, so that :func:`limit_memory` stands behind it with room to spare. On a GPU the
     allocator itself keeps the limit, which was set with the device.
+
+    Raises CellFailed where a limit of the system on this process would end it first: running out would then say
+    nothing of ``limit_bytes``.
     """
     if gpu:
         return
-    limit_memory(round(BACKSTOP * limit_bytes) + BACKSTOP_BYTES)
+    backstop = round(BACKSTOP * limit_bytes) + BACKSTOP_BYTES
+    _check_own_limits(limit_bytes, backstop)
+    limit_memory(backstop)
     threading.Thread(target=_end_above, args=(limit_bytes,), name="memory watch", daemon=True).start()
 
 
@@ -99,6 +104,29 @@ def _reader_of_resident_bytes() -> Callable[[], int]:
     return lambda: page_bytes * int(os.pread(statm, 128, 0).split()[1])
 
 
+def _check_own_limits(limit_bytes: int, backstop_bytes: int) -> None:
+    """What is mapped is counted there, so that it is more than what is resident already when the framework starts."""
+    if os.name != "posix":
+        return
+    import resource
+
+    resident = int(psutil.Process().memory_info().rss)
+    for kind, field, name in (
+        (resource.RLIMIT_AS, "VmSize", "address space (ulimit -v)"),
+        (resource.RLIMIT_DATA, "VmData", "data (ulimit -d)"),
+    ):
+        most, used = resource.getrlimit(kind)[0], _status_bytes(field)
+        if most == resource.RLIM_INFINITY or used is None or most - used >= backstop_bytes - resident:
+            continue
+        possible = int((most - used + resident - BACKSTOP_BYTES) / BACKSTOP)
+        instead = f" or choose at most {byte_size(possible)}" if possible > resident else ""
+        raise CellFailed(
+            "error",
+            f"A limit of {byte_size(limit_bytes)} cannot be put to the test: a process may only have {byte_size(most)} "
+            f"of {name} here, and {byte_size(used)} are taken before anything is built; raise it{instead}.",
+        )
+
+
 def limit_memory(limit_bytes: int) -> None:
     """Let this process's resident memory grow to ``limit_bytes`` at most (Linux); a larger allocation fails at once.
 
@@ -112,7 +140,9 @@ def limit_memory(limit_bytes: int) -> None:
     resident = int(psutil.Process().memory_info().rss)
     allowed = data + max(0, limit_bytes - resident)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who dies of the limit leaves no file of its size behind
-    resource.setrlimit(resource.RLIMIT_DATA, (allowed, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    tightest = min(bound for bound in (allowed, *before) if bound != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (tightest, before[1]))
 
 
 def least_bytes(request: Prepare, built: bool) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from core.machine.environment import quota_cores
 from core.spec import Pipeline, Target, Workload
 from core.worker.tensorflow_data import own_dataset, sample_count
 
@@ -91,7 +92,7 @@ def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int
         batches = [tuple(a[i * batch : (i + 1) * batch] for a in arrays) for i in range(count)]
         return kept(_iterate(batches, None) if many else itertools.cycle(batches))
     samples, dataset = make_samples(workload, pipeline, batch)
-    batches = make_dataset(dataset, samples, pipeline, batch, target.threads)
+    batches = make_dataset(dataset, samples, pipeline, batch, target.threads or quota_cores())
     tuned = "auto" in (pipeline.prefetch, pipeline.parallel_calls)
     warmup_ms = AUTOTUNE_WARMUP_MS if tuned else WARMUP_MS
     return Feed(lambda: iter(batches), -(-samples // batch) if pipeline.cache else 0, warmup_ms)

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import tensorflow as tf
 
 from core.spec import Workload
-from core.userdata.arrays import DataError, in_words, shown
+from core.text import shown
+from core.userdata.arrays import DataError, in_words
 from core.userdata.source import image_shape
 
 Form = Literal["float", "int", "image", "uint8", "float32"]

@@ -16,7 +16,8 @@ import keras
 import psutil
 import tensorflow as tf
 
-from core.families.code import CodeError, refuse_code
+from core.families.code import CodeError, own_place, refuse_code
+from core.machine.environment import quota_cores, usable_cores
 from core.spec import Pipeline, Target, Workload
 from core.worker import tensorflow_placement, timing
 from core.worker.protocol import (
@@ -75,7 +76,7 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
         memory_bytes=held_bytes(target.is_gpu),
         device=_device(target),
         device_name=name,
-        threads=None if target.is_gpu else target.threads or _usable_cores(),
+        threads=None if target.is_gpu else target.threads or usable_cores(),
         versions=versions,
     )
     return TensorFlowEngine(target, hello.memory_limit_bytes, hello.allow_code), ready
@@ -83,9 +84,9 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
 
 def _choose_cpu(target: Target) -> str:
     tf.config.set_visible_devices([], "GPU")
-    if target.threads is not None:
-        tf.config.threading.set_intra_op_parallelism_threads(target.threads)
-        tf.config.threading.set_inter_op_parallelism_threads(target.threads)
+    if (threads := target.threads or quota_cores()) is not None:  # the framework does not see a quota
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
     return ""
 
 
@@ -100,6 +101,8 @@ def _choose_gpu(target: Target, limit_bytes: int | None) -> str:
             "“pip install -r requirements-gpu.txt”, on Linux or WSL2.",
         )
     tf.config.set_visible_devices([gpus[index]], "GPU")
+    if (threads := quota_cores()) is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
     if limit_bytes is None:
         tf.config.experimental.set_memory_growth(gpus[index], True)
     else:  # TensorFlow takes one of both: the limit is taken from the card at once
@@ -110,10 +113,6 @@ def _choose_gpu(target: Target, limit_bytes: int | None) -> str:
 
 def _device(target: Target) -> str:
     return "GPU:0" if target.is_gpu else "CPU:0"  # the only GPU left visible is number 0
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -314,4 +313,5 @@ def _outcomes(pipeline: Pipeline) -> Iterator[None]:
             raise CellFailed("out_of_memory", f"The cell did not fit into memory: {detail}") from None
         if pipeline.data is not None and (sentence := explain_reading(error, pipeline.data)) is not None:
             raise CellFailed("error", sentence) from None
-        raise CellFailed("error", f"TensorFlow could not run this cell: {type(error).__name__}: {detail}") from error
+        said = f"{type(error).__name__}: {detail}{own_place(error)}"
+        raise CellFailed("error", f"TensorFlow could not run this cell: {said}") from error

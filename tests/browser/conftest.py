@@ -1,14 +1,9 @@
 """A real server and a real browser. The tests of a file share one of each; those that write have their own server."""
 
-from __future__ import annotations
-
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +17,7 @@ from tests.support.browser import PATIENCE_MS
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.noises import make_noise_study
 from tests.support.runs import make_run
+from tests.support.servers import answer, free_port
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -43,17 +39,23 @@ def own_server(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture
+def serve() -> Callable[..., Any]:
+    """Makes a server over a folder, for a test that outlives it."""
+    return _served
+
+
 @contextmanager
 def _served(folder: Path, studies: bool) -> Iterator[str]:
     """A server over a new store, which must not have died or loaded a framework in the end. Ends with its children."""
     _fill(folder / "data", studies)
-    address = f"http://localhost:{(port := _free_port())}"
+    address = f"http://localhost:{(port := free_port())}"
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
     environment = {**os.environ, "BREAKEVEN_DATA_DIR": str(folder / "data"), "BREAKEVEN_LOCK_DIR": str(folder)}
     log = (folder / "server.log").open("wb")
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
     try:
-        _wait_for(lambda: _healthy(address), process)
+        assert answer(process, f"{address}/_stcore/health") == b"ok"
         yield address
         assert process.poll() is None, "the server died"
         assert "tensorflow" not in _loaded(process.pid)
@@ -74,29 +76,6 @@ def _fill(data: Path, studies: bool) -> None:
         store.add_study("frontier", "study-a", make_frontier_study())
         store.add_study("noise", "20260107-noise", make_noise_study(run))
     store.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _healthy(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as reply:
-            return bool(reply.read() == b"ok")
-    except OSError:
-        return False
-
-
-def _wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        if ready():
-            return
-        assert process.poll() is None, "the server did not start"
-        time.sleep(0.2)
-    raise AssertionError("the server did not answer")
 
 
 def _loaded(pid: int) -> str:

@@ -1,7 +1,5 @@
 """Every page in a real browser: what AppTest cannot see. Nothing here writes, so one server does."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.studies.registry import example_id, kind_of, load_example
-from tests.support.browser import PATIENCE_MS, assert_tab_fits, assert_words_apart, expect
+from tests.support.browser import assert_tab_fits, assert_words_apart, expect, settle
 from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
@@ -20,12 +18,12 @@ def test_cold_deep_link_opens_the_run_inside_the_frame(own_server: str, open_tab
     """Its first request: before it, the server knows of no page."""
     run = make_run(1)
     page = open_tab(f"{own_server}/crossover?run={run.id}")
-    expect(page.get_by_role("heading", name=run.name)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", name=run.name)).to_be_visible()
     expect(page.get_by_role("link", name="History")).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENCE_MS)
+    expect(page.locator(".js-plotly-plot")).to_have_count(5)
     assert page.url.endswith(f"/crossover?run={run.id}")
     page.reload()
-    expect(page.get_by_role("heading", name=run.name)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", name=run.name)).to_be_visible()
     page.get_by_role("link", name="History").click()
     expect(page.get_by_role("heading", name="History")).to_be_visible()
 
@@ -33,7 +31,7 @@ def test_cold_deep_link_opens_the_run_inside_the_frame(own_server: str, open_tab
 def test_dark_browser_gets_a_dark_page_and_dark_charts(server: str, open_tab: OpenTab) -> None:
     page = open_tab(server, color_scheme="dark")
     plot = page.locator(".js-plotly-plot .main-svg").first
-    expect(plot).to_be_visible(timeout=PATIENCE_MS)
+    expect(plot).to_be_visible()
     expect(plot).to_have_css("background-color", "rgb(16, 22, 28)")
     assert page.locator(".stApp").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(16, 22, 28)"
 
@@ -48,11 +46,11 @@ def test_a_narrow_window_holds_every_chart_and_nothing_overlaps(
     address = f"?run={make_run(1).id}" if path == "crossover" else f"?run={load_example('sweep').id}"
     study = f"&study={example_id(kind_of(path))}" if path == "frontier" else ""
     page = open_tab(f"{server}/{path}{address}{study}")
-    expect(page.locator(".js-plotly-plot")).to_have_count(charts, timeout=PATIENCE_MS)
+    expect(page.locator(".js-plotly-plot")).to_have_count(charts)
     expect(page.get_by_text(re.compile("measured" if path == "crossover" else "recorded")).first).to_be_visible()
     assert page.locator("[data-testid=stException]").count() == 0
     page.set_viewport_size({"width": 1024, "height": 768})
-    page.wait_for_timeout(1000)  # charts redraw once at their final width
+    settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1024
     for number in {"crossover": [1], "pipeline": [0, 2]}.get(path, [0]):
         assert_words_apart(page.locator(".js-plotly-plot").nth(number))
@@ -63,10 +61,10 @@ def test_the_frontier_map_is_read_out_with_its_sliders(server: str, open_tab: Op
     page = open_tab(f"{server}/frontier?study=study-a")
     page.set_viewport_size({"width": 1024, "height": 768})
     plot = page.locator(".js-plotly-plot")
-    expect(plot.get_by_text("at depth 2")).to_be_visible(timeout=PATIENCE_MS)
+    expect(plot.get_by_text("at depth 2")).to_be_visible()
     area = plot.locator(".nsewdrag").first
     area.scroll_into_view_if_needed()
-    page.wait_for_timeout(500)
+    settle(page)
     size = area.bounding_box()
     area.hover(position={"x": 0.31 * size["width"], "y": 0.66 * size["height"]})
     expect(plot.locator(".hovertext")).to_contain_text("interpolated")
@@ -82,7 +80,7 @@ def test_the_batch_page_draws_every_tab(server: str, open_tab: OpenTab, width: i
     run = make_run(1)
     page = open_tab(f"{server}/batch?run={run.id}")
     page.set_viewport_size({"width": width, "height": 900})
-    expect(page.get_by_text("Time to the loss by batch (predicted)", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("Time to the loss by batch (predicted)", exact=True)).to_be_visible()
     for tab, charts in (("Batch", 3), ("Noise scale", 2), ("Memory", 2), ("Cost", 0)):
         assert_tab_fits(page, tab, charts, width)
 
@@ -92,17 +90,20 @@ def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open
     page = open_tab(server)
     page.set_viewport_size({"width": 1024, "height": 768})
     box = page.get_by_role("combobox", name="Against a modelled GPU")
-    box.click(timeout=PATIENCE_MS)
+    expect(box).to_be_visible()
+    settle(page)  # a script that still runs would close the list of options
+    box.click()
     box.fill("H100-SXM")
-    page.get_by_role("option", name="H100-SXM (modelled, runs no worker)").click()
+    expect(page.get_by_role("option", name="H100-SXM (modelled, runs no worker)")).to_be_visible()
+    box.press("Enter")
     told = page.get_by_text(re.compile("Modelled: H100-SXM.*No worker ran for it"))
-    expect(told).to_be_visible(timeout=PATIENCE_MS)
+    expect(told).to_be_visible()
     expect(page.get_by_role("button", name="Measure this machine")).to_be_enabled()
     page.get_by_role("link", name="Crossover").click()
-    expect(page.get_by_role("heading", name="Export and share")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", name="Export and share")).to_be_visible()
     expect(told).to_be_visible()
     assert page.url.endswith(f"/crossover?run={make_run(1).id}&gpu=H100-SXM")
-    page.wait_for_timeout(1000)  # charts redraw once at their final width
+    settle(page)
     for number in (0, 1):
         assert_words_apart(page.locator(".js-plotly-plot").nth(number))
     assert page.evaluate("document.documentElement.scrollWidth") <= 1024
@@ -115,10 +116,25 @@ def test_the_hardware_page_draws_modelled_curves_that_say_so(server: str, open_t
     page = open_tab(f"{server}/hardware?run={run.id}&gpus=T4~H100-SXM")
     page.set_viewport_size({"width": width, "height": 900})
     plot = page.locator(".js-plotly-plot").first
-    expect(plot.get_by_text("T4 (modelled)", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(plot.get_by_text("T4 (modelled)", exact=True)).to_be_visible()
     expect(plot.locator(".annotation-text", has_text=re.compile("^modelled$"))).to_be_visible()
     dashed = plot.locator(".scatterlayer .js-line").evaluate_all("found => found.map(e => e.style.strokeDasharray)")
     assert len([dash for dash in dashed if dash and dash != "none"]) == 2
     for tab, charts in (("Curves", 2), ("All cards", 0), ("What limits it", 2), ("Host and evidence", 0),
                         ("Your own card", 0)):  # fmt: skip
         assert_tab_fits(page, tab, charts, width)
+
+
+def test_another_site_may_frame_results_only(server: str, open_tab: OpenTab) -> None:
+    """A click meant for something else must not reach a button."""
+    page = open_tab(f"{server}/crossover?run={make_run(1).id}")
+    foreign = server.replace("localhost", "127.0.0.1")  # another origin
+    for query, shown in ((f"run={make_run(1).id}&embed=true", True), (f"run={make_run(1).id}", False)):
+        page.goto(f"{foreign}/crossover?embed=true")
+        page.evaluate("at => { document.body.innerHTML = `<iframe src='${at}' width=1200 height=900></iframe>` }",
+                      f"{server}/crossover?{query}")  # fmt: skip
+        verdict = page.frame_locator("iframe").get_by_text("Verdict", exact=True)
+        expect(verdict).to_have_count(int(shown))
+        if not shown:
+            page.wait_for_function("document.querySelector('iframe').contentDocument === null")
+            assert page.frames[-1].url.startswith("chrome-error:")

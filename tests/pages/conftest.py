@@ -1,13 +1,12 @@
 """Every page test has its own engine; caches of other tests are forgotten; the example is one made for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import streamlit as st
+from streamlit.testing.v1 import AppTest
 
 from core.studies.registry import load_example
 from core.studies.sweep.kind import SWEEP
@@ -17,6 +16,19 @@ from core.ui.batch import form
 from tests.support.memories import GB
 from tests.support.pages import fake_engine
 from tests.support.runs import make_environment, make_run
+
+
+@pytest.fixture(autouse=True)
+def no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test does to a page, its script ends without an exception, within a minute on a busy machine."""
+    run = AppTest._run
+
+    def checked(at: AppTest, widget_state: Any = None, timeout: float | None = None) -> AppTest:
+        run(at, widget_state, timeout or 60.0)
+        assert not at.exception, at.exception
+        return at
+
+    monkeypatch.setattr(AppTest, "_run", checked)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The Memory tab of the Batch page: what is predicted, what a search confirmed, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -17,7 +15,7 @@ from tests.support.commands import holds
 from tests.support.memories import GB, make_probe
 from tests.support.noises import make_noise_study
 from tests.support.pages import open_page, says, text_of, titles
-from tests.support.runs import make_environment
+from tests.support.runs import make_environment, planned
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
@@ -42,7 +40,6 @@ def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any) -> No
     at.number_input(key="batch_memory_budget").set_value(45.0).run()
     asked = start(engine, at, "memory")
     plan = asked.plan
-    assert RUN.plan is not None
     assert (plan.target, plan.limit_bytes) == (RUN.plan.targets[1], 3 * GB)
     assert (plan.budget_s, plan.run_id) == (45.0, run_id)
     assert asked.earlier == (memory_study(0),)
@@ -59,8 +56,7 @@ def test_a_chosen_limit_stays_while_what_is_free_changes(engine: Any, monkeypatc
 
 
 def unattached(**changes: Any) -> Any:
-    study = memory_study()
-    return study.model_copy(update={"plan": study.plan.model_copy(update={"run_id": None, **changes})})
+    return planned(memory_study(), run_id=None, **changes)
 
 
 def test_a_search_of_the_command_line_counts_for_a_run_of_its_workload_and_machine(engine: Any) -> None:
@@ -121,14 +117,11 @@ def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
 def test_what_one_probe_alone_says_stays_a_prediction() -> None:
     limit = limit_of(memory_study(probes=(make_probe(64, 900_000_000),)), ())
     assert (limit.label, limit.low is not None and limit.low >= 64) == ("predicted", True)
-    assert limit.low is not None
-    assert limit.high is not None
     assert limit.low <= limit.largest <= limit.high
     near = memory_study(limit_bytes=1_200_000_000, probes=(make_probe(50_000, 1_199_000_000),))
     assert limit_of(near, ()).low == 50_000  # it got through, however near the limit
     limit = limit_of(memory_study(probes=(make_probe(64, None),)), ())
     assert limit.label == "predicted"
-    assert limit.high is not None
     assert limit.high < 64
     limit = limit_of(memory_study(probes=(make_probe(1, None),)), ())
     assert (limit.largest, limit.label) == (0, "measured")

@@ -1,7 +1,5 @@
 """The Batch page: what it says of a run, what it refuses, what it starts, and every state of its two studies."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -16,6 +14,7 @@ from tests.support.batch_page import FIRST, RATE, RUN, SAMPLE, SECOND, TIME, kep
 from tests.support.commands import holds
 from tests.support.noises import make_noise_study
 from tests.support.pages import open_page, says, text_of, titles
+from tests.support.runs import planned
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
@@ -98,9 +97,8 @@ def test_the_noise_scale_has_its_own_evidence(engine: Any) -> None:
 
 
 def test_inference_has_no_noise_scale_and_says_so(engine: Any) -> None:
-    assert RUN.plan is not None
-    plan = RUN.plan.model_copy(update={"workload": RUN.plan.workload.model_copy(update={"mode": "infer"})})
-    at = open_page("batch", run=kept(engine, RUN.model_copy(update={"plan": plan})))
+    inference = RUN.plan.workload.model_copy(update={"mode": "infer"})
+    at = open_page("batch", run=kept(engine, planned(RUN, workload=inference)))
     says(at, "it has no gradients, so no gradient noise scale", "Inference has no gradients and no noise scale")
     assert not [button for button in at.button if button.key == "measure_noise"]
     assert titles(at) == [RATE, SAMPLE]
@@ -109,7 +107,7 @@ def test_inference_has_no_noise_scale_and_says_so(engine: Any) -> None:
 def test_a_cancelled_study_without_the_loss_gives_relative_times(engine: Any) -> None:
     at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN, reached=False, status="cancelled")))
     assert titles(at)[0] == "Time to a loss by batch (predicted)"
-    says(at, "The noise study was cancelled", "Predicted: the time to a loss is shortest at")
+    says(at, "This noise study was cancelled", "Predicted: the time to a loss is shortest at")
 
 
 def test_prices_give_costs_a_crossover_and_a_file_with_them(engine: Any) -> None:
@@ -139,8 +137,7 @@ def test_wrong_prices_are_refused_in_words(engine: Any) -> None:
 
 
 def test_an_epoch_is_that_of_the_users_data_unless_they_say_otherwise(engine: Any) -> None:
-    noise = make_noise_study(RUN, samples=50_000)
-    own = noise.model_copy(update={"plan": noise.plan.model_copy(update={"data": "/data/train.npz"})})
+    own = planned(make_noise_study(RUN, samples=50_000), data="/data/train.npz")
     at = turn(open_page("batch", run=kept(engine, noise=own)), "Cost")
     at.number_input(key=f"batch_price-{FIRST}").set_value(3.6).run()
     row = at.dataframe[0].value.iloc[0]

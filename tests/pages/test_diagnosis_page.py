@@ -1,7 +1,5 @@
 """The Diagnosis page up to its result: what it refuses, what it starts, and every state of a diagnosis under way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from core.ui import machine
 from core.ui.diagnosis import result
 from tests.support.diagnoses import helping_diagnosis, kept
 from tests.support.pages import chart_titles, ended, open_page, text_of
-from tests.support.runs import make_environment, make_run
+from tests.support.runs import make_environment, make_run, planned
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
@@ -80,9 +78,8 @@ def test_another_machine_is_a_warning_before_and_after(engine: Any, monkeypatch:
 
 
 def test_a_way_of_feeding_is_among_what_would_be_tried(engine: Any) -> None:
-    assert RUN.plan is not None
-    plan = RUN.plan.model_copy(update={"pipeline": Pipeline(kind="tfdata", preprocess_us=50.0)})
-    at = open_page("diagnosis", run=kept(engine, RUN.model_copy(update={"plan": plan})))
+    fed = planned(RUN, pipeline=Pipeline(kind="tfdata", preprocess_us=50.0))
+    at = open_page("diagnosis", run=kept(engine, fed))
     rows = at.table[0].value.set_index("Remedy")["What would be measured"]
     assert rows["Prefetch AUTOTUNE"] == "Prefetch AUTOTUNE"
     assert rows["Parallel map calls, AUTOTUNE"] == "Parallel calls and prefetch AUTOTUNE"

@@ -1,7 +1,5 @@
 """The result on the Diagnosis page: each verdict, what qualifies it, which diagnosis is shown, the embedded view."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

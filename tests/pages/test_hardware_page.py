@@ -1,7 +1,5 @@
 """The Hardware page: what it says of a run, what it refuses, what it starts, and that nothing leaves it unlabelled."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +16,7 @@ from tests.support.batch_page import FIRST, RUN, SECOND, kept
 from tests.support.commands import holds
 from tests.support.hardware_page import LABELS, OVERTAKES, STEP, gpu_run, traces, turn
 from tests.support.pages import open_page, says, text_of, titles
+from tests.support.runs import planned
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 
@@ -84,11 +83,8 @@ def test_an_impossible_or_unmeasured_batch_is_said(engine: Any) -> None:
 
 
 def test_runs_without_a_cpu_target_say_so(engine: Any) -> None:
-    run = gpu_run()
-    assert run.plan is not None
-    targets = (Target(device="gpu:0"), Target(device="gpu:0", execution="xla"))
-    both = run.plan.model_copy(update={"targets": targets})
-    at = open_page("hardware", run=kept(engine, run.model_copy(update={"plan": both})))
+    both = planned(gpu_run(), targets=(Target(device="gpu:0"), Target(device="gpu:0", execution="xla")))
+    at = open_page("hardware", run=kept(engine, both))
     assert draft.NO_CPU in text_of(at)
     assert not at.get("plotly_chart")
 

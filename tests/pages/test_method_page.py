@@ -1,7 +1,5 @@
 """The Method page: words, rules, the machine, and the demonstration of pitfalls under the machine's lock."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

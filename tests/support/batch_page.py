@@ -1,7 +1,5 @@
 """What tests of the Batch page share: a run with its studies in the store, and its tabs."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -27,7 +25,6 @@ def kept(engine: Any, run: Run = RUN, **studies: Any) -> str:
 
 def memory_study(target: int = 0, limit_bytes: int = 2 * GB, **changes: Any) -> MemoryStudy:
     """Of the run: batch 500 fits, 520 ran out."""
-    assert RUN.plan is not None
     workload, on = RUN.plan.workload, RUN.plan.targets[target]
     plan = MemoryPlan(workload=workload, target=on, limit_bytes=limit_bytes, run_id=RUN.id)
     made = make_memory_study(linear(50e6, 2.6e6), (64, 500, 520), workload=workload, limit_bytes=limit_bytes)

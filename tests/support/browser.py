@@ -1,7 +1,5 @@
 """What browser tests ask of a page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 PATIENCE_MS = 60_000  # TensorFlow starts within seconds on an idle machine, and within a minute on a busy one
@@ -10,7 +8,15 @@ PATIENCE_MS = 60_000  # TensorFlow starts within seconds on an idle machine, and
 def expect(locator: Any) -> Any:
     from playwright.sync_api import expect
 
+    expect.set_options(timeout=PATIENCE_MS)
     return expect(locator)
+
+
+def settle(page: Any) -> None:
+    """Wait until the page's script has ended and every chart is drawn at its final width."""
+    expect(page.locator(".stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    page.wait_for_function("""() => [...document.querySelectorAll(".js-plotly-plot")].every(
+        plot => !plot.offsetWidth || Math.abs(plot._fullLayout.width - plot.offsetWidth) < 2)""")
 
 
 def assert_words_apart(chart: Any) -> None:
@@ -33,8 +39,8 @@ def assert_words_apart(chart: Any) -> None:
 def assert_tab_fits(page: Any, tab: str, charts: int, width: int) -> None:
     """A tab opens without an exception, and its charts and their words fit into the width."""
     page.get_by_role("tab", name=tab, exact=True).click()
-    expect(page.locator(".js-plotly-plot:visible")).to_have_count(charts, timeout=PATIENCE_MS)
-    page.wait_for_timeout(1000)  # charts redraw once at their final width
+    expect(page.locator(".js-plotly-plot:visible")).to_have_count(charts)
+    settle(page)
     for chart in page.locator(".js-plotly-plot:visible").all():
         assert_words_apart(chart)
     assert page.locator("[data-testid=stException]").count() == 0

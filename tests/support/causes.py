@@ -1,7 +1,5 @@
 """Simulated machines on which a step is slow for one known reason, so that the right remedy is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,11 +1,23 @@
 """What tests of the command line share."""
 
-from __future__ import annotations
-
+import json
 from collections.abc import Callable
+from typing import Any
 
 Command = Callable[..., tuple[int, str, str]]
 TARGETS = ("--targets", "cpu,threads=1", "cpu,threads=2")
+
+
+def done(result: tuple[int, str, str]) -> tuple[str, str]:
+    """What a command that ended with status 0 printed on standard output and error."""
+    status, out, err = result
+    assert status == 0, err
+    return out, err
+
+
+def as_json(result: tuple[int, str, str]) -> Any:
+    """What a command with ``--json`` printed."""
+    return json.loads(done(result)[0])
 
 
 def refused(result: tuple[int, str, str]) -> str:

@@ -1,7 +1,5 @@
 """Plausible diagnoses with known effects, made from a seed. Like the runs they are about, nothing was measured."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from typing import Any

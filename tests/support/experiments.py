@@ -1,7 +1,5 @@
 """Experiments on a simulated machine that notes what it was asked."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,7 +53,7 @@ class Watched(Machine):
     asked: list[tuple[int, Target, Prepare]] = field(default_factory=list)
     deadlines: list[float] = field(default_factory=list)
 
-    def launch(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[SimulatedWorker, ...]:
+    def launch(self, targets: tuple[Target, ...], deadline_s: float, *_: object) -> tuple[SimulatedWorker, ...]:
         self.launched.append(targets)
         workers = super().launch(targets, deadline_s)
         return tuple(Noted(self, index, worker._runs_on) for index, worker in enumerate(workers))

@@ -1,7 +1,5 @@
 """What stands in a figure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import plotly.graph_objects as go

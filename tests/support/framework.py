@@ -1,7 +1,5 @@
 """Questions to Keras and TensorFlow in a process of their own, since no other test may find them in pytest's."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

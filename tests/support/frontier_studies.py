@@ -1,7 +1,5 @@
 """Finished frontier studies with a known truth, made from a seed. Labelled recorded: nothing here was measured."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

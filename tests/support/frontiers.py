@@ -1,7 +1,5 @@
 """Frontier studies on a simulated machine with known truth, and how far a contour lies from it."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Cards, hosts and errors of known numbers for tests of the hardware model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from core.hardware.catalogue import GpuSpec

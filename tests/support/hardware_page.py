@@ -1,19 +1,15 @@
 """What tests of the Hardware page share: its titles, a host study, and its tabs."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 
 from streamlit.testing.v1 import AppTest
 
-from core.evidence import Gpu
-from core.spec import Target
 from core.studies.sweep.record import Run
 from tests.support import pages
 from tests.support.batch_page import RUN
 from tests.support.hosts import make_host_study
-from tests.support.runs import make_environment
+from tests.support.runs import make_environment, on_card
 
 STEP, OVERTAKES = "Step time: measured CPU, modelled GPUs", "Where each card overtakes (modelled)"
 LABELS = {"modelled", "recorded", "measured", "assumed"}
@@ -29,8 +25,4 @@ def traces(at: AppTest) -> list[str]:
 
 def gpu_run() -> Run:
     """CPU against a T4, both measured."""
-    assert RUN.plan is not None
-    plan = RUN.plan.model_copy(update={"targets": (Target(threads=1), Target(device="gpu:0"))})
-    machine = make_environment().model_copy(update={"gpus": (Gpu(name="Tesla T4"),)})
-    made = {"id": "20260105-t4", "plan": plan, "target_names": plan.target_names, "environment": machine}
-    return RUN.model_copy(update=made)
+    return on_card(RUN).model_copy(update={"id": "20260105-t4"})

@@ -1,7 +1,5 @@
 """Host studies, CPU runs and modelled curves with known truth."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -89,7 +87,6 @@ def make_curve(
 ) -> CardCurve:
     """A modelled curve whose error lies between exp(log_low) ≤ 1 and exp(log_high) ≥ 1 at every batch."""
     run = make_run()
-    assert run.plan is not None
     parts = predict(CARD, run.plan.workload, Target(device="gpu:0"), 1, make_costs().host, constants(), False)
     points: list[Modelled | Withheld] = []
     for batch in batches:

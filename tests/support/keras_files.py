@@ -1,7 +1,5 @@
 """Files as Keras writes them, made without Keras: models as JSON, and .keras archives around them."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -3,8 +3,6 @@
 Keras runs in a process of its own (this file as a script), since no other test may find TensorFlow in pytest's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import io

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.evidence import Outcome
+from core.evidence import Killed, Outcome
 from core.spec import Target, Workload
 from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.record import MemoryStudy, Probe
 from core.studies.memory.run import MemorySearch, run_memory_study
 from core.worker.protocol import CellFailed, Prepare, Prepared, Ready, WorkerLost
 from tests.support.runs import make_environment
-from tests.support.simulation import SimulatedWorker, VirtualClock
+from tests.support.simulation import LAUNCHED, SimulatedWorker, VirtualClock
 from tests.support.tools import tools_for
 
 BASELINE = 650_000_000
@@ -35,8 +35,8 @@ def in_steps(truth: Truth, step_bytes: int) -> Truth:
 
 @dataclass
 class MemoryMachine:
-    """Workers under a limit. ``noise`` is the relative spread of a process's peak; ``faults`` are other outcomes from
-    a batch on. ``tried`` are the batches in order; ``most_bytes`` the most any worker ever held.
+    """Workers under a limit. ``noise`` is the relative spread of a process's peak; ``faults`` are other outcomes and
+    kills from a batch on. ``tried`` are the batches in order; ``most_bytes`` the most any worker ever held.
     """
 
     truth: Truth
@@ -45,7 +45,7 @@ class MemoryMachine:
     startup_s: float = 4.0
     sample_s: float = 1e-4
     free_bytes: int = 64 * GB
-    faults: dict[int, Outcome] = field(default_factory=dict)
+    faults: dict[int, Outcome | Killed] = field(default_factory=dict)
     lost: bool = True
     clock: VirtualClock = field(default_factory=VirtualClock)
     tried: list[int] = field(default_factory=list)
@@ -56,14 +56,14 @@ class MemoryMachine:
         self.rng = np.random.default_rng(self.seed)
 
     def launch(
-        self, targets: tuple[Target, ...], deadline_s: float, *, limit_bytes: int | None = None
+        self, targets: tuple[Target, ...], deadline_s: float, *_: object, limit_bytes: int | None = None
     ) -> tuple[MemoryWorker, ...]:
         assert deadline_s > 0
-        assert limit_bytes is not None
         self.clock.advance(self.startup_s)
         if limit_bytes < BASELINE:
             raise WorkerLost("out_of_memory", "The worker ran out of memory while starting.")
         self.open_workers += 1
+        LAUNCHED.append(self)
         return (MemoryWorker(self, targets[0], limit_bytes),)
 
     def available_bytes(self) -> int:
@@ -88,7 +88,8 @@ class MemoryWorker(SimulatedWorker):
     """One worker of a :class:`MemoryMachine`; it prepares one cell and is closed."""
 
     def __init__(self, machine: MemoryMachine, target: Target, limit_bytes: int) -> None:
-        self.machine, self.limit_bytes, self._closed = machine, limit_bytes, False
+        self._machine = self.machine = machine
+        self.limit_bytes, self._closed = limit_bytes, False
         self.ready = Ready(pid=1, startup_ms=1e3 * machine.startup_s, device=str(target), memory_bytes=BASELINE)
 
     def prepare(self, request: Prepare, deadline_s: float) -> Prepared:
@@ -96,11 +97,12 @@ class MemoryWorker(SimulatedWorker):
         machine.tried.append(request.batch)
         took_s = 0.2 + request.batch * machine.sample_s
         if took_s > deadline_s:
-            machine.clock.advance(deadline_s)
             raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
         machine.clock.advance(took_s)
         for batch, outcome in machine.faults.items():
             if request.batch >= batch:
+                if isinstance(outcome, Killed):
+                    raise WorkerLost(outcome.outcome, f"Killed: {outcome.words}.", outcome)
                 raise WorkerLost(outcome, f"Planted: {outcome}.")
         spread = machine.rng.lognormal(0.0, machine.noise) if machine.noise else 1.0
         needed = BASELINE + machine.truth(request.workload, request.batch) * spread

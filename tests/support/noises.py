@@ -150,7 +150,7 @@ class SimulatedTrainer:
         self._rng = np.random.default_rng(self.seed)
         self._step, self._batch = 0, 0
 
-    def launch(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[SimulatedTrainer, ...]:
+    def launch(self, targets: tuple[Target, ...], deadline_s: float, *_: object) -> tuple[SimulatedTrainer, ...]:
         assert len(targets) == 1
         assert deadline_s > 0
         self.clock.advance(5.0)

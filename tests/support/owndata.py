@@ -1,7 +1,5 @@
 """Own data as TensorFlow reads it, in one process of its own, as in the product: what is ``elsewhere`` runs there."""
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Pipeline studies with a known truth, made from a seed. They are labelled recorded: nothing here was measured."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

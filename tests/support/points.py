@@ -1,7 +1,5 @@
 """Runs made of chosen step times, for tests of inference: truth is whatever the test puts in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

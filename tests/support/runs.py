@@ -1,11 +1,10 @@
 """Plausible runs with a known truth, made from a seed. They are labelled recorded: nothing here was measured."""
 
-from __future__ import annotations
-
 import math
 import random
+from typing import Any
 
-from core.evidence import Block, Environment, Interference, Label, Process, ProcessUse, Setup, Warning
+from core.evidence import Block, Environment, Gpu, Interference, Label, Process, ProcessUse, Setup, Warning
 from core.families import network_from_name
 from core.spec import Target, Workload
 from core.studies.sweep.plan import SweepPlan
@@ -91,6 +90,20 @@ def make_run(
         rounds=rounds,
         warnings=(Warning(code="made_up", text="These numbers were made from a seed for a test."),),
     )
+
+
+def planned(record: Any, **changes: Any) -> Any:
+    """A run or study with its plan changed, and with it the names of a run's targets."""
+    plan = record.plan.model_copy(update=changes)
+    names = {"target_names": plan.target_names} if "targets" in changes else {}
+    return record.model_copy(update={"plan": plan, **names})
+
+
+def on_card(run: Run, name: str = "Tesla T4", **changes: Any) -> Any:
+    """A run of a CPU against a GPU of that name, both measured."""
+    run = planned(run, **{"targets": (Target(threads=1), Target(device="gpu:0"))} | changes)
+    gpus = (Gpu(name=name),) if name else ()
+    return run.model_copy(update={"environment": run.environment.model_copy(update={"gpus": gpus})})
 
 
 def _rounds(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -110,9 +111,13 @@ class Fault:
     times: int = 10**9
 
 
+LAUNCHED: list[Any] = []
+"""The machines whose workers were started in this test."""
+
+
 @dataclass
 class Machine:
-    """Two simulated targets sharing a virtual clock. ``blocks`` counts what was run, per batch."""
+    """Two simulated targets sharing a virtual clock. ``start_faults`` are the starts, counted from 1, that fail."""
 
     curves: tuple[Curve, Curve]
     noise: NoiseModel = QUIET
@@ -120,6 +125,7 @@ class Machine:
     startup_s: float = 5.0
     prepare_s: float = 0.5
     faults: tuple[Fault, ...] = ()
+    start_faults: dict[int, Outcome] = field(default_factory=dict)
     law: Callable[[Prepare, Target], float] | None = None
     clock: VirtualClock = field(default_factory=VirtualClock)
     starts: int = 0
@@ -133,11 +139,15 @@ class Machine:
         ]
         self._fired: dict[Fault, int] = {}
 
-    def launch(self, targets: tuple[Target, ...], deadline_s: float) -> tuple[SimulatedWorker, ...]:
+    def launch(self, targets: tuple[Target, ...], deadline_s: float, *_: object) -> tuple[SimulatedWorker, ...]:
         assert deadline_s > 0
         self.starts += 1
+        if (outcome := self.start_faults.get(self.starts)) is not None:
+            self.clock.advance(deadline_s if outcome == "hung" else self.startup_s)
+            raise WorkerLost(outcome, f"Planted fault: {outcome} while starting.")
         self.clock.advance(self.startup_s)
         self.open_workers += len(targets)
+        LAUNCHED.append(self)
         return tuple(SimulatedWorker(self, index, target) for index, target in enumerate(targets))
 
     def fault(self, target: int, batch: int, in_block: bool) -> None:
@@ -180,7 +190,13 @@ class SimulatedWorker:
         self.ready = Ready(pid=1000 + target, startup_ms=1000 * machine.startup_s, device=str(runs_on))
 
     def ask(self, request: Request[R], deadline_s: float) -> R:
-        reply: R = getattr(self, request.kind)(request, deadline_s)
+        begin_s = self._machine.clock.now_s()
+        try:
+            reply: R = getattr(self, request.kind)(request, deadline_s)
+        except WorkerLost as error:
+            if error.outcome == "hung":
+                self._machine.clock.time_s = begin_s + deadline_s
+            raise
         return reply
 
     def prepare(self, request: Prepare, deadline_s: float) -> Prepared:
@@ -211,7 +227,6 @@ class SimulatedWorker:
             log += math.log1p(machine.rng.random() * (noise.stall_factor - 1))
         step_ms = true_ms * math.exp(log)
         if step_ms * steps / 1000 > deadline_s:
-            machine.clock.advance(deadline_s)
             raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
         machine.clock.advance(step_ms * steps / 1000 + 0.001)
         return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot)

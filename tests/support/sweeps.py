@@ -1,7 +1,5 @@
 """Run the real supervisor on a simulated machine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from core.evidence import Process, Setup, Status
@@ -27,18 +25,15 @@ class MemoryRecorder:
         self.begun = run
 
     def record(self, run_id: str, records: tuple[Any, ...]) -> None:
-        assert self.begun is not None
         assert run_id == self.begun.id
         for record in records:
             (self.rounds if isinstance(record, Round) else self.others).append(record)
 
     def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:
-        assert self.begun is not None
         assert run_id == self.begun.id
         self.finished = (status, elapsed_s)
 
     def delete(self, run_id: str) -> None:
-        assert self.begun is not None
         assert run_id == self.begun.id
         self.deleted = True
 

@@ -1,7 +1,5 @@
 """What a study measures with, on a simulated machine and its virtual clock."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

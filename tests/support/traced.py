@@ -1,7 +1,5 @@
 """Plausible traced cells with known parts. Like the runs they go into, nothing about them was measured."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from core.studies.sweep.record import Run

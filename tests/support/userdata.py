@@ -1,7 +1,5 @@
 """Own data that are looked at without TensorFlow."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.userdata.arrays import DataError

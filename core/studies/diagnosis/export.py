@@ -8,6 +8,7 @@ from core.numbers import table
 from core.studies.diagnosis.answer import DiagnosisAnswer
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.sweep.record import Run
+from core.text import in_lines
 
 
 def diagnosis_data(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> dict[str, object]:
@@ -50,7 +51,7 @@ def diagnosis_text(run: Run, found: Diagnosis, answer: DiagnosisAnswer) -> str:
         f"{len(found.experiment.rounds)} rounds of {len(found.experiment.arms)} variants in {starts} starts, "
         f"{found.experiment.elapsed_s:.0f} s, {found.experiment.status}."
     )
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _times(value: float | None) -> str:

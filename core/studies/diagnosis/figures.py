@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from core.figures.marks import add_upright, add_zone, whiskers
-from core.figures.style import GUIDE, flat_legend, frame, log_range, ratio_axis, short, within_reach
+from core.figures.style import GUIDE, flat_legend, frame, literal, log_range, ratio_axis, short, within_reach
 from core.studies.diagnosis.answer import MIN_GAIN, DiagnosisAnswer, Finding, Judgement
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.sweep.figures import workload_line
@@ -126,15 +126,19 @@ def _add_marks(
 
 
 def _hover(diagnosis: Diagnosis, finding: Finding) -> str:
-    lines = [f"<b>{whole_title(diagnosis, finding)}</b>", f"{gain_words(finding)}, {LOOKS[finding.judgement].words}"]
-    return "<br>".join(lines + ([f"others: {finding.others}"] if finding.others else []))
+    lines = [
+        f"<b>{literal(whole_title(diagnosis, finding))}</b>",
+        f"{gain_words(finding)}, {LOOKS[finding.judgement].words}",
+    ]
+    return "<br>".join(lines + ([f"others: {literal(finding.others)}"] if finding.others else []))
 
 
 def _add_words(figure: go.Figure, row: int, title: str, finding: Finding) -> None:
     """The remedy above its mark on the left, its gain on the right; bold where it helps."""
     for text, x, anchor, shift in ((short(title, MAX_TITLE), 0, "left", -56), (gain_words(finding), 1, "right", 0)):
+        words = literal(text)
         figure.add_annotation(
-            text=f"<b>{text}</b>" if finding.judgement == "helps" else text, xref="paper", x=x, xanchor=anchor,
+            text=f"<b>{words}</b>" if finding.judgement == "helps" else words, xref="paper", x=x, xanchor=anchor,
             xshift=shift, y=row, yshift=9, yanchor="middle", showarrow=False, font={"size": 12.5},
         )  # fmt: skip
 

@@ -9,19 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from core.evidence import Ended, Outcome, Warning
+from core.numbers import counted
 from core.spec import Target, Workload
 from core.studies.experiment.effects import effects
 from core.studies.experiment.record import Arm, ArmBlock, ArmOutcome, ArmRound, Experiment
-from core.studies.runner import (
-    PREPARE_DEADLINE_S,
-    START_DEADLINE_S,
-    Cancelled,
-    StudyRunner,
-    StudyTools,
-    block_deadline_s,
-    host_of,
-    start_words,
-)
+from core.studies.runner import Cancelled, StudyRunner, StudyTools, cut_short, host_of, start_words
 from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
 
 MIN_STARTS, MAX_STARTS = 3, 5  # below three, no interval over starts; above five, starting costs more than it shows
@@ -71,6 +63,7 @@ class _Runner(StudyRunner):
         self._plan = plan
         self._rounds: list[ArmRound] = []
         self._outcomes: dict[int, ArmOutcome] = {}
+        self._crashes: dict[int, ArmOutcome] = {}  # of arms that are tried again, as far as there is time
         self._block_s: dict[int, float] = {}
         self._calibrated: dict[int, int] = {}
         self._wanted = USUAL_STARTS
@@ -83,9 +76,11 @@ class _Runner(StudyRunner):
                 whole += self._one_start(starts, whole)
                 starts += 1
         except Cancelled:
-            status = "cancelled"
+            status = self.tools.stopped_as
         except _NoFirstArm:
             pass  # what was measured before a loss still counts
+        measured = {block.arm for item in self._rounds for block in item.blocks}
+        self._outcomes |= {a: crash for a, crash in self._crashes.items() if a not in measured | set(self._outcomes)}
         if not self._rounds:
             raise self.nothing(status, self._outcomes[min(self._outcomes)].reason if self._outcomes else "")
         self._tell(status.capitalize())
@@ -140,7 +135,7 @@ class _Runner(StudyRunner):
                     end_s = self._until(whole, begin_s, ready_s - begin_s, self.clock.now_s() - ready_s)
             return True
         except WorkerError:
-            return False  # noted as the arm's outcome; the next start goes on without it
+            return False  # noted as the arm's outcome: the next start goes on without it, or tries it again
         finally:
             for worker in start.workers:
                 worker.close()
@@ -148,10 +143,10 @@ class _Runner(StudyRunner):
     def _launch(self, hosts: tuple[Target, ...], active: list[int]) -> tuple[Worker, ...]:
         self._tell(start_words(len(hosts)))
         try:
-            return self.tools.launcher(hosts, START_DEADLINE_S)
+            return self.asking.start(hosts)
         except WorkerError as error:
             for arm in active:
-                self._fail(arm, error.outcome, error.reason)
+                self._outcomes[arm] = ArmOutcome(arm=arm, outcome=error.outcome, reason=error.reason)
             raise _NoFirstArm from error
 
     def _prepare(self, start: _Start, arm: int) -> None:
@@ -170,9 +165,9 @@ class _Runner(StudyRunner):
             steps_per_block=self._calibrated.get(arm),
         )
         try:
-            done = start.worker(what).ask(request, PREPARE_DEADLINE_S)
+            done = self.asking.prepare(start.worker(what), request, what.target)
         except WorkerError as error:
-            self._fail(arm, error.outcome, error.reason)
+            self._lost(arm, error)
             if isinstance(error, CellFailed):
                 return
             raise
@@ -194,21 +189,30 @@ class _Runner(StudyRunner):
         blocks = []
         for arm in order if number % 2 == 0 else reversed(order):
             self.check()
+            if self._rounds and self.overdue:
+                return  # slower than anything before; what is complete counts
             blocks.append(self._block(start, arm))
         interference = self.interference(start.workers)
         self._rounds.append(ArmRound(index=number, blocks=tuple(blocks), interference=interference))
 
     def _block(self, start: _Start, arm: int) -> ArmBlock:
         what, steps = self._plan.arms[arm], start.steps[arm]
-        deadline_s = block_deadline_s(self._block_s[arm])
         at_s = self.clock.now_s() - self.begin_s
         try:
-            done = start.worker(what).ask(RunBlock(batch=what.batch, steps=steps, slot=arm), deadline_s)
+            request = RunBlock(batch=what.batch, steps=steps, slot=arm)
+            done = self.asking.block(start.worker(what), request, self._block_s[arm])
         except WorkerError as error:
-            self._fail(arm, error.outcome, error.reason)
+            self._lost(arm, error)
             raise
         self._block_s[arm] = done.block_ms / 1000
         return ArmBlock(arm=arm, process=start.index, steps=steps, step_ms=done.block_ms / steps, at_s=at_s)
+
+    def _lost(self, arm: int, error: WorkerError) -> None:
+        """Note a failure, but for a first crash: the next start then tries the arm again."""
+        if self.asking.forgives(arm, error):
+            self._crashes[arm] = ArmOutcome(arm=arm, outcome=error.outcome, reason=error.reason)
+        else:
+            self._fail(arm, error.outcome, error.reason)
 
     def _fail(self, arm: int, outcome: Outcome, reason: str) -> None:
         self._outcomes[arm] = ArmOutcome(arm=arm, outcome=outcome, reason=reason)
@@ -223,8 +227,8 @@ class _Runner(StudyRunner):
         """That the measurement was cut short, where the step as it is failed after some rounds."""
         cut = self._outcomes.get(0)
         if cut is None or not self._rounds:
-            return ()
-        return (Warning(code="cut_short", text=f"Cut short after {len(self._rounds)} rounds: {cut.reason}"),)
+            return self.asking.warnings
+        return (*self.asking.warnings, cut_short(counted(len(self._rounds), "round"), cut.reason))
 
     def _experiment(self, status: Ended) -> Experiment:
         return Experiment(

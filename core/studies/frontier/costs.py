@@ -60,7 +60,7 @@ class Limits:
     def __init__(self, plan: FrontierPlan, environment: Environment) -> None:
         self._plan = plan
         self.outcomes: dict[int, FrontierOutcome] = {}
-        self._skip_too_large(environment.memory_available_bytes)
+        self._skip_too_large(environment)
 
     def fail(self, setting: int, target: int, outcome: Outcome, reason: str) -> None:
         """A target failed; where it lacked memory or died, settings no smaller in anything are skipped."""
@@ -74,9 +74,10 @@ class Limits:
             if index not in self.outcomes and _is_larger(other, failed):
                 self.outcomes[index] = FrontierOutcome(setting=index, target=target, outcome="skipped", reason=why)
 
-    def _skip_too_large(self, available_bytes: int | None) -> None:
+    def _skip_too_large(self, environment: Environment) -> None:
         """Of targets on the CPU; a GPU's memory is known to its worker, where running out is an outcome."""
         on_host = [target for target in self._plan.targets if not target.is_gpu]
+        available_bytes = environment.memory_available_bytes
         if available_bytes is None:
             return
         for index, setting in enumerate(self._plan.settings):
@@ -84,7 +85,8 @@ class Limits:
             needed = CONTEXT_BYTES * len(self._plan.targets)
             needed += sum(estimate_bytes(workload, target, setting.batch).total_bytes for target in on_host)
             if needed > RESERVE * available_bytes:
-                reason = f"Needs about {byte_size(needed)}; this machine has {byte_size(available_bytes)} free."
+                free = f"{byte_size(available_bytes)} free{environment.limited_words}"
+                reason = f"Needs about {byte_size(needed)}; this machine has {free}."
                 self.outcomes[index] = FrontierOutcome(setting=index, outcome="skipped", reason=reason)
 
 

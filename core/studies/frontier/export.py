@@ -7,6 +7,7 @@ from typing import Any
 
 from core.numbers import table
 from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, Line, slice_of
+from core.text import in_lines
 
 
 def frontier_data(answer: FrontierAnswer) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def frontier_text(answer: FrontierAnswer) -> str:
         f"{study.status}, {study.created_at}"
     )
     lines += [f"Warning ({warning.code}): {warning.text}" for warning in study.warnings]
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _map(answer: FrontierAnswer, found: FrontierSlice) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, anchor
-from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, short, wrapped
+from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, literal, short, wrapped
 from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
 from core.studies.frontier.marks import (
     COLOURS,
@@ -70,7 +70,7 @@ def _surface(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, sp
         axis=-1,
     )  # fmt: skip
     ticks, words = ratio_ticks_of(span)
-    first, second = (short(name, HOVER_AT) for name in names)
+    first, second = (literal(short(name, HOVER_AT)) for name in names)
     said = f"interpolated: {second}<br>%{{customdata[2]:.3g}}× as fast as {first}"
     figure.add_heatmap(
         x=np.log2(x), y=np.log2(y), z=found.fine_mean, zmin=-span, zmax=span, zmid=0, colorscale=COLOURS,
@@ -167,8 +167,9 @@ def _rings(figure: go.Figure, cells: Sequence[MapCell], answer: FrontierAnswer, 
 def _crosses(figure: go.Figure, failed: Sequence[FailedSetting], names: tuple[str, str], found: FrontierSlice) -> None:
     colours = [TARGET_LOOKS[names.index(one.target)].colour if one.target in names else GUIDE for one in failed]
     words = [
-        f"<b>{one.setting.words}</b><br>{one.target or 'both targets'}: "
-        f"{FAILED_WORDS.get(one.outcome, 'not reached')}<br>{'<br>'.join(wrapped([one.reason], REASON_AT))}"
+        f"<b>{one.setting.words}</b><br>{literal(one.target or 'both targets')}: "
+        f"{FAILED_WORDS.get(one.outcome, 'not reached')}<br>"
+        f"{'<br>'.join(map(literal, wrapped([one.reason], REASON_AT)))}"
         for one in failed
     ]
     figure.add_scatter(
@@ -208,7 +209,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
     if not here:
         return 0
     who = who_is_ahead(point.log2_speed_up, point.low, point.high, answer.study.plan.target_names)
-    target = f"{short(who.target, 24)} " if who.target else ""
+    target = f"{literal(short(who.target, 24))} " if who.target else ""
     low, high = math.log2(found.x[0]), math.log2(found.x[-1])
     figure.add_annotation(
         x=at["x"][0], yref="paper", y=1, yshift=4, yanchor="bottom", showarrow=False, font={"size": 12.5},
@@ -229,7 +230,8 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
         if value <= 0:
             continue
         figure.add_annotation(
-            x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{short(name, 24)} ahead", showarrow=False,
+            x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, 24))} ahead",
+            showarrow=False,
             xanchor="left" if column == 0 else "right", yanchor="middle", xshift=-8 if column == 0 else 8,
             yshift=CORNER_PX if row == 0 else -CORNER_PX, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
             font={"size": 11.5, "color": INK},

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from core.analysis.statistics import Array
 from core.families import families
 from core.figures.marks import with_gaps
-from core.figures.style import TARGET_LOOKS, axis_title, short
+from core.figures.style import TARGET_LOOKS, axis_title, literal, short
 from core.numbers import counted, number
 from core.studies.frontier.answer import FrontierSlice, Line, MeasuredPoint
 from core.studies.frontier.plan import Axis, FrontierPlan, Setting
@@ -69,9 +69,13 @@ def who_is_ahead(log2_speed_up: float, low: float | None, high: float | None, na
     return Who(f"{number(ratio)}× faster", f"{number(ends[0])}× to {number(ends[1])}×", target)
 
 
+def _hover_names(names: tuple[str, str]) -> tuple[str, str]:
+    return literal(short(names[0], HOVER_AT)), literal(short(names[1], HOVER_AT))
+
+
 def lead_hover(log2_speed_up: float, low: float | None, high: float | None, names: tuple[str, str]) -> str:
     """Who is ahead, and below it the bounds; narrow enough to stand beside the pointer."""
-    who = who_is_ahead(log2_speed_up, low, high, (short(names[0], HOVER_AT), short(names[1], HOVER_AT)))
+    who = who_is_ahead(log2_speed_up, low, high, _hover_names(names))
     return f"{who.target} {who.value}<br>({who.bounds})" if who.target else f"{who.value}<br>({who.bounds})"
 
 
@@ -80,8 +84,8 @@ def point_hover(point: MeasuredPoint, names: tuple[str, str]) -> str:
     rounds = counted(point.rounds, "round")
     starts = f"{counted(point.starts, 'start')} of the workers"
     times = [
-        f"{short(name, HOVER_AT)} {number(ms)} ms"
-        for name, ms in zip(names, (point.first_ms, point.second_ms), strict=True)
+        f"{name} {number(ms)} ms"
+        for name, ms in zip(_hover_names(names), (point.first_ms, point.second_ms), strict=True)
     ]
     lead = lead_hover(point.log2_speed_up, point.low, point.high, names)
     return "<br>".join([f"<b>{point.setting.words}</b>", f"{point.label}: {lead}", *times, f"{rounds} in {starts}"])

@@ -18,19 +18,8 @@ from core.studies.frontier.costs import ROUNDS, Limits, VisitCosts
 from core.studies.frontier.plan import FrontierPlan
 from core.studies.frontier.record import FrontierRound, FrontierStudy
 from core.studies.frontier.surface import choose_parameters, enough_units, fit_map, next_seed, next_setting, units_of
-from core.studies.runner import (
-    PREPARE_DEADLINE_S,
-    RELEASE_DEADLINE_S,
-    START_DEADLINE_S,
-    Cancelled,
-    StudyFailed,
-    StudyRunner,
-    StudyTools,
-    block_deadline_s,
-    host_of,
-    start_words,
-)
-from core.worker.protocol import Prepare, Release, RunBlock, Worker, WorkerError, WorkerLost
+from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, host_of, start_words
+from core.worker.protocol import CellFailed, Prepare, Release, RunBlock, Worker, WorkerError, WorkerLost
 
 MIN_STARTS, USUAL_STARTS = 3, 4  # below three, no interval over starts
 MIN_VISITS = 8  # in a start; where time allows fewer, there are fewer starts
@@ -76,6 +65,7 @@ class _Runner(StudyRunner):
         self._steps: dict[tuple[int, int], int] = {}
         self._tried: set[int] = set()
         self._visits = self._losses = 0
+        self._crash = ""  # why the last cell that may be tried again was lost
         self._wanted = USUAL_STARTS
         self._parameters: Parameters | None = None
         self._fitted = 0
@@ -89,10 +79,10 @@ class _Runner(StudyRunner):
                 whole += self._one_start(starts, whole)
                 starts += 1
         except Cancelled:
-            status = "cancelled"
+            status = self.tools.stopped_as
         if not self._rounds:
             outcomes = self._limits.outcomes.values()
-            raise self.nothing(status, next((one.reason for one in outcomes if one.outcome != "skipped"), ""))
+            raise self.nothing(status, next((one.reason for one in outcomes if one.outcome != "skipped"), self._crash))
         self._tell(status.capitalize())
         return self._study(status)
 
@@ -122,7 +112,7 @@ class _Runner(StudyRunner):
             return True
         except WorkerLost:
             self._losses += 1
-            return False  # noted as the setting's outcome; the next start goes on without it
+            return False  # noted as the setting's outcome, or to be tried again
         finally:
             for worker in start.workers:
                 worker.close()
@@ -134,7 +124,7 @@ class _Runner(StudyRunner):
         self._tell(start_words(len(hosts)))
         begin_s = self.clock.now_s()
         try:
-            workers = self.tools.launcher(hosts, START_DEADLINE_S)
+            workers = self.asking.start(hosts)
         except WorkerError as error:
             if not self._rounds:
                 raise StudyFailed(error.reason) from error
@@ -206,16 +196,19 @@ class _Runner(StudyRunner):
             self._tell(f"{self._settings[setting].words}: measuring both targets in turn".capitalize())
             for _ in range(ROUNDS):
                 self._round(start, setting)
-        except WorkerLost:
-            prepared = []
-            raise
-        except WorkerError:
+        except CellFailed:
             pass  # noted as the setting's outcome
         finally:
-            for target in prepared:
-                release = Release(batch=self._settings[setting].batch, slot=target)
-                start.worker(target).ask(release, RELEASE_DEADLINE_S)
             self._so_far = self._study("finished") if self._rounds else None
+        for target in prepared:
+            self._release(start, setting, target)
+
+    def _release(self, start: _Start, setting: int, target: int) -> None:
+        """Let a cell go. A worker that cannot is of no more use: WorkerLost is raised."""
+        try:
+            self.asking.release(start.worker(target), Release(batch=self._settings[setting].batch, slot=target))
+        except CellFailed as error:
+            raise WorkerLost(error.outcome, error.reason) from error
 
     def _prepare(self, start: _Start, setting: int, target: int) -> None:
         self.check()
@@ -231,9 +224,10 @@ class _Runner(StudyRunner):
             steps_per_block=self._steps.get((setting, target)),
         )
         try:
-            done = start.worker(target).ask(request, PREPARE_DEADLINE_S)
+            expected_s = float(self._costs.visit_s()[setting])
+            done = self.asking.prepare(start.worker(target), request, target, expected_s)
         except WorkerError as error:
-            self._limits.fail(setting, target, error.outcome, error.reason)
+            self._fail(setting, target, error)
             raise
         self._steps[setting, target] = done.steps_per_block
         if done.latency_ms:
@@ -253,13 +247,21 @@ class _Runner(StudyRunner):
         at_s = self.clock.now_s() - self.begin_s
         try:
             request = RunBlock(batch=self._settings[setting].batch, steps=steps, slot=target)
-            done = start.worker(target).ask(request, block_deadline_s(expected_s))
+            done = self.asking.block(start.worker(target), request, expected_s)
         except WorkerError as error:
-            self._limits.fail(setting, target, error.outcome, error.reason)
+            self._fail(setting, target, error)
             raise
         step_ms = done.block_ms / steps
         self._costs.stepped(setting, target, step_ms / 1000)
         return Block(target=target, process=start.index, steps=steps, step_ms=step_ms, at_s=at_s)
+
+    def _fail(self, setting: int, target: int, error: WorkerError) -> None:
+        """Note a failure as the setting's outcome, but for a first crash: it may be chosen again."""
+        if self.asking.forgives((setting, target), error):
+            self._tried.discard(setting)
+            self._crash = error.reason
+        else:
+            self._limits.fail(setting, target, error.outcome, error.reason)
 
     def _tell(self, activity: str) -> None:
         done = len({item.setting for item in self._rounds})
@@ -271,6 +273,6 @@ class _Runner(StudyRunner):
             plan=self._plan,
             rounds=tuple(self._rounds),
             outcomes=tuple(outcomes[setting] for setting in sorted(outcomes)),
-            warnings=tuple(self._warnings),
+            warnings=(*self.asking.warnings, *self._warnings),
             **self.envelope(status),
         )

@@ -8,6 +8,7 @@ from typing import Any
 from core.numbers import number
 from core.studies.gradient_noise.answer import TrainingNoise
 from core.studies.gradient_noise.record import NoiseStudy
+from core.text import in_lines
 
 
 def noise_data(study: NoiseStudy, noise: TrainingNoise) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def noise_sentence(noise: TrainingNoise) -> str:
 
 def noise_text(study: NoiseStudy, noise: TrainingNoise) -> str:
     """The noise scale first, then how it was measured."""
-    return "\n".join([noise_sentence(noise), measured_sentence(study)])
+    return in_lines([noise_sentence(noise), measured_sentence(study)])
 
 
 def measured_sentence(study: NoiseStudy) -> str:

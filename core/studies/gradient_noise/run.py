@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from core.evidence import Ended, Warning
+from core.studies.deadlines import first_s, reading_s
 from core.studies.gradient_noise.answer import NoiseScale, noise_scale
 from core.studies.gradient_noise.plan import NoisePlan
 from core.studies.gradient_noise.record import TARGET_SHARE, GradientDraw, LossPoint, NoiseStudy, steps_to
 from core.studies.progress import Phase
-from core.studies.runner import HANG_FACTOR, PREPARE_DEADLINE_S, Cancelled, StudyFailed, StudyRunner, StudyTools
+from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools
 from core.worker.protocol import OpenTraining, R, Request, SampleGradients, Train, TrainingOpened, Worker, WorkerError
 
-OPEN_DEADLINE_S = 600.0  # user data are read whole
 LARGEST_SMALL = 32  # samples of a small batch: few enough that its noise shows, enough to be computed efficiently
 FIRST_PARTS, MAX_BIG = 8, 65_536
 DRAWS = 8  # at a time
@@ -51,7 +51,7 @@ class _Runner(StudyRunner):
                 opened = self._open(worker)
                 self._train_and_sample(worker)
             except Cancelled:
-                status = "cancelled"
+                status = self.tools.stopped_as
             except WorkerError as error:  # what was measured before it still counts
                 if not self.draws:
                     raise
@@ -66,7 +66,7 @@ class _Runner(StudyRunner):
             initial_loss=opened.loss,
             target_loss=self.target_loss,
             samples=opened.samples,
-            warnings=warnings,
+            warnings=self.asking.warnings + warnings,
             **self.envelope(status),
         )
 
@@ -76,7 +76,7 @@ class _Runner(StudyRunner):
         request = OpenTraining(
             workload=self.plan.workload, batch=self.plan.batch, learning_rate=self.plan.rate, data=self.plan.data
         )
-        opened = worker.ask(request, OPEN_DEADLINE_S)
+        opened = worker.ask(request, first_s(self.budget_s) if self.plan.data is None else reading_s(self.budget_s))
         self.losses.append(LossPoint(step=0, loss=opened.loss))
         self.target_loss = self.plan.target_loss or TARGET_SHARE * opened.loss
         if opened.loss <= self.target_loss:
@@ -149,7 +149,7 @@ class _Runner(StudyRunner):
         """The reply, and how long it took in seconds."""
         self.check()
         begin_s = self.clock.now_s()
-        reply = worker.ask(request, max(PREPARE_DEADLINE_S, HANG_FACTOR * expected_s))
+        reply = self.asking.ask(worker, request, expected_s=expected_s)
         return reply, self.clock.now_s() - begin_s
 
     def _tell(self, phase: Phase, activity: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from core.analysis.statistics import bounded_median
 from core.numbers import table
 from core.studies.host.record import HostStudy
+from core.text import in_lines
 
 
 @dataclass(frozen=True)
@@ -42,4 +43,4 @@ def host_text(study: HostStudy, steps: tuple[HostStep, ...]) -> str:
         f"All times are {study.label}: {len(study.rounds)} rounds, {study.elapsed_s:.0f} s, {study.status}, "
         f"{study.created_at}"
     )
-    return "\n".join(lines)
+    return in_lines(lines)

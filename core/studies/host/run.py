@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.evidence import Ended, Warning
+from core.numbers import counted
 from core.spec import Pipeline
 from core.studies.host.record import HostBlock, HostRound, HostStudy, host_cells, host_target
-from core.studies.runner import BLOCK_DEADLINE_S, PREPARE_DEADLINE_S, Cancelled, StudyRunner, StudyTools
+from core.studies.runner import OVERDRAWN, Cancelled, StudyRunner, StudyTools, cut_short
 from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
 
 BUDGET_S = 15.0
@@ -50,9 +51,13 @@ class _Runner(StudyRunner):
         lost = ""
         try:
             while self.starts < MAX_STARTS and self._affordable():
-                self._one_start()
+                try:
+                    self._one_start()
+                except WorkerError as error:
+                    if self.rounds or not self.asking.forgives("start", error):
+                        raise
         except Cancelled:
-            status = "cancelled"
+            status = self.tools.stopped_as
         except WorkerError as error:
             status, lost = "failed", error.reason
         if not self.rounds:
@@ -70,22 +75,28 @@ class _Runner(StudyRunner):
         return self.elapsed_s * (self.starts + 1) <= self.budget_s * self.starts if self.starts else True
 
     def _one_start(self) -> None:
-        """A fresh worker, every cell prepared, rounds in an order that turns around. Raises WorkerError, Cancelled."""
+        """A fresh worker, every cell prepared, rounds in an order that turns around. Raises WorkerError, Cancelled.
+
+        Until there are rounds, a whole budget follows the start: a framework on a cold disk may take all of the first.
+        """
         self._tell("Starting a worker process")
         try:
             with self.started((host_target(self.threads),)) as (worker,):
-                steps = self._prepare_all(worker)
+                end_s = self.end_s if self.rounds else max(self.end_s, self.clock.now_s() + self.budget_s)
+                steps = self._prepare_all(worker, end_s)
                 self.interference((worker,))  # what starting took is nobody's interference
-                for _ in range(ROUNDS if steps else 0):
-                    self._round(worker, steps)
+                for _ in range(ROUNDS):
+                    if self.clock.now_s() >= end_s:
+                        break
+                    self._round(worker, steps, end_s)
         finally:
             self.starts += 1
 
-    def _prepare_all(self, worker: Worker) -> dict[int, int]:
-        """Steps of a block by cell."""
+    def _prepare_all(self, worker: Worker, end_s: float) -> dict[int, int]:
+        """Steps of a block by cell, of those that there was time for."""
         steps = {}
         for index, cell in enumerate(self.cells):
-            if index in self.failed:
+            if index in self.failed or self.clock.now_s() >= end_s:
                 continue
             self._tell(f"Preparing: {cell.title}")
             request = Prepare(
@@ -99,20 +110,31 @@ class _Runner(StudyRunner):
                 latency_samples=0,
             )
             try:
-                steps[index] = worker.ask(request, PREPARE_DEADLINE_S).steps_per_block
+                steps[index] = self.asking.prepare(worker, request, cell.execution).steps_per_block
             except CellFailed as error:
                 self.failed[index] = error.reason
         return steps
 
-    def _round(self, worker: Worker, steps: dict[int, int]) -> None:
+    def _round(self, worker: Worker, steps: dict[int, int], end_s: float) -> None:
+        """One block of every cell that still runs, as long as there is time; one that fails is out."""
         number = len(self.rounds)
         blocks = []
         for index in sorted(steps, reverse=number % 2 == 1):
+            if self.clock.now_s() >= end_s + OVERDRAWN * self.budget_s:
+                break
             self._tell("Measuring steps of tiny networks in turn")
-            done = worker.ask(RunBlock(batch=1, steps=steps[index], slot=index), BLOCK_DEADLINE_S)
+            request = RunBlock(batch=1, steps=steps[index], slot=index)
+            try:
+                done = self.asking.block(worker, request, BLOCK_MS / 1000)
+            except CellFailed as error:
+                self.failed[index] = error.reason
+                del steps[index]
+                continue
             step_ms = done.block_ms / done.steps
             blocks.append(HostBlock(cell=index, process=self.starts, steps=done.steps, step_ms=step_ms))
-        self.rounds.append(HostRound(index=number, blocks=tuple(blocks), interference=self.interference((worker,))))
+        if blocks:
+            interference = self.interference((worker,))
+            self.rounds.append(HostRound(index=number, blocks=tuple(blocks), interference=interference))
 
     def _warnings(self, lost: str) -> tuple[Warning, ...]:
         warnings = [
@@ -120,8 +142,8 @@ class _Runner(StudyRunner):
             for index, reason in self.failed.items()
         ]
         if lost:
-            warnings.append(Warning(code="cut_short", text=f"Cut short after {len(self.rounds)} rounds: {lost}"))
-        return tuple(warnings)
+            warnings.append(cut_short(counted(len(self.rounds), "round"), lost))
+        return (*self.asking.warnings, *warnings)
 
     def _tell(self, activity: str) -> None:
         """Say what is being done; raises Cancelled when asked to stop."""

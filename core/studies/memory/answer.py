@@ -209,14 +209,20 @@ def batch_words(batch: int) -> str:
     return f"{batch:,} or more" if batch >= MAX_BATCH else f"{batch:,}"
 
 
+def _stopped(probe: Probe) -> str:
+    """Why a batch says nothing of the limit; empty where it does."""
+    if probe.outcome == "hung":
+        return f" Batch {probe.batch:,} was too slow to try within the budget."
+    return "" if probe.killed is None else f" Batch {probe.batch:,} says nothing of the limit: {probe.killed.words}."
+
+
 def _sentence(study: MemoryStudy, after: Forecast) -> str:
     """What the probes showed, and where the limit lies between them by the sharpened prediction."""
     plan, fitted, refused = study.plan, study.largest_fitted, study.smallest_refused
     within = f"{byte_size(plan.limit_bytes)} on {plan.target}"
     if fitted == MAX_BATCH:
         return f"All batches up to {MAX_BATCH:,} fit within {within}: {study.label}."
-    slow = next((probe for probe in study.probes if probe.outcome == "hung"), None)
-    stopped = "" if slow is None else f" Batch {slow.batch:,} was too slow to try within the budget."
+    stopped = "".join(map(_stopped, study.probes))
     if fitted is None and refused is None:
         return f"No batch could be tried within {within}.{stopped}"
     if fitted is None:

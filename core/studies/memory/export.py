@@ -8,6 +8,7 @@ from typing import Any
 from core.numbers import byte_size, table
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction
 from core.studies.memory.record import MemoryStudy, Probe
+from core.text import in_lines
 
 
 def memory_data(study: MemoryStudy, answer: MemoryAnswer) -> dict[str, Any]:
@@ -57,8 +58,9 @@ def memory_text(study: MemoryStudy, answer: MemoryAnswer) -> str:
         f"Peaks are {study.label}, of {whose}: {plan.title}, {len(study.probes)} batches in {study.elapsed_s:.0f} s, "
         f"{study.status}, {study.created_at}"
     )
+    lines += [f"Warning ({warning.code}): {warning.text}" for warning in study.warnings]
     lines += [f"Batch {probe.batch:,}: {probe.reason}" for probe in study.probes if probe.reason]
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _row(probe: Probe) -> tuple[str | float | None, ...]:

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, Point, Span, add_band, add_level, add_spans, add_zone
-from core.figures.style import GUIDE, TARGET_LOOKS, Evidence, Look, batch_axis, frame, linear_axis, log_axis, log_range
+from core.figures.style import (
+    GUIDE,
+    TARGET_LOOKS,
+    Evidence,
+    Look,
+    batch_axis,
+    frame,
+    linear_axis,
+    literal,
+    log_axis,
+    log_range,
+)
 from core.numbers import byte_size, counted, percent
 from core.spec import Workload
 from core.studies.memory.answer import CurvePoint, LargestBatch, MemoryAnswer, MemoryPrediction, batch_words
@@ -109,10 +120,9 @@ def _add_curve(figure: go.Figure, curve: Sequence[CurvePoint], look: Look) -> No
 def _add_probes(figure: go.Figure, probes: Sequence[Probe], limit_gb: float, look: Look, evidence: Evidence) -> int:
     """What was tried, by how it ended: peaks where they are known, else on the limit. Returns the kinds."""
     kinds = (
-        (f"fitted ({evidence.label})", [p for p in probes if p.outcome == "measured"], "circle"),
-        (f"ran out ({evidence.label})", [p for p in probes if p.outcome in ("out_of_memory", "crashed")], "x"),
-        ("not settled", [p for p in probes if p.outcome not in ("measured", "out_of_memory", "crashed")],
-         "diamond-open"),
+        (f"fitted ({evidence.label})", [p for p in probes if p.fitted], "circle"),
+        (f"ran out ({evidence.label})", [p for p in probes if p.ran_out], "x"),
+        ("not settled", [p for p in probes if not (p.fitted or p.ran_out)], "diamond-open"),
     )  # fmt: skip
     for name, found, symbol in kinds:
         if found:
@@ -131,7 +141,7 @@ def _add_probes(figure: go.Figure, probes: Sequence[Probe], limit_gb: float, loo
 def _probe_words(probe: Probe) -> str:
     peak = "" if probe.peak_bytes is None else f"<br>peak {byte_size(probe.peak_bytes)}"
     how = "fitted" if probe.outcome == "measured" else FAILED_WORDS.get(probe.outcome, probe.outcome)
-    return f"batch {probe.batch:,}, {how}{peak}" + (f"<br>{probe.reason}" if probe.reason else "")
+    return f"batch {probe.batch:,}, {how}{peak}" + (f"<br>{literal(probe.reason)}" if probe.reason else "")
 
 
 def _add_limit(figure: go.Figure, limit_gb: float) -> None:

@@ -7,11 +7,11 @@ hold; on a GPU they are of the framework's allocator, beside which the driver ke
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from core.evidence import Outcome
+from core.evidence import Killed, Outcome
 from core.schema import Frozen
 from core.spec import MAX_BATCH, Batch
 from core.studies.memory.plan import MemoryPlan
@@ -27,12 +27,13 @@ class Probe(Frozen):
 
     ``baseline_bytes`` is the process with the framework started and nothing built. ``predicted_bytes`` and its 95 %
     bounds are what was predicted just before, of the same memory as the peak; they said that the batch fits where even
-    ``predicted_high_bytes`` is within the limit.
+    ``predicted_high_bytes`` is within the limit. ``killed`` where something else than the limit ended it.
     """
 
     batch: Batch
     outcome: Outcome
     reason: str = ""
+    killed: Killed | None = None
     peak_bytes: Bytes | None = None
     baseline_bytes: Bytes | None = None
     predicted_bytes: Bytes
@@ -47,8 +48,16 @@ class Probe(Frozen):
 
     @property
     def ran_out(self) -> bool:
-        """Whether memory ended it; of a crash with so much memory in use nothing better is assumed."""
-        return self.outcome in ("out_of_memory", "crashed")
+        """Whether the limit ended it; of a crash with so much memory in use nothing better is assumed, but a kill is
+        never the limit's doing: a worker that passes it ends by itself.
+        """
+        return self.killed is None and self.outcome in ("out_of_memory", "crashed")
+
+    @model_validator(mode="after")
+    def _as_it_was_killed(self) -> Self:
+        if self.killed is not None and self.outcome != self.killed.outcome:
+            raise ValueError(f"a batch that was killed so has the outcome {self.killed.outcome}, not {self.outcome}")
+        return self
 
 
 class MemoryStudy(Study):

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
 
-from core.evidence import Ended, Outcome
-from core.machine.environment import available_memory_bytes
-from core.spec import MAX_BATCH, Pipeline, Target
+from core.evidence import Ended, Killed, Outcome
+from core.machine.environment import available_memory_bytes, resources
+from core.numbers import counted
+from core.spec import MAX_BATCH, Pipeline
+from core.studies.deadlines import first_s
 from core.studies.memory.forecast import Bounds, Forecast, forecast, same_machine
 from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.record import MemoryStudy, Probe
 from core.studies.progress import Phase
-from core.studies.runner import PREPARE_DEADLINE_S, START_DEADLINE_S, Cancelled, StudyFailed, StudyRunner, StudyTools
+from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, cut_short
 from core.worker.protocol import Prepare, Worker, WorkerError
 
 MOST_PROBES = 8
@@ -32,14 +33,6 @@ GO_ON: tuple[Outcome, ...] = ("measured", "out_of_memory", "crashed", "hung")
 WARMUP_MS = 50.0  # at least three steps run after the first call, whatever they take
 
 
-class LimitedLauncher(Protocol):
-    """As :class:`core.worker.protocol.Launcher`, for workers that end themselves beyond ``limit_bytes``."""
-
-    def __call__(
-        self, targets: tuple[Target, ...], deadline_s: float, *, limit_bytes: int | None
-    ) -> tuple[Worker, ...]: ...
-
-
 @dataclass(frozen=True)
 class MemorySearch:
     """A plan with ``earlier`` studies, of which those of this machine make the prediction better."""
@@ -51,8 +44,9 @@ class MemorySearch:
 def run_memory_study(
     tools: StudyTools, search: MemorySearch, available_bytes: Callable[[], int] | None = None
 ) -> MemoryStudy:
-    """Search within the budget; ``tools.launcher`` is a LimitedLauncher. Raises StudyFailed where nothing could be
-    tried.
+    """Search within the budget; ``tools.launcher`` takes a limit_bytes, beyond which workers end themselves.
+
+    Raises StudyFailed where nothing could be tried.
     """
     return _Search(tools, search, available_bytes or available_memory_bytes).run()
 
@@ -98,6 +92,11 @@ def _on_a_line(limit_bytes: int, probes: Sequence[Probe]) -> int | None:
     return int(high + (limit_bytes - high_bytes) * (high - low) / (high_bytes - low_bytes))
 
 
+def _would_come_again(outcome: Outcome, killed: Killed | None) -> bool:
+    """Whether more probes are of no use; after a kill because the limit asked is more than there is."""
+    return outcome not in GO_ON or killed is not None
+
+
 class _Search(StudyRunner):
     """One search while it runs."""
 
@@ -105,19 +104,24 @@ class _Search(StudyRunner):
         super().__init__(tools, search.plan.budget_s)
         self._plan, self._available_bytes = search.plan, available_bytes
         self._earlier = same_machine(search.earlier, self.environment)
-        self._launch = cast(LimitedLauncher, tools.launcher)
         self._probes: list[Probe] = []
 
     def run(self) -> MemoryStudy:
         status: Ended = "finished"
+        why = ""
         try:
             self._search()
         except Cancelled:
-            status = "cancelled"
-            if not self._probes:
-                raise
+            status = self.tools.stopped_as
+        except StudyFailed as failure:
+            status, why = "failed", str(failure)
+        if not self._probes:
+            raise self.nothing(status, why)
         self._tell("done", status.capitalize())
-        return MemoryStudy(plan=self._plan, probes=tuple(self._probes), **self.envelope(status))
+        warnings = self.asking.warnings
+        if why:
+            warnings += (cut_short(counted(len(self._probes), "probe"), why),)
+        return MemoryStudy(plan=self._plan, probes=tuple(self._probes), warnings=warnings, **self.envelope(status))
 
     def _search(self) -> None:
         while len(self._probes) < MOST_PROBES:
@@ -128,8 +132,8 @@ class _Search(StudyRunner):
             self.check()
             self._tell("measuring", f"Trying batch {batch:,} in a fresh process")
             self._probes.append(self._probe(batch, ahead.at(batch)))
-            if self._probes[-1].outcome not in GO_ON:
-                return  # it would only come again
+            if _would_come_again(self._probes[-1].outcome, self._probes[-1].killed):
+                return
 
     def _affordable(self, batch: int) -> bool:
         """Whether there is time for another probe: of a smaller batch in proportion, and starting; of a larger one by
@@ -146,23 +150,24 @@ class _Search(StudyRunner):
             expected_s = last.took_s * max(STARTING_SHARE, batch / last.batch)
         else:
             expected_s = last.took_s + max(0.0, each_s) * (batch - last.batch)
-        return self.elapsed_s + expected_s <= self.budget_s
+        return expected_s <= self.remaining_s
 
     def _probe(self, batch: int, predicted: Bounds) -> Probe:
         """One batch in a fresh process. Raises StudyFailed where none can start."""
         self._check_free()
         begin_s, limit = self.clock.now_s(), self._plan.limit_bytes
         try:
-            (worker,) = self._launch((self._plan.target,), START_DEADLINE_S, limit_bytes=limit)
+            (worker,) = self.asking.start((self._plan.target,), limit_bytes=limit)
         except WorkerError as error:
             raise StudyFailed(self._no_start(error)) from None
-        outcome, reason, peak = self._prepare(worker, batch)
-        if outcome not in GO_ON and not self._probes:
+        outcome, reason, killed, peak = self._prepare(worker, batch)
+        if _would_come_again(outcome, killed) and not self._probes:
             raise StudyFailed(reason)
         return Probe(
             batch=batch,
             outcome=outcome,
             reason=reason,
+            killed=killed,
             peak_bytes=peak,
             baseline_bytes=worker.ready.memory_bytes,
             predicted_bytes=round(predicted.bytes),
@@ -172,8 +177,8 @@ class _Search(StudyRunner):
             took_s=self.clock.now_s() - begin_s,
         )
 
-    def _prepare(self, worker: Worker, batch: int) -> tuple[Outcome, str, int | None]:
-        """Build, first call and a few steps: outcome, reason and peak in bytes. The worker is closed."""
+    def _prepare(self, worker: Worker, batch: int) -> tuple[Outcome, str, Killed | None, int | None]:
+        """Build, first call and a few steps: outcome, reason, killer, peak in bytes. The worker is closed."""
         request = Prepare(
             workload=self._plan.workload,
             pipeline=Pipeline(),
@@ -184,14 +189,14 @@ class _Search(StudyRunner):
         )
         left_s = self.remaining_s
         try:
-            peak = worker.ask(request, min(PREPARE_DEADLINE_S, max(LEAST_S, left_s / 2))).memory_peak_bytes
+            peak = worker.ask(request, min(first_s(self.budget_s), max(LEAST_S, left_s / 2))).memory_peak_bytes
         except WorkerError as error:
-            return error.outcome, error.reason, None
+            return error.outcome, error.reason, error.killed, None
         finally:
             worker.close()
         if peak is not None and peak > self._plan.limit_bytes:  # between two looks of the watch
-            return "out_of_memory", "Its peak was above the limit for a moment.", peak
-        return "measured", "", peak
+            return "out_of_memory", "Its peak was above the limit for a moment.", None, peak
+        return "measured", "", None, peak
 
     def _check_free(self) -> None:
         """Raises StudyFailed where the limit is more than the machine has: it would swap, or kill someone."""
@@ -200,12 +205,12 @@ class _Search(StudyRunner):
         free = self._available_bytes()
         if free < self._plan.limit_bytes:
             raise StudyFailed(
-                f"The limit is {self._plan.limit_bytes / 1e9:.2f} GB, but only {free / 1e9:.2f} GB are free now; "
-                "choose less, or close other programs."
+                f"The limit is {self._plan.limit_bytes / 1e9:.2f} GB, but only {free / 1e9:.2f} GB are free now"
+                f"{resources().limited_words}; choose less, or close other programs."
             )
 
     def _no_start(self, error: WorkerError) -> str:
-        if error.outcome == "out_of_memory":
+        if error.outcome == "out_of_memory" and error.killed is None:
             return (
                 f"The limit of {self._plan.limit_bytes / 1e9:.2f} GB is less than the framework needs before any "
                 "network is built; choose more."

@@ -10,6 +10,7 @@ from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
 from core.studies.pipeline.input_share import LEVELS
 from core.studies.pipeline.plan import BASE, FIELDS, members
+from core.text import in_lines
 
 
 def pipeline_data(experiment: Experiment, answer: PipelineAnswer) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def pipeline_text(experiment: Experiment, answer: PipelineAnswer) -> str:
         f"{experiment.created_at}"
     )
     lines += [f"Warning ({warning.code}): {warning.text}" for warning in experiment.warnings]
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _row(fed: Fed) -> tuple[str | float | None, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from core.figures.marks import add_level, add_upright, add_zone, anchor, bounds_text, whiskers
-from core.figures.style import GRID, GUIDE, RUN_LOOKS, TARGET_LOOKS, Look, axis_title, frame, linear_axis
+from core.figures.style import GRID, GUIDE, RUN_LOOKS, TARGET_LOOKS, Look, axis_title, frame, linear_axis, literal
 from core.numbers import number, percent, rounded
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
@@ -204,7 +204,11 @@ def _label(fed: Fed) -> str:
 
 
 def _hover(fed: Fed) -> str:
-    lines = [f"<b>{fed.title}</b>", fed.pipeline, bounds_text(fed.step_ms, fed.low_ms, fed.high_ms, "ms")]
+    lines = [
+        f"<b>{literal(fed.title)}</b>",
+        literal(fed.pipeline),
+        bounds_text(fed.step_ms, fed.low_ms, fed.high_ms, "ms"),
+    ]
     if fed.share is not None:
         lines.append(f"input-bound {fed.share.words}")
     return "<br>".join([*lines, f"{fed.rounds} rounds"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from statistics import median
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def _cell(target: int, batch: int, by_process: dict[int, list[float]]) -> CellSt
     pooled = np.array([value for values in by_process.values() for value in values])
     center, low, high = bounded_median(pooled)
     if len(by_process) >= MIN_UNITS:
-        logs = np.log([[np.median(values)] for values in by_process.values()])
+        logs = np.log([[median(values)] for values in by_process.values()])
         estimate = estimate_columns(logs, trimmed=False)
         half, middle = float(estimate.half_width(0.05)[0]), float(estimate.center[0])
         low, high = min(center, math.exp(middle - half)), max(center, math.exp(middle + half))

@@ -15,6 +15,7 @@ from core.figures.style import (
     batch_axis,
     environment_line,
     frame,
+    literal,
     log_range,
     ratio_axis,
     short,
@@ -64,7 +65,7 @@ def interference_figure(run: Run, answer: Answer) -> go.Figure:
         values += [p[1] for p in points]
         figure.add_scatter(
             x=[p[0] for p in points[::stride]], y=[p[1] for p in points[::stride]], mode="markers",
-            name=short(run.target_names[target], 48),
+            name=literal(short(run.target_names[target], 48)),
             marker={"color": look.colour, "symbol": f"{look.symbol}-open", "size": 6},
             customdata=[(p[2], "not seen" if p[3] is None else f"{p[3]:.0f} % of a core") for p in points[::stride]],
             hovertemplate="%{x:.1f} s, batch %{customdata[0]:,}<br>%{y:.3f}× the cell's median<br>"

@@ -10,6 +10,7 @@ A bootstrap of so few processes covers somewhat less, one of rounds, which are n
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ from core.studies.sweep.observations import Observations
 
 ALPHA, SURE_ALPHA = 0.05, 0.01
 STEPS = 24  # points of evaluation between two neighbouring batches
+AT_ONCE = 2_000_000  # values of the curve's table held in memory together
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,8 @@ def build_curve(observations: Observations) -> Curve:
     x, values = observations.x, observations.values
     weights = np.arange(STEPS) / STEPS
     grid = np.concatenate([x[j] + weights * (x[j + 1] - x[j]) for j in range(len(x) - 1)] + [x[-1:]])
-    between = np.concatenate(
-        [values[:, [j]] * (1 - weights) + values[:, [j + 1]] * weights for j in range(len(x) - 1)] + [values[:, -1:]],
-        axis=1,
-    )
-    # 0 · NaN would hide the measured batch itself where its neighbour is missing
-    between[:, ::STEPS] = values
-    estimate = estimate_columns(between, trimmed=observations.unit == "round")
+    parts = [estimate_columns(part, trimmed=observations.unit == "round") for part in _between(values, weights)]
+    estimate = Estimate(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     if observations.unit != "round":
         estimate = moderate(estimate, STEPS, values)
     center = np.where(np.isnan(estimate.center), np.interp(grid, x, estimate.center[::STEPS]), estimate.center)
@@ -99,6 +96,19 @@ def build_curve(observations: Observations) -> Curve:
     measured[::STEPS] = 1.0
     established[::STEPS] = _established(observations, center[::STEPS])
     return Curve(grid, center, center - half, center + half, established, shown, measured)
+
+
+def _between(values: Array, weights: Array) -> Iterator[Array]:
+    """Columns of the table and those between each two, a stretch of batches at a time."""
+    units, batches = values.shape
+    stretch = max(1, AT_ONCE // (units * STEPS))
+    for first in range(0, max(1, batches - 1), stretch):
+        last = min(first + stretch, batches - 1)
+        left, right = values[:, first:last, None], values[:, first + 1 : last + 1, None]
+        columns = (left * (1 - weights) + right * weights).reshape(units, -1)
+        # 0 · NaN would hide the measured batch itself where its neighbour is missing
+        columns[:, ::STEPS] = values[:, first:last]
+        yield columns if last < batches - 1 else np.concatenate([columns, values[:, -1:]], axis=1)
 
 
 def _half_width(estimate: Estimate, observations: Observations, alpha: float) -> Array:
@@ -126,8 +136,10 @@ def _established(observations: Observations, center: Array) -> Array:
     signs = np.where(center < 0, -1.0, 1.0)
     segments = [_Segment(start, stop, float(signs[start])) for start, stop in runs(signs)]
     alpha = 2 * ALPHA * 2 / max(2, len(segments))
+    known: dict[_Segment, float] = {}  # a segment stays as it is while others are merged
     while True:
-        margins = [_margin(observations, segment, alpha) for segment in segments]
+        known |= {segment: _margin(observations, segment, alpha) for segment in segments if segment not in known}
+        margins = [known[segment] for segment in segments]
         if len(segments) == 1 or min(margins) > 0:
             break
         segments = _merged(segments, int(np.argmin(margins)))

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from statistics import median
 
-from core.evidence import Warning
+from core.evidence import Setup, Warning
 from core.numbers import table
-from core.studies.sweep.answer import Answer, Verdict
-from core.studies.sweep.record import Run
+from core.studies.sweep.answer import Answer, CellStats, Verdict
+from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
+from core.text import escaped_json, in_lines
 
 ROUND_COLUMNS = ("target", "batch", "step_ms", "round", "order", "pass", "process", "steps", "at_s", "label")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class CellRow:
 
 def run_json(run: Run) -> str:
     """The whole run; :func:`core.studies.sweep.imports.read_run` reads it back unchanged."""
-    return run.to_json(indent=1) + "\n"
+    return escaped_json(run.to_json(indent=1)) + "\n"
 
 
 def rounds_csv(run: Run) -> str:
@@ -71,9 +73,15 @@ def cells_csv(run: Run, answer: Answer | None) -> str:
 
 def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
     """Every cell that was asked for or measured, by batch, then target. ``answer`` is None before the first round."""
-    keys = {(cell.batch, cell.target) for cell in run.cells}
-    keys |= {(cell.batch, cell.target) for cell in (answer.cells if answer else ())}
-    return tuple(_cell_row(run, answer, target, batch) for batch, target in sorted(keys))
+    cells = {(cell.batch, cell.target): cell for cell in reversed(run.cells)}
+    found = {(cell.batch, cell.target): cell for cell in (answer.cells if answer else ())}
+    setups: dict[tuple[int, int], list[Setup]] = defaultdict(list)
+    for setup in run.setups:
+        setups[setup.batch, setup.target].append(setup)
+    return tuple(
+        _cell_row(run, answer, key, cells.get(key), found.get(key), setups.get(key, []))
+        for key in sorted(cells.keys() | found.keys())
+    )
 
 
 def verdict_data(verdict: Verdict) -> dict[str, object]:
@@ -100,11 +108,16 @@ def all_warnings(run: Run, answer: Answer | None) -> tuple[Warning, ...]:
     return distinct((*run.warnings, *(answer.verdict.warnings if answer else ())))
 
 
-def _cell_row(run: Run, answer: Answer | None, target: int, batch: int) -> CellRow:
-    stats = answer.cell(target, batch) if answer else None
-    cell = next((c for c in run.cells if (c.target, c.batch) == (target, batch)), None)
+def _cell_row(
+    run: Run,
+    answer: Answer | None,
+    key: tuple[int, int],
+    cell: Cell | None,
+    stats: CellStats | None,
+    setups: list[Setup],
+) -> CellRow:
+    batch, target = key
     fit = answer.fits[target] if answer else None
-    setups = [s for s in run.setups if (s.target, s.batch) == (target, batch)]
     return CellRow(
         target=run.target_names[target],
         batch=batch,
@@ -159,4 +172,4 @@ def verdict_text(run: Run, answer: Answer) -> str:
     if answer.verdict.next_batch is not None:
         lines.append(f"Next batch size worth measuring: {answer.verdict.next_batch:,}")
     lines += [f"Warning ({warning.code}): {warning.text}" for warning in all_warnings(run, answer)]
-    return "\n".join(lines)
+    return in_lines(lines)

@@ -32,6 +32,7 @@ from core.figures.style import (
     decade_ticks,
     frame,
     linear_axis,
+    literal,
     log_axis,
     log_range,
     ratio_axis,
@@ -174,7 +175,7 @@ def _side_words(figure: go.Figure, points: list[Point], sides: tuple[str, str]) 
     rising = half == 0 or fmean(logs[half:]) >= fmean(logs[:half])
     for words, arrow, y, left in ((sides[0], "▲", 1, rising), (sides[1], "▼", 0, not rising)):
         figure.add_annotation(
-            text=f"{arrow} {words}", xref="paper", yref="paper", x=0 if left else 1, y=y,
+            text=f"{arrow} {literal(words)}", xref="paper", yref="paper", x=0 if left else 1, y=y,
             xanchor="left" if left else "right", yanchor="top" if y else "bottom", xshift=6 if left else -6,
             showarrow=False, font={"size": 12.5},
         )  # fmt: skip
@@ -200,7 +201,7 @@ def overhead_figure(run: Run, answer: Answer) -> go.Figure:
             if min(batches) <= fit.half_overhead_batch <= max(batches):
                 figure.add_scatter(
                     x=[fit.half_overhead_batch], y=[50], mode="markers", showlegend=False, hoverinfo="skip",
-                    marker={**look.marker(run.label), "size": 13}, name=f"{name}, half overhead",
+                    marker={**look.marker(run.label), "size": 13}, name=f"{literal(name)}, half overhead",
                 )  # fmt: skip
     add_level(figure, 50)
     figure.update_xaxes(batch_axis(batches or [1, 2]))
@@ -223,7 +224,7 @@ def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, tar
     """The fitted share on a fine grid, with a marker at each measured batch; dotted where not to be trusted."""
     look = TARGET_LOOKS[target]
     grid = fine_grid(batches)
-    shown = f"{name}, fitted"
+    shown = literal(f"{name}, fitted")
     figure.add_scatter(
         x=grid, y=[100 * fit.overhead_share(b) for b in grid], mode="lines", name=shown, legendgroup=shown,
         line={"color": look.colour, "width": 2.4, "dash": look.dash if fit.trusted else "dot"}, hoverinfo="skip",
@@ -253,19 +254,19 @@ def add_failed(
     step = (y[1] / y[0]) ** 0.13
     for row, target in enumerate(targets, start=1):
         mine = [cell for cell in cells if cell.target == target]
-        words = [FAILED_WORDS[cell.outcome] for cell in mine]
+        name, words = literal(run.target_names[target]), [FAILED_WORDS[cell.outcome] for cell in mine]
         level = y[0] / step ** (row - 0.5)
         figure.add_scatter(
             x=[cell.batch for cell in mine], y=[level] * len(mine), mode="markers", showlegend=False,
             marker={"symbol": "x-thin", "size": 9, "line": {"width": 2.5, "color": looks[target].colour}},
-            customdata=[cell.reason or word for cell, word in zip(mine, words, strict=True)],
-            name=f"{run.target_names[target]}, not measured",
-            hovertemplate=f"<b>{run.target_names[target]}</b>, batch %{{x:,}}<br>%{{customdata}}<extra></extra>",
+            customdata=[literal(cell.reason or word) for cell, word in zip(mine, words, strict=True)],
+            name=f"{name}, not measured",
+            hovertemplate=f"<b>{name}</b>, batch %{{x:,}}<br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
         middle = math.sqrt(mine[0].batch * mine[-1].batch)
         figure.add_annotation(
             x=math.log10(middle), y=math.log10(level), xanchor=anchor(position(middle, x)), yanchor="top", yshift=-5,
-            text=short(f"{run.target_names[target]}: {', '.join(dict.fromkeys(words))}", 52),
+            text=literal(short(f"{run.target_names[target]}: {', '.join(dict.fromkeys(words))}", 52)),
             showarrow=False, font={"size": 11.5},
         )  # fmt: skip
     return y[0] / step ** len(targets), y[1]

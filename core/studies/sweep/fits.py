@@ -11,8 +11,9 @@ from core.studies.sweep.plan import SweepPlan
 _RESERVE = 0.9  # share of the memory that may be planned for
 
 
-def check_fits(plan: SweepPlan, available_bytes: int) -> None:
-    """Raises UserError when the largest batch cannot fit beside two worker processes on the CPU.
+def check_fits(plan: SweepPlan, available_bytes: int, limited: str = "") -> None:
+    """Raises UserError when the largest batch cannot fit beside two worker processes on the CPU. ``limited`` says what
+    limits the memory (:attr:`core.evidence.Resources.limited_words`).
 
     GPU targets are judged by the worker, which knows the card's memory; there, running out is an outcome of a cell.
     """
@@ -26,11 +27,12 @@ def check_fits(plan: SweepPlan, available_bytes: int) -> None:
             raise UserError(
                 f"Batch {plan.batches[-1]:,} of {plan.workload.network.name} needs about "
                 f"{byte_size(_needed(plan, on_host, fixed))}, more than the {byte_size(available_bytes)} this "
-                f"machine has free; batches up to {batch:,} fit."
+                f"machine has free{limited}; batches up to {batch:,} fit."
             )
     raise UserError(
         f"{plan.workload.network.name} needs about {byte_size(_needed(plan, on_host, fixed))}, more than the "
-        f"{byte_size(available_bytes)} this machine has free, whatever the batch; choose a smaller depth or width."
+        f"{byte_size(available_bytes)} this machine has free{limited}, whatever the batch; choose a smaller depth or "
+        "width."
     )
 
 

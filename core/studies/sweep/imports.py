@@ -17,18 +17,18 @@ from math import isfinite
 from pathlib import PurePosixPath
 from typing import Any, cast, get_args
 
-from pydantic_core import from_json
-
 from core.evidence import Block, Label, Warning
 from core.numbers import byte_size
-from core.schema import UserError
+from core.schema import UserError, parse_json
 from core.spec import MAX_BATCH, MIN_BATCH
-from core.studies.study import SCHEMA_VERSION
+from core.studies.study import MAX_RECORD_BYTES, SCHEMA_VERSION
 from core.studies.sweep.export import is_formula
+from core.studies.sweep.observations import check_table
 from core.studies.sweep.record import Cell, Round, Run
 
-MAX_BYTES = 20_000_000
+MAX_BYTES = MAX_RECORD_BYTES
 MAX_ROWS = 200_000
+MAX_COLUMNS = 1_000
 MAX_BATCH_SIZES = 1_000
 MAX_TARGET_LENGTH = 100
 MAX_NUMBER = 10**9
@@ -61,8 +61,11 @@ def read_run(data: bytes, filename: str) -> Run:
         check_size(len(data))
         text = _text(data)
         if filename.lower().endswith(".json") or text.lstrip()[:1] == "{":
-            return _read_json(text)
-        return _read_csv(text, data, filename)
+            run = _read_json(text)
+        else:
+            run = _read_csv(text, data, filename)
+        check_table(pair for pair in run.rounds if len(pair.blocks) == 2)
+        return run
     except ValueError as error:
         raise UserError(_one_line(str(error))) from None
 
@@ -92,21 +95,7 @@ def _text(data: bytes) -> str:
 
 
 def _read_json(text: str) -> Run:
-    try:
-        run = Run.from_json(text)
-    except ValueError:
-        _refuse_other_version(text)
-        raise
-    _check_consistent(run)
-    return run
-
-
-def _refuse_other_version(text: str) -> None:
-    """A clearer sentence than the first field that differs, when the file is of another schema version."""
-    try:
-        data: Any = from_json(text)
-    except ValueError as error:
-        raise UserError(f"The file is not valid JSON: {error}.") from None
+    data = parse_json(text)
     if not isinstance(data, dict) or "schema_version" not in data:
         raise UserError("This JSON is no Breakeven run: it has no schema_version; accepted is an exported run.")
     if data["schema_version"] != SCHEMA_VERSION:
@@ -114,6 +103,9 @@ def _refuse_other_version(text: str) -> None:
             f"This run has schema version {str(data['schema_version'])[:20]}; this Breakeven reads version "
             f"{SCHEMA_VERSION}. Export it again, or update Breakeven."
         )
+    run = Run.from_data(data)
+    _check_consistent(run)
+    return run
 
 
 def _check_consistent(run: Run) -> None:
@@ -214,6 +206,8 @@ def _lines(reader: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def _columns(header: list[str]) -> list[str]:
+    if len(header) > MAX_COLUMNS:
+        raise UserError(f"Line 1 names {len(header):,} columns; at most {MAX_COLUMNS:,} are accepted.")
     columns = [_one_line(name).lower() for name in header]
     if missing := [name for name in NEEDED if name not in columns]:
         raise UserError(f"Line 1 lacks the column {' and '.join(missing)}; {ACCEPTED}.")

@@ -1,4 +1,4 @@
-"""The sweep as a kind. What it is given to measure is a run without rounds, or an interrupted one that goes on."""
+"""The sweep as a kind. What it is given to measure is a run without rounds, or one that was stopped and goes on."""
 
 from core.families.code import refuse_code
 from core.schema import UserError

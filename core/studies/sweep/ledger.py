@@ -58,8 +58,9 @@ class Ledger:
 
     @property
     def first_reason(self) -> str:
-        """Why the first cell that was not measured was not."""
-        return next((cell.reason for cell in self._cells.values() if cell.reason), "")
+        """Why the first cell that failed did, else why the first one was skipped."""
+        cells = sorted(self._cells.values(), key=lambda cell: cell.outcome == "skipped")
+        return next((cell.reason for cell in cells if cell.reason), "")
 
     @property
     def next_round(self) -> int:

@@ -10,6 +10,7 @@ target is ahead. Medians inside a unit remove stalls; what differs between units
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -17,10 +18,15 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.statistics import MIN_UNITS, Array
+from core.schema import UserError
 from core.studies.sweep.record import Round, Run
 
 Unit = Literal["process", "pass", "round"]
 MAX_STRETCHES = 10
+MAX_UNITS = 20_000
+"""A start of two workers and the shortest epoch take some 5 s: a budget of a day has no more of them."""
+MAX_VALUES = 1_000_000
+"""Units times batches: the table's cells, each of which becomes 24 of the curve."""
 # Standard deviation of log(t_first / t_second) between worker processes, allowed for where a sweep's budget was too
 # short to restart its workers and so to see it (measured: benchmarks/repeatability.py, 2-core machine).
 PROCESS_ALLOWANCE = 0.035
@@ -59,22 +65,26 @@ class Observations:
 
 
 def observe(run: Run) -> Observations:
-    """Table of a run's paired rounds. Empty arrays where no round has both targets."""
-    pairs = [pair for pair in run.rounds if pair.log_ratio is not None]
-    unit = _choose_unit(pairs)
+    """Table of a run's paired rounds. Empty arrays where no round has both targets.
+
+    Raises UserError where the table would be larger than any sweep makes one.
+    """
+    pairs = [(pair, ratio) for pair in run.rounds if (ratio := pair.log_ratio) is not None]
+    unit = check_table(pair for pair, _ in pairs)
     cells: dict[tuple[int, int], list[float]] = defaultdict(list)
-    total = Counter(pair.batch for pair in pairs)
+    total = Counter(pair.batch for pair, _ in pairs)
     seen: Counter[int] = Counter()
-    for pair in sorted(pairs, key=lambda p: p.index):
+    for pair, ratio in sorted(pairs, key=lambda p: p[0].index):
         stretch = seen[pair.batch] * min(MAX_STRETCHES, total[pair.batch]) // total[pair.batch]
         seen[pair.batch] += 1
-        key = {"process": pair.process, "pass": pair.pass_index, "round": stretch}[unit]
-        cells[key, pair.batch].append(pair.log_ratio or 0.0)
+        key = pair.process if unit == "process" else pair.pass_index if unit == "pass" else stretch
+        cells[key, pair.batch].append(ratio)
     batches = sorted({batch for _, batch in cells})
     units = sorted({key for key, _ in cells})
     values = np.full((len(units), len(batches)), np.nan)
+    row, column = ({key: place for place, key in enumerate(keys)} for keys in (units, batches))
     for (key, batch), ratios in cells.items():
-        values[units.index(key), batches.index(batch)] = median(ratios)
+        values[row[key], column[batch]] = median(ratios)
     return Observations(
         batches=np.array(batches, dtype=float),
         values=_fill(np.log2(np.array(batches, dtype=float)), values) if batches else values,
@@ -97,12 +107,18 @@ def _spread(values: Array) -> float:
     return float(np.median(np.nanstd(values[:, rich], axis=0, ddof=1))) if rich.any() else 0.0
 
 
-def _choose_unit(pairs: list[Round]) -> Unit:
-    if len({p.process for p in pairs}) >= MIN_UNITS:
-        return "process"
-    if len({p.pass_index for p in pairs}) >= MIN_UNITS:
-        return "pass"
-    return "round"
+def check_table(pairs: Iterable[Round]) -> Unit:
+    """The unit of rounds that have both targets. Raises UserError where there are too many for an analysis."""
+    found = [(pair.process, pair.pass_index, pair.batch) for pair in pairs]
+    processes, passes, batches = (len(set(column)) for column in zip(*found, strict=True)) if found else (0, 0, 0)
+    unit: Unit = "process" if processes >= MIN_UNITS else "pass" if passes >= MIN_UNITS else "round"
+    units = {"process": processes, "pass": passes, "round": MAX_STRETCHES}[unit]
+    if units > MAX_UNITS or units * batches > MAX_VALUES:
+        raise UserError(
+            f"The rounds lie in {units:,} {unit}es at {batches:,} batch sizes; accepted are {MAX_UNITS:,}, and at most "
+            f"{MAX_VALUES:,} of both multiplied."
+        )
+    return unit
 
 
 def _fill(x: Array, values: Array) -> Array:

@@ -10,15 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.evidence import Block, Process, Warning
-from core.studies.runner import (
-    PREPARE_DEADLINE_S,
-    START_DEADLINE_S,
-    Cancelled,
-    StudyFailed,
-    StudyTools,
-    block_deadline_s,
-    sampled,
-)
+from core.studies.runner import Asking, StudyFailed, StudyTools, sampled
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Round
@@ -45,6 +37,8 @@ class WorkerPair:
 
     def __init__(self, plan: SweepPlan, ledger: Ledger, tools: StudyTools, deadline_s: Callable[[], float]) -> None:
         self._plan, self._ledger, self._tools, self._clock = plan, ledger, tools, tools.clock
+        self._asking = Asking(tools, plan.budget_s)
+        self._forgiven = False
         self._end_s = deadline_s
         self._start_s = self._clock.now_s()
         self._workers: tuple[Worker, ...] = ()
@@ -60,19 +54,26 @@ class WorkerPair:
     def costs(self) -> Costs:
         return Costs(_mean(self._startups, 5.0), _mean(self._prepares, 1.0), _mean(self._rounds[-50:], 0.05))
 
+    @property
+    def lost_s(self) -> float:
+        """Seconds that starts took which came to nothing."""
+        return self._asking.lost_s
+
     def elapsed_s(self) -> float:
         return self._clock.now_s() - self._start_s
 
     def start(self) -> None:
         """Fresh processes for both targets. Raises StudyFailed when they cannot be started."""
         self.close()
-        self._check_cancel()
-        begin = self._clock.now_s()
+        self._tools.check()
+        begin, lost_s, told = self._clock.now_s(), self._asking.lost_s, len(self._asking.warnings)
         try:
-            self._workers = self._tools.launcher(self._plan.targets, START_DEADLINE_S)
+            self._workers = self._asking.start(self._plan.targets)
         except WorkerError as error:
             raise StudyFailed(error.reason) from error
-        self._startups.append(self._clock.now_s() - begin)
+        if warnings := self._asking.warnings[told:]:
+            self._ledger.add(*warnings)
+        self._startups.append(self._clock.now_s() - begin - self._asking.lost_s + lost_s)
         self._process = self._ledger.next_process
         self._ledger.add(
             *(
@@ -88,7 +89,16 @@ class WorkerPair:
         self._prepared = {0: set(), 1: set()}
 
     def visit(self, batch: int, rounds: int, pass_index: int) -> None:
-        """Prepare the batch where needed and run rounds. Failures are recorded, not raised; Cancelled is."""
+        """Prepare the batch where needed and run rounds. Failures are recorded, not raised; Cancelled is.
+
+        Where a worker crashed that may just as well not have, all over again with new ones.
+        """
+        self._forgiven = True
+        while self._forgiven:
+            self._forgiven = False
+            self._visit(batch, rounds, pass_index)
+
+    def _visit(self, batch: int, rounds: int, pass_index: int) -> None:
         if not any(self._runnable(target, batch) for target in (0, 1)):
             return
         if not self._workers:
@@ -99,29 +109,29 @@ class WorkerPair:
             self._prepares.append(self._clock.now_s() - begin)
         sampled(self._tools.interference, self._workers)  # what starting and preparing took is nobody's interference
         for _ in range(rounds):
-            self._check_cancel()
+            self._tools.check()
+            prepared = [t for t in prepared if batch in self._prepared[t]]  # both may have failed in the last round
             if not prepared or not self._workers or self._clock.now_s() >= self._end_s():
                 return
-            prepared = [t for t in prepared if batch in self._prepared[t]]
             self._round(batch, pass_index, prepared)
+
+    def is_given_up(self, target: int) -> bool:
+        """Whether so many of its workers were lost that it is not tried again."""
+        return self._targets[target].losses >= MAX_LOSSES
 
     def trace(self, target: int, batch: int) -> None:
         """Trace a cell and record it; a failure becomes a warning. Cancelled is raised."""
-        self._check_cancel()
+        self._tools.check()
         if not self._workers or not self._prepare(target, batch):
             return
         step_ms = self._targets[target].step_ms.get(batch, 1.0)
         try:
-            self._ledger.add(trace_prepared(self._workers[target], target, batch, step_ms))
+            self._ledger.add(trace_prepared(self._asking, self._workers[target], target, batch, step_ms))
         except WorkerError as error:
             text = f"{self._plan.target_names[target]} at batch {batch} could not be traced: {error.reason}"
             self._ledger.add(Warning(code=f"trace_{target}_{batch}", text=text))
             if isinstance(error, WorkerLost):
                 self.close()
-
-    def _check_cancel(self) -> None:
-        if self._tools.cancel.is_set():
-            raise Cancelled
 
     def _runnable(self, target: int, batch: int) -> bool:
         state = self._targets[target]
@@ -137,7 +147,7 @@ class WorkerPair:
             return True
         if not self._workers or not self._runnable(target, batch) or not self._affordable(target, batch):
             return False
-        self._check_cancel()
+        self._tools.check()
         request = Prepare(
             workload=self._plan.workload,
             pipeline=self._plan.pipeline,
@@ -146,21 +156,21 @@ class WorkerPair:
             steps_per_block=self._ledger.steps_per_block(target, batch),
         )
         try:
-            done = self._workers[target].ask(request, PREPARE_DEADLINE_S)
+            done = self._asking.prepare(self._workers[target], request, target, self._first_steps_s(target, batch))
         except WorkerError as error:
             self._fail(target, batch, error)
             return False
         self._ledger.add(done.to_setup(target, self._process))
         self._prepared[target].add(batch)
+        if done.latency_ms:
+            self._targets[target].step_ms.setdefault(batch, min(done.latency_ms))
         return True
 
     def _affordable(self, target: int, batch: int) -> bool:
         """False, and the cell skipped, when its first steps alone would outlast the budget."""
-        known = self._targets[target].step_ms
-        smaller = max((b for b in known if b < batch), default=None)
-        if smaller is None or batch in known:
+        expected_s = self._first_steps_s(target, batch)
+        if batch in self._targets[target].step_ms or not expected_s:
             return True
-        expected_s = PROBE_STEPS * known[smaller] * batch / smaller / 1000.0
         remaining_s = self._end_s() - self._clock.now_s()
         if expected_s <= remaining_s:
             return True
@@ -168,6 +178,12 @@ class WorkerPair:
         self._block(target, batch, reason)
         self._ledger.set_cell(target, batch, "skipped", f"Skipped, because {reason}", "budget")
         return False
+
+    def _first_steps_s(self, target: int, batch: int) -> float:
+        """What the first steps of a cell should take by the next smaller batch, in seconds; 0 where that is unknown."""
+        known = self._targets[target].step_ms
+        nearest = max((b for b in known if b <= batch), default=None)
+        return 0.0 if nearest is None else PROBE_STEPS * known[nearest] * batch / nearest / 1000.0
 
     def _round(self, batch: int, pass_index: int, targets: list[int]) -> None:
         index = self._ledger.next_round
@@ -179,7 +195,7 @@ class WorkerPair:
             at_s = self.elapsed_s()
             try:
                 request = RunBlock(batch=batch, steps=steps)
-                done = self._workers[target].ask(request, block_deadline_s(expected_s))
+                done = self._asking.block(self._workers[target], request, expected_s)
             except WorkerError as error:
                 self._fail(target, batch, error)
                 return
@@ -204,10 +220,13 @@ class WorkerPair:
             )
         else:
             self._ledger.set_cell(target, batch, error.outcome, error.reason, "failed")
-            self._block(target, batch, f"batch {batch:,} failed ({error.outcome.replace('_', ' ')}).")
+            if self._asking.forgives((target, batch), error):
+                self._forgiven = True
+            else:
+                self._block(target, batch, f"batch {batch:,} failed ({error.outcome.replace('_', ' ')}).")
         if isinstance(error, WorkerLost):
             state.losses += 1
-            if state.losses >= MAX_LOSSES:
+            if self.is_given_up(target):
                 self._block(target, 1, f"{state.losses} worker processes of {name} were lost.")
             self.close()
 

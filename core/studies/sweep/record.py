@@ -29,8 +29,16 @@ from core.studies.sweep.plan import SweepPlan
 from core.traces.record import TracedCell
 
 MAX_ROUNDS = 500_000
+MAX_PROCESSES = 40_000
+"""Two for each start; a day's budget has no more than 20,000 of those."""
+MAX_CELLS = 2_000
+"""Two for each of the 1,000 batch sizes that a file may hold; a sweep measures some 100."""
+MAX_WARNINGS = 1_000
+MAX_TRACES = 16
+"""A sweep traces three batches on two targets, and once more where it was resumed."""
+MAX_NAME = 200
 
-StopReason = Literal["precise", "plateau", "budget", "cancelled", "answered", "failed"]
+StopReason = Literal["precise", "plateau", "budget", "cancelled", "interrupted", "answered", "failed"]
 
 
 class Round(Frozen):
@@ -44,7 +52,10 @@ class Round(Frozen):
 
     def step_ms(self, target: int) -> float | None:
         """Step time of that target in this round, or None if it has no block."""
-        return next((block.step_ms for block in self.blocks if block.target == target), None)
+        for block in self.blocks:  # asked hundreds of thousands of times of a long run
+            if block.target == target:
+                return block.step_ms
+        return None
 
     @property
     def log_ratio(self) -> float | None:
@@ -74,17 +85,18 @@ class Run(Study):
     noun: ClassVar[str] = "run"
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{3,63}$")]
-    name: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
     created_at: str
     label: Label
     status: Status
-    target_names: tuple[str, str]
+    target_names: tuple[Annotated[str, Field(max_length=MAX_NAME)], Annotated[str, Field(max_length=MAX_NAME)]]
+    warnings: Annotated[tuple[Warning, ...], Field(max_length=MAX_WARNINGS)] = ()
     plan: SweepPlan | None = None
-    processes: tuple[Process, ...] = ()
+    processes: Annotated[tuple[Process, ...], Field(max_length=MAX_PROCESSES)] = ()
     setups: tuple[Setup, ...] = ()
-    cells: tuple[Cell, ...] = ()
+    cells: Annotated[tuple[Cell, ...], Field(max_length=MAX_CELLS)] = ()
     rounds: Annotated[tuple[Round, ...], Field(max_length=MAX_ROUNDS)] = ()
-    traces: tuple[TracedCell, ...] = ()
+    traces: Annotated[tuple[TracedCell, ...], Field(max_length=MAX_TRACES)] = ()
 
     @property
     def batches(self) -> tuple[int, ...]:

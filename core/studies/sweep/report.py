@@ -6,8 +6,8 @@ a report can be passed on without thought.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
-from html import escape
 from importlib.resources import files
 
 from core.evidence import Environment
@@ -15,6 +15,7 @@ from core.numbers import table_number
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.export import CellRow, all_warnings, cell_rows
 from core.studies.sweep.record import Run
+from core.text import clean
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 LABELS = {
@@ -59,6 +60,11 @@ def html_report(run: Run, answer: Answer | None) -> str:
     )
     script = f"<script>\n{_beside('report.js')}</script>" if answer else ""
     return f"{head}{''.join(sections)}{script}</body></html>\n"
+
+
+def escape(text: str) -> str:
+    """Text from outside as a browser shows it as it is, in one line."""
+    return html.escape(clean(text))
 
 
 def _beside(name: str) -> str:

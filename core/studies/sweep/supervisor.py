@@ -19,14 +19,23 @@ from core.studies.sweep.record import Run, StopReason
 
 TELL_EVERY_S = 0.25
 RESUME_SHARE = 0.3  # of the budget that a resumed sweep gets at least
+NOT_REACHED: dict[StopReason, str] = {
+    "cancelled": "The sweep was cancelled first.",
+    "interrupted": "The sweep was interrupted first.",
+    "failed": "The sweep failed first.",
+    "budget": "The budget ended first.",
+    "answered": "The sweep ended without it.",
+}
+"""Why a cell was not tried, by what ended the sweep; one that is resumed may reach it after all."""
 
 
 def run_sweep(tools: StudyTools, run: Run) -> Run:
     """Measure what ``run.plan`` asks for and return the run with its rounds, whatever happened on the way.
 
-    ``run`` is new (no rounds) or an interrupted one, which goes on where it ended. Every record goes to
+    ``run`` is new (no rounds) or one that was stopped, which goes on where it ended. Every record goes to
     ``tools.recorder`` at once; progress holds the run and the answer so far. Raises StudyFailed when no worker can be
-    started or no cell measured; the run is then recorded as failed. Raises Cancelled where there is no round yet.
+    started or no cell measured; the run is then recorded as failed. Raises Cancelled where there is no round yet; only
+    an interrupted run is then kept, so that it can be resumed.
     """
     return _Sweep(tools, run).execute()
 
@@ -39,11 +48,10 @@ class _Sweep:
         self._tools, self._clock = tools, tools.clock
         self._start_s, self._before_s = self._clock.now_s(), run.elapsed_s
         budget_s = max(self._plan.budget_s - run.elapsed_s, RESUME_SHARE * self._plan.budget_s)
-        self._final_s = self._start_s + budget_s
-        self._end_s = self._final_s - schedule.trace_reserve_s(self._plan)
-        self._epoch_end_s = self._end_s
+        self._budget_s = budget_s
         self._ledger = Ledger(run.model_copy(update={"status": "running"}), tools.recorder)
         self._pair = WorkerPair(self._plan, self._ledger, tools, deadline_s=lambda: self._epoch_end_s)
+        self._epoch_end_s = self._end_s
         self._tried: set[int] = set(run.batches)
         self._most_active = MAX_BATCHES
         self._compared: tuple[Verdict | None, Curve | None] = (None, None)
@@ -60,12 +68,13 @@ class _Sweep:
             self._ran_out = self._remaining_s() <= 0
             self._trace()
         except Cancelled:
-            status = "cancelled"
+            status = self._tools.stopped_as
         except StudyFailed as failure:
             status, error = "failed", failure
         except BaseException:
             self._pair.close()
-            self._ledger.finish("failed", self._elapsed_s())
+            stopped = self._tools.cancel.is_set()  # and then ended at once, by a second Ctrl-C
+            self._ledger.finish(self._tools.stopped_as if stopped else "failed", self._elapsed_s())
             raise
         self._pair.close()
         self._settle(status)
@@ -76,7 +85,8 @@ class _Sweep:
         if error is not None:
             raise error
         if not run.rounds:
-            self._tools.recorder.delete(run.id)
+            if status == "cancelled":
+                self._tools.recorder.delete(run.id)
             raise Cancelled
         return run
 
@@ -84,6 +94,7 @@ class _Sweep:
 
     def _measure(self) -> None:
         self._pair.start()
+        self._epoch_end_s = self._end_s
         self._scan()
         self._refine()
         self._most_active = schedule.affordable_batches(self._remaining_s(), self._pair.costs)
@@ -222,15 +233,17 @@ class _Sweep:
     def _settle(self, status: Status) -> None:
         """Write into every cell why its sampling stopped."""
         run = self._run()
-        fallback: StopReason = "cancelled" if status == "cancelled" else "budget" if self._ran_out else "answered"
+        end: StopReason = "budget" if self._ran_out else "answered"
+        if status in ("cancelled", "interrupted", "failed"):
+            end = status
         for target in (0, 1):
+            stopped: StopReason = "failed" if self._pair.is_given_up(target) else end
             for batch in sorted(self._tried | set(self._plan.batches)):
                 cell = self._ledger.cell(target, batch)
-                if cell is None:
-                    reason = "The sweep was cancelled first." if status == "cancelled" else "The budget ended first."
-                    self._ledger.set_cell(target, batch, "skipped", reason, fallback)
+                if cell is None or cell.reason in NOT_REACHED.values():
+                    self._ledger.set_cell(target, batch, "skipped", NOT_REACHED[end], end)
                 elif cell.outcome == "measured":
-                    stop = schedule.cell_state(run, target, batch, self._plan.step_width) or fallback
+                    stop = schedule.cell_state(run, target, batch, self._plan.step_width) or stopped
                     self._ledger.set_cell(target, batch, "measured", "", stop)
 
     # -- telling ---------------------------------------------------------------------------------------------------
@@ -240,6 +253,15 @@ class _Sweep:
 
     def _elapsed_s(self) -> float:
         return self._before_s + self._clock.now_s() - self._start_s
+
+    @property
+    def _final_s(self) -> float:
+        return self._start_s + self._budget_s + self._pair.lost_s
+
+    @property
+    def _end_s(self) -> float:
+        """When measuring ends, and what is left is for traces."""
+        return self._final_s - schedule.trace_reserve_s(self._plan)
 
     def _remaining_s(self) -> float:
         return self._end_s - self._clock.now_s()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 import textwrap
@@ -13,7 +12,7 @@ from statistics import median_low
 import plotly.graph_objects as go
 
 from core.figures.marks import add_level, add_upright
-from core.figures.style import GRID, GUIDE, flat_legend, frame, linear_axis, short
+from core.figures.style import GRID, GUIDE, flat_legend, frame, linear_axis, literal, short
 from core.numbers import number
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
@@ -104,7 +103,7 @@ def _add_lanes(figure: go.Figure, lanes: Sequence[str]) -> None:
         if row:
             add_level(figure, row - 0.5, GRID, 1, None)
         figure.add_annotation(
-            text=html.escape(words, quote=False), xref="paper", x=0, y=row - 0.46, xanchor="left", yanchor="top",
+            text=literal(words), xref="paper", x=0, y=row - 0.46, xanchor="left", yanchor="top",
             showarrow=False, font={"size": 11}, xshift=6,
         )  # fmt: skip
 
@@ -124,6 +123,6 @@ def _span_hover(span: Span) -> str:
     lines = textwrap.wrap(span.name, HOVER_WRAP) or [""]
     if len(lines) > HOVER_LINES:
         lines = [*lines[:HOVER_LINES], "…"]
-    name = "<br>".join(html.escape(line, quote=False) for line in lines)
-    lane = html.escape(short(span.lane, HOVER_WRAP), quote=False)
+    name = "<br>".join(literal(line) for line in lines)
+    lane = literal(short(span.lane, HOVER_WRAP))
     return f"<b>{name}</b><br>{lane}<br>{number(1000 * span.length_ms)} µs, from {number(span.start_ms)} ms"

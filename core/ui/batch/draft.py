@@ -117,11 +117,17 @@ def build_noise_plan(run: Run, draft: NoiseDraft, look: Callable[[str], Source])
 
 
 def build_memory_plan(
-    run: Run, target: int, limit_gb: float | None, budget_s: float | None, free_bytes: int | None
+    run: Run,
+    target: int,
+    limit_gb: float | None,
+    budget_s: float | None,
+    free_bytes: int | None,
+    limited: str = "",
 ) -> MemoryOutcome:
     """Validate the limit and budget of a search. Fields: limit, budget. ``run`` must have a plan.
 
-    ``free_bytes`` is what this machine has free now, None where the target is not on its CPU.
+    ``free_bytes`` is what this machine has free now, None where the target is not on its CPU; ``limited`` what limits
+    it.
     """
     assert run.plan is not None
     checks = Checks()
@@ -135,8 +141,8 @@ def build_memory_plan(
     }
     if limit is not None and free_bytes is not None and limit > free_bytes:
         checks.errors["limit"] = (
-            f"The limit is {byte_size(limit)}, but only {byte_size(free_bytes)} are free on this machine now; choose "
-            "less, or close other programs."
+            f"The limit is {byte_size(limit)}, but only {byte_size(free_bytes)} are free on this machine now{limited}; "
+            "choose less, or close other programs."
         )
     plan = None if checks.errors else checks.attempt("limit", lambda: MemoryPlan.model_validate(values))
     return MemoryOutcome(plan=plan, errors=checks.errors, limit_bytes=limit)

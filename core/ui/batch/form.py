@@ -15,6 +15,7 @@ from core.studies.memory.plan import DEFAULT_BUDGET_S as MEMORY_BUDGET_S
 from core.studies.memory.plan import default_limit_bytes
 from core.studies.memory.run import MemorySearch
 from core.studies.sweep.record import Run
+from core.text import clean
 from core.ui import machine
 from core.ui.batch import page
 from core.ui.batch.draft import (
@@ -80,8 +81,9 @@ def _training(workload: Workload) -> tuple[str, int | None, float | None, float 
     """Device, reference batch, learning rate, loss and budget, in a row."""
     here = machine.devices()
     device: str = st.selectbox(
-        "Train on", here.names, index=int(here.has_gpu), format_func=here.title, key="batch_device", width=180,
-        persist_state=KEEP, help="Noise scale and steps do not depend on it; a faster one gets further.",
+        "Train on", here.names, index=int(here.has_gpu), format_func=lambda name: clean(here.title(name)),
+        key="batch_device", width=180, persist_state=KEEP,
+        help="Noise scale and steps do not depend on it; a faster one gets further.",
     )  # fmt: skip
     size = st.number_input(
         "Reference batch", value=DEFAULT_BATCH, step=1, key="batch_reference", width=130, persist_state=KEEP,
@@ -134,7 +136,8 @@ def memory(run: Run, target: int) -> int | None:
         place = st.container()
     wrong.here("limit")
     wrong.here("budget")
-    outcome = build_memory_plan(run, target, limit_gb, budget_s, None if chosen.is_gpu else free_bytes)
+    free = None if chosen.is_gpu else free_bytes
+    outcome = build_memory_plan(run, target, limit_gb, budget_s, free, machine.now().limited_words)
     wrong.fill(outcome.errors)
     with place:
         page.MEMORY_PAGE.start_button(

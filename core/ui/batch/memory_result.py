@@ -19,6 +19,8 @@ from core.ui.batch.draft import target_order
 from core.ui.batch.page import Evidence
 from core.ui.card import label_badge, metric, predicted_badge, result_card
 from core.ui.machine import same_machine
+from core.ui.states import stopped
+from core.ui.tables import written
 from core.ui.words import OUTCOMES, plain
 
 HEADING = "Largest batch that fits"
@@ -70,11 +72,13 @@ def _confirmed(run: Run, target: int, study_id: str, study: MemoryStudy) -> None
     if same_machine(run.environment, study.environment) is False:
         st.warning("The sweep and this search name different machines: step times are of one, memory of the other.",
                    icon=":material/warning:")  # fmt: skip
-    if study.status == "cancelled":
-        st.info("This search was cancelled; what it tried until then counts.", icon=":material/info:")
+    for text in stopped(study.status, "search", "what it tried until then counts"):
+        st.info(plain(text), icon=":material/info:")
+    for warning in study.warnings:
+        st.warning(plain(warning.text), icon=":material/warning:")
     _pictures(run, target, answer.prediction, answer, study)
     st.subheader("What was tried", anchor=False)
-    st.table(probes_table(study), border="horizontal", hide_index=True)
+    st.table(written(probes_table(study)), border="horizontal", hide_index=True)
 
 
 def facts(study: MemoryStudy, answer: MemoryAnswer) -> list[tuple[str, str, str, str]]:
@@ -119,7 +123,7 @@ def probes_table(study: MemoryStudy) -> pd.DataFrame:
             "Predicted before (95 %)": f"{byte_size(probe.predicted_bytes)} "
             f"({byte_size(probe.predicted_low_bytes)} to {byte_size(probe.predicted_high_bytes)})",
             "Said to fit": "yes" if probe.predicted_fits else "no",
-            "Why": plain(probe.reason),
+            "Why": probe.reason,
         }
         for probe in study.probes
     )

@@ -20,6 +20,7 @@ from core.studies.memory.plan import default_limit_bytes
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
+from core.text import clean
 from core.ui import machine, registry
 from core.ui.study_page import StudyPage
 
@@ -76,9 +77,13 @@ def _chosen_noise(run: Run, studies: Mapping[str, NoiseStudy]) -> str | None:
         return chosen
     picked: str = st.selectbox(
         "Noise study", ids, index=ids.index(chosen), key=f"batch_noise-{run.id}-{ids[0]}", width=560,
-        format_func=lambda key: f"{studies[key].created_at.replace('T', ' ')[:19]} UTC: {studies[key].plan.task}",
+        format_func=lambda key: clean(_title(studies[key])),
     )  # fmt: skip
     return picked
+
+
+def _title(study: NoiseStudy) -> str:
+    return f"{study.created_at.replace('T', ' ')[:19]} UTC: {study.plan.task}"
 
 
 def _gone(study_page: StudyPage[Any, Any]) -> None:

@@ -25,6 +25,7 @@ from core.ui.batch import form, page
 from core.ui.batch.draft import PriceOutcome
 from core.ui.batch.page import Evidence
 from core.ui.card import interval_metric, label_badge, metric, predicted_badge, result_card
+from core.ui.states import stopped
 from core.ui.words import bounded, plain
 from core.userdata.source import RANDOM_LABELS
 
@@ -85,9 +86,9 @@ def _crossovers(answer: BatchAnswer) -> None:
 
 def notices(studies: Evidence, answer: BatchAnswer) -> None:
     """What qualifies the verdict."""
-    if studies.noise is not None and studies.noise[1].status == "cancelled":
-        st.info("The noise study was cancelled; what follows rests on what was measured until then.",
-                icon=":material/info:")  # fmt: skip
+    status = "" if studies.noise is None else studies.noise[1].status
+    for text in stopped(status, "noise study", "what follows rests on what was measured until then"):
+        st.info(plain(text), icon=":material/info:")
     for warning in answer.warnings:
         st.warning(plain(warning.text), icon=":material/warning:")
 

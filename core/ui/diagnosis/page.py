@@ -13,6 +13,7 @@ from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
 from core.ui import machine
 from core.ui.study_page import StudyPage, busy_notice, busy_sentence
+from core.ui.tables import written
 from core.ui.words import plain
 
 PAGE = StudyPage(DIAGNOSIS, "Diagnose", ":material/stethoscope:")
@@ -97,7 +98,7 @@ def before(run: Run, request: DiagnosisPlan | None) -> None:
     if request is None or run.plan is None:
         return
     st.subheader("What would be tried", anchor=False)
-    st.table(to_try(run, request), border="horizontal", hide_index=True)
+    st.table(written(to_try(run, request)), border="horizontal", hide_index=True)
 
 
 def to_try(run: Run, request: DiagnosisPlan) -> pd.DataFrame:
@@ -107,5 +108,5 @@ def to_try(run: Run, request: DiagnosisPlan) -> pd.DataFrame:
     for name, remedy in REMEDIES.items():
         titles = [arm.title for arm in arms[1:] if family(arm.code) == name]
         tried = "; ".join(titles) if titles else f"Not tried: {skipped.get(name, '')}".rstrip(": ")
-        rows.append({"Remedy": remedy.title, "What would be measured": plain(tried)})
+        rows.append({"Remedy": remedy.title, "What would be measured": tried})
     return pd.DataFrame(rows)

@@ -18,7 +18,8 @@ from core.studies.sweep.record import Run
 from core.ui import charts, evidence, registry, share
 from core.ui.card import DRAW_NOTICE, Badge, draw_notices, interval_metric, label_badge, result_card
 from core.ui.machine import same_machine
-from core.ui.states import ICONS, Level, Notice, few_starts
+from core.ui.states import ICONS, Level, Notice, few_starts, stopped
+from core.ui.tables import written
 from core.ui.words import plain
 
 SHOWN_GAINS = 3
@@ -78,13 +79,10 @@ def _card(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
 
 def notices(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> tuple[Notice, ...]:
     """What qualifies the verdict, most important first."""
-    experiment, found = diagnosis.experiment, []
-    if experiment.status == "cancelled":
-        rounds = counted(len(experiment.rounds), "round")
-        kept = (
-            f"what follows rests on the {rounds} measured until then" if experiment.rounds else "no round was measured"
-        )
-        found.append(Notice("info", f"This diagnosis was cancelled; {kept}."))
+    experiment = diagnosis.experiment
+    rounds = counted(len(experiment.rounds), "round")
+    kept = f"what follows rests on the {rounds} measured until then" if experiment.rounds else "no round was measured"
+    found = [Notice("info", text) for text in stopped(experiment.status, "diagnosis", kept)]
     unclear = [variant_title(diagnosis, f) for f in answer.findings if f.judgement == "unclear"]
     if unclear:
         text = f"The rounds do not settle whether these help: {', '.join(unclear)}. A larger budget makes their "
@@ -111,9 +109,9 @@ def _remedies(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     st.subheader(f"Every remedy that was tried ({diagnosis.experiment.label})", anchor=False)
     for finding in findings:
         icon, words = JUDGEMENTS[finding.judgement]
-        label = f"**{plain(whole_title(diagnosis, finding))}**, {words}, {plain(gain_words(finding))}"
+        label = f"**{plain(whole_title(diagnosis, finding))}**, {plain(words)}, {plain(gain_words(finding))}"
         with st.expander(label, icon=icon, expanded=finding.judgement == "helps"):
-            st.markdown("  \n".join(f"**{name}** {plain(text)}" for name, text in details(finding)))
+            st.markdown("  \n".join(f"**{plain(name)}** {plain(text)}" for name, text in details(finding)))
 
 
 def details(finding: Finding) -> tuple[tuple[str, str], ...]:
@@ -131,13 +129,13 @@ def details(finding: Finding) -> tuple[tuple[str, str], ...]:
 
 def _not_measured(answer: DiagnosisAnswer) -> None:
     rows = [
-        {"Remedy": finding.title, "Outcome": JUDGEMENTS[finding.judgement][1], "Why": plain(finding.evidence)}
+        {"Remedy": finding.title, "Outcome": JUDGEMENTS[finding.judgement][1], "Why": finding.evidence}
         for finding in answer.findings
         if finding.gain is None
     ]
     if rows:
         st.subheader("Not measured", anchor=False)
-        st.table(pd.DataFrame(rows), border="horizontal", hide_index=True)
+        st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
 
 
 def _readings(run: Run, answer: DiagnosisAnswer) -> None:
@@ -147,7 +145,7 @@ def _readings(run: Run, answer: DiagnosisAnswer) -> None:
     st.subheader(f"Seen in the sweep itself ({run.label})", anchor=False)
     for reading in answer.readings:
         level: Level = "warning" if reading.matters else "info"
-        DRAW_NOTICE[level](f"**{reading.title}.** {plain(reading.text)}", icon=ICONS[level])
+        DRAW_NOTICE[level](f"**{plain(reading.title)}.** {plain(reading.text)}", icon=ICONS[level])
 
 
 def _how_measured(diagnosis: Diagnosis) -> None:
@@ -164,4 +162,4 @@ def _how_measured(diagnosis: Diagnosis) -> None:
         "Gain: time per sample as it is ÷ with the remedy, paired within rounds. A remedy helps when its whole 95 % "
         "interval lies above 1.03×."
     )
-    evidence.how_measured(facts, note, experiment.environment)
+    evidence.how_measured(facts, experiment.environment, note)

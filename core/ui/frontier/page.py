@@ -12,6 +12,8 @@ from core.studies.frontier.plan import AXES, Axis, FrontierPlan
 from core.studies.frontier.record import FrontierStudy
 from core.studies.progress import Snapshot
 from core.ui.study_page import StudyPage
+from core.ui.tables import written
+from core.ui.words import plain
 
 
 def _metrics(snapshot: Snapshot) -> None:
@@ -48,6 +50,6 @@ def before(plan: FrontierPlan | None) -> None:
         {"Axis": axis_words(plan, axis), "Values": ", ".join(f"{value:,}" for value in plan.values(axis))}
         for axis in AXES
     ]
-    st.table(pd.DataFrame(rows), border="horizontal", hide_index=True)
+    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
     if plan.point is not None:
-        st.caption(f"Your operating point, {plan.point.words}, is measured in every start of the workers.")
+        st.caption(f"Your operating point, {plain(plan.point.words)}, is measured in every start of the workers.")

@@ -19,7 +19,8 @@ from core.studies.frontier.record import FrontierStudy
 from core.ui import charts, evidence, share
 from core.ui.card import draw_sentences, label_badge, result_card
 from core.ui.frontier import page
-from core.ui.states import cancelled, few_starts
+from core.ui.states import few_starts, stopped
+from core.ui.tables import cleaned
 from core.ui.words import OUTCOMES, plain
 
 SHOWN_FAILURES = 3
@@ -42,7 +43,7 @@ def show(study_id: str, study: FrontierStudy) -> None:
     _read_out(answer, fixed, place)
     _map(study_id, answer, fixed, place)
     st.subheader(f"Every setting that was visited ({answer.study.label})", anchor=False)
-    st.dataframe(table(answer), hide_index=True, key="frontier-settings", height=320,
+    st.dataframe(cleaned(table(answer)), hide_index=True, key="frontier-settings", height=320,
                  alt="One row for each setting with who is ahead, the interval and step times.")  # fmt: skip
     _how_measured(answer)
     share.heading()
@@ -82,7 +83,7 @@ def _card(answer: FrontierAnswer) -> None:
 def notices(answer: FrontierAnswer) -> tuple[str, ...]:
     """What qualifies the verdict, as sentences."""
     study = answer.study
-    found = [*cancelled(study.status, len(study.rounds))]
+    found = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
     if answer.code in ("first throughout", "second throughout"):
         found.append(
             "No break-even in this map. It may lie outside: widen the ranges, or conclude that one target wins here."
@@ -202,4 +203,4 @@ def _how_measured(answer: FrontierAnswer) -> None:
         "(modelled: as long for each as for those measured). The map is a Gaussian process over log2 of depth, width "
         "and batch; what is measured next is where a tie is most in doubt for the time it takes."
     )
-    evidence.how_measured(facts, note, study.environment)
+    evidence.how_measured(facts, study.environment, note)

@@ -15,6 +15,7 @@ from core.ui import evidence
 from core.ui.card import metric
 from core.ui.hardware import draft, form
 from core.ui.hardware.page import Compared
+from core.ui.tables import cleaned
 from core.ui.words import bounded, plain
 
 
@@ -63,7 +64,7 @@ def _host_table(study: HostStudy) -> None:
 def accuracy() -> None:
     """How far the model errs on cards that it never saw, with the date."""
     known = errors()
-    with st.expander(f"How far the model errs on cards held out of its fit ({known.dated})"):
+    with st.expander(f"How far the model errs on cards held out of its fit ({plain(known.dated)})"):
         by_card: dict[str, Any] = {
             "family": "Measurements of", "phase": "Phase", "gpu": "Card held out", "points": "Points",
             "median": st.column_config.TextColumn("Median error", help="Of modelled ÷ measured − 1, without its sign."),
@@ -72,7 +73,7 @@ def accuracy() -> None:
                 words.capitalize(), help="Median / 90th percentile (points) in this region of batch.")
                for region, words in REGION_WORDS.items()},
         }  # fmt: skip
-        st.dataframe(pd.DataFrame(draft.card_errors(known)), hide_index=True, key="hardware-errors-card",
+        st.dataframe(cleaned(pd.DataFrame(draft.card_errors(known))), hide_index=True, key="hardware-errors-card",
                      column_config=by_card, height=420, alt="Held-out errors of the model card by card.")  # fmt: skip
         by_class: dict[str, Any] = {
             "family": "Family", "region": "Region of batch", "phase": "Phase", "gpus": "Cards", "points": "Points",

@@ -14,6 +14,7 @@ from core.spec import Execution, Precision
 from core.store.database import data_dir
 from core.studies.host.run import HostPlan
 from core.studies.sweep.record import Run
+from core.text import clean
 from core.ui.fields import Places
 from core.ui.hardware import page
 from core.ui.hardware.draft import (
@@ -43,7 +44,7 @@ def options(run: Run, asked: Options, targets: tuple[int, ...], cards: dict[str,
     with st.container(horizontal=True, vertical_alignment="bottom"):
         gpus = st.multiselect(
             "GPUs to compare with (modelled)", list(cards), key=_gpus_key(run), width=520,
-            max_selections=MAX_CARDS, format_func=lambda name: f"{name} (yours)" if cards[name].own else name,
+            max_selections=MAX_CARDS, format_func=lambda name: clean(f"{name} (yours)" if cards[name].own else name),
             help=f"Up to {MAX_CARDS} in the picture; the table has all of them.",
         )  # fmt: skip
         batch = st.number_input(
@@ -151,7 +152,8 @@ def price_fields(chosen: tuple[GpuSpec, ...], errors: dict[str, str]) -> None:
             listed = f"{spec.price.per_hour:.4g} ({spec.price.dated})" if spec.price is not None else "none"
             st.number_input(
                 plain(spec.name), value=None, step=0.1, format="%.4g", key=_price_key(spec.name), width=230,
-                placeholder=listed, persist_state=KEEP, help=None if spec.price is None else plain(spec.price.source),
+                placeholder=clean(listed), persist_state=KEEP,
+                help=None if spec.price is None else plain(spec.price.source),
             )  # fmt: skip
         st.date_input(
             "Your prices are of", value="today", key="hardware_dated", width=150, format="YYYY-MM-DD",

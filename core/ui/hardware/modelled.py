@@ -21,6 +21,7 @@ from core.numbers import number, rounded
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
+from core.text import clean
 from core.ui import machine, registry
 from core.ui.card import label_badge, metric, result_card
 from core.ui.hardware import page
@@ -51,8 +52,8 @@ def choose(*, folded: bool, width: Any = "stretch") -> None:
     place: Any = st.expander(TITLE, icon=":material/function:", expanded=opened) if folded else st.container()
     with place:
         name: str = st.selectbox(
-            "Modelled GPU" if folded else f"**{TITLE}**", [NONE, *known], format_func=_option, key=KEY, help=HELP,
-            persist_state="session", width=width,
+            "Modelled GPU" if folded else f"**{TITLE}**", [NONE, *known],
+            format_func=lambda name: clean(_option(name)), key=KEY, help=HELP, persist_state="session", width=width,
         )  # fmt: skip
     _put(name)
 

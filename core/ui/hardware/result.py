@@ -25,6 +25,7 @@ from core.ui import charts, share
 from core.ui.card import Badge, Colour, interval_metric, label_badge, result_card
 from core.ui.hardware import draft, form, page
 from core.ui.hardware.page import Compared
+from core.ui.tables import cleaned
 from core.ui.words import plain
 
 SORTS: dict[SortKey, str] = {"crossover": "Crossover", "speed_up": "Speed-up at your batch", "cost": "Cost"}
@@ -128,7 +129,7 @@ def table(seen: Compared) -> None:
     }
     if not rows["note"].any():
         rows = rows.drop(columns="note")
-    st.dataframe(rows, hide_index=True, key=f"hardware-table-{seen.run.id}", column_config=config, height=560,
+    st.dataframe(cleaned(rows), hide_index=True, key=f"hardware-table-{seen.run.id}", column_config=config, height=560,
                  alt="One row for each GPU, modelled unless its label says otherwise.")  # fmt: skip
     st.caption(
         f"Modelled, except where the label says recorded or measured. In brackets: 95 % intervals. Facts of cards as "

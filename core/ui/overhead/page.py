@@ -19,6 +19,7 @@ from core.ui import charts, evidence, registry
 from core.ui.card import Badge, label_badge, result_card
 from core.ui.navigation import link
 from core.ui.overhead import words
+from core.ui.tables import cleaned
 from core.ui.words import plain
 
 SIDES = ("first", "second")  # how an address names the targets of a run
@@ -76,8 +77,8 @@ def nothing_traced(run: Run, target: int) -> None:
     """Say that there is nothing to show for the target, and what there is."""
     said = "No cell of this run was traced, so only the fitted overhead share is known."
     if any(cell.target != target for cell in run.traces):
-        said = f"No cell of {plain(run.target_names[target])} was traced; the other target has a trace."
-    st.info(said, icon=":material/stacked_bar_chart:")
+        said = f"No cell of {run.target_names[target]} was traced; the other target has a trace."
+    st.info(plain(said), icon=":material/stacked_bar_chart:")
     link("crossover", "The fitted share of both targets", run=run.id)
 
 
@@ -153,7 +154,7 @@ def kernels(run: Run, cell: TracedCell) -> None:
     if any(len(name) > LONG_NAME for name in table["name"]) or any(table["name"] != table["kernel"]):
         shown.append("name")
     st.dataframe(
-        table, hide_index=True, key="kernels", column_order=shown,
+        cleaned(table), hide_index=True, key="kernels", column_order=shown,
         alt=f"One row for each of the {what}s that cost most: name, count, total milliseconds, share of busy time.",
         column_config={
             "kernel": st.column_config.TextColumn(what.capitalize(), width="large"),
@@ -174,7 +175,7 @@ def host_operations(run: Run, cell: TracedCell) -> None:
         return
     column = st.column_config.NumberColumn
     st.dataframe(
-        words.host_table(run, cell), hide_index=True, key="host-ops",
+        cleaned(words.host_table(run, cell)), hide_index=True, key="host-ops",
         alt="One row for each operation that ran on the host: name, type, why, count, total milliseconds, data moved.",
         column_config={
             "operation": st.column_config.TextColumn("Operation", width="large"),

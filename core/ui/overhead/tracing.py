@@ -51,8 +51,8 @@ def show(run: Run, target: int) -> None:
         ))  # fmt: skip
 
     last = ask(TRACE, "Trace this cell", ":material/troubleshoot:", choose, _start)
-    if last is not None and last.error:
-        st.error(plain(f"{last.title} failed: {last.error}"), icon=":material/error:")
+    if last is not None and (problem := last.error or last.unwritten):
+        st.error(plain(f"{last.title} failed: {problem}"), icon=":material/error:")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _start(asked: Asked) -> None:
 
 def _measure(tools: StudyTools, asked: Asked) -> None:
     """In the engine's thread, which must not ask Streamlit for anything but to forget what changed."""
-    cell = trace_cell(asked.run, asked.target, asked.batch, tools.launcher)
+    cell = trace_cell(tools, asked.run, asked.target, asked.batch)
     tools.recorder.record(asked.run.id, (cell,))
     registry.forget_runs()
 

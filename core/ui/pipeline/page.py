@@ -10,10 +10,11 @@ from core.studies.pipeline.plan import PipelinePlan
 from core.studies.progress import Snapshot
 from core.ui.pipeline.result import RANDOM_BESIDE
 from core.ui.study_page import StudyPage
+from core.ui.tables import written
 
 
 def _metrics(snapshot: Snapshot) -> None:
-    st.metric("Ways of feeding seen", f"{snapshot.progress.cells_done} of {snapshot.progress.cells_total}")
+    st.metric("Ways of feeding seen", f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,}")
 
 
 PAGE = StudyPage(PIPELINE, "Measure the pipeline", metrics=_metrics)
@@ -30,6 +31,6 @@ def before(study: PipelinePlan | None) -> None:
         return
     st.subheader("What will be measured", anchor=False)
     rows = [{"Way of feeding": arm.title, "Pipeline": arm.pipeline.title} for arm in study.arms]
-    st.table(pd.DataFrame(rows), border="horizontal", hide_index=True)
+    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
     if study.base.data is not None:
         st.caption(RANDOM_BESIDE)

@@ -17,7 +17,7 @@ from core.studies.pipeline.figures import calls_figure, cost_figure, feeding_fig
 from core.studies.pipeline.plan import BASE, has_work
 from core.ui import charts, evidence, share
 from core.ui.card import draw_sentences, label_badge, result_card
-from core.ui.states import cancelled, few_starts
+from core.ui.states import few_starts, stopped
 from core.ui.words import OUTCOMES, plain
 
 CHARTS = {
@@ -72,7 +72,7 @@ def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
 
 def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
     """What qualifies the verdict, as sentences."""
-    found = [*cancelled(experiment.status, len(experiment.rounds))]
+    found = stopped(experiment.status, "study", f"what follows rests on its {len(experiment.rounds):,} rounds")
     if experiment.arms[0].target.device == "cpu":
         found.append(
             "On a CPU target the pipeline and the step share the cores, so the input-bound share also counts the "
@@ -121,4 +121,4 @@ def _how_measured(experiment: Experiment) -> None:
         "Input-bound share: 1 − step time with resident data ÷ step time, both of the same round. Up to 5 % of a step "
         "is not input-bound, from 5 % on moderately, from 20 % on highly (the thresholds of TensorFlow's profiler)."
     )
-    evidence.how_measured(facts, note, experiment.environment)
+    evidence.how_measured(facts, experiment.environment, note)

@@ -44,8 +44,8 @@ class SweepOutcome(Outcome[SweepPlan]):
     workload: Workload | None
 
 
-def build(draft: Draft, available_bytes: int) -> SweepOutcome:
-    """Validate a draft.
+def build(draft: Draft, available_bytes: int, limited: str = "") -> SweepOutcome:
+    """Validate a draft for a machine with so much memory free, and what limits it (:func:`check_fits`).
 
     Fields: workload, target 0, target 1, targets, batches, memory, pipeline, budget, crossover width, width.
     """
@@ -67,7 +67,7 @@ def build(draft: Draft, available_bytes: int) -> SweepOutcome:
     plan = checks.attempt("batches", lambda: SweepPlan.model_validate(values))
     if plan is not None:
         fitting = plan
-        checks.attempt("memory", lambda: check_fits(fitting, available_bytes))
+        checks.attempt("memory", lambda: check_fits(fitting, available_bytes, limited))
     return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, workload=workload)
 
 

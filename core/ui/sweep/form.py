@@ -38,7 +38,7 @@ def show(busy: str | None) -> None:
     wrong.here("memory")
     more, name = _more(wrong)
     draft = Draft(targets=targets, batches=batches, **workload, **more)
-    outcome = build(draft, available_memory_bytes())
+    outcome = build(draft, available_memory_bytes(), machine.now().limited_words)
     if outcome.plan is not None and (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
         recurrent.info(plain(note), icon=":material/speed:")
     modelled.explain(about_card, outcome.plan)

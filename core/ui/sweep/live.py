@@ -7,8 +7,9 @@ from collections.abc import Callable
 import streamlit as st
 
 from core.hardware.against import Against
+from core.numbers import counted
 from core.schema import UserError
-from core.store import StoreError
+from core.store import StoreError, Summary
 from core.studies.progress import Snapshot
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.kind import SWEEP
@@ -22,11 +23,17 @@ REDRAW_S = 8.0
 Beside = Callable[[Run, Answer | None], Against | None]
 """Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
+STOPPED = {
+    "interrupted": "was interrupted",
+    "cancelled": "was cancelled",
+    "failed": "failed before its end",
+}
+"""Statuses of a sweep that can go on, in words."""
 
 
 def _metrics(snapshot: Snapshot) -> None:
     at = snapshot.progress
-    st.metric("Cells done", f"{at.cells_done} of {at.cells_total}")
+    st.metric("Cells done", f"{at.cells_done:,} of {at.cells_total:,}")
     st.metric("Rounds", f"{len(snapshot.record.rounds):,}")
 
 
@@ -48,23 +55,31 @@ def estimate(beside: Beside) -> None:
         charts.chart(chart, snapshot.record, snapshot.answer, place="live-", card=card)
 
 
-def interrupted() -> None:
-    """Offer to resume the newest own sweep if a restart interrupted it, unless another one runs."""
+def stopped() -> None:
+    """Offer to resume the newest own sweep if it was stopped before its end, unless another one runs."""
     if PAGE.running() is not None:
         return
+    registry.mark_interrupted()
     own = next((s for s in registry.summaries() if s.label == "measured"), None)
-    if own is None or own.status != "interrupted" or st.session_state.get(LEFT_ALONE) == own.id:
+    if own is None or not can_resume(own) or st.session_state.get(LEFT_ALONE) == own.id:
         return
     with st.container(border=True):
-        st.markdown(":material/restart_alt: **A sweep was interrupted**")
-        st.caption(f"{plain(own.title)}. Its {own.rounds:,} rounds are kept; resuming adds to them.")
+        st.markdown(f":material/restart_alt: **A sweep {STOPPED[own.status]}**")
+        st.caption(f"{plain(own.title)}. Its {counted(own.rounds, 'round')} are kept; resuming adds to them.")
         with st.container(horizontal=True):
-            st.button("Resume", key="resume", type="primary", on_click=_resume, args=(own.id,),
+            st.button("Resume", key="resume", type="primary", on_click=resume, args=(own.id,),
                       disabled=busy_sentence() is not None)  # fmt: skip
             st.button("Leave it as it is", key="leave", on_click=_leave, args=(own.id,))
 
 
-def _resume(run_id: str) -> None:
+def can_resume(summary: Summary) -> bool:
+    """Whether a sweep of this machine was stopped before its end; one that failed at once would fail again."""
+    ended_early = summary.status in STOPPED and (summary.rounds > 0 or summary.status != "failed")
+    return summary.kind == SWEEP.name and summary.label == "measured" and ended_early
+
+
+def resume(run_id: str) -> None:
+    """Let a sweep go on; a refusal is said on the Sweep page."""
     try:
         PAGE.start(registry.engine().store.load(run_id))
     except UserError as error:
@@ -101,5 +116,5 @@ def _latest_run() -> Run | None:
     try:
         return registry.shown_by_default()
     except StoreError as error:
-        st.error(str(error), icon=":material/database_off:")
+        st.error(plain(str(error)), icon=":material/database_off:")
         return None

@@ -1,7 +1,5 @@
 """The Gaussian process against closed forms and its own draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

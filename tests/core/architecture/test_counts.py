@@ -1,7 +1,5 @@
 """Counts from the description alone: known numbers, monotony, sharing, and refusals that name the layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Operations, forward and backward, against what TensorFlow's profiler counts in the functions Keras makes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -161,6 +161,20 @@ def test_texts_that_are_no_model(data: bytes, sentence: str) -> None:
     assert any(part in refusal for part in sentence.split("|"))
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        (("config", "output_layers"), [], "“net” (Functional): its output_layers are missing."),
+        (("config", "layers", 1, "inbound_nodes", 0, "args"), [None], "“conv” (Conv2D): a call of it takes no input."),
+        (("config", "layers", 1, "inbound_nodes", 0, "args"), [3], "“conv” (Conv2D): it is called with a number;"),
+    ],
+)
+def test_ends_and_calls_that_lead_nowhere(path: tuple[Any, ...], value: Any, sentence: str) -> None:
+    tree = branches()
+    at(tree, path[:-1])[path[-1]] = value
+    assert sentence in str(outcome(json.dumps(tree).encode()))
+
+
 def test_nesting_up_to_the_limit_is_read() -> None:
     model: dict[str, Any] = sequential(source(4), DENSE)
     for number in range(8):

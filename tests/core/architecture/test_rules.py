@@ -1,7 +1,5 @@
 """Options: what a rule accepts, the one form it brings it to, and the sentences of its refusals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

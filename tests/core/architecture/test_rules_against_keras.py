@@ -3,8 +3,6 @@
 Keras's answers are recorded, so that this is seen without it; that they are its answers is seen where it starts.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Runs have T(b)² = floor² + (slope·b)². With steps that go with 1 + N / b, th
 slope² b³ = N floor² (its derivative set to zero).
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -20,7 +18,7 @@ from core.families import network_from_name
 from core.spec import Workload
 from core.studies.sweep.analyse import analyse
 from tests.support.noises import BATCH, TRUE_STEPS, exact_noise_study, make_noise_study
-from tests.support.runs import make_run, true_step_ms
+from tests.support.runs import make_run, planned, true_step_ms
 
 NAMES = ("cpu,threads=1", "cpu,threads=2")
 FLOORS, SLOPES = (0.3, 0.8), (0.02, 0.01)
@@ -191,9 +189,7 @@ def test_costs_follow_from_prices():
 
 def test_what_does_not_belong_to_the_run_is_refused():
     run = make_run(0)
-    other = make_noise_study(run)
-    workload = Workload(network=network_from_name("20-16-4"))
-    other = other.model_copy(update={"plan": other.plan.model_copy(update={"workload": workload})})
+    other = planned(make_noise_study(run), workload=Workload(network=network_from_name("20-16-4")))
     with pytest.raises(ValueError, match="20-16-4"):
         batch_answer(run, analyse(run), other)
     with pytest.raises(ValueError, match="no target of this run"):

@@ -1,7 +1,5 @@
 """Costs by batch: the batch from which the dearer target is the cheaper one, against a closed form."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

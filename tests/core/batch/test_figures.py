@@ -1,7 +1,5 @@
 """The charts of the Batch page: labels inside, best batches where the truth is, walls at the limits, dots at peaks."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -40,7 +38,6 @@ ANSWER = analyse(RUN)
 NOISE = exact_noise_study(RUN, TRUE_NOISE)
 NAMES = RUN.target_names
 FLOORS, SLOPES = (0.3, 0.8), (0.02, 0.01)
-assert RUN.plan is not None
 WORKLOAD, TARGETS = RUN.plan.workload, RUN.plan.targets
 
 
@@ -158,7 +155,6 @@ def test_throughput_and_time_per_sample_are_each_others_inverse_and_labelled() -
         assert "Markers: recorded; between them interpolated." in words(figure)
         assert "recorded · 2026-01-05 · Example CPU" in words(figure)
     best = answer.targets[1].best_throughput
-    assert best is not None
     assert f"best on {NAMES[1]}: {best.batch:,}" in words(rates)
     assert "step-time crossover" in words(times)
 
@@ -169,7 +165,6 @@ def test_cost_is_the_price_times_the_time_and_its_crossover_is_marked() -> None:
     ]
     answer = batch_answer(RUN, ANSWER, None, None, prices)
     figure = cost_figure(RUN, answer)
-    assert answer.cost is not None
     (found,) = answer.cost.crossovers
     squared = (0.3**2 * 0.8**2 - 0.2**2 * 0.3**2) / (0.2**2 * 0.02**2 - 0.3**2 * 0.01**2)
     assert found.batch == pytest.approx(math.sqrt(squared), rel=0.1)
@@ -184,7 +179,6 @@ def test_cost_is_the_price_times_the_time_and_its_crossover_is_marked() -> None:
 
 def test_the_noise_scale_is_drawn_at_its_steps_with_its_average_also_without_an_upper_bound() -> None:
     noise = training_noise(NOISE)
-    assert noise is not None
     figure = noise_scale_figure(NOISE, noise)
     points = figure.data[0]
     assert list(points.y) == pytest.approx([TRUE_NOISE] * len(points.y))

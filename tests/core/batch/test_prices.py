@@ -1,7 +1,5 @@
 """Prices of an hour: what is accepted, and the sentences of what is not."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -1,7 +1,5 @@
 """Commands run in this process, with simulated workers where a test asks for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

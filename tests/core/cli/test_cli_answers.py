@@ -1,7 +1,5 @@
 """``devices``, ``verdict`` and ``report``: exit status, stdout, one sentence on stderr."""
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess
@@ -10,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from core.evidence import Resources
 from core.spec import Target
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.export import rounds_csv
-from tests.support.commands import Command, refused
+from tests.support.commands import Command, as_json, refused
 from tests.support.runs import make_run
 
 ROOT = Path(__file__).parents[3]
@@ -34,9 +33,7 @@ def test_verdict_prints_the_sentence_first_then_the_cells(cli: Command, run_file
 
 
 def test_verdict_as_json_has_exactly_the_promised_keys(cli: Command, run_file: Path) -> None:
-    status, out, _ = cli("verdict", run_file, "--json")
-    data = json.loads(out)
-    assert status == 0
+    data = as_json(cli("verdict", run_file, "--json"))
     assert list(data) == KEYS
     assert data["verdict"] == "crossover"
     assert data["targets"] == ["cpu,threads=1", "cpu,threads=2"]
@@ -48,9 +45,7 @@ def test_verdict_as_json_has_exactly_the_promised_keys(cli: Command, run_file: P
 def test_verdict_of_bare_points_has_no_interval(cli: Command, tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_text("target,batch,step_ms\na,1,1\nb,1,2\na,4,4\nb,4,2\n")
-    status, out, _ = cli("verdict", path, "--json")
-    crossover = json.loads(out)["crossovers"][0]
-    assert status == 0
+    crossover = as_json(cli("verdict", path, "--json"))["crossovers"][0]
     assert crossover["batch"] == pytest.approx(2.0)
     assert (crossover["low"], crossover["high"], crossover["ahead_after"]) == (None, None, "b")
 
@@ -90,10 +85,8 @@ def test_a_huge_file_is_refused_without_reading_it(
     path = tmp_path / "huge.csv"
     with path.open("wb") as file:
         file.truncate(100_000_000)
-    monkeypatch.setattr("core.cli.files.read_bytes", lambda *_: pytest.fail("it was read"))
-    message = refused(cli("verdict", path))
-    assert "100 MB" in message
-    assert "20 MB" in message
+    monkeypatch.setattr("core.cli.files.read_run", lambda *_: pytest.fail("it was read"))
+    assert "is too large for a run in JSON or CSV; accepted are files of up to 20 MB." in refused(cli("verdict", path))
 
 
 def test_report_writes_one_page(cli: Command, tmp_path: Path, run_file: Path) -> None:
@@ -117,6 +110,17 @@ def test_devices_as_text_and_json(cli: Command) -> None:
     assert (status, err) == (0, "")
     assert "Compared by default: " + " against ".join(data["default_targets"]) in out
     assert bool(data["gpus"]) is ("No GPU was found" not in out)
+
+
+def test_devices_says_what_limits_it(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Resources(logical_cores=64, usable_cores=2, cpu_quota=2.5, memory_available_bytes=10**9,
+                      container_memory_bytes=16 * 10**8)  # fmt: skip
+    monkeypatch.setattr("core.machine.environment.resources", lambda: small)
+    _, out, _ = cli("devices")
+    assert "; 2 of 64 cores, limited by the container's CPU quota of 2.5; 1 GB free, limited by the container's" in out
+    assert "Compared by default: cpu,threads=1 against cpu,threads=2" in out
+    _, out, _ = cli("devices", "--json")
+    assert json.loads(out)["container_memory_bytes"] == 16 * 10**8
 
 
 @pytest.mark.parametrize("command", ["devices", "verdict", "report"])

@@ -1,7 +1,5 @@
 """The batch command: what it prints for a run with and without a noise study, prices, and what it refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import threading
@@ -19,7 +17,7 @@ from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.record import MemoryStudy
 from core.studies.runner import StudyFailed
 from core.worker.process import launch_processes
-from tests.support.commands import holds, refused
+from tests.support.commands import as_json, done, holds, refused
 from tests.support.memories import make_probe
 from tests.support.noises import make_noise_study
 from tests.support.runs import make_run
@@ -52,16 +50,14 @@ def asked(monkeypatch):
 
 
 def test_without_a_noise_study_it_is_throughput_and_says_so(cli, files):
-    status, out, _ = cli("batch", files["run"])
-    assert status == 0
+    out, _ = done(cli("batch", files["run"]))
     assert out.startswith("Most samples a second: batch")
     holds(out, "noise scale has not been measured", "random hold no signal")
     assert "s to the loss" not in out
 
 
 def test_with_one_the_time_to_the_loss_comes_first(cli, files):
-    status, out, _ = cli("batch", files["run"], "--noise", files["noise"], *PRICES, "--epoch-samples", "60000")
-    assert status == 0
+    out, _ = done(cli("batch", files["run"], "--noise", files["noise"], *PRICES, "--epoch-samples", "60000"))
     assert out.startswith("Predicted: cpu,threads=2 reaches a loss of 1.2 soonest, at batch")
     holds(out, "learning rate that is tuned", "labels of a teacher network",
           "In step time, at equal batch: cpu,threads=2 ahead from batch 44", "per epoch",
@@ -97,8 +93,7 @@ def test_a_budget_or_a_choice_of_a_training_measures_one(cli, files, asked, tmp_
 
 
 def test_own_data_give_the_task_and_the_epoch(cli, files, asked):
-    status, out, err = cli("batch", files["run"], "--data", files["data"], *PRICES)
-    assert status == 0
+    out, err = done(cli("batch", files["run"], "--data", files["data"], *PRICES))
     assert asked[0].data == files["data"]
     assert "40 samples" in err
     assert "own data (mine.npz)" in out
@@ -143,8 +138,7 @@ def test_inference_has_no_noise_scale(cli, tmp_path):
     path = tmp_path / "infer.json"
     path.write_text(json.dumps(run), encoding="utf-8")
     assert "inference has no noise scale" in refused(cli("batch", str(path), "--budget", "30"))
-    status, out, _ = cli("batch", str(path))
-    assert status == 0
+    out, _ = done(cli("batch", str(path)))
     assert "Inference has no gradients" in out
 
 
@@ -168,9 +162,7 @@ def test_a_memory_study_bounds_the_batches_of_its_target(cli, files, tmp_path):
     whole.write_text(json.dumps(memory_data(study, memory_answer(study))), encoding="utf-8")
     alone.write_text(study.to_json(), encoding="utf-8")
     for path in (whole, alone):
-        status, out, _ = cli("batch", files["run"], "--memory", str(path), "--json")
-        assert status == 0
-        second = json.loads(out)["targets"][1]
+        second = as_json(cli("batch", files["run"], "--memory", str(path), "--json"))["targets"][1]
         assert (second["memory"]["largest"], second["memory"]["label"]) == (60, "measured")
         assert second["best_throughput"]["batch"] <= 60
 

@@ -1,7 +1,5 @@
 """The flags of ``sweep``: what they make, and what is refused before anything runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -82,7 +80,6 @@ def test_traces_can_be_left_out(cli: Command, tmp_path: Path) -> None:
     out = tmp_path / "run.json"
     assert cli("sweep", "--budget", "40", "--no-store", "--out", out, *TARGETS, "--no-trace")[0] == 0
     run = Run.from_json(out.read_bytes())
-    assert run.plan is not None
     assert (run.plan.trace, run.traces) == (False, ())
 
 
@@ -126,7 +123,6 @@ def test_targets_may_stand_anywhere(cli: Command, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("machine")
 def test_a_plan_file_holds_all_choices(cli: Command, tmp_path: Path) -> None:
     plan = make_run().plan
-    assert plan is not None
     path, out = tmp_path / "plan.json", tmp_path / "run.json"
     path.write_text(plan.model_dump_json())
     assert cli("sweep", "--plan", path, "--out", out)[0] == 0

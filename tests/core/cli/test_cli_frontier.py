@@ -1,13 +1,9 @@
 """``frontier``: a whole study on simulated workers, its text and JSON, and what it refuses."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 from core.studies.frontier.record import FrontierStudy
-from tests.support.commands import TARGETS, Command, holds
+from tests.support.commands import TARGETS, Command, as_json, done, holds
 from tests.support.frontiers import random_truth
 from tests.support.simulation import Fault, Machine
 
@@ -23,8 +19,7 @@ def mapped(machine: Machine) -> Machine:
 
 @pytest.mark.usefixtures("mapped")
 def test_a_study_prints_verdict_read_outs_map_and_label(cli: Command) -> None:
-    status, out, err = cli(*SHORT, *TARGETS, "--at", "2,256,8")
-    assert status == 0
+    out, err = done(cli(*SHORT, *TARGETS, "--at", "2,256,8"))
     lines = out.splitlines()
     assert lines[0].startswith("At depth 2, width 256, batch 8 ")
     assert "; measured)" in lines[0]
@@ -41,9 +36,7 @@ def test_a_study_prints_verdict_read_outs_map_and_label(cli: Command) -> None:
 @pytest.mark.usefixtures("mapped")
 def test_flags_reach_the_plan(cli: Command) -> None:
     flags = ("--classes", 3, "--mode", "infer", "--optimizer", "sgd")
-    status, out, _ = cli(*SHORT, *TARGETS, *flags, "--json")
-    assert status == 0
-    data = json.loads(out)
+    data = as_json(cli(*SHORT, *TARGETS, *flags, "--json"))
     assert data["code"] == "frontier"
     plan = FrontierStudy.model_validate(data["record"]).plan
     assert (plan.target_names, plan.batches) == (TARGETS[1:], (1, 8, 64, 512))
@@ -53,7 +46,6 @@ def test_flags_reach_the_plan(cli: Command) -> None:
 
 def test_failed_settings_are_named(cli: Command, mapped: Machine) -> None:
     mapped.faults = (Fault(target=1, batch=512, outcome="out_of_memory"),)
-    status, out, _ = cli(*SHORT, *TARGETS)
-    assert status == 0
+    out, _ = done(cli(*SHORT, *TARGETS))
     holds(out, "on cpu,threads=2: out of memory. Planted fault: out_of_memory at batch 512.",
           "settings were skipped. Skipped, because cpu,threads=2 ran out of memory at depth")  # fmt: skip

@@ -1,13 +1,11 @@
 """The gpus command: its table, its JSON with sources, and cards that a user adds."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 from core.hardware.catalogue import catalogue
-from tests.support.commands import holds, refused
+from tests.support.commands import as_json, done, holds, refused
 
 CARD = {"name": "Ours", "fp32_tflops": 20, "memory_gb": 16, "bandwidth_gb_s": 500, "link": "PCIe 4.0 x16"}
 
@@ -20,8 +18,7 @@ def own_file(tmp_path):
 
 
 def test_the_table_names_every_card_and_marks_what_is_assumed(cli):
-    status, out, _ = cli("gpus")
-    assert status == 0
+    out, _ = done(cli("gpus"))
     lines = out.splitlines()
     assert lines[0].split()[:2] == ["name", "architecture"]
     rows = {line.split()[0]: line for line in lines[1:] if line}
@@ -34,9 +31,7 @@ def test_the_table_names_every_card_and_marks_what_is_assumed(cli):
 
 
 def test_json_holds_every_field_and_its_source(cli):
-    status, out, _ = cli("gpus", "--json")
-    data = json.loads(out)
-    assert status == 0
+    data = as_json(cli("gpus", "--json"))
     cards = {card["name"]: card for card in data["gpus"]}
     assert list(cards) == list(catalogue())
     a100 = cards["A100-80GB-SXM"]

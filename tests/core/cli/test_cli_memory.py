@@ -1,7 +1,5 @@
 """``memory``: a whole study on simulated workers, its text and JSON, what it keeps and learns, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -11,7 +9,7 @@ from core.spec import Target
 from core.store import Store
 from core.studies.memory.plan import default_limit_bytes, parse_bytes
 from core.studies.memory.record import MemoryStudy
-from tests.support.commands import Command, holds, refused
+from tests.support.commands import Command, as_json, done, holds, refused
 from tests.support.memories import GB, MemoryMachine
 
 pytestmark = pytest.mark.usefixtures("limited")
@@ -19,8 +17,7 @@ SHORT = ("memory", "--preset", "784-512-512-10", "--target", "cpu", "--limit", "
 
 
 def test_verdict_table_parts_and_label(cli: Command) -> None:
-    status, out, err = cli(*SHORT)
-    assert status == 0
+    out, err = done(cli(*SHORT))
     lines = out.splitlines()
     assert "fits within 1.2 GB on cpu and " in lines[0]
     assert lines[1].startswith("Predicted: batch ")
@@ -32,9 +29,7 @@ def test_verdict_table_parts_and_label(cli: Command) -> None:
 
 
 def test_json_has_exactly_the_promised_keys(cli: Command) -> None:
-    status, out, _ = cli(*SHORT, "--json")
-    data = json.loads(out)
-    assert status == 0
+    data = as_json(cli(*SHORT, "--json"))
     assert list(data) == [
         "verdict", "label", "target", "limit_bytes", "largest_fitted", "smallest_ran_out", "predicted", "parts_batch",
         "parts", "curve", "wrong_fits", "record",

@@ -1,7 +1,5 @@
 """``--model``: user code is described and measured because of the flag, and never for another reason."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,8 @@ from core.spec import Pipeline, Target, Workload
 from core.studies.sweep.imports import read_run
 from core.studies.sweep.plan import SweepPlan
 from core.worker.protocol import CellFailed, Describe, Described, Prepare, RunBlock
-from tests.support.commands import TARGETS, Command, holds, refused
-from tests.support.runs import make_run
+from tests.support.commands import TARGETS, Command, done, holds, refused
+from tests.support.runs import make_run, planned
 from tests.support.simulation import Machine
 
 ENTRY = "net.models:make"
@@ -73,7 +71,7 @@ def asked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What workers were started and asked; those for a sweep are simulated."""
     seen: list[Any] = []
 
-    def launch(targets: tuple[Target, ...], deadline_s: float, *, allow_code: bool = False) -> Any:
+    def launch(targets: tuple[Target, ...], deadline_s: float, *_: object, allow_code: bool = False) -> Any:
         seen.append((tuple(map(str, targets)), allow_code))
         return (Describer(seen, DESCRIBED),) if len(targets) == 1 else machine.launch(targets, deadline_s)
 
@@ -84,14 +82,12 @@ def asked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_model_is_described_by_one_worker_and_measured_by_workers_that_may_import_it(
     cli: Command, asked: list[Any], project: Path
 ) -> None:
-    status, _, err = cli("sweep", "--model", ENTRY, *TARGETS, "--budget", "20", "--out", project / "run.json")
-    assert status == 0
+    _, err = done(cli("sweep", "--model", ENTRY, *TARGETS, "--budget", "20", "--out", project / "run.json"))
     holds(err, f"{ENTRY} (training, adam)", "8 parameters")
     assert asked[:3] == [(("cpu",), True), Describe(entry=ENTRY, folder=str(project)), "closed"]
     assert len(asked) > 3
     assert all(start == (("cpu,threads=1", "cpu,threads=2"), True) for start in asked[3:])
     run = read_run((project / "run.json").read_bytes(), "run.json")
-    assert run.plan is not None
     assert run.plan.workload.network == make_code(project)
 
 
@@ -128,10 +124,9 @@ def test_a_run_that_names_code_is_diagnosed_with_the_flag_only(
     machine.law = lambda request, _: 0.3 + 0.01 * request.batch
     machine.__post_init__()  # drifts of as many workers as there are targets
     run = make_run()
-    assert run.plan is not None
     workload = run.plan.workload.model_copy(update={"network": make_code(project)})
     path = project / "run.json"
-    path.write_text(run.model_copy(update={"plan": run.plan.model_copy(update={"workload": workload})}).to_json())
+    path.write_text(planned(run, workload=workload).to_json())
     assert "--model net.models:make" in refused(cli("diagnose", path))
     assert asked == []
     assert cli("diagnose", path, "--model", ENTRY, "--budget", "30")[0] == 0

@@ -1,7 +1,5 @@
 """The flags that name a network: which network they make, and what is refused with which words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -116,10 +114,10 @@ def test_a_file_that_is_no_architecture_is_refused(tmp_path: Path) -> None:
 def test_a_function_is_described_by_the_model_code(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(
-        "core.cli.model_code.network_from_code", lambda entry: asked.append(entry) or network_from_name("9-8-2")
+        "core.cli.model_code.network_from_code", lambda *entry: asked.append(entry) or network_from_name("9-8-2")
     )
     assert network("--model", "mine.models:build").name == "9-8-2"
-    assert asked == ["mine.models:build"]
+    assert asked == [("mine.models:build", None)]
 
 
 def test_commands_refuse_a_network_with_one_line(cli: Command, description: Path) -> None:
@@ -131,7 +129,6 @@ def test_commands_refuse_a_network_with_one_line(cli: Command, description: Path
 def test_the_help_says_what_a_size_means_in_each_family() -> None:
     (width,) = (parameter for parameter in command.params if parameter.name == "width")
     assert isinstance(width, click.Option)
-    assert width.help is not None
     assert "cnn: Width (filters), 4 to 2,048 (default 32)" in width.help
     assert "transformer: Width (d_model)" in width.help
     assert len({parameter.name for parameter in command.params}) == len(command.params)

@@ -1,8 +1,5 @@
 """``pipeline``: a whole study on simulated workers, its text and JSON, and what it refuses."""
 
-from __future__ import annotations
-
-import json
 import sys
 from pathlib import Path
 
@@ -13,7 +10,7 @@ from core.cli.devices import target_of
 from core.spec import Target
 from core.studies.experiment.record import Experiment
 from core.worker.protocol import Prepare
-from tests.support.commands import Command, holds, refused
+from tests.support.commands import Command, as_json, done, holds, refused
 from tests.support.simulation import Machine
 
 SHORT = ("pipeline", "--preset", "784-128-10", "--target", "cpu", "--batch", 64, "--budget", 60)
@@ -37,8 +34,7 @@ def fed(machine: Machine) -> Machine:
 
 @pytest.mark.usefixtures("fed")
 def test_a_study_prints_verdict_table_and_label(cli: Command) -> None:
-    status, out, err = cli(*SHORT)
-    assert status == 0
+    out, err = done(cli(*SHORT))
     lines = out.splitlines()
     assert lines[0].startswith("Input-bound: none beyond noise")
     assert lines[1].startswith("Prefetch stops helping at 1, at ")
@@ -51,9 +47,7 @@ def test_a_study_prints_verdict_table_and_label(cli: Command) -> None:
 
 @pytest.mark.usefixtures("fed")
 def test_json_has_exactly_the_promised_keys(cli: Command) -> None:
-    status, out, _ = cli(*SHORT, "--json")
-    data = json.loads(out)
-    assert status == 0
+    data = as_json(cli(*SHORT, "--json"))
     assert list(data) == [
         "verdict", "label", "target", "batch", "chosen", "arms", "missing", "families", "prefetch", "starvation",
         "record",
@@ -70,9 +64,7 @@ def test_json_has_exactly_the_promised_keys(cli: Command) -> None:
 @pytest.mark.usefixtures("fed")
 def test_flags_reach_the_arms(cli: Command) -> None:
     flags = ("--prefetch", "off", "--parallel-calls", 3, "--preprocess-us", 75, "--mode", "infer", "--shuffle")
-    status, out, _ = cli(*SHORT, *flags, "--json")
-    assert status == 0
-    record = Experiment.model_validate(json.loads(out)["record"])
+    record = Experiment.model_validate(as_json(cli(*SHORT, *flags, "--json"))["record"])
     base = record.arms[record.index_of("base") or 0].pipeline
     assert (base.prefetch, base.parallel_calls, base.preprocess_us, base.shuffle) == (0, 3, 75.0, True)
     assert record.workload.mode == "infer"
@@ -82,8 +74,7 @@ def test_flags_reach_the_arms(cli: Command) -> None:
 def test_own_data_are_described_and_cost_nothing_more_by_default(cli: Command, tmp_path: Path) -> None:
     path = tmp_path / "mine.npy"
     np.save(path, np.zeros((9, 784), np.uint8))
-    status, out, err = cli(*SHORT, "--data", path)
-    assert status == 0
+    out, err = done(cli(*SHORT, "--data", path))
     assert "mine.npy: 9 samples of 784" in err
     holds(out, "As chosen: tf.data, prefetch auto, auto parallel calls, own data (mine.npy).",
           "Your own data feed the tf.data rows")  # fmt: skip
@@ -93,8 +84,7 @@ def test_own_data_are_described_and_cost_nothing_more_by_default(cli: Command, t
 def test_the_default_target_is_the_whole_cpu_without_a_gpu(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[target_of.__module__]  # in its package the command of that name hides it
     monkeypatch.setattr(module, "default_targets", lambda _: (Target(threads=1), Target(threads=2)))
-    status, out, _ = cli("pipeline", "--preset", "784-128-10", "--budget", 40, "--json")
-    assert (status, json.loads(out)["target"]) == (0, "cpu")
+    assert as_json(cli("pipeline", "--preset", "784-128-10", "--budget", 40, "--json"))["target"] == "cpu"
 
 
 def test_data_that_do_not_fit_the_network_are_refused(cli: Command, tmp_path: Path) -> None:

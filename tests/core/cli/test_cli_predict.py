@@ -1,21 +1,18 @@
 """``predict``: JSON of the shape promised, text that says modelled, hosts read and measured, and refusals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
-from core.evidence import Gpu
 from core.families import network_from_name
 from core.machine.environment import capture_environment
-from core.spec import Pipeline, Target
+from core.spec import Pipeline
 from core.studies.host.record import HostStudy
-from tests.support.commands import Command, refused
+from tests.support.commands import Command, as_json, done, refused
 from tests.support.hosts import cpu_run, host_machine, law, make_host_study
 from tests.support.keras_files import functional, layer, source, text
-from tests.support.runs import make_run
+from tests.support.runs import make_run, on_card, planned
 from tests.support.simulation import Machine
 
 ASKED = ("predict", "--gpu", "A100-80GB-SXM", "--preset", "784-512-512-10")
@@ -31,9 +28,7 @@ def host_file(tmp_path: Path) -> Path:
 
 
 def test_json_has_the_promised_shape_and_labels(cli: Command) -> None:
-    status, out, _ = cli(*ASKED, "--mode", "train", "--batches", "1:4096", "--json")
-    data = json.loads(out)
-    assert status == 0
+    data = as_json(cli(*ASKED, "--mode", "train", "--batches", "1:4096", "--json"))
     assert list(data)[:3] == ["gpu", "label", "points"]
     assert (data["gpu"], data["label"]) == ("A100-80GB-SXM", "modelled")
     assert [point["batch"] for point in data["points"]] == [2**i for i in range(13)]
@@ -47,8 +42,7 @@ def test_json_has_the_promised_shape_and_labels(cli: Command) -> None:
 
 
 def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> None:
-    status, out, _ = cli(*ASKED, "--batches", "1,64,4096", "--mode", "infer")
-    assert status == 0
+    out, _ = done(cli(*ASKED, "--batches", "1,64,4096", "--mode", "infer"))
     lines = out.splitlines()
     assert lines[0].startswith("Modelled, not measured: 784-512-512-10 (inference) on NVIDIA A100 80 GB SXM")
     assert "label" in lines[1]
@@ -66,9 +60,7 @@ def test_a_driver_s_name_finds_the_card_and_unknown_ones_get_the_nearest(cli: Co
 
 def test_options_of_the_target_change_the_prediction(cli: Command) -> None:
     def step_ms(*flags: str) -> float:
-        status, out, err = cli(*ASKED, "--batches", "8192", "--json", *flags)
-        assert status == 0, err
-        (point,) = json.loads(out)["points"]
+        (point,) = as_json(cli(*ASKED, "--batches", "8192", "--json", *flags))["points"]
         return float(point["step_ms"])
 
     plain = step_ms()
@@ -92,8 +84,7 @@ def test_the_host_is_measured_on_simulated_workers_and_written(cli: Command, mac
     machine.law = law
     machine.startup_s, machine.prepare_s = host_machine().startup_s, host_machine().prepare_s
     out_file = tmp_path / "host.json"
-    status, out, err = cli(*ASKED, "--batches", "1", "--json", "--measure-host", "--host-out", out_file)
-    assert status == 0
+    out, err = done(cli(*ASKED, "--batches", "1", "--json", "--measure-host", "--host-out", out_file))
     assert json.loads(out)["host"]["op"]["us"] == pytest.approx(2.0, rel=0.05)
     assert "Starting a worker process" in err
     assert len(HostStudy.from_json(out_file.read_text()).rounds) >= 9
@@ -104,8 +95,7 @@ def test_against_a_run_the_crossover_is_printed_first(cli: Command, tmp_path: Pa
     run = cpu_run(lambda batch: 0.05 * batch**0.9, tuple(2**i for i in range(13)))
     path.write_text(run.to_json())
     flags = ("predict", "--gpu", "T4", "--against", path, "--host", host_file, "--batches", "1,64")
-    status, out, _ = cli(*flags)
-    assert status == 0
+    out, _ = done(cli(*flags))
     assert out.startswith("Modelled: T4 ahead of cpu,threads=1 from batch ")
     data = json.loads(cli(*flags, "--json")[1])
     crossover = data["crossover"]
@@ -113,22 +103,14 @@ def test_against_a_run_the_crossover_is_printed_first(cli: Command, tmp_path: Pa
     assert crossover["low"] < crossover["batch"] < crossover["high"]
     assert data["workload"].startswith("784-128-10")
     assert data["fed"] is False
-    assert run.plan is not None
-    fed = run.plan.model_copy(update={"pipeline": Pipeline(kind="host")})
-    path.write_text(run.model_copy(update={"plan": fed}).to_json())
+    path.write_text(planned(run, pipeline=Pipeline(kind="host")).to_json())
     assert json.loads(cli(*flags, "--json")[1])["fed"] is True
     assert [point["batch"] for point in data["points"]] == [1, 64]
 
 
 def test_a_recorded_run_of_the_card_beats_the_model(cli: Command, tmp_path: Path) -> None:
-    run = make_run(processes=1, passes=1, rounds_per_pass=7)
-    assert run.plan is not None
-    assert run.environment is not None
-    plan = run.plan.model_copy(update={"targets": (Target(threads=1), Target(device="gpu:0"))})
-    gpus = run.environment.model_copy(update={"gpus": (Gpu(name="Tesla T4"),)})
-    path = tmp_path / "t4.json"
-    names = ("cpu,threads=1", "gpu:0")
-    path.write_text(run.model_copy(update={"plan": plan, "environment": gpus, "target_names": names}).to_json())
+    path, run = tmp_path / "t4.json", on_card(make_run(processes=1, passes=1, rounds_per_pass=7))
+    path.write_text(run.to_json())
     flags = ("predict", "--preset", "784-128-10", "--batches", "64,100,2048", "--json", "--recorded", path)
     data = json.loads(cli(*flags, "--gpu", "T4")[1])
     recorded, between, beyond = data["points"]
@@ -143,9 +125,7 @@ def test_a_keras_architecture_and_another_family_work(cli: Command, tmp_path: Pa
     path = tmp_path / "net.json"
     path.write_bytes(text(functional(source(20), layer("Dense", "out", "image", units=10))))
     for flags in (("--architecture", path), ("--preset", "lenet5")):
-        status, out, err = cli("predict", "--gpu", "T4", "--batches", "1,32", "--json", *flags)
-        assert status == 0, err
-        data = json.loads(out)
+        data = as_json(cli("predict", "--gpu", "T4", "--batches", "1,32", "--json", *flags))
         assert len(data["points"]) + len(data["withheld"]) == 2
         assert all(one["reason"] for one in data["withheld"])
 

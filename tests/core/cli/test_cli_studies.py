@@ -1,7 +1,5 @@
 """What every command that measures does alike: Ctrl-C, --out, the history, a busy machine, a disk that is full."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path
@@ -12,9 +10,11 @@ import pytest
 from core.machine.lock import machine_lock
 from core.store import Store, StoreError
 from core.store.rows import content
+from core.store.tables import StoreUnavailable
+from core.studies import keeper
 from core.studies.registry import kind_of, read_record
 from core.studies.sweep.record import Run
-from tests.support.commands import TARGETS, Command, refused
+from tests.support.commands import TARGETS, Command, done, refused
 from tests.support.memories import GB
 from tests.support.runs import make_run
 from tests.support.simulation import Fault, Machine
@@ -36,7 +36,7 @@ def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return str(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def workers(name: str, machine: Machine, request: pytest.FixtureRequest) -> Any:
     """Simulated workers that fit the command."""
     if name == "diagnosis":
@@ -46,15 +46,17 @@ def workers(name: str, machine: Machine, request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue("limited") if name == "memory" else machine
 
 
-def stop_at(workers: Any, monkeypatch: pytest.MonkeyPatch, second: float) -> None:
-    """Ctrl-C when the virtual clock passes that second."""
+def stop_at(
+    workers: Any, monkeypatch: pytest.MonkeyPatch, second: float, number: signal.Signals = signal.SIGINT
+) -> None:
+    """Ctrl-C, or another signal, when the virtual clock passes that second."""
     advance = type(workers.clock).advance
 
     def advance_and_stop(clock: Any, seconds: float) -> None:
         before = clock.now_s()
         advance(clock, seconds)
         if before < second <= clock.now_s():
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     monkeypatch.setattr(type(workers.clock), "advance", advance_and_stop)
 
@@ -81,11 +83,8 @@ def stored(name: str) -> list[Any]:
     return records
 
 
-def test_what_was_measured_is_printed_written_and_kept_under_its_name(
-    cli: Command, workers: Any, name: str, tmp_path: Path
-) -> None:
-    status, out, err = cli(*COMMANDS[name], "--out", "out.json", "--name", "On the new disk", "--json")
-    assert status == 0
+def test_what_was_measured_is_printed_written_and_kept_under_its_name(cli: Command, name: str, tmp_path: Path) -> None:
+    out, err = done(cli(*COMMANDS[name], "--out", "out.json", "--name", "On the new disk", "--json"))
     assert err.splitlines()[-1] == "Wrote out.json."
     assert (tmp_path / "out.json").read_text() == out
     assert out.startswith('{\n "')
@@ -96,12 +95,10 @@ def test_what_was_measured_is_printed_written_and_kept_under_its_name(
     store = Store()
     assert [summary.name for summary in store.summaries(name)] == ["On the new disk"]
     store.close()
-    assert workers.open_workers == 0
 
 
-def test_no_store_keeps_nothing(cli: Command, workers: Any, name: str) -> None:
+def test_no_store_keeps_nothing(cli: Command, name: str) -> None:
     assert cli(*COMMANDS[name], "--no-store")[0] == 0
-    assert workers.open_workers == 0
     assert stored(name) == []
 
 
@@ -117,7 +114,6 @@ def test_stopping_before_the_first_round_is_no_failure_and_leaves_nothing(
     assert err.splitlines()[-1] == "Stopped before the first round; nothing was measured."
     assert not (tmp_path / "out.json").exists()
     assert stored(name) == []
-    assert workers.open_workers == 0
 
 
 def signal_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,31 +129,33 @@ def signal_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "forecast", stopping)
 
 
+@pytest.mark.parametrize(
+    ("number", "as_what"),
+    [(signal.SIGINT, "cancelled"), (signal.SIGTERM, "interrupted"), (signal.SIGHUP, "interrupted")],
+)
 def test_stopping_later_keeps_and_writes_what_was_measured(
-    cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop_at(workers, monkeypatch, 25.0 if name == "sweep" else 15.0)
+    cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals, as_what: str,
+) -> None:  # fmt: skip
+    stop_at(workers, monkeypatch, 25.0 if name == "sweep" else 15.0, number)
     handler = signal.getsignal(signal.SIGINT)
-    status, out, err = cli(*COMMANDS[name], "--out", "out.json")
-    assert status == 0
+    out, err = done(cli(*COMMANDS[name], "--out", "out.json"))
     assert "Stopping; what was measured is kept." in err
     assert err.splitlines()[-1] == "Wrote out.json."
     assert out
     written = read_record(kind_of(name), (tmp_path / "out.json").read_text())
-    assert written.status == "cancelled"
+    assert written.status == as_what
     (kept,) = stored(name)
     assert same(kept, written)
     assert signal.getsignal(signal.SIGINT) is handler
-    assert workers.open_workers == 0
 
 
-def test_a_busy_machine_is_a_failure_with_a_sentence(cli: Command, workers: Any, name: str, tmp_path: Path) -> None:
+def test_a_busy_machine_is_a_failure_with_a_sentence(cli: Command, name: str, tmp_path: Path) -> None:
     with machine_lock("something else"):
         status, out, err = cli(*COMMANDS[name], "--out", "out.json")
     assert (status, out) == (1, "")
     assert "measuring" in err.splitlines()[-1]
     assert not (tmp_path / "out.json").exists()
-    assert workers.open_workers == 0
 
 
 @pytest.mark.parametrize(
@@ -235,15 +233,18 @@ def test_nothing_measured_is_one_sentence_and_status_1(cli: Command, workers: An
     assert [record.status for record in stored(name)] == (["failed"] if name == "sweep" else [])
 
 
+@pytest.mark.parametrize("kind", [StoreError, StoreUnavailable])
 def test_a_full_store_costs_the_history_not_the_study(
-    cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Command, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[StoreError]
 ) -> None:
     def full(*_: object) -> None:
-        raise StoreError("The disk is full.")
+        raise kind("The disk is full.")
 
+    monkeypatch.setattr(keeper, "LAST_WAIT_S", 0.1)
     monkeypatch.setattr(Store, "record" if name == "sweep" else "add_study", full)
-    status, _, err = cli(*COMMANDS[name], "--out", "out.json")
-    assert status == 0
-    assert err.count("The history stopped: The disk is full.") == 1
+    out, err = done(cli(*COMMANDS[name], "--out", "out.json"))
+    assert out
+    last = err.splitlines()[-1]
+    assert last.startswith("The history lacks ")
+    assert last.endswith(" of what was measured. The disk is full. --out keeps what is measured.")
     assert json.loads((tmp_path / "out.json").read_text())
-    assert workers.open_workers == 0

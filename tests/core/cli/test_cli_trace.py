@@ -1,13 +1,10 @@
 """``trace``: exit status, stdout, one sentence on stderr."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Command, holds, refused
+from tests.support.commands import Command, as_json, holds, refused
 from tests.support.traces import MadeTrace, gpu_trace
 
 
@@ -35,9 +32,7 @@ def test_a_trace_as_text(cli: Command, tmp_path: Path) -> None:
 
 
 def test_a_trace_as_json_has_exactly_the_promised_keys(cli: Command, tmp_path: Path) -> None:
-    status, out, _ = cli("trace", gpu_trace().write(tmp_path), "--json")
-    data = json.loads(out)
-    assert status == 0
+    data = as_json(cli("trace", gpu_trace().write(tmp_path), "--json"))
     assert list(data) == ["file", "devices", "host_ops", "retraces", "notes"]
     (device,) = data["devices"]
     assert list(device) == ["device", "steps", "kernels", "busy_ms", "span_ms", "steps_from", "top_kernels"]
@@ -64,8 +59,7 @@ def test_a_profilers_folder_stands_for_the_trace_in_it(cli: Command, tmp_path: P
     folder = tmp_path / "log/plugins/profile/2026_01_01"
     folder.mkdir(parents=True)
     gpu_trace().write(folder, "vm.xplane.pb")
-    status, out, _ = cli("trace", tmp_path / "log", "--json")
-    assert (status, json.loads(out)["file"]) == (0, "vm.xplane.pb")
+    assert as_json(cli("trace", tmp_path / "log", "--json"))["file"] == "vm.xplane.pb"
     gpu_trace().write(folder, "other.xplane.pb")
     assert "holds 2 traces: name one of plugins/profile/2026_01_01/other.xplane.pb, " in refused(
         cli("trace", tmp_path / "log")

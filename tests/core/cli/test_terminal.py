@@ -6,9 +6,10 @@ import pytest
 from rich.console import Console
 
 from core.cli import main
-from core.cli.terminal import shown_progress
+from core.cli.terminal import say, say_lines, show, show_json, shown_progress
 from core.studies.progress import Progress
 from core.studies.sweep.analyse import analyse
+from tests.support.hostile import ACTING, HOSTILE
 from tests.support.runs import make_run
 
 ANSWER = analyse(make_run())
@@ -32,6 +33,18 @@ def test_a_pipe_gets_a_line_for_a_phase_and_else_what_is_new_every_two_seconds(c
         f"   3.0 s  Measuring batch 32 (1 of 12).  So far: {ANSWER.verdict.sentence}",
         "   0.0 s  Measuring again (1 of 12).",
     ]
+
+
+def test_nothing_that_is_printed_acts_on_a_terminal(capfd: pytest.CaptureFixture) -> None:
+    """Whoever made the text."""
+    for print_it in (say, say_lines, show, lambda text: show_json({text: text})):
+        print_it(HOSTILE)
+    with shown_progress() as progress:
+        progress(at(0.0, HOSTILE))
+    out, err = capfd.readouterr()
+    assert HOSTILE.count("\n") == 2  # which only lines keep
+    assert not set(out + err) & (set(ACTING) - {"\n"})
+    assert (out + err).count("?[31mred") == 4
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Convolutional networks: names, the known ones' published sizes, where images are halved, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

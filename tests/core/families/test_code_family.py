@@ -1,7 +1,5 @@
 """A network built by a person's own code: what names it, what is refused, and that reading it imports nothing."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

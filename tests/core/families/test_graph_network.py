@@ -1,7 +1,5 @@
 """What a family whose networks are graphs gets from the graph, and the names that a built model's layers have."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """Recurrent networks: names, the gates' parameters, what each layer hands on, and what is refused."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Transformer encoders: names, BERT's sizes, pre- and post-norm, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

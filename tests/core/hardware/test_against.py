@@ -1,7 +1,5 @@
 """One card beside a measured run: against which CPU, run how, and over which base."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.hardware.against import against, card_target, compared_with
@@ -11,9 +9,8 @@ from core.hardware.crossing import cross, speed_up
 from core.hardware.recorded import Recording, card_curve
 from core.spec import Pipeline, Target
 from core.studies.sweep.analyse import analyse
-from core.studies.sweep.record import Run
 from tests.support.hosts import cells_of, make_costs
-from tests.support.runs import make_run
+from tests.support.runs import make_run, planned
 
 CARD = catalogue()["V100-16GB-PCIe"]
 COSTS = make_costs(step_us=100.0, op_us=0.5)
@@ -22,16 +19,10 @@ ANSWER = analyse(RUN)
 GPU = Target(device="gpu:0")
 
 
-def planned(run: Run = RUN, **changes: object) -> Run:
-    assert run.plan is not None
-    return run.model_copy(update={"plan": run.plan.model_copy(update=changes)})
-
-
 def test_the_card_meets_the_faster_cpu_first_and_its_speed_up_has_the_runs_own_base() -> None:
     index = compared_with(RUN, ANSWER)
     assert index == 1  # twice as fast at large batches
     found = against(RUN, ANSWER, index, CARD, COSTS)
-    assert RUN.plan is not None
     curve = card_curve(CARD, RUN.plan.workload, GPU, batches_between(ANSWER, 1), COSTS)
     assert found.curve == curve
     assert found.crossovers == (cross(RUN, ANSWER, curve, 1), cross(RUN, ANSWER, curve, 0))
@@ -40,27 +31,23 @@ def test_the_card_meets_the_faster_cpu_first_and_its_speed_up_has_the_runs_own_b
     assert [s.batch for s in found.speed_ups] == list(batches_between(ANSWER, 1))
     first = ANSWER.cell(0, 1024)
     second = ANSWER.cell(1, 1024)
-    assert first is not None
-    assert second is not None
     assert found.at_end == speed_up(RUN, ANSWER, found.curve, 1024, 1)
-    assert found.at_end is not None
     assert found.speed_ups[-1].ratio / found.at_end.ratio == pytest.approx(first.step_ms / second.step_ms)
 
 
 def test_only_the_device_differs_from_the_cpu_target_and_a_real_gpu_in_the_run_is_no_cpu() -> None:
     cpu = Target(threads=3, precision="mixed_bfloat16", execution="xla", steps_per_execution=4)
     assert str(card_target(cpu)) == "gpu:0,precision=mixed_bfloat16,execution=xla,steps_per_execution=4"
-    run = planned(targets=(Target(), GPU))
+    run = planned(RUN, targets=(Target(), GPU))
     assert compared_with(run, ANSWER) == 0
     assert [one.cpu for one in against(run, ANSWER, 0, CARD, COSTS).crossovers] == [run.target_names[0]]
 
 
 def test_data_that_are_not_resident_cross_the_link_and_recordings_replace_the_model() -> None:
-    fed = against(planned(pipeline=Pipeline(kind="host")), ANSWER, 1, CARD, COSTS)
+    fed = against(planned(RUN, pipeline=Pipeline(kind="host")), ANSWER, 1, CARD, COSTS)
     resident = against(RUN, ANSWER, 1, CARD, COSTS)
     assert (fed.fed, resident.fed) == (True, False)
     assert fed.curve.known[-1].step_ms > resident.curve.known[-1].step_ms
-    assert RUN.plan is not None
     cells = tuple(cell for cell in ANSWER.cells if cell.target == 0 and cell.batch in (64, 128))
     recording = Recording(CARD.name, "a-run", "A run", RUN.plan.workload, GPU, False, cells, "recorded")
     found = against(RUN, ANSWER, 1, CARD, COSTS, (recording,))
@@ -71,7 +58,7 @@ def test_data_that_are_not_resident_cross_the_link_and_recordings_replace_the_mo
 def test_what_cannot_be_compared_is_refused_or_withheld_with_a_sentence() -> None:
     with pytest.raises(ValueError, match="Only points were imported"):
         compared_with(RUN.model_copy(update={"plan": None}), ANSWER)
-    gpus = planned(targets=(GPU, Target(device="gpu:1")))
+    gpus = planned(RUN, targets=(GPU, Target(device="gpu:1")))
     with pytest.raises(ValueError, match="No CPU target of this run was measured"):
         compared_with(gpus, ANSWER)
     run = make_run(3, batches=(8,))

@@ -1,7 +1,5 @@
 """The catalogue: what its file must hold, what physics allows, and how a card is found by the names tools print."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 

@@ -1,7 +1,5 @@
 """Many cards against one CPU: the table's rows and their order, costs, limits, and the roofline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -24,6 +22,7 @@ from core.hardware.interval import Modelled
 from core.hardware.recorded import card_curve
 from core.spec import Target, Workload
 from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve, with_blocks
+from tests.support.runs import planned
 
 BATCHES = tuple(2**i for i in range(11))
 GPU = Target(device="gpu:0")
@@ -47,7 +46,6 @@ def test_each_card_has_its_crossover_speed_up_step_and_limits_at_the_persons_bat
         assert one.label == one.crossover.label == "modelled"
         assert isinstance(one.step, Modelled)
         assert one.step.batch == 64
-        assert one.speed_up is not None
         assert one.speed_up.ratio == pytest.approx(0.1 * 64**0.8 / one.step.step_ms)
         assert one.speed_up.low < one.speed_up.ratio < one.speed_up.high
         assert (one.limits[0].first, one.limits[-1].last) == (1, 1024)
@@ -114,13 +112,12 @@ def test_limits_are_ranges_of_batches_without_gap_and_a_million_samples_cost_the
 
 def test_the_cpu_is_the_faster_of_two_at_the_largest_batch():
     one = run()  # target 1 takes twice the time
-    assert one.plan is not None
     assert cpu_index(one, cells_of(one)) == 0
     swapped = with_blocks(one, lambda block: block.model_copy(update={"target": 1 - block.target}))
     assert cpu_index(swapped, cells_of(swapped)) == 1
-    mixed = one.model_copy(update={"plan": one.plan.model_copy(update={"targets": (GPU, Target())})})
+    mixed = planned(one, targets=(GPU, Target()))
     assert cpu_index(mixed, cells_of(mixed)) == 1
-    gpus = one.model_copy(update={"plan": one.plan.model_copy(update={"targets": (GPU, Target(device="gpu:1"))})})
+    gpus = planned(one, targets=(GPU, Target(device="gpu:1")))
     assert cpu_index(gpus, cells_of(gpus)) is None
     imported = one.model_copy(update={"plan": None})
     assert cpu_index(imported, cells_of(one)) is None

@@ -1,7 +1,5 @@
 """Where a modelled card overtakes a measured CPU: closed forms, coverage, and what is said where it is not shown."""
 
-from __future__ import annotations
-
 import math
 import re
 
@@ -85,7 +83,6 @@ def test_the_interval_holds_the_true_crossover_when_the_error_is_drawn_from_its_
         run = cpu_run(cpu_ms, BATCHES[:9:4], offsets=tuple(rng.normal(0, 0.04, 4)), rounds=1)
         one = found(make_curve(lambda _: 1.5, BATCHES, -down, up), run)
         truth = crossing_of(1.5 * math.exp(error))
-        assert one.low is not None
         hits.append(one.low <= truth <= one.high)
     assert 0.92 <= np.mean(hits) <= 0.985
 
@@ -182,7 +179,6 @@ def test_a_fact_is_found_by_bisection(now: float, factor: float, rises: bool):
 def test_what_would_have_to_be_true_makes_both_take_the_same_time(fact: str):
     costs = make_costs(step_us=100.0, op_us=0.5)
     run = cpu_run(lambda b: 0.5 * b**0.5, BATCHES)
-    assert run.plan is not None
     workload, batch = run.plan.workload, 16
     curve = card_curve(CARD, workload, GPU, BATCHES, costs, fed=True)
     read = what_would_have_to_be_true(CARD, workload, GPU, costs.host, run, cells_of(run), curve, batch, fed=True)
@@ -204,7 +200,6 @@ def test_what_would_have_to_be_true_makes_both_take_the_same_time(fact: str):
 def test_resident_data_have_no_link_to_improve_and_far_batches_no_reading():
     costs = make_costs()
     run = cpu_run(cpu_ms, BATCHES)
-    assert run.plan is not None
     curve = card_curve(CARD, run.plan.workload, GPU, BATCHES, costs)
     arguments = (CARD, run.plan.workload, GPU, costs.host, run, cells_of(run), curve)
     assert [one.fact for one in what_would_have_to_be_true(*arguments, 16)] == ["launch_us", "bandwidth_gb_s"]

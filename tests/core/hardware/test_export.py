@@ -1,7 +1,5 @@
 """No modelled number leaves without its label: every structure and every export is walked to its last number."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

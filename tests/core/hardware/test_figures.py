@@ -1,7 +1,5 @@
 """The charts of the Hardware page: nothing modelled without dash, hollow marker and the word; values where they are."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
@@ -28,7 +26,6 @@ COSTS = make_costs(spread=1.2)
 RUN = cpu_run(lambda batch: 0.2 + 0.05 * batch, BATCHES)
 ANSWER: Answer = cells_of(RUN)
 CPU = RUN.target_names[0]
-assert RUN.plan is not None
 WORKLOAD = RUN.plan.workload
 REALLY_TAKEN = ("(measured)", "(recorded)", "(facts of the card)")
 

@@ -1,7 +1,5 @@
 """Costs of a host from its study: closed forms, coverage, and what is assumed without one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """A modelled card in the charts of a measured run: never without dash, hollow mark and the word."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Recordings of a card beat the model, and correct it beside: closed forms against the model itself."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from dataclasses import replace
@@ -11,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.evidence import Gpu
 from core.families import network_from_name
 from core.hardware.catalogue import catalogue
 from core.hardware.interval import Modelled, Withheld, errors, modelled_step
@@ -28,7 +25,7 @@ from core.hardware.recorded import (
 from core.spec import Pipeline, Target, Workload
 from core.studies.sweep.answer import CellStats
 from tests.support.hosts import CARD, make_costs
-from tests.support.runs import make_run
+from tests.support.runs import make_run, on_card
 
 GPU = Target(device="gpu:0")
 HERE = Workload(network=network_from_name("784-512-512-10"))
@@ -108,7 +105,6 @@ def test_other_workloads_on_the_card_move_the_model_by_what_cards_have_in_common
         assert point.step_ms == pytest.approx(1.5**weight * plain(1).step_ms)
         assert point.label == "modelled"
         assert f"corrected by {number} recorded workload" in point.basis
-    assert made.corrected_by is not None
     assert "run-784-128-10" in made.corrected_by
     assert "run-100-50-10" in made.corrected_by
     # each recording narrows the interval, and none turns the model into a measurement
@@ -182,34 +178,29 @@ def test_the_hosts_own_interval_widens_the_models():
     assert unsure.basis.endswith("and the measured host's")
 
 
-def on_card(name: str, **changed):
-    run = make_run(processes=1, passes=1, rounds_per_pass=6)
-    assert run.plan is not None
-    assert run.environment is not None
-    plan = run.plan.model_copy(update={"targets": (Target(threads=1), GPU)} | changed.pop("plan", {}))
-    environment = run.environment.model_copy(update={"gpus": (Gpu(name=name),) if name else ()})
-    return run.model_copy(update={"plan": plan, "environment": environment} | changed)
+def on(card, label="recorded", **plan):
+    return on_card(make_run(processes=1, passes=1, rounds_per_pass=6, label=label), card, **plan)
 
 
 def test_runs_are_matched_by_the_name_that_the_driver_gives_the_card_and_others_are_none():
     cards = catalogue()
     spec = cards["A100-80GB-SXM"]
-    run = on_card("NVIDIA A100-SXM4-80GB")
+    run = on("NVIDIA A100-SXM4-80GB")
     (one,) = recordings_of([run], spec, cards)
     assert (one.gpu, one.target, one.label, one.fed) == (spec.name, GPU, "recorded", False)
     assert {cell.target for cell in one.cells} == {1}
     assert [cell.batch for cell in one.cells] == list(run.batches)
-    fed = on_card("NVIDIA A100-SXM4-80GB", plan={"pipeline": Pipeline(kind="host")}, label="measured")
+    fed = on("NVIDIA A100-SXM4-80GB", "measured", pipeline=Pipeline(kind="host"))
     (two,) = recordings_of([fed], spec, cards)
     assert (two.fed, two.label) == (True, "measured")
     runs = [
-        on_card("Tesla T4"),
-        on_card("A card of nobody"),
-        on_card(""),
-        on_card("NVIDIA A100-SXM4-80GB", label="modelled"),
-        on_card("NVIDIA A100-SXM4-80GB", plan={"targets": (Target(threads=1), Target(device="gpu:1"))}),
-        on_card("NVIDIA A100-SXM4-80GB").model_copy(update={"environment": None}),
-        on_card("NVIDIA A100-SXM4-80GB").model_copy(update={"plan": None}),
+        on("Tesla T4"),
+        on("A card of nobody"),
+        on(""),
+        on("NVIDIA A100-SXM4-80GB", "modelled"),
+        on("NVIDIA A100-SXM4-80GB", targets=(Target(threads=1), Target(device="gpu:1"))),
+        on("NVIDIA A100-SXM4-80GB").model_copy(update={"environment": None}),
+        on("NVIDIA A100-SXM4-80GB").model_copy(update={"plan": None}),
         make_run(),
     ]
     assert recordings_of(runs, cards["A100-80GB-SXM"], cards) == ()

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from core.evidence import Environment, Gpu
 from core.machine import environment
-from core.machine.environment import capture_environment, gpu_advice, list_devices
+from core.machine.cgroup import Limits
+from core.machine.environment import capture_environment, gpu_advice, list_devices, quota_cores
+from core.spec import Target
 from core.worker.probe import probe_devices
+from core.worker.process import ROOT, worker_environment
+
+GB = 10**9
 
 
 def test_this_machine_is_described_survives_json_and_does_not_give_away_its_name(monkeypatch):
@@ -39,38 +47,74 @@ def test_no_framework_is_imported():
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
+def on(monkeypatch, limits, affine=64, ulimit=None):
+    """A machine of 64 cores and 256 GB, 200 of them free, that is limited so."""
+    monkeypatch.setattr(environment, "read_limits", lambda: limits)
+    monkeypatch.setattr(environment, "process_memory_limit", lambda: ulimit)
+    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda _pid: set(range(affine)), raising=False)
+    monkeypatch.setattr(environment.psutil, "cpu_count", lambda logical=True: 64 if logical else 32)
+    monkeypatch.setattr(
+        environment.psutil, "virtual_memory", lambda: SimpleNamespace(total=256 * GB, available=200 * GB)
+    )
+
+
 @pytest.mark.parametrize(
-    ("files", "cores"),
+    ("quota", "affine", "usable", "of_quota", "words"),
     [
-        ({"cpu.max": "150000 100000"}, 1),
-        ({"cpu.max": "50000 100000"}, 1),
-        ({"cpu.max": "max 100000"}, 64),
-        ({"cpu.max": "800000 100000"}, 8),
-        ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
-        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
-        ({}, 64),
+        (1.5, 64, 1, 1, "1 of 64 cores, limited by the container's CPU quota of 1.5"),
+        (0.5, 64, 1, 1, "1 of 64 cores, limited by the container's CPU quota of 0.5"),
+        (8.0, 64, 8, 8, "8 of 64 cores, limited by the container's CPU quota of 8"),
+        (8.0, 4, 4, None, "4 of 64 cores, limited by the CPU affinity of this process"),
+        (100.0, 64, 64, None, "64 cores"),
+        (None, 64, 64, None, "64 cores"),
     ],
 )
-def test_usable_cores_heed_a_quota(tmp_path, monkeypatch, files, cores):
-    write(tmp_path, files)
-    monkeypatch.setattr(environment, "CGROUP", tmp_path)
-    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda _pid: set(range(64)), raising=False)
-    assert environment.usable_cores() == cores
+def test_usable_cores_are_the_whole_ones_of_a_quota_or_the_affinity(
+    monkeypatch, quota, affine, usable, of_quota, words
+):
+    on(monkeypatch, Limits(cpus=quota), affine)
+    found = capture_environment()
+    assert (found.usable_cores, quota_cores(), found.cores_words) == (usable, of_quota, words)
+    assert (list_devices().cores_words, list_devices().cpu_quota) == (words, quota)
+    threads = worker_environment(Target()).get("OMP_NUM_THREADS")
+    assert threads == (os.environ.get("OMP_NUM_THREADS") if of_quota is None else str(of_quota))
+    assert worker_environment(Target(threads=3))["OMP_NUM_THREADS"] == "3"
 
 
-def test_available_memory_heeds_a_cgroup(tmp_path, monkeypatch):
-    monkeypatch.setattr(environment, "CGROUP", tmp_path)
-    free = environment.available_memory_bytes()
-    write(tmp_path, {"memory.max": "3000000", "memory.current": "1000000"})
-    assert environment.available_memory_bytes() == 2_000_000 < free
-    write(tmp_path, {"memory.max": "max"})
-    assert environment.available_memory_bytes() > 2_000_000
+@pytest.mark.parametrize(
+    ("limits", "ulimit", "free", "words"),
+    [
+        (Limits(), None, 200 * GB, "200 GB free"),
+        (Limits(memory_bytes=8 * GB, memory_free_bytes=6 * GB), None, 6 * GB,
+         "6 GB free, limited by the container's memory limit of 8 GB"),
+        (Limits(memory_bytes=900 * GB, memory_free_bytes=800 * GB), 500 * GB, 200 * GB, "200 GB free"),
+        (Limits(memory_bytes=8 * GB, memory_free_bytes=6 * GB), 2 * GB, 2 * GB,
+         "2 GB free, limited by the container's memory limit of 8 GB and this process's own limit of 2 GB (ulimit)"),
+    ],
+)  # fmt: skip
+def test_free_memory_is_what_container_and_process_leave(monkeypatch, limits, ulimit, free, words):
+    on(monkeypatch, limits, ulimit=ulimit)
+    found = capture_environment()
+    assert found.memory_bytes == 256 * GB
+    assert environment.available_memory_bytes() == found.memory_available_bytes == free
+    assert found.free_words == list_devices().free_words == words
+    assert Environment.model_validate_json(found.model_dump_json()) == found
 
 
-def write(folder, files):
-    for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text + "\n")
+def test_an_environment_of_before_there_were_limits_opens():
+    stored = '{"captured_at": "2026-01-05T09:00:00+00:00", "logical_cores": 64, "memory_available_bytes": 2000000000}'
+    found = Environment.model_validate_json(stored)
+    assert (found.cores_words, found.free_words, found.limited_words) == ("64 cores", "2 GB free", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of POSIX, as Linux keeps them")
+def test_a_process_is_limited_by_ulimit():
+    code = "from core.machine.environment import process_memory_limit; print(process_memory_limit())"
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -v 4000000 -d 3000000; {shlex.quote(sys.executable)} -c {shlex.quote(code)}"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.split() == [str(1024 * 3_000_000)]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """Interference: told apart from our own work, scanned for seldom, cheap."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
 from contextlib import closing
 
+import psutil
 import pytest
 
 from core.machine import interference
@@ -62,34 +61,35 @@ def test_short_intervals_are_added_up_and_steal_is_a_share_of_the_machine(system
 
 
 @pytest.fixture
-def burner(monkeypatch):
-    """A process that keeps a core busy, looked for often."""
+def burners(monkeypatch):
+    """Two processes that keep a core busy each; others are looked for often."""
     monkeypatch.setattr(interference, "SCAN_EVERY_S", 0.3)
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
-        yield process
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    yield [psutil.Process(process.pid) for process in started]
+    for process in started:
         process.kill()
+        process.wait()
 
 
-def test_a_real_neighbour_is_seen_by_name(burner):
+def samples(our_pids=()):
+    """What a sampler finds twice a second for up to a minute: a busy machine leaves a neighbour little."""
     with closing(InterferenceSampler()) as sampler:
-        found = []
-        for _ in range(10):
-            time.sleep(0.4)
-            found.append(sampler.sample(0.0, ()))
-    assert max(sample.other_cpu_pct for sample in found) > 30
-    neighbour = interference.psutil.Process(burner.pid)
-    assert any(use.name == neighbour.name() and use.cpu_pct > 30 for sample in found for use in sample.busiest)
-    assert neighbour.cpu_times().user > 0
+        for _ in range(120):
+            time.sleep(0.5)
+            yield sampler.sample(0.0, our_pids)
 
 
-def test_our_workers_are_not_listed(burner, monkeypatch):
-    ours = [interference.psutil.Process(pid) for pid in (burner.pid, os.getpid())]
-    monkeypatch.setattr(interference.psutil, "process_iter", lambda: ours)
-    with closing(InterferenceSampler()) as sampler:
-        for _ in range(4):
-            time.sleep(0.4)
-            listed = sampler.sample(0.0, (burner.pid,)).busiest
-    assert listed == ()
+def test_a_real_neighbour_is_seen_by_name(burners):
+    name = burners[0].name()
+    assert any(s.other_cpu_pct > 30 and any(u.name == name and u.cpu_pct > 30 for u in s.busiest) for s in samples())
+
+
+def test_our_workers_are_not_listed(burners, monkeypatch):
+    for process, name in zip(burners, ("ours", "theirs"), strict=True):
+        monkeypatch.setattr(process, "name", lambda name=name: name)
+    monkeypatch.setattr(interference.psutil, "process_iter", lambda: burners)
+    listed = next(found for sample in samples((burners[0].pid,)) if (found := sample.busiest))
+    assert [use.name for use in listed] == ["theirs"]
 
 
 def test_processes_are_looked_for_seldom_cheaply_and_only_when_others_are_busy(system, sampler, monkeypatch):

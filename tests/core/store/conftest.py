@@ -1,7 +1,5 @@
 """An empty store for each test, on SQLite and on PostgreSQL where one is at hand."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Where runs are kept, and what is said when they cannot be; nothing stored is lost."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys
@@ -36,6 +34,23 @@ def test_an_unreachable_server_is_a_sentence_without_the_password() -> None:
     with pytest.raises(StoreError, match="cannot be opened") as caught:
         Store("postgres://me:hunter2@127.0.0.1:1/runs")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:sec@hunter2@127.0.0.1:1/runs",
+        "postgresql://me:sec@hun/ter@hunter2/runs",
+        "postgresql://127.0.0.1:1/runs?user=me&password=hunter2",
+        "postgresql://me:hunter2@127.0.0.1:1/runs?sslpassword=hunter2&options=hunter2",
+        "postgresql://me:hun%40hunter2@127.0.0.1:1/runs",
+    ],
+)
+def test_no_part_of_a_password_is_shown_wherever_it_stands(url: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        Store(url)
+    assert "hunter2" not in str(caught.value)
+    assert "127.0.0.1" in str(caught.value) or "write it as %40" in str(caught.value)
 
 
 def test_without_the_driver_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Studies and traces in the store, and stores from before there were any, on SQLite and on PostgreSQL."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The shipped examples: read from the package's data, with the schema checked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,12 +83,10 @@ def test_the_shipped_studies_of_the_batch_belong_to_the_shipped_run() -> None:
     noise, memory = load_example("noise"), load_example("memory")
     assert {noise.run_id, memory.run_id} == {run.id}
     assert {noise.label, memory.label} == {"recorded"}
-    assert run.plan is not None
     assert noise.plan.workload == memory.plan.workload == run.plan.workload
     assert memory.plan.target == run.plan.targets[1]
     limit = limit_of(memory, ())
     told = batch_answer(run, analyse(run), noise, {run.target_names[1]: limit})
     assert (limit.label, limit.limit_bytes) == ("recorded", memory.plan.limit_bytes)
-    assert told.noise is not None
     assert told.noise.steps is not None
     assert told.targets[1].best_time is not None

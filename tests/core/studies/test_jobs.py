@@ -9,6 +9,7 @@ import pytest
 from core.machine.lock import Busy, machine_lock
 from core.schema import UserError
 from core.spec import Pipeline, Target, Workload
+from core.studies import keeper
 from core.studies.experiment.record import Arm, Experiment
 from core.studies.experiment.run import ExperimentPlan, measure_arms
 from core.studies.jobs import Jobs
@@ -31,14 +32,14 @@ class MemoryStore(MemoryRecorder):
         super().__init__()
         self.studies: list[tuple[str, str, Any]] = []
 
-    def add_study(self, kind: str, study_id: str, record: Any) -> None:
+    def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None:  # noqa: ARG002
         self.studies.append((kind, study_id, record))
 
 
 class Gated(Machine):
     """Waits for the test before its workers start."""
 
-    def launch(self, targets, deadline_s):
+    def launch(self, targets, deadline_s, *_):
         self.gate.wait(20)
         return super().launch(targets, deadline_s)
 
@@ -72,9 +73,7 @@ def ended(jobs: Jobs, machine: Gated) -> Snapshot:
     machine.gate.set()
     jobs.wait(30)
     snapshot = jobs.snapshot()
-    assert snapshot is not None
     assert not snapshot.active
-    assert machine.open_workers == 0
     with machine_lock("free again"):
         return snapshot
 
@@ -96,14 +95,12 @@ def study(run: Any = None) -> Kind[Any, Experiment, Any]:
 def test_a_sweep_runs_in_the_background(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
     run_id = begin_sweep(jobs)
     running = jobs.snapshot("sweep")
-    assert running is not None
     assert (running.id, running.title, running.active) == (run_id, "My sweep", True)
     assert running.record.rounds == ()
     done = ended(jobs, machine)
     assert (done.record.status, done.record.name, done.error) == ("finished", "My sweep", None)
     assert done.record.environment is not None
     assert done.answer.verdict.kind == "crossover"
-    assert store.finished is not None
     assert store.finished[0] == "finished"
     assert store.studies == [], "its rounds were kept as they came"
 
@@ -120,7 +117,6 @@ def test_a_study_runs_in_the_background_under_the_machines_lock(jobs: Jobs, mach
     assert jobs.snapshot("pipeline") is None
     study_id = jobs.start(study(watched), None)
     running = jobs.snapshot("pipeline")
-    assert running is not None
     assert (running.kind, running.id, running.title, running.active) == ("pipeline", study_id, "a study", True)
     assert running.record is None
     done = ended(jobs, machine)
@@ -161,6 +157,46 @@ def test_cancelling_ends_a_sweep_and_keeps_it(jobs: Jobs, machine: Gated) -> Non
     begin_sweep(jobs)
     jobs.cancel()
     assert ended(jobs, machine).record.status == "cancelled"
+
+
+def test_the_end_of_the_process_interrupts_what_runs(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
+    """Before the first round, too: nobody wished it to end, so it can be resumed."""
+    begin_sweep(jobs)
+    assert not jobs.stopping
+    threading.Timer(0.2, machine.gate.set).start()
+    jobs.close()
+    assert store.finished is not None
+    assert store.finished[0] == "interrupted"
+    assert not store.deleted
+    assert not jobs.stopping
+
+
+@pytest.mark.parametrize("by_user", [True, False])
+def test_what_a_study_measured_before_it_was_stopped_is_kept_with_who_stopped_it(
+    jobs: Jobs, machine: Gated, store: MemoryStore, by_user: bool
+) -> None:
+    def stopped(tools: StudyTools, _: object) -> Experiment:
+        def report(progress: Progress) -> None:
+            if progress.activity.startswith("Measuring") and not tools.cancel.is_set() and next(seen) == 3:
+                (jobs.cancel if by_user else tools.cancel.interrupt)()
+                assert jobs.stopping
+
+        seen = iter(range(1000))
+        return measure_arms(dataclasses.replace(tools, report=report), arms_plan())
+
+    jobs.start(study(stopped), None)
+    assert ended(jobs, machine).record.status == ("cancelled" if by_user else "interrupted")
+    assert len(store.studies) == 1
+
+
+def test_a_sweep_that_its_user_cancelled_stays_so_at_the_end(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
+    begin_sweep(jobs)
+    jobs.cancel()
+    assert jobs.stopping
+    machine.gate.set()
+    jobs.close()
+    assert store.finished is not None
+    assert store.finished[0] == "cancelled"
 
 
 def test_cancelling_ends_a_study_and_keeps_its_rounds(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
@@ -241,24 +277,27 @@ def test_a_study_whose_first_way_fails_says_why(jobs: Jobs, machine: Gated, stor
     assert store.studies == []
 
 
-@pytest.mark.parametrize("method", ["record", "add_study"])
-def test_a_full_disk_is_said_and_not_fatal(
+@pytest.mark.parametrize("method", ["begin", "record", "add_study"])
+def test_a_full_disk_costs_no_measurement_and_is_written_when_there_is_room(
     jobs: Jobs, machine: Gated, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
+    monkeypatch.setattr(keeper, "RETRY_S", 0.01)
     monkeypatch.setattr(store, method, full)
-    if method == "record":
-        begin_sweep(jobs)
-    else:
+    if method == "add_study":
         jobs.start(study(), None)
+    else:
+        begin_sweep(jobs)
     done = ended(jobs, machine)
-    assert "No space left" in str(done.error)
-    assert done.record is not None, "what was measured can still be seen"
+    assert (done.record.status, done.error) == ("finished", None)
+    assert done.unwritten.startswith("The history lacks ")
+    assert "No space left" in done.unwritten
     monkeypatch.undo()
-    begin_sweep(jobs)
-    assert ended(jobs, machine).error is None
+    jobs.close()
+    assert jobs.snapshot().unwritten is None
+    assert store.studies or tuple(store.rounds) == done.record.rounds
 
 
 def test_the_source_of_interference_is_closed(machine: Gated, store: MemoryStore) -> None:

@@ -1,7 +1,5 @@
 """The study that docs/adding_a_study.md adds: its code is taken from there and runs from plan to page."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
@@ -34,7 +32,7 @@ VERDICT = "Ready after 4900 ms, 95 % interval 4000 to 30000, measured"
 class Starting(Machine):
     """Its workers take as long to start as :data:`STARTS_S` says, in turn."""
 
-    def launch(self, targets: Any, deadline_s: float) -> Any:
+    def launch(self, targets: Any, deadline_s: float, *_: object) -> Any:
         self.startup_s = STARTS_S[self.starts % len(STARTS_S)]
         return super().launch(targets, deadline_s)
 
@@ -107,7 +105,6 @@ def test_a_job_measures_it_the_store_keeps_it_and_its_export_is_read_back(
 ) -> None:
     study_id = measure(engine, toy, 8)
     done = engine.jobs.snapshot("startup")
-    assert done is not None
     assert (done.id, done.title, done.error, done.active) == (study_id, "Start-up of cpu", None, False)
     assert (machine.starts, machine.open_workers) == (8, 0)
     record = engine.store.study(toy, study_id)
@@ -130,7 +127,7 @@ def test_a_budget_and_a_cancellation_keep_what_was_measured(
     record = engine.jobs.snapshot("startup").record  # type: ignore[union-attr]
     assert (len(record.starts_ms), record.status) == (3, "finished")
     launch = machine.launch
-    engine.jobs._launcher = lambda targets, s: [engine.jobs.cancel(), launch(targets, s)][1]  # during a start
+    engine.jobs._launcher = lambda targets, s, *_: [engine.jobs.cancel(), launch(targets, s)][1]  # during a start
     study_id = measure(engine, toy, 8)
     assert engine.store.study(toy, study_id).status == "cancelled"
     assert len(engine.store.study(toy, study_id).starts_ms) == 1

@@ -1,7 +1,5 @@
 """Interval arithmetic against a brute-force grid of whole numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """How steps are found and divided, on traces with a known truth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The report of a trace: kernels, timeline, host operations; a real trace, and what xprof says of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

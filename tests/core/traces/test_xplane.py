@@ -1,7 +1,5 @@
 """The reader: what it keeps, and what it refuses."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import random
@@ -10,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from core.traces import columns, xplane
+from core.traces import columns, wire, xplane
 from core.traces.events import NONE, Events, Trace, TraceError
 from core.traces.report import report
 from core.traces.schema import MESSAGES, message
@@ -21,7 +19,6 @@ from core.traces.xplane import read
 from tests.support.traces import MadeTrace, gpu_trace
 
 ROOT = Path(__file__).parents[3]
-fixture_per_test = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def events_of(trace: Trace, name: str) -> Events:
@@ -201,8 +198,13 @@ def test_impossible_times_are_refused(tmp_path: Path, offset: int, length: int) 
     [
         (xplane, "MAX_FILE_BYTES", 100, "trace fewer steps"),
         (xplane, "MAX_EVENTS", 5, "more than 5 events"),
+        (xplane, "MAX_VALUES", 5, "more than 5 values of events"),
+        (xplane, "MAX_LINES", 4, "more than 4 threads and streams"),
+        (xplane, "MAX_GPUS", 0, "more than 0 GPUs"),
         (xplane, "MAX_METADATA_BYTES", 50, "names more operations"),
         (columns, "MAX_TEXTS_BYTES", 300, "more text"),
+        (columns, "MAX_TEXTS", 5, "more text"),
+        (wire, "MAX_FIELDS", 40, "in more pieces"),
     ],
 )
 def test_a_trace_too_large_is_refused(
@@ -210,6 +212,14 @@ def test_a_trace_too_large_is_refused(
 ) -> None:
     monkeypatch.setattr(owner, limit, value)
     assert words in refusal(tmp_path, gpu_trace().data())
+
+
+def test_one_event_larger_than_what_is_parsed_at_once_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xplane, "CHUNK_BYTES", 10)
+    monkeypatch.setattr(xplane, "MAX_EVENT_BYTES", 12)
+    assert "more than 12 bytes in one event" in refusal(tmp_path, gpu_trace().data())
 
 
 def read_or_refuse(path: Path, data: bytes) -> None:
@@ -224,7 +234,6 @@ def read_or_refuse(path: Path, data: bytes) -> None:
     assert "\n" not in said
 
 
-@fixture_per_test
 @given(st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8))
 def test_any_bytes_and_a_damaged_trace_are_refused_or_read(
     tmp_path: Path, some: bytes, damage: list[tuple[int, int]]
@@ -250,7 +259,6 @@ made_lines = st.tuples(
 )
 
 
-@fixture_per_test
 @given(st.lists(made_lines, min_size=1, max_size=6))
 def test_any_events_make_a_report_or_a_refusal(tmp_path: Path, lines: list[tuple[str, str, list]]) -> None:
     """Also events that no profiler writes: the parts of each step sum to it (checked by the type), nothing raises."""

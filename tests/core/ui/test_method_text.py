@@ -1,7 +1,5 @@
 """The Method page says what docs/method.md says: all of it, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What qualifies a verdict must be said, once, the most important first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -86,7 +84,6 @@ def test_cells_table_speaks_words() -> None:
     first = table.iloc[0]
     answer = analyse(run)
     cell = answer.cell(0, 1)
-    assert cell is not None
     assert first["step_ms"] == cell.step_ms
 
 
@@ -94,7 +91,15 @@ def test_environment_table_says_what_could_not_be_seen() -> None:
     facts = dict(environment_table(make_environment()).itertuples(index=False))
     assert facts["GPU"] == "none found"
     assert facts["CPU governor"] == "not seen"
-    assert facts["Cores"] == "2 physical, 4 logical, 4 usable by this process"
+    assert facts["Cores"] == "2 physical, 4 logical; this process may use 4 cores"
+
+
+def test_environment_table_says_what_a_container_leaves() -> None:
+    limits = {"usable_cores": 1, "cpu_quota": 1.5, "container_memory_bytes": 1_600_000_000}
+    here = make_environment().model_copy(update={**limits, "memory_available_bytes": 1_200_000_000})
+    facts = dict(environment_table(here).itertuples(index=False))
+    assert facts["Cores"].endswith("may use 1 of 4 cores, limited by the container's CPU quota of 1.5")
+    assert facts["Memory"].endswith(", 1.2 GB free, limited by the container's memory limit of 1.6 GB")
 
 
 def test_default_targets_always_differ() -> None:

@@ -1,14 +1,13 @@
 """NumPy files of unknown origin: samples and labels are found, every refusal is one sentence, nothing is unpickled."""
 
-from __future__ import annotations
-
 import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.userdata import source as datasource
@@ -128,10 +127,7 @@ def test_what_an_archive_declares_or_holds_is_limited_before_it_is_unpacked(tmp_
 
 
 def test_arrays_that_would_fill_the_memory_are_refused(tmp_path, monkeypatch):
-    class Little:
-        available = 10 * X.nbytes
-
-    monkeypatch.setattr(datasource.psutil, "virtual_memory", lambda: Little)
+    monkeypatch.setattr(datasource, "available_memory_bytes", lambda: 10 * X.nbytes)
     np.savez(tmp_path / "a.npz", x=np.tile(X, (3, 1, 1)))
     assert "more than 25 % of the 960 bytes of memory that are free" in refused(tmp_path / "a.npz")
     check_memory(datasource.inspect_data(str(tmp_path / "a.npz")), 0.5)
@@ -146,7 +142,7 @@ def test_an_impossible_header_is_refused(tmp_path, shape):
     assert "x.npy cannot be read as a NumPy array" in refused(tmp_path / "x.npy")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(where=st.floats(0, 1), change=st.binary(min_size=1, max_size=6), suffix=st.sampled_from([".npy", ".npz"]))
 def test_any_corruption_gives_a_source_or_a_sentence(tmp_path, where, change, suffix):
     path = tmp_path / f"x{suffix}"
@@ -187,3 +183,37 @@ def test_labels_that_do_not_fit_are_refused(raw, classes, says):
     with pytest.raises(DataError) as caught:
         class_labels(raw, 3, classes, "y")
     assert says in str(caught.value)
+
+
+def _header_bomb(path: Path, size: int) -> Path:
+    """A header of so many bytes, packed to a thousandth."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", size) + b" " * size)
+    return path
+
+
+def _peak_bytes(path: Path) -> int:
+    """Of memory while the refusal is found."""
+    tracemalloc.start()
+    try:
+        assert refused(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_header_is_not_unpacked_before_its_length_is_known_to_be_one(tmp_path):
+    assert _peak_bytes(_header_bomb(tmp_path / "a.npz", 20_000_000)) < 3_000_000
+    with (tmp_path / "a.npy").open("wb") as file:
+        file.write(b"\x93NUMPY\x02\x00" + struct.pack("<I", 50_000_000))
+        file.truncate(50_000_100)
+    assert _peak_bytes(tmp_path / "a.npy") < 3_000_000
+
+
+def test_a_long_list_of_members_is_not_read(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for index in range(12_000):
+            archive.writestr(f"{index:060}", b"")
+    assert _peak_bytes(tmp_path / "a.npz") < 3_000_000
+    np.savez(tmp_path / "many.npz", **{f"array{index}": np.zeros((2, 2)) for index in range(1_000)})
+    assert check_data(str(tmp_path / "many.npz")).x.name == "array0"

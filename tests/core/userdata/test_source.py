@@ -1,7 +1,5 @@
 """What lies at a path: every kind is recognised, and every refusal is one sentence."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import struct
@@ -17,6 +15,7 @@ from core.families import network_from_name
 from core.spec import Workload
 from core.userdata import source as datasource
 from core.userdata.arrays import DataError
+from core.userdata.image_size import pixels
 from core.userdata.source import check_data, check_fits, image_shape
 from tests.support.userdata import refused
 
@@ -180,7 +179,7 @@ def test_what_may_not_be_read_is_refused(tmp_path, monkeypatch, kind):
 def test_a_name_that_is_no_text_is_shown_all_the_same(tmp_path):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n.npz")
     Path(path).write_bytes(b"hello")
-    assert "??.npz cannot be read" in refused(path)
+    assert "? .npz cannot be read" in refused(path)
 
 
 @pytest.mark.parametrize(
@@ -228,3 +227,46 @@ def test_images_fit_networks_that_take_images_and_have_a_class_for_each_folder(t
     write(tmp_path / "set" / "outside.png")
     with pytest.raises(DataError, match="holds images inside and outside sub-folders"):
         check_fits(check_data(str(tmp_path / "set")), training("784-8-10"))
+
+
+def _png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height)
+
+
+def _jpeg(width: int, height: int, frame: int = 0xC0, before: bytes = b"") -> bytes:
+    """Begin of a JPEG: an application's segment, a Huffman table, then the frame with its size."""
+    table = struct.pack(">BBH", 0xFF, 0xC4, 4) + b"\x00\x00"
+    return b"\xff\xd8" + before + table + struct.pack(">BBHBHH", 0xFF, frame, 11, 8, height, width) + b"\1"
+
+
+@pytest.mark.parametrize("make", [_png, _jpeg])
+def test_an_image_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_path, make):
+    write(tmp_path / "a.png", make(10_000, 10_000))
+    assert check_data(str(tmp_path)).samples == 1
+    write(tmp_path / "b.jpg", make(10_001, 10_000))
+    assert refused(tmp_path) == ("b.jpg has 100,010,000 pixels; at most 100,000,000 are accepted, so make it smaller.")
+
+
+def test_the_size_of_an_image_is_found_wherever_its_header_has_it():
+    preview = struct.pack(">BBH", 0xFF, 0xE1, 60_000) + bytes(59_998)
+    for frame in (0xC0, 0xC1, 0xC2, 0xCF):
+        assert pixels(_jpeg(30, 20, frame, b"\xff\xff" + preview[1:])) == 600
+    for damaged in (b"", _png(3, 4)[:20], _jpeg(3, 4)[:-4], b"\xff\xd8\xff", b"\xff\xd8" + b"\xff\xe1\0\0" * 9, IMAGE):
+        assert not pixels(damaged)
+
+
+def test_of_a_large_folder_the_headers_of_some_images_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasource, "MAX_LOOKED_AT", 3)
+    looked: list[bytes] = []
+    monkeypatch.setattr(datasource, "pixels", lambda header: looked.append(header))
+    images(tmp_path, *(f"{index}.png" for index in range(10)))
+    assert check_data(str(tmp_path)).samples == 10
+    assert len(looked) == 3
+
+
+def test_a_first_record_too_large_to_be_looked_at_is_refused(tmp_path):
+    with write(tmp_path / "a.tfrecord", struct.pack("<QI", 300 * 2**20, 0)).open("r+b") as file:
+        file.truncate(400 * 2**20)
+    assert refused(tmp_path / "a.tfrecord") == (
+        "a.tfrecord begins with a record of 315 MB; at most 268 MB are accepted."
+    )

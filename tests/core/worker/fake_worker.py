@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 import time
 
@@ -28,6 +30,31 @@ def endless(_request):
         sys.stdout.write("x" * 65536)
 
 
+def breed(_request=None):
+    """Leave a child behind that holds all pipes, one in a session of its own, and one that was forked twice."""
+    for sessions in (0, 1, 2):
+        if os.fork() == 0:
+            for _ in range(sessions):
+                os.setsid()
+                if os.fork() > 0:
+                    os._exit(0)
+            time.sleep(600)
+            os._exit(0)
+
+
+def flood(request):
+    """Much on stderr, without a line's end and with too many; in between the reply, and more garbage than fits."""
+    sys.stderr.write("x" * (1 << 25) + "y\n" * (1 << 20))
+    done(request)
+    sys.stdout.write("x" * (1 << 25))
+    sys.stdout.flush()
+
+
+def close_output(_request):
+    os.close(1)
+    time.sleep(600)
+
+
 WAYS = {
     "garbage": lambda _: print("Segmentation imminent " * 20, flush=True),
     "wrong_kind": lambda request: say({"kind": "release", "batch": request["batch"]}),
@@ -36,9 +63,17 @@ WAYS = {
     "twice": lambda request: (done(request), done(request)),
     "exit": lambda _: sys.exit("it is all too much"),
     "bad_alloc": bad_alloc,
+    "suicide": lambda _: os.kill(os.getpid(), 9),
     "endless": endless,
     "failed": lambda _: say({"kind": "failed", "outcome": "nan_loss", "reason": "The loss is nan."}),
     "hang": lambda _: time.sleep(600),
+    "stop": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
+    "hold": lambda _: ctypes.PyDLL(None).sleep(600),  # Python's lock is not given away
+    "breed": lambda request: (breed(), done(request)),
+    "breed and die": lambda _: (breed(), os.kill(os.getpid(), signal.SIGSEGV)),
+    "breed and hang": lambda _: (breed(), time.sleep(600)),
+    "flood": flood,
+    "close": close_output,
 }
 
 
@@ -49,6 +84,8 @@ def main(how):
             if how == "silent":
                 time.sleep(600)
             say(READY)
+            if how == "asleep":
+                time.sleep(600)
         elif request["kind"] == "release":
             say({"kind": "release", "batch": request["batch"]})
         else:

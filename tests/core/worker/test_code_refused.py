@@ -1,7 +1,5 @@
 """A run of unknown origin that names code: the dashboard's process reads, shows and refuses it, and runs nothing."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from core.studies.sweep.imports import read_run
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
 from core.studies.sweep.report import html_report
-from tests.support.runs import make_run
+from tests.support.runs import make_run, planned
 
 TRAP = """
 from pathlib import Path
@@ -44,9 +42,8 @@ def hostile(folder: Path, entry: str = "trap:make") -> Run:
         entry=entry, folder=str(folder), sample_shape=(6,), outputs=3, counts=(LayerCount("dense", 27, 39, 39, 0, 3),)
     )
     run = make_run()
-    assert run.plan is not None
-    plan = run.plan.model_copy(update={"workload": run.plan.workload.model_copy(update={"network": network})})
-    return Run.from_json(run.model_copy(update={"plan": plan, "status": "cancelled"}).to_json())
+    run = planned(run, workload=run.plan.workload.model_copy(update={"network": network}))
+    return Run.from_json(run.model_copy(update={"status": "cancelled"}).to_json())
 
 
 def test_reading_and_reporting_such_a_run_imports_nothing(trap: Path) -> None:
@@ -76,7 +73,6 @@ def test_a_diagnosis_from_the_dashboard_fails_in_the_worker_with_the_same_senten
     assert jobs.start(DIAGNOSIS, DiagnosisPlan(hostile(trap.parent), 0, 8, 20.0))
     jobs.wait(120)
     last = jobs.snapshot()
-    assert last is not None
     assert last.record is None
     assert "run it from the command line with --model trap:make." in str(last.error)
     assert not trap.exists()

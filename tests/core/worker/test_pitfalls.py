@@ -1,7 +1,5 @@
 """The live demonstration of timing pitfalls, with a real worker."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.families import network_from_name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 import signal
 import subprocess
@@ -13,20 +15,23 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.machine.cgroup import KillCounts
 from core.spec import Target
 from core.worker import process
 from core.worker.process import ProcessWorker, launch_processes, memory_limits, worker_environment
-from core.worker.protocol import CellFailed, Release, RunBlock, WorkerLost
+from core.worker.protocol import CellFailed, Describe, Hello, Release, RunBlock, WorkerLost
 
 FAKE = Path(__file__).with_name("fake_worker.py")
+BLOCK = RunBlock(batch=4, steps=1)
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no keeper, docs/design.md")
 
 
 @pytest.fixture
 def start():
     workers = []
 
-    def begin(how, wait=True):
-        worker = ProcessWorker(Target(), command=(sys.executable, str(FAKE), how))
+    def begin(how, wait=True, **options):
+        worker = ProcessWorker(Target(), command=(sys.executable, str(FAKE), how), **options)
         workers.append(worker)
         if wait:
             worker.wait_ready(30)
@@ -40,11 +45,28 @@ def start():
 
 def lost(worker, deadline_s=30.0):
     with pytest.raises(WorkerLost) as caught:
-        worker.ask(RunBlock(batch=4, steps=1), deadline_s)
+        worker.ask(BLOCK, deadline_s)
     assert not psutil.pid_exists(worker.pid)
     with pytest.raises(WorkerLost):  # and so it stays
-        worker.ask(RunBlock(batch=4, steps=1), deadline_s)
+        worker.ask(BLOCK, deadline_s)
     return caught.value
+
+
+def marked(worker):
+    """Processes with a worker's mark that have not ended."""
+    found, mark = [], worker if isinstance(worker, str) else worker._mark
+    for one in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if one.environ().get(process.MARK) == mark and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one.pid)
+    return found
+
+
+def until(holds):
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +89,132 @@ def test_a_misbehaving_worker_is_lost_with_a_reason(start, how, outcome, says):
 
 
 def test_a_worker_past_its_deadline_is_stopped_whether_it_was_ready_or_not(start):
-    began = time.monotonic()
-    error = lost(start("hang"), deadline_s=0.3)
-    assert error.outcome == "hung"
-    assert time.monotonic() - began < 20
+    assert lost(start("hang"), deadline_s=0.3).outcome == "hung"
     worker = start("silent", wait=False)
     with pytest.raises(WorkerLost) as caught:
         worker.wait_ready(0.3)
     assert caught.value.outcome == "hung"
+
+
+@pytest.mark.parametrize("way", ["hang", "stop", "hold", "breed and hang"])
+def test_however_a_worker_is_stuck_a_wish_to_stop_ends_the_wait_and_the_worker(start, way):
+    class Stop(Exception):
+        pass
+
+    began = float("inf")
+
+    def check():
+        if time.monotonic() > began + 0.5:
+            raise Stop
+
+    worker = start(way, check=check)
+    began = time.monotonic()
+    with pytest.raises(Stop):
+        worker.ask(BLOCK, 600)
+    assert time.monotonic() - began < 10
+    assert marked(worker) == []
+    with pytest.raises(WorkerLost, match="was stopped while measuring batch 4"):
+        worker.ask(BLOCK, 600)
+
+
+@pytest.mark.parametrize("way", ["stop", "hold", "breed and hang"])
+def test_however_a_worker_is_stuck_it_is_given_up_after_the_deadline(start, way):
+    error = lost(worker := start(way), deadline_s=1.2)
+    assert error.reason == "The worker for cpu hung after 1 s while measuring batch 4."
+    assert marked(worker) == []
+
+
+def test_a_worker_that_does_not_read_keeps_nobody_waiting(start):
+    worker = start("asleep")
+    with pytest.raises(WorkerLost, match="hung after"):
+        worker.ask(Describe(entry="x" * (1 << 20), folder="/"), 0.5)
+
+
+@LINUX
+def test_what_a_worker_started_ends_with_it_and_delays_nothing(start):
+    worker = start("breed and die")
+    error = lost(worker, deadline_s=60.0)
+    assert "was ended by SIGSEGV while measuring" in error.reason
+    assert marked(worker) == []
+    worker = start("breed")
+    worker.ask(BLOCK, 30)
+    until(lambda: len(marked(worker)) == 5)  # with the worker and its keeper
+    worker.close()
+    assert marked(worker) == []
+
+
+@LINUX
+@pytest.mark.parametrize("whom", ["keeper", "worker"])
+def test_whoever_is_killed_nothing_that_a_worker_started_is_left(start, whom):
+    worker = start("breed and hang")
+    pid = worker.pid if whom == "keeper" else worker.ready.pid
+
+    def kill():
+        until(lambda: len(marked(worker)) == 5)
+        os.kill(pid, signal.SIGKILL)
+
+    threading.Thread(target=kill).start()
+    assert "was ended by SIGKILL" in lost(worker).reason
+    assert marked(worker) == []
+
+
+PARENT = """
+import sys, threading
+from core.spec import Target
+from core.worker.process import ProcessWorker
+from core.worker.protocol import RunBlock
+worker = ProcessWorker(Target(), command=(sys.executable, *sys.argv[1:]))
+if sys.argv[2] != "silent":
+    worker.wait_ready(60)
+    threading.Thread(target=worker.ask, args=(RunBlock(batch=4, steps=1), 600), daemon=True).start()
+print(worker._mark, flush=True)
+input()
+"""
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("way", "count"), [("hang", 2), ("stop", 2), ("hold", 2), ("breed and hang", 5), ("silent", 2)]
+)
+def test_a_worker_and_what_it_started_die_with_their_parent(way, count):
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(FAKE), way],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=worker_environment(Target()),
+    ) as parent:  # fmt: skip
+        mark = parent.stdout.readline().decode().strip()
+        until(lambda: len(marked(mark)) == count)
+        time.sleep(0.2)  # it is asleep now
+        parent.kill()
+    until(lambda: marked(mark) == [])
+
+
+@LINUX
+def test_a_worker_dies_even_with_both_its_keeper_and_its_parent_killed():
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(FAKE), "hold"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=worker_environment(Target()),
+    ) as parent:  # fmt: skip
+        mark = parent.stdout.readline().decode().strip()
+        until(lambda: len(marked(mark)) == 2)
+        parent.send_signal(signal.SIGSTOP)  # it cannot see to anything any more
+        (keeper,) = (pid for pid in marked(mark) if psutil.Process(pid).ppid() == parent.pid)
+        os.kill(keeper, signal.SIGKILL)
+        parent.kill()
+    until(lambda: marked(mark) == [])
+
+
+def test_a_flood_is_drained_and_more_than_a_reply_is_garbage(start):
+    worker = start("flood")
+    assert worker.ask(BLOCK, 60).block_ms == 1.0
+    before = psutil.Process().memory_info().rss
+    time.sleep(0.5)
+    assert worker._replies.qsize() <= process.MAX_WAITING + 1
+    assert psutil.Process().memory_info().rss - before < 200e6
+    assert "not in the protocol: “xxxx" in lost(worker).reason
+
+
+def test_a_worker_without_its_output_is_stopped(start):
+    assert "closed its output and was stopped while measuring batch 4." in lost(start("close")).reason
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
@@ -87,6 +227,29 @@ def test_a_killed_worker_is_lost_and_memory_named(start):
     assert "memory" in error.reason
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    ("counts", "outcome", "says"),
+    [
+        ((KillCounts(0, ((10**9, 0),)), KillCounts(1, ((10**9, 4),))), "out_of_memory", "memory limit of 1 GB was"),
+        (
+            (KillCounts(0, ((10**9, 7),)), KillCounts(1, ((10**9, 7),))),
+            "out_of_memory",
+            "the machine ran out of memory",
+        ),
+        ((KillCounts(1, ((10**9, 7),)), KillCounts(1, ((10**9, 8),))), "crashed", "something outside killed it"),
+    ],
+)
+def test_a_kill_by_the_container_is_told_from_others(start, monkeypatch, counts, outcome, says):
+    worker = start("suicide")
+    read = iter(counts)  # after asking, and when the worker has ended
+    monkeypatch.setattr(process, "read_kills", lambda: next(read))
+    error = lost(worker)
+    assert error.outcome == outcome
+    assert "was ended by SIGKILL while measuring batch 4: " in error.reason
+    assert says in error.reason
+
+
 def test_a_failed_reply_costs_the_cell_only_and_one_too_many_the_worker(start):
     worker = start("failed")
     with pytest.raises(CellFailed) as caught:
@@ -94,8 +257,7 @@ def test_a_failed_reply_costs_the_cell_only_and_one_too_many_the_worker(start):
     assert (caught.value.outcome, caught.value.reason) == ("nan_loss", "The loss is nan.")
     worker.ask(Release(batch=4), 60)
     worker = start("twice")
-    assert worker.ask(RunBlock(batch=4, steps=1), 30).block_ms == 1.0
-    time.sleep(0.3)
+    assert worker.ask(RunBlock(batch=4, steps=2), 30).block_ms == 1.0  # the other answer is none to what is asked next
     assert lost(worker).outcome == "crashed"
 
 
@@ -129,7 +291,7 @@ def test_a_failed_launch_leaves_nothing_running(monkeypatch):
 
     monkeypatch.setattr(process, "ProcessWorker", Tracked)
     with pytest.raises(WorkerLost):
-        launch_processes((Target(), Target(threads=1)), deadline_s=2)
+        launch_processes((Target(), Target(threads=1)), deadline_s=1)
     assert len(started) == 2
     assert not any(psutil.pid_exists(worker.pid) for worker in started)
 
@@ -142,6 +304,12 @@ def test_environment_hides_gpus_from_cpu_targets_only_and_those_share_the_free_m
     monkeypatch.setattr(process, "available_memory_bytes", lambda: 1000)
     assert memory_limits((Target(), Target(threads=1))) == [450, 450]
     assert memory_limits((Target(), Target(device="gpu:0"))) == [900, None]
+
+
+def test_code_of_others_is_refused_unless_it_is_asked_for():
+    assert Hello(target=Target()).allow_code is False
+    for start in (ProcessWorker, launch_processes):
+        assert inspect.signature(start).parameters["allow_code"].default is False
 
 
 def test_requests_are_validated_again_in_the_worker():

@@ -1,7 +1,5 @@
 """User code in real workers: what they describe and measure when allowed to, and that else none is run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Own arrays and images through tf.data's real readers: the right values in the right order, or a sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

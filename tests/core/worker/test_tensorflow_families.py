@@ -1,7 +1,5 @@
 """Every family really trains and infers on TensorFlow, however it is executed. One process for all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import threading
@@ -20,16 +21,21 @@ LIMIT = 950_000_000
 ONE = Target(threads=1)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is reset and read on Linux only")
 
-# Takes memory by 20 MB until the watch ends it; the framework's modules are not needed for that
+# Takes memory by 20 MB until the watch ends it; the framework's modules are not needed for that. After each piece the
+# watch gets its turn to look, however busy the machine is
 HUNGRY = """
-import sys, types
+import sys, time, types
 sys.modules["tensorflow"] = types.ModuleType("tensorflow")
-from core.worker.tensorflow_memory import watch_memory
-watch_memory(300_000_000, gpu=False)
-held = []
+from core.worker import tensorflow_memory
+looks, held = [], []
+tensorflow_memory.time = types.SimpleNamespace(sleep=lambda seconds: (looks.append(seconds), time.sleep(seconds)))
+tensorflow_memory.watch_memory(300_000_000, gpu=False)
 for _ in range(100):
     held.append(bytearray(20_000_000))
     print(len(held), flush=True)
+    seen = len(looks)
+    while len(looks) < seen + 2:
+        time.sleep(0.001)
 """
 
 
@@ -38,7 +44,52 @@ def test_a_process_that_passes_its_limit_ends_and_says_why() -> None:
     done = subprocess.run([sys.executable, "-c", HUNGRY], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "memory is short: resident memory is 3" in done.stderr
-    assert 5 <= int(done.stdout.split()[-1]) <= 20  # far from the 2 GB that it wanted
+    assert 5 <= int(done.stdout.split()[-1]) <= 15  # at most one piece beyond the limit, of the 2 GB that it wanted
+
+
+def hungry(ulimit: str, code: str = HUNGRY) -> subprocess.CompletedProcess[str]:
+    command = f"ulimit {ulimit}; {shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+    return subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("ulimit", "says"),
+    [
+        ("-d 500000", "may only have 512 MB of data (ulimit -d) here"),
+        ("-v 750000", "may only have 768 MB of address space (ulimit -v) here"),
+    ],
+)
+def test_a_limit_that_the_system_would_not_let_be_reached_is_refused(ulimit: str, says: str) -> None:
+    done = hungry(ulimit)
+    assert done.returncode == 1
+    assert "A limit of 300 MB cannot be put to the test" in done.stderr
+    assert says in done.stderr
+    assert done.stdout == ""  # nothing was taken
+
+
+@LINUX
+def test_a_limit_above_that_of_the_system_leaves_the_systems() -> None:
+    begin, _, _ = HUNGRY.partition("from core")
+    code = f"{begin}import resource\nfrom core.worker.tensorflow_memory import limit_memory\nlimit_memory(10**12)\n"
+    done = hungry("-d 500000", f"{code}print(resource.getrlimit(resource.RLIMIT_DATA))")
+    assert done.stdout.strip() == "(512000000, 512000000)"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("threads", "expected"), [(None, 3), (2, 2)])
+def test_the_frameworks_threads_follow_a_cpu_quota(threads: int | None, expected: int) -> None:
+    code = f"""
+from core.spec import Target
+from core.worker import tensorflow_worker as worker
+from core.worker.protocol import Hello
+worker.quota_cores = lambda: 3
+worker.start(Hello(target=Target(threads={threads})))
+of = worker.tf.config.threading
+print(of.get_intra_op_parallelism_threads(), of.get_inter_op_parallelism_threads())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == [str(expected)] * 2
 
 
 @pytest.mark.tensorflow
@@ -46,7 +97,6 @@ def test_a_process_that_passes_its_limit_ends_and_says_why() -> None:
 def test_a_worker_under_a_limit_is_lost_to_it_and_the_parent_knows() -> None:
     (worker,) = launch_processes((ONE,), 120.0, limit_bytes=LIMIT)
     try:
-        assert worker.ready.memory_bytes is not None
         assert 200e6 < worker.ready.memory_bytes < LIMIT
         huge = Workload(network="784-2048x2-10")
         with pytest.raises(WorkerError) as caught:

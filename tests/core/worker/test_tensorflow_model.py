@@ -1,7 +1,5 @@
 """Samples, labels, losses and XLA of networks of every kind, in this process and without a step."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

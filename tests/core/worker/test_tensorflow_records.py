@@ -1,7 +1,5 @@
 """TFRecord files through tf.data's real reader: the right values in the right order, or a sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Real TensorFlow workers on tiny cells. As few processes as possible are started: each costs seconds."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -16,7 +14,7 @@ import pytest
 
 from core.families import network_from_name
 from core.spec import Pipeline, Target, Workload
-from core.worker.process import ProcessWorker, launch_processes, worker_environment
+from core.worker.process import KEEPER, ProcessWorker, launch_processes, worker_environment
 from core.worker.protocol import CellFailed, Prepare, Release, RunBlock, TraceSteps, WorkerError, WorkerLost
 
 pytestmark = pytest.mark.tensorflow
@@ -73,7 +71,7 @@ def test_ready_tells_the_device_and_its_threads(workers):
     one, every = workers
     assert (one.ready.device, one.ready.threads) == ("CPU:0", 1)
     assert every.ready.threads == len(os.sched_getaffinity(0))
-    assert one.ready.pid == one.pid
+    assert psutil.Process(one.ready.pid).ppid() == (one.pid if KEEPER else os.getpid())
     assert one.ready.startup_ms > 100
     assert set(one.ready.versions) == {"tensorflow", "keras"}
 
@@ -137,7 +135,7 @@ def test_one_thread_uses_one_core_and_idle_workers_none(graph, workers):
 
 def test_memory_does_not_grow_over_hundreds_of_blocks(graph):
     graph.ask(cell(batch=64), CELL_S)
-    process = psutil.Process(graph.pid)
+    process = psutil.Process(graph.ready.pid)
     for _ in range(50):
         graph.ask(RunBlock(batch=64, steps=5), CELL_S)
     before = process.memory_info().rss
@@ -296,7 +294,14 @@ def test_a_pipeline_that_idled_hands_out_nothing_for_free(graph):
     """What it could prepare while other cells were measured must not make its next block fast."""
     slow = Pipeline(kind="tfdata", prefetch=4, preprocess_us=2000)
     graph.ask(cell(TRAIN, 8, slow), CELL_S)
-    steady_ms = graph.ask(RunBlock(batch=8, steps=16), CELL_S).block_ms / 16
-    time.sleep(20 * steady_ms / 1000)
-    assert graph.ask(RunBlock(batch=8, steps=2), CELL_S).block_ms / 2 > 0.5 * steady_ms
+
+    def step_ms(steps):
+        return graph.ask(RunBlock(batch=8, steps=steps), CELL_S).block_ms / steps
+
+    steady_ms = min(step_ms(16) for _ in range(3))
+    idled_ms = []
+    for _ in range(3):  # a neighbour slows a steady block down, or lets the pipeline run ahead of one; hardly each time
+        time.sleep(20 * steady_ms / 1000)
+        idled_ms.append(step_ms(2))
+    assert max(idled_ms) > 0.5 * steady_ms
     graph.ask(Release(batch=8), 60)

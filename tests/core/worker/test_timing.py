@@ -1,7 +1,5 @@
 """Warm-up and calibration on a machine whose step times are known."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What a diagnosis says: judgements from intervals, the order of remedies, the verdict's sentence, warnings."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -18,7 +16,7 @@ from core.studies.experiment.record import Experiment
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
 from tests.support.diagnoses import HELPING, make_diagnosis
-from tests.support.runs import make_run
+from tests.support.runs import make_run, planned
 from tests.support.traced import gpu_cell, with_traces
 
 BEHIND, AHEAD = 8, 256  # batches at which the second target of make_run is behind, and ahead (they cross near 43)
@@ -30,6 +28,9 @@ def run_of(first: Target | None = None, second: Target | None = None, **changes:
     run = make_run(**changes)  # type: ignore[arg-type]
     plan = SweepPlan(workload=Workload(network="784-128-10"), targets=targets, batches=run.batches)
     return run.model_copy(update={"plan": plan, "target_names": plan.target_names})
+
+
+RUN = run_of()
 
 
 def effect(low: float | None, high: float | None) -> Effect:
@@ -63,17 +64,14 @@ def test_judgements_follow_the_interval(low: float | None, high: float | None, e
 
 
 def test_findings_are_ranked_by_judgement_then_gain() -> None:
-    run = run_of()
     gains = HELPING | {"precision-float16": 3.0, "precision-bfloat16": 0.9, "xla": 0.5}
-    found = diagnose(run, make_diagnosis(run, gains)).findings
+    found = diagnose(RUN, make_diagnosis(RUN, gains)).findings
     assert {f.family for f in found} == set(REMEDIES)
     places = [ORDER.index(f.judgement) for f in found]
     assert places == sorted(places)
     helping = [f for f in found if f.judgement == "helps"]
     assert [f.code for f in helping] == ["precision-float16", "steps-32"]
     assert helping[0].gain == pytest.approx(3.0, rel=0.02)
-    assert helping[0].low is not None
-    assert helping[0].high is not None
     assert helping[0].low < 3.0 < helping[0].high
     assert finding(found, "xla").judgement == "hurts"
     assert finding(found, "batch").judgement == "no effect"
@@ -81,31 +79,28 @@ def test_findings_are_ranked_by_judgement_then_gain() -> None:
 
 def test_what_is_unclear_ranks_below_what_helps_however_large() -> None:
     """XLA seems five times faster, in the only two rounds that it has."""
-    run = run_of()
-    diagnosis = make_diagnosis(run, HELPING | {"xla": 5.0})
+    diagnosis = make_diagnosis(RUN, HELPING | {"xla": 5.0})
     index = diagnosis.experiment.index_of("xla")
     rounds = tuple(
         item.model_copy(update={"blocks": tuple(b for b in item.blocks if b.arm != index or item.index < 2)})
         for item in diagnosis.experiment.rounds
     )
     cut = diagnosis.model_copy(update={"experiment": diagnosis.experiment.model_copy(update={"rounds": rounds})})
-    found = diagnose(run, cut).findings
+    found = diagnose(RUN, cut).findings
     assert [(f.family, f.judgement) for f in found[:2]] == [("steps", "helps"), ("xla", "unclear")]
     assert found[1].gain == pytest.approx(5.0, rel=0.05)
 
 
 def test_a_remedy_shows_its_best_arm_and_names_the_others() -> None:
-    run = run_of()
-    steps = finding(diagnose(run, make_diagnosis(run, HELPING)).findings, "steps")
+    steps = finding(diagnose(RUN, make_diagnosis(RUN, HELPING)).findings, "steps")
     assert (steps.code, steps.title) == ("steps-32", "32 steps per execution")
     assert re.fullmatch(r"8 steps per execution: (1\.9|2\.0)\d×; 2 steps per execution: 1\.[45]\d×", steps.others)
-    xla = finding(diagnose(run, make_diagnosis(run, HELPING)).findings, "xla")
+    xla = finding(diagnose(RUN, make_diagnosis(RUN, HELPING)).findings, "xla")
     assert (xla.title, xla.others) == ("XLA", "")
 
 
 def test_what_was_not_tried_says_why() -> None:
-    run = run_of()
-    found = diagnose(run, make_diagnosis(run, failed={"xla": "XLA ran out of memory."})).findings
+    found = diagnose(RUN, make_diagnosis(RUN, failed={"xla": "XLA ran out of memory."})).findings
     xla, threads = finding(found, "xla"), finding(found, "threads")
     assert (xla.judgement, xla.evidence, xla.gain) == ("failed", "XLA ran out of memory.", None)
     assert (threads.judgement, threads.evidence) == ("not tried", "A GPU target has no choice of threads.")
@@ -113,22 +108,20 @@ def test_what_was_not_tried_says_why() -> None:
 
 
 def test_an_arm_without_a_round_is_not_tried() -> None:
-    run = run_of()
-    diagnosis = make_diagnosis(run, HELPING)
+    diagnosis = make_diagnosis(RUN, HELPING)
     index = diagnosis.experiment.index_of("xla")
     rounds = tuple(
         item.model_copy(update={"blocks": tuple(b for b in item.blocks if b.arm != index)})
         for item in diagnosis.experiment.rounds
     )
     cut = diagnosis.model_copy(update={"experiment": diagnosis.experiment.model_copy(update={"rounds": rounds})})
-    xla = finding(diagnose(run, cut).findings, "xla")
+    xla = finding(diagnose(RUN, cut).findings, "xla")
     assert (xla.judgement, xla.evidence) == ("not tried", "The budget ended first.")
 
 
 def test_the_evidence_has_both_times() -> None:
-    run = run_of()
-    diagnosis = make_diagnosis(run, {"xla": 2.0, "batch-32": 1.6}, noise=0.0001)
-    found = diagnose(run, diagnosis).findings
+    diagnosis = make_diagnosis(RUN, {"xla": 2.0, "batch-32": 1.6}, noise=0.0001)
+    found = diagnose(RUN, diagnosis).findings
     # √(0.8² + (0.01·8)²) = 0.804 ms
     assert finding(found, "xla").evidence.startswith("0.804 ms a step as it is, 0.402 ms with it.")
     # 0.804 ms over 8; four times the step over 4 × 8 samples, 1.6 times faster
@@ -142,7 +135,7 @@ def test_the_evidence_quotes_the_nearest_trace_of_the_target() -> None:
     run = with_traces(
         run_of(), gpu_cell(4), gpu_cell(512, shares=all_compute), gpu_cell(8, target=0, shares=all_compute)
     )
-    host = run.model_copy(update={"plan": run.plan.model_copy(update={"pipeline": Pipeline(kind="host")})})  # type: ignore[union-attr]
+    host = planned(run, pipeline=Pipeline(kind="host"))
     found = diagnose(run, make_diagnosis(host, HELPING)).findings
     assert "In the trace 27 % of a step is launch and host." in finding(found, "xla").evidence
     assert "In the trace 61 % of a step is compute." in finding(found, "precision").evidence
@@ -150,14 +143,12 @@ def test_the_evidence_quotes_the_nearest_trace_of_the_target() -> None:
 
 
 def test_best_arms_are_one_of_each_remedy_without_batches() -> None:
-    run = run_of()
-    diagnosis = make_diagnosis(run, HELPING | {"batch-32": 5.0, "precision-float16": 1.2})
+    diagnosis = make_diagnosis(RUN, HELPING | {"batch-32": 5.0, "precision-float16": 1.2})
     assert [diagnosis.experiment.arms[i].code for i in best_arms(diagnosis)] == ["steps-32", "xla", "precision-float16"]
 
 
 def test_the_best_remedy_is_the_verdict() -> None:
-    run = run_of()
-    told = diagnose(run, make_diagnosis(run, HELPING))
+    told = diagnose(RUN, make_diagnosis(RUN, HELPING))
     assert told.reason == "helps"
     assert re.fullmatch(
         r"32 steps per execution helps most: 2\.\d\d times faster at batch 8, "
@@ -167,24 +158,22 @@ def test_the_best_remedy_is_the_verdict() -> None:
 
 
 def test_a_remedy_that_helps_but_does_not_win_says_so() -> None:
-    run = run_of()
     losing = make_run(5, floors_ms=(0.3, 0.7))
-    told = diagnose(run, make_diagnosis(run, HELPING, reruns={"steps-32": losing}))
+    told = diagnose(RUN, make_diagnosis(RUN, HELPING, reruns={"steps-32": losing}))
     assert told.reason == "helps_but_behind"
     assert told.sentence.endswith(" Even so, cpu stays ahead at batch 8.")
     winning = make_run(5, floors_ms=(0.3, 0.25))
-    both = diagnose(run, make_diagnosis(run, HELPING, reruns={"steps-32": losing, "xla": winning}))
+    both = diagnose(RUN, make_diagnosis(RUN, HELPING, reruns={"steps-32": losing, "xla": winning}))
     assert both.reason == "helps", "one of the two wins"
     assert "Even so" not in both.sentence
     worse = make_run(5, slopes_ms=(0.01, 0.02))
-    at_large = make_diagnosis(run, HELPING, batch=AHEAD, reruns={"steps-32": worse})
-    assert diagnose(run, at_large).reason == "helps", "it was not behind there"
+    at_large = make_diagnosis(RUN, HELPING, batch=AHEAD, reruns={"steps-32": worse})
+    assert diagnose(RUN, at_large).reason == "helps", "it was not behind there"
 
 
 def test_the_crossover_is_told_before_and_with_the_remedy() -> None:
-    run = run_of()
     winning = make_run(5, floors_ms=(0.3, 0.25))
-    found = diagnose(run, make_diagnosis(run, HELPING, reruns={"steps-32": winning})).findings
+    found = diagnose(RUN, make_diagnosis(RUN, HELPING, reruns={"steps-32": winning})).findings
     told = finding(found, "steps").crossover
     assert re.match(r"Before: gpu:0 ahead from batch \d+ \(\d+ to \d+\)\. With it: ", told)
     assert told.endswith("cpu,threads=2 ahead at every batch measured.")
@@ -193,21 +182,19 @@ def test_the_crossover_is_told_before_and_with_the_remedy() -> None:
     assert finding(found, "batch").crossover == (
         "A larger batch moves along the curve; the crossover stays where it is."
     )
-    empty = make_diagnosis(run, HELPING, reruns={"steps-32": winning.model_copy(update={"rounds": ()})})
-    assert finding(diagnose(run, empty).findings, "steps").crossover.endswith("With it: nothing measured.")
+    empty = make_diagnosis(RUN, HELPING, reruns={"steps-32": winning.model_copy(update={"rounds": ()})})
+    assert finding(diagnose(RUN, empty).findings, "steps").crossover.endswith("With it: nothing measured.")
 
 
 def test_why_a_crossover_was_not_measured_anew() -> None:
-    run = run_of()
-    diagnosis = make_diagnosis(run, HELPING)
+    diagnosis = make_diagnosis(RUN, HELPING)
     same = "Not re-measured: with it both targets would be the same."
     diagnosis = diagnosis.model_copy(update={"skipped": diagnosis.skipped | {"steps-32": same}})
-    assert finding(diagnose(run, diagnosis).findings, "steps").crossover == same
+    assert finding(diagnose(RUN, diagnosis).findings, "steps").crossover == same
 
 
 def test_where_nothing_helps_the_other_device_is_the_right_one() -> None:
-    run = run_of()
-    told = diagnose(run, make_diagnosis(run))
+    told = diagnose(RUN, make_diagnosis(RUN))
     assert told.reason == "none_helps_behind"
     assert told.sentence == "None of these helps: for this model at batch 8, the CPU is the right device."
     swapped = run_of(Target(device="gpu:0"), Target(), floors_ms=(0.8, 0.3), slopes_ms=(0.01, 0.02))
@@ -224,21 +211,19 @@ def test_between_targets_of_one_kind_the_other_target_is_named() -> None:
 
 
 def test_nothing_helps_a_target_that_is_ahead_already() -> None:
-    run = run_of()
-    told = diagnose(run, make_diagnosis(run, batch=AHEAD))
+    told = diagnose(RUN, make_diagnosis(RUN, batch=AHEAD))
     assert told.reason == "none_helps"
     assert told.sentence == "None of these helps: gpu:0 at batch 256 is as fast as these remedies can make it."
 
 
 def test_without_rounds_nothing_is_said() -> None:
-    run = run_of()
-    diagnosis = make_diagnosis(run)
+    diagnosis = make_diagnosis(RUN)
     empty = diagnosis.model_copy(update={"experiment": diagnosis.experiment.model_copy(update={"rounds": ()})})
-    told = diagnose(run, empty)
+    told = diagnose(RUN, empty)
     assert (told.reason, told.sentence) == ("failed", "Nothing could be measured, so nothing can be said.")
     assert {f.judgement for f in told.findings} == {"not tried"}
     with pytest.raises(ValueError, match="no measured round"):
-        diagnose(run.model_copy(update={"rounds": ()}), diagnosis)
+        diagnose(RUN.model_copy(update={"rounds": ()}), diagnosis)
 
 
 def with_interference(diagnosis: Diagnosis, share: float, found: Interference) -> Diagnosis:
@@ -252,19 +237,18 @@ def with_interference(diagnosis: Diagnosis, share: float, found: Interference) -
 
 
 def test_neighbours_while_measuring_are_told() -> None:
-    run = run_of()
-    calm = make_diagnosis(run, HELPING, rounds=10)
+    calm = make_diagnosis(RUN, HELPING, rounds=10)
     busy = Interference(other_cpu_pct=90.0, steal_pct=9.0, busiest=(ProcessUse(name="backup", cpu_pct=80.0),))
-    assert diagnose(run, calm).warnings == ()
-    assert diagnose(run, with_interference(calm, 1 / 15, busy)).warnings == (), (
+    assert diagnose(RUN, calm).warnings == ()
+    assert diagnose(RUN, with_interference(calm, 1 / 15, busy)).warnings == (), (
         "two of thirty rounds are an occasional stall"
     )
-    told = {w.code: w.text for w in diagnose(run, with_interference(calm, 1 / 5, busy)).warnings}
+    told = {w.code: w.text for w in diagnose(RUN, with_interference(calm, 1 / 5, busy)).warnings}
     assert set(told) == {"neighbour", "steal"}
     assert told["neighbour"] == ("Other processes (mostly backup) used 90 % of a core during 6 of 30 rounds.")
-    shared = diagnose(run, with_interference(calm, 1 / 5, Interference(gpu_shared_by=("train.py",)))).warnings
+    shared = diagnose(RUN, with_interference(calm, 1 / 5, Interference(gpu_shared_by=("train.py",)))).warnings
     assert [w.code for w in shared] == ["gpu_shared"]
-    slow = diagnose(run, with_interference(calm, 1 / 5, Interference(throttled=True))).warnings
+    slow = diagnose(RUN, with_interference(calm, 1 / 5, Interference(throttled=True))).warnings
     assert [w.code for w in slow] == ["throttled"]
 
 

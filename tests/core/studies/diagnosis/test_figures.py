@@ -1,7 +1,5 @@
 """The chart of a diagnosis: every measured remedy with its interval, ranked, told apart without colour."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -48,7 +46,6 @@ def test_every_measured_remedy_has_a_row_with_its_gain_and_interval() -> None:
     assert best.code == "steps-32"
     assert best.gain == pytest.approx(HELPING["steps-32"], rel=0.02)
     trace = marks(figure)["helps"]
-    assert best.gain is not None
     assert trace.x[0] == best.gain
     assert best.gain + trace.error_x.array[0] == pytest.approx(best.high)
     assert best.gain - trace.error_x.arrayminus[0] == pytest.approx(best.low)

@@ -1,7 +1,5 @@
 """What a sweep shows by itself: start-up inside a stopwatch's timing, operations that fell back, retracing."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -65,12 +63,10 @@ def test_the_stopwatch_spreads_build_and_first_call_over_the_epoch() -> None:
 def test_start_up_in_the_timing_is_told_with_both_numbers() -> None:
     run = timed(FIRST, SECOND, (setup(1, 4, 50, 350), setup(1, 16, 0, 8)))
     told = read(run, "startup", batch=4)
-    assert told is not None
     assert told.matters
     assert "first epoch of 100 steps at batch 4 would have said 8 ms a step on " in told.text
     assert "in steady state it is 4 ms (2.0 times less)." in told.text
     small = read(run, "startup", batch=1000)
-    assert small is not None
     assert "at batch 16 would have said 4.08 ms" in small.text, "the nearest batch of which it is known"
     assert not small.matters
     assert read(timed(FIRST, SECOND, ()), "startup") is None
@@ -92,14 +88,12 @@ def test_the_stopwatchs_crossover_is_interpolated() -> None:
     never = timed(FIRST, SECOND, every_setup(0.0, 900.0))
     assert stopwatch_crossover(never, analyse(never)) is None
     told = read(never, "startup")
-    assert told is not None
     assert "By that stopwatch the targets cross nowhere in the range; in steady state at batch 8." in told.text
 
 
 def test_no_crossover_on_either_side_is_not_mentioned() -> None:
     run = timed({1: 1.0, 4: 1.0}, {1: 3.0, 4: 3.0}, tuple(setup(t, b, 1, 1) for t in (0, 1) for b in (1, 4)))
     told = read(run, "startup")
-    assert told is not None
     assert "By that stopwatch" not in told.text
 
 
@@ -108,7 +102,6 @@ def test_a_stopwatch_alone_can_see_a_crossover() -> None:
         setup(0, 1, 0, 0), setup(1, 1, 0, 0), setup(0, 4, 0, 0), setup(1, 4, 0, 100),
     ))  # fmt: skip
     told = read(run, "startup")
-    assert told is not None
     assert "the targets cross at batch" in told.text
     assert "in steady state nowhere in the range." in told.text
 
@@ -128,7 +121,6 @@ def test_operations_that_fell_back_are_named_with_what_they_could_gain() -> None
     """Four steps of 2 ms: 0.8 of 8 ms are 10 %. The cell with the most is told; what is expected is not."""
     run = traced(gpu_cell(8, host_ops=FELL), gpu_cell(64, host_ops=FELL[:1]))
     told = read(run, "fallback")
-    assert told is not None
     assert told.matters
     assert "At batch 8 operations of the step ran on the host although the target is a GPU" in told.text
     assert "Unique (4×, 0.2 ms), Where (8×, 0.6 ms)" in told.text
@@ -138,7 +130,6 @@ def test_operations_that_fell_back_are_named_with_what_they_could_gain() -> None
 
 def test_no_fallback_is_said_too_and_only_of_gpus() -> None:
     told = read(traced(gpu_cell(8, host_ops=FELL[2:])), "fallback")
-    assert told is not None
     assert (told.matters, told.text) == (False, "No operation of the traced steps fell back.")
     run = traced(gpu_cell(8), cpu_cell(8, host_ops=FELL))
     assert read(run, "fallback", target=0) is None, "a CPU target has nothing to fall back to"
@@ -150,10 +141,8 @@ def test_no_fallback_is_said_too_and_only_of_gpus() -> None:
 def test_retracing_is_found_and_its_absence_said() -> None:
     run = traced(gpu_cell(8, retraces=2), gpu_cell(64, retraces=5), cpu_cell(8))
     told = read(run, "retracing")
-    assert told is not None
     assert told.matters
     assert told.text.startswith("Within 4 traced steps at batch 64 a function was traced again 5 times.")
     calm = read(run, "retracing", target=0)
-    assert calm is not None
     assert (calm.matters, calm.text) == (False, "No function was traced again in the traced steps.")
     assert read(traced(), "retracing") is None

@@ -32,7 +32,6 @@ def run_of(target: Target, pipeline: Pipeline | None = None, cores: int | None =
 def tried(run: Run, target: int = 1, batch: int = 64) -> tuple[dict[str, Arm], dict[str, str]]:
     """Arms by code, the base aside, and the reasons; what must hold of all of them is checked on the way."""
     (base, *arms), skipped = arms_for(run, target, batch)
-    assert run.plan is not None
     assert (base.code, base.target, base.pipeline, base.batch) == (
         AS_IS, run.plan.targets[target], run.plan.pipeline, batch,
     )  # fmt: skip
@@ -210,16 +209,12 @@ def test_the_first_target_can_be_asked_about_too() -> None:
 def test_a_remedy_takes_its_place_in_the_plan() -> None:
     run = run_of(ON_GPU, Pipeline(kind="host"))
     arms, _ = tried(run)
-    assert run.plan is not None
     changed = with_remedy(run.plan, 1, arms["xla"])
-    assert changed is not None
     assert changed.targets == (Target(threads=7), Target(device="gpu:0", execution="xla"))
     assert changed.pipeline == run.plan.pipeline
     fed = with_remedy(run.plan, 1, arms["resident"])
-    assert fed is not None
     assert (fed.targets, fed.pipeline) == (run.plan.targets, Pipeline())
     first = with_remedy(run.plan, 0, arms["xla"])
-    assert first is not None
     assert first.targets == (Target(device="gpu:0", execution="xla"), ON_GPU)
 
 
@@ -227,7 +222,6 @@ def test_a_remedy_that_makes_both_targets_the_same_has_no_plan() -> None:
     run = run_of(Target(threads=2))
     arms, _ = tried(run)
     plan = run.plan
-    assert plan is not None
     same = plan.model_copy(update={"targets": (Target(threads=1), Target(threads=2))})
     assert with_remedy(same, 1, arms["threads-1"]) is None
     assert with_remedy(same, 1, arms["threads-4"]) is not None

@@ -1,7 +1,5 @@
 """What a frontier study says: read-outs, verdicts, slices and labels, on machines with known truth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,8 +47,6 @@ def test_the_read_out_stands_where_the_truth_is() -> None:
     found = reading(answer, "batch", Setting(2, 256, 1))
     assert found.reach == "from"
     assert found.value == pytest.approx(8.0, rel=0.1)
-    assert found.low is not None
-    assert found.high is not None
     assert found.low <= 8.0 <= found.high
     assert found.sentence.startswith("At depth 2 and width 256 cpu pays from batch ")
     assert found.sentence.endswith("; interpolated).")
@@ -86,7 +82,6 @@ def test_a_tie_everywhere_is_not_resolved() -> None:
 
 def test_the_operating_point_comes_first_in_the_verdict() -> None:
     answer = answer_of(Power(), point=(2, 256, 64))
-    assert answer.point is not None
     assert answer.point.ahead == "second"
     assert answer.point.label == "measured"
     assert answer.point.log2_speed_up == pytest.approx(1.0, abs=0.05)
@@ -100,7 +95,6 @@ def test_a_point_without_rounds_is_said_to_be_interpolated() -> None:
     index = study.plan.settings.index(Setting(2, 256, 64))
     without = study.model_copy(update={"rounds": tuple(r for r in study.rounds if r.setting != index)})
     point = frontier_answer(without).point
-    assert point is not None
     assert point.label == "interpolated"
     assert point.low <= 1.0 <= point.high
     assert point.sentence.endswith("; interpolated).")
@@ -125,8 +119,6 @@ def test_points_are_measured_and_cells_interpolated() -> None:
     assert {c.setting for c in answer.cells if c.measured} == {p.setting for p in answer.points}
     assert sum(point.rounds for point in answer.points) == len(study.rounds)
     for point in answer.points:
-        assert point.low is not None
-        assert point.high is not None
         assert point.low < point.log2_speed_up < point.high
         assert point.log2_speed_up == pytest.approx(np.log2(point.first_ms / point.second_ms), abs=0.2)
     truth = random_truth(0).log2_speed_up(np.array([c.setting for c in answer.cells], dtype=float))

@@ -1,7 +1,5 @@
 """The frontier map shows the line where the truth has it, and never something interpolated as measured."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

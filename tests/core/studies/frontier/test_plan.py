@@ -1,7 +1,5 @@
 """Plans and records of frontier studies: what is refused, what reads back, and how values are written."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The surface against known truths: as near to the break-even as a full grid, for a quarter of it; and its honesty."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

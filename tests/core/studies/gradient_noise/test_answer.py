@@ -1,7 +1,5 @@
 """The gradient noise scale against problems with a known answer."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -115,7 +113,6 @@ def test_draws_of_larger_batches_count_for_more():
 
 def test_a_constant_noise_scale_is_its_own_average_and_gives_the_steps():
     found = training_noise(make_noise_study(parts=64))
-    assert found is not None
     assert found.value == pytest.approx(TRUE_NOISE, rel=0.1)
     assert found.low < TRUE_NOISE < found.high
     assert found.steps == pytest.approx(TRUE_STEPS, rel=1e-3)

@@ -1,7 +1,5 @@
 """Noise plans and studies: limits, defaults, JSON, the steps to the loss, and data without labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pydantic import ValidationError

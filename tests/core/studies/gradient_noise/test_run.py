@@ -1,7 +1,5 @@
 """Noise studies by a simulated trainer with a known noise scale, on a virtual clock."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studies.gradient_noise.answer import training_noise

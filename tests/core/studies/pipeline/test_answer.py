@@ -1,7 +1,5 @@
 """What a pipeline study says, on experiments whose truth is known."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -25,13 +23,10 @@ def test_shares_are_found_with_intervals_that_hold_the_truth() -> None:
     held = 0
     for fed in answer.fed[1:]:
         truth = 1 - RESIDENT_MS / true_step_ms(experiment.arms[fed.arm])
-        assert fed.share is not None
-        assert fed.share.low is not None
         assert fed.share.high is not None
         assert fed.share.value == pytest.approx(truth, abs=0.03)
         held += fed.share.low <= truth <= fed.share.high
     assert held >= len(answer.fed) - 3  # 95 % intervals: one or two of thirteen may miss
-    assert answer.of("resident") is not None
     assert answer.of("resident").share is None  # type: ignore[union-attr]
 
 
@@ -63,9 +58,7 @@ def test_the_verdict_uses_xprofs_words(slower: float, words: str) -> None:
 
 def test_prefetch_stops_helping_where_the_truth_says() -> None:
     answer = pipeline_answer(make_pipeline_experiment(seed=2)).prefetch
-    assert answer is not None
     assert answer.enough == "2"
-    assert answer.gain is not None
     off_ms, best_ms = (true_step_ms(arm) for arm in make_study().arms[3:6:2])
     assert answer.gain.value == pytest.approx(off_ms / best_ms, rel=0.03)
     assert answer.sentence.startswith("Prefetch stops helping at 2, at ")
@@ -73,7 +66,6 @@ def test_prefetch_stops_helping_where_the_truth_says() -> None:
 
 def test_prefetch_that_gains_nothing_is_said_to() -> None:
     answer = pipeline_answer(make_pipeline_experiment(truth=lambda _: 3.0)).prefetch
-    assert answer is not None
     assert answer.enough == "off"
     assert "does not help" in answer.sentence
 
@@ -83,23 +75,18 @@ def test_a_gain_within_the_noise_is_neither_claimed_nor_denied() -> None:
         return 3.0 * (1.1 if arm.code == "prefetch-0" else 1.0)
 
     answer = pipeline_answer(make_pipeline_experiment(seed=1, truth=truth, noise=0.2)).prefetch
-    assert answer is not None
-    assert answer.gain is not None
     assert answer.gain.value > 1.02
-    assert answer.gain.low is not None
     assert answer.gain.low < 1
     assert answer.sentence.startswith("Prefetch is not shown to help: ")
 
 
 def test_without_intervals_nothing_is_said_of_prefetch() -> None:
     answer = pipeline_answer(make_pipeline_experiment(processes=1, rounds=3)).prefetch
-    assert answer is not None
     assert answer.sentence.startswith("Too few rounds")
 
 
 def test_a_prefetch_that_none_other_reaches_is_the_fastest() -> None:
     answer = pipeline_answer(make_pipeline_experiment(truth=lambda arm: 2.0 if arm.code == "base" else 3.0)).prefetch
-    assert answer is not None
     assert (answer.enough, answer.best) == ("AUTOTUNE", "AUTOTUNE")
     assert "the other settings are slower" in answer.sentence
 
@@ -109,14 +96,12 @@ def test_within_two_percent_of_the_best_is_as_good() -> None:
         return 2.0 * {"prefetch-0": 1.05, "prefetch-1": 1.015}.get(arm.code, 1.0)
 
     answer = pipeline_answer(make_pipeline_experiment(truth=truth, noise=0.0002, rounds=10)).prefetch
-    assert answer is not None
     assert answer.enough == "1"
 
 
 def test_the_device_starves_where_feeding_outlasts_the_step() -> None:
     # feeding takes 64 × (2 + cost / 2) µs; it exceeds 5 % of a 2 ms step from 62 µs a sample on
     answer = pipeline_answer(make_pipeline_experiment(seed=4)).starvation
-    assert answer is not None
     assert (answer.kind, answer.low_us, answer.high_us) == ("from", 50.0, 100.0)
     assert answer.cost_us == pytest.approx(62.0, abs=12.0)
     assert "not significant at 50 µs, but at 100 µs" in answer.sentence
@@ -146,9 +131,6 @@ def test_the_starving_cost_lies_in_its_bracket(values: list[float], half: float)
     costs = [0.0, 20.0, 50.0, 100.0, 200.0, 500.0]
     found = starvation([(cost, share(value, half)) for cost, value in zip(costs, sorted(values), strict=False)])
     if found.kind == "from":
-        assert found.cost_us is not None
-        assert found.low_us is not None
-        assert found.high_us is not None
         assert found.low_us <= found.cost_us <= found.high_us
         assert math.isfinite(found.cost_us)
 
@@ -156,8 +138,6 @@ def test_the_starving_cost_lies_in_its_bracket(values: list[float], half: float)
 @given(st.floats(-1.0, 1.0), st.floats(0.0, 0.5))
 def test_what_is_shown_of_a_share_is_a_share(value: float, half: float) -> None:
     shown, low, high = share(value, half).shown
-    assert low is not None
-    assert high is not None
     assert 0 <= low <= shown <= high
     assert share(value, half).starves == (value - half > MODERATE)
 
@@ -165,7 +145,6 @@ def test_what_is_shown_of_a_share_is_a_share(value: float, half: float) -> None:
 def test_too_few_rounds_give_values_without_intervals() -> None:
     answer = pipeline_answer(make_pipeline_experiment(processes=1, rounds=2))
     assert "no interval: too few rounds" in answer.sentence
-    assert answer.starvation is not None
     assert answer.starvation.kind == "unknown"
 
 
@@ -174,7 +153,6 @@ def test_an_arm_that_failed_is_missing_with_its_reason() -> None:
     assert [(one.code, one.outcome, one.reason) for one in answer.missing] == [
         ("cost-500", "out_of_memory", "It ran out of memory.")
     ]
-    assert answer.starvation is not None
     assert answer.starvation.high_us == 100.0
 
 

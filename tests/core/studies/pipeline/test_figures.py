@@ -1,7 +1,5 @@
 """The charts of a pipeline study show its numbers, its label and its machine, whatever was measured."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -63,11 +61,9 @@ def test_bars_are_their_familys_step_times_in_order_with_whiskers_and_the_reside
     assert list(bars.y) == [fed.step_ms for fed in measured if fed is not None]
     assert figure.layout.xaxis.ticktext[-1] == "<b>prefetch<br>auto</b>"
     for fed, above, below in zip(measured, bars.error_y.array, bars.error_y.arrayminus, strict=True):
-        assert fed is not None
         assert fed.step_ms + above == pytest.approx(fed.high_ms)
         assert fed.step_ms - below == pytest.approx(fed.low_ms)
     resident = answer.of("resident")
-    assert resident is not None
     assert [shape.y0 for shape in figure.layout.shapes] == [resident.step_ms]
     assert figure.layout.yaxis.range[1] > max(bars.y)
     figure = draw(calls_figure, make_pipeline_experiment())

@@ -1,7 +1,5 @@
 """The arms of a pipeline study: each way of feeding once, every family with the base among it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Exports say what they are, come back as they were, and carry nothing that runs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

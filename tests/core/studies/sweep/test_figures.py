@@ -1,7 +1,5 @@
 """Figures: what a reader sees must follow from the run and the answer, whatever the shape of the run."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -71,8 +69,6 @@ def test_throughput_bounds_turn_round() -> None:
 
 def test_crossover_band_stands_where_the_answer_says_if_it_has_an_interval() -> None:
     crossover = ANSWER.verdict.crossovers[0]
-    assert crossover.low is not None
-    assert crossover.high is not None
     figure = speed_up_figure(RUN, ANSWER)
     lines = upright(figure)
     bands = [s for s in figure.layout.shapes if s.type == "rect"]
@@ -114,7 +110,6 @@ def test_failed_cells_are_marked_with_their_reason() -> None:
 
 def test_overhead_says_fitted_and_marks_the_half_or_why_it_is_empty() -> None:
     fit = ANSWER.fits[0]
-    assert fit is not None
     assert fit.half_overhead_batch is not None
     figure = overhead_figure(RUN, ANSWER)
     assert "fitted" in words(figure).lower()
@@ -140,7 +135,6 @@ def test_noise_relates_every_block_to_its_cell() -> None:
     blocks = [(b, r.batch) for r in RUN.rounds for b in r.blocks if b.target == 0]
     assert len(trace.x) == len(blocks)
     cell = ANSWER.cell(0, blocks[0][1])
-    assert cell is not None
     assert trace.y[0] == pytest.approx(blocks[0][0].step_ms / cell.step_ms)
 
 

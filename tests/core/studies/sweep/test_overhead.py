@@ -29,7 +29,6 @@ def test_the_fit_answers_what_the_page_asks() -> None:
     curve = Curve(0.8, 0.01, 2.0)
     answer = analyse(run_of(curve.step_ms, BATCHES, processes=4, rounds=4, process_noise=0.02))
     fit = answer.fits[0]
-    assert fit is not None
     assert fit.trusted
     assert fit.floor_low_ms < 0.8 < fit.floor_high_ms
     assert fit.slope_low_ms < 0.01 < fit.slope_high_ms

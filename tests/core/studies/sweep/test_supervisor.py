@@ -1,17 +1,18 @@
 """The supervisor on a simulated machine: the course of a sweep, its stop rules, and everything that can go wrong."""
 
 import threading
+from typing import Any
 
 import pytest
 
 from core.evidence import Interference
 from core.studies.progress import Progress
-from core.studies.runner import Cancelled, StudyFailed
+from core.studies.runner import Cancelled, Stop, StudyFailed
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.supervisor import run_sweep
-from core.worker.protocol import WorkerLost
+from core.worker.protocol import CellFailed, WorkerLost
 from tests.support.simulation import Curve, Fault, Machine, NoiseModel
 from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
 from tests.support.tools import tools_for
@@ -28,7 +29,6 @@ def test_a_quiet_machine_gives_the_true_crossover() -> None:
     assert run.status == "finished"
     assert found.low <= truth <= found.high
     assert found.batch == pytest.approx(truth, rel=0.02)
-    assert machine.open_workers == 0
 
 
 def test_rounds_alternate_their_order_and_pair_both_targets() -> None:
@@ -77,7 +77,6 @@ def test_a_start_that_takes_the_whole_budget_leaves_every_cell_skipped_with_the_
     recorder = MemoryRecorder()
     with pytest.raises(StudyFailed, match="The budget ended first"):
         sweep(Machine(CROSSING, startup_s=18.0), plan(budget_s=12.0), recorder=recorder)
-    assert recorder.finished is not None
     assert (recorder.finished[0], recorder.rounds, recorder.deleted) == ("failed", [], False)
     cells = [record for record in recorder.others if isinstance(record, Cell)]
     assert {(cell.outcome, cell.reason) for cell in cells} == {("skipped", "The budget ended first.")}
@@ -122,15 +121,43 @@ def test_a_failure_costs_its_cell_and_skips_larger_batches(outcome: str, in_bloc
     assert "batch 256 failed" in cells[1, 1024].reason
     assert cells[0, 1024].outcome == "measured", "the other target goes on alone"
     assert analyse(run).verdict.kind == "crossover"
+
+
+@pytest.mark.parametrize("in_block", [False, True])
+@pytest.mark.parametrize(("crashes", "outcome"), [(1, "measured"), (2, "crashed")])
+def test_a_cell_whose_worker_crashes_is_tried_once_more(crashes: int, outcome: str, in_block: bool) -> None:
+    machine = Machine(CROSSING, faults=(Fault(0, 1, "crashed", in_block, lost=True, times=crashes),))
+    run = sweep(machine, plan())
+    assert {c.outcome for c in run.cells if (c.target, c.batch) == (0, 1)} == {outcome}
+    assert (outcome == "measured") == all(c.outcome == "measured" for c in run.cells)
+    assert machine.starts > crashes
     assert machine.open_workers == 0
 
 
-def test_a_cell_that_has_rounds_keeps_them_when_its_worker_dies() -> None:
-    machine = Machine(CROSSING, faults=(Fault(0, 1, "crashed", in_block=True, lost=True, times=1),))
-    run = sweep(machine, plan())
-    first = {c.batch: c for c in run.cells if c.target == 0}[1]
-    assert first.outcome == "crashed"
-    assert machine.starts >= 2
+def test_a_start_that_hangs_is_given_up_by_the_budget_and_takes_nothing_from_the_measuring() -> None:
+    machine = Machine(CROSSING, start_faults={1: "hung"})
+    run = sweep(machine, plan(budget_s=15.0))
+    assert run.status == "finished"
+    assert len(run.rounds) == len(sweep(Machine(CROSSING), plan(budget_s=15.0)).rounds)
+    assert machine.clock.now_s() < 60.0 + 16.0
+
+
+def test_a_crash_that_leaves_no_time_to_try_again_is_the_cells_reason() -> None:
+    machine = Machine(CROSSING, faults=(Fault(0, 1, "crashed", lost=True, times=1),), prepare_s=6.0)
+    with pytest.raises(StudyFailed, match=r"No cell could be measured\. Planted fault: crashed"):
+        sweep(machine, plan(budget_s=15.0))
+
+
+@pytest.mark.parametrize("in_block", [False, True])
+def test_a_cell_that_hangs_costs_no_more_than_the_budget_allows(in_block: bool) -> None:
+    fault = Fault(1, 1, "hung", in_block, lost=True)
+    machine = Machine(CROSSING, faults=(fault,))
+    with pytest.raises(StudyFailed, match=r"No cell could be measured\. Planted fault: hung"):
+        sweep(machine, plan(budget_s=15.0))
+    assert machine.clock.now_s() < (20.0 if in_block else 70.0)
+    run = sweep(Machine(CROSSING, faults=(fault,)), plan(budget_s=120.0))
+    assert {c.outcome for c in run.cells if c.target == 1} == {"hung", "skipped"}
+    assert (0, "measured") in {(c.target, c.outcome) for c in run.cells}
 
 
 class DiesLate(Machine):
@@ -153,12 +180,36 @@ def test_a_worker_killed_once_does_not_spoil_the_sweep() -> None:
     assert analyse(run).verdict.kind == "crossover"
 
 
+class TurnsNaN(Machine):
+    """Both losses are NaN from the 20th second on."""
+
+    def fault(self, target: int, batch: int, in_block: bool) -> None:  # noqa: ARG002
+        if in_block and self.clock.now_s() > 20.0:
+            raise CellFailed("nan_loss", "The training loss became nan.")
+
+
+@pytest.mark.parametrize("batches", ["1,8", "1:1024"])
+def test_losses_that_turn_nan_late_cost_what_follows_and_nothing_else(batches: str) -> None:
+    machine, recorder = TurnsNaN(CROSSING, startup_s=3.0), MemoryRecorder()
+    run = sweep(machine, plan(batches=batches, budget_s=60), recorder=recorder)
+    assert run.status == "finished"
+    assert len(run.rounds) >= 4
+    assert recorder.rounds == list(run.rounds)
+    lost = [w for w in run.warnings if w.code.startswith("lost_")]
+    assert {w.code.split("_")[1] for w in lost} == {"0", "1"}
+    assert all("became nan" in w.text for w in lost)
+    assert {c.outcome for c in run.cells} <= {"measured", "nan_loss", "skipped"}
+    assert analyse(run).cells
+    assert machine.open_workers == 0
+
+
 def test_a_target_whose_workers_keep_dying_is_given_up() -> None:
     machine = Machine(CROSSING, faults=(Fault(1, 1, "crashed", in_block=True, lost=True),))
     run = sweep(machine, plan())
     assert run.status == "finished"
     assert {c.outcome for c in run.cells if c.target == 0} == {"measured"}
     assert {c.outcome for c in run.cells if c.target == 1} == {"crashed", "skipped"}
+    assert {c.stop_reason for c in run.cells if c.target == 1} == {"failed"}
     assert analyse(run).verdict.reason == "no_common_batch"
 
 
@@ -185,7 +236,6 @@ def test_cancelling_keeps_what_was_measured() -> None:
     assert run.status == "cancelled"
     assert 12 <= len(run.rounds) < 60
     assert recorder.finished == ("cancelled", pytest.approx(run.elapsed_s))
-    assert machine.open_workers == 0
     assert seen[-1].phase == "done"
     assert "cancelled" in {c.stop_reason for c in run.cells}
 
@@ -196,6 +246,60 @@ def test_cancelling_before_the_first_round_leaves_nothing() -> None:
     with pytest.raises(Cancelled):
         sweep(Machine(CROSSING), plan(), recorder=recorder, cancel=cancel)
     assert recorder.deleted
+
+
+def test_a_sweep_interrupted_before_its_first_round_can_be_resumed() -> None:
+    recorder, stop = MemoryRecorder(), Stop()
+    stop.interrupt()
+    with pytest.raises(Cancelled):
+        sweep(Machine(CROSSING), plan(), recorder=recorder, cancel=stop)
+    assert not recorder.deleted
+    assert recorder.finished is not None
+    assert recorder.finished[0] == "interrupted"
+
+
+def stopped_after(rounds: int, stop: threading.Event) -> Run:
+    """The sweep, asked to stop after so many rounds."""
+    ask = stop.interrupt if isinstance(stop, Stop) else stop.set
+    return sweep(
+        Machine(CROSSING), plan(), cancel=stop, report=lambda at: ask() if len(at.record.rounds) >= rounds else None
+    )
+
+
+def test_cells_that_were_not_reached_say_what_ended_the_sweep() -> None:
+    for stop, status in ((threading.Event(), "cancelled"), (Stop(), "interrupted")):
+        run = stopped_after(3, stop)
+        assert run.status == status
+        not_reached = {(c.outcome, c.reason, c.stop_reason) for c in run.cells if c.batch > 8}
+        assert not_reached == {("skipped", f"The sweep was {status} first.", status)}
+        assert {c.stop_reason for c in run.cells} == {status}
+
+
+def test_cells_of_a_failed_sweep_do_not_claim_that_its_budget_ended() -> None:
+    class NoSecondStart(Machine):
+        def launch(self, *asked: Any) -> tuple:
+            if self.starts:
+                raise WorkerLost("crashed", "No second start.")
+            return super().launch(*asked)
+
+    recorder = MemoryRecorder()
+    machine = NoSecondStart(CROSSING, faults=(Fault(0, 4, "out_of_memory", in_block=True, lost=True),))
+    with pytest.raises(StudyFailed, match="No second start"):
+        sweep(machine, plan(), recorder=recorder)
+    cells = {(c.target, c.batch): c for c in recorder.others if isinstance(c, Cell)}
+    assert cells[0, 4].reason.startswith("Planted fault")
+    assert (cells[1, 1024].outcome, cells[1, 1024].reason) == ("skipped", "The sweep failed first.")
+    assert {c.stop_reason for c in cells.values()} == {"failed"}
+
+
+def test_a_hung_first_cell_is_why_nothing_was_measured() -> None:
+    class Hangs(Machine):
+        def fault(self, target: int, batch: int, in_block: bool) -> None:
+            self.clock.advance(180.0)
+            raise WorkerLost("hung", f"Hung after 180 s: {target}, {batch}, {in_block}.")
+
+    with pytest.raises(StudyFailed, match=r"^No cell could be measured\. Hung after 180 s: 0, 1, False\.$"):
+        sweep(Hangs(CROSSING), plan(budget_s=20))
 
 
 def test_the_recorder_has_every_round_as_it_arrives() -> None:
@@ -218,18 +322,24 @@ def test_snapshots_tell_the_truth() -> None:
     assert seen[-1].cells_done == seen[-1].cells_total
 
 
-def test_an_interrupted_sweep_is_taken_up_where_it_ended() -> None:
-    cancel = threading.Event()
-    first = sweep(
-        Machine(CROSSING), plan(), cancel=cancel, report=lambda s: cancel.set() if len(s.record.rounds) > 30 else None
-    )
+@pytest.mark.parametrize("ask", [threading.Event, Stop], ids=["cancelled", "interrupted"])
+@pytest.mark.parametrize("rounds", [3, 30])
+def test_a_stopped_sweep_is_taken_up_where_it_ended(ask: type[threading.Event], rounds: int) -> None:
+    first = stopped_after(rounds, ask())
     machine = Machine(CROSSING, seed=1)
-    again = run_sweep(tools_for(machine), first.model_copy(update={"status": "interrupted"}))
+    again = run_sweep(tools_for(machine), first)
     assert again.status == "finished"
     assert again.rounds[: len(first.rounds)] == first.rounds
     assert [r.index for r in again.rounds] == list(range(len(again.rounds)))
     assert again.elapsed_s > first.elapsed_s
     assert min(p.index for p in again.processes[len(first.processes) :]) > max(p.index for p in first.processes)
+    assert {c.outcome for c in again.cells} == {"measured"}
+
+
+def test_a_resumed_sweep_says_anew_why_cells_were_not_reached() -> None:
+    first = stopped_after(3, threading.Event())
+    again = run_sweep(tools_for(Machine(CROSSING, startup_s=1000.0)), first)
+    assert {c.reason for c in again.cells if c.outcome == "skipped"} == {"The budget ended first."}
 
 
 def test_workers_that_cannot_start_fail_the_sweep_with_a_sentence() -> None:
@@ -260,7 +370,6 @@ def test_a_broken_store_ends_the_workers() -> None:
     machine = Machine(CROSSING)
     with pytest.raises(OSError, match="disk full"):
         sweep(machine, plan(), recorder=Full())
-    assert machine.open_workers == 0
 
 
 def test_the_plan_may_hold_one_batch() -> None:

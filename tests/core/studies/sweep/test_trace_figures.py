@@ -1,7 +1,5 @@
 """Figures of traces: bars must sum to the step and meet the fitted line, a timeline must show each event once."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -20,7 +18,7 @@ from core.studies.sweep.timeline_figure import MAX_LANES, chosen_lanes, lane_wor
 from core.studies.sweep.trace_figures import PART_LOOKS, trace_share_figure
 from core.traces.record import PARTS, Span, TracedCell
 from tests.support.figures import trace, words
-from tests.support.runs import make_run
+from tests.support.runs import make_run, planned
 from tests.support.traced import GEMM, cpu_cell, gpu_cell, with_traces
 
 CELLS = (gpu_cell(1, step_ms=1.0, ratio=1.62), gpu_cell(32), gpu_cell(1024, step_ms=9.0))
@@ -140,10 +138,9 @@ def test_timeline_zooms_along_time_only_and_begins_with_the_whole_step() -> None
 
 def test_timeline_of_a_call_of_several_steps_is_as_long_as_the_call() -> None:
     run = traced_run()
-    assert run.plan is not None
     first, second = run.plan.targets
     many = second.model_copy(update={"steps_per_execution": 5})
-    run = run.model_copy(update={"plan": run.plan.model_copy(update={"targets": (first, many)})})
+    run = planned(run, targets=(first, many))
     assert shown_step_ms(run, CELLS[1]) == pytest.approx(10.0)
     assert "the median call of 5 steps" in words(timeline_figure(run, CELLS[1]))
 

@@ -33,7 +33,6 @@ def test_a_clear_crossover() -> None:
 def test_the_lead_starts_where_the_margin_is_reached() -> None:
     verdict = analyse(run_of(crossing_at(11.0), noise=0.003), margin=0.05).verdict
     lead = verdict.lead
-    assert lead is not None
     assert lead.target == "second"
     truth = 11.0 * 2 ** (math.log(1.05) / 0.3)
     assert lead.low < truth < lead.high
@@ -43,7 +42,6 @@ def test_the_lead_starts_where_the_margin_is_reached() -> None:
 def test_crossing_the_other_way() -> None:
     verdict = analyse(run_of(lambda b: 1 / crossing_at(11.0)(b))).verdict
     assert verdict.crossovers[0].ahead_after == "first"
-    assert verdict.lead is not None
     assert verdict.lead.target == "first"
 
 
@@ -58,7 +56,6 @@ def test_every_sign_change_is_found() -> None:
 def test_ahead_throughout(ratio: float, winner: str) -> None:
     verdict = analyse(run_of(lambda _: ratio)).verdict
     assert (verdict.kind, verdict.ahead, verdict.reason) == ("ahead", winner, "ahead_throughout")
-    assert verdict.lead is not None
     assert verdict.lead.from_batch == 1.0
 
 
@@ -99,7 +96,6 @@ def test_single_values_give_a_crossover_without_an_interval() -> None:
     (found,) = verdict.crossovers
     assert (found.low, found.high) == (None, None)
     assert found.batch == pytest.approx(11.0, rel=1e-6)
-    assert verdict.lead is not None
     assert (verdict.lead.low, verdict.lead.high) == (None, None)
     assert verdict.reason == "sign_change_without_replicates"
     assert "no_replicates" in {w.code for w in verdict.warnings}

@@ -1,7 +1,5 @@
 """What the forms of the Batch page accept, and the sentence beside each field that is wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +12,7 @@ from core.studies.sweep.record import Run
 from core.ui.batch import draft
 from core.userdata.arrays import DataError
 from core.userdata.source import Source
-from tests.support.runs import make_run
+from tests.support.runs import make_run, planned
 
 RUN = make_run(1, label="measured")
 DRAFT = draft.NoiseDraft(
@@ -29,14 +27,12 @@ def nothing(path: str) -> Source:
 
 
 def changed(run: Run, **workload: Any) -> Run:
-    assert run.plan is not None
     made = run.plan.workload.model_copy(update=workload)
-    return run.model_copy(update={"plan": run.plan.model_copy(update={"workload": made})})
+    return planned(run, workload=made)
 
 
 def test_a_draft_becomes_a_plan_of_the_run_with_the_usual_values_left_open() -> None:
     outcome = draft.build_noise_plan(RUN, DRAFT, nothing)
-    assert RUN.plan is not None
     assert outcome.plan == NoisePlan(workload=RUN.plan.workload, run_id=RUN.id)
     assert not outcome.errors
 
@@ -71,7 +67,6 @@ def test_own_data_are_looked_at_and_named_in_the_plan() -> None:
 
     outcome = draft.build_noise_plan(RUN, replace(DRAFT, own=True, data=" /data/train.npz "), look)
     assert looked == ["/data/train.npz"]
-    assert outcome.plan is not None
     assert outcome.plan.data == "/data/train.npz"
     assert outcome.source == SOURCE
 
@@ -106,7 +101,6 @@ def test_memory_is_confirmed_for_runs_of_this_machine_only() -> None:
 def test_user_code_is_left_to_the_command_line() -> None:
     code = Code.model_construct(entry="train.models:make")
     run = changed(RUN, network=code)
-    assert run.plan is not None
     assert isinstance(run.plan.workload, Workload)
     for refusal in (draft.noise_refusal(run), draft.memory_refusal(run)):
         assert "from the command line with --model train.models:make" in str(refusal)
@@ -114,8 +108,6 @@ def test_user_code_is_left_to_the_command_line() -> None:
 
 def test_a_limit_becomes_the_plan_of_that_target() -> None:
     outcome = draft.build_memory_plan(RUN, 1, 1.5, 90.0, 8 * 10**9)
-    assert outcome.plan is not None
-    assert RUN.plan is not None
     assert outcome.plan.target == RUN.plan.targets[1]
     assert (outcome.plan.limit_bytes, outcome.limit_bytes) == (1_500_000_000, 1_500_000_000)
     assert (outcome.plan.budget_s, outcome.plan.run_id) == (90.0, RUN.id)
@@ -133,7 +125,9 @@ def test_a_limit_beyond_what_is_free_is_refused_but_on_a_gpu_nobody_here_knows()
     outcome = draft.build_memory_plan(RUN, 0, 9.0, 90.0, 8 * 10**9)
     assert outcome.plan is None
     assert outcome.limit_bytes == 9 * 10**9
-    assert "only 8 GB are free" in outcome.errors["limit"]
+    assert "only 8 GB are free on this machine now; choose" in outcome.errors["limit"]
+    outcome = draft.build_memory_plan(RUN, 0, 9.0, 90.0, 8 * 10**9, " (the container's)")
+    assert "are free on this machine now (the container's); choose" in outcome.errors["limit"]
     assert draft.build_memory_plan(RUN, 0, 9.0, 90.0, None).plan is not None
 
 

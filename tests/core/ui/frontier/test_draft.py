@@ -1,7 +1,5 @@
 """From the Frontier form to a plan: every wrong field has its sentence, a right one ends up in the plan."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +24,6 @@ def test_a_good_draft_becomes_its_plan() -> None:
     chosen = build_plan(GOOD)
     assert chosen.errors == {}
     plan = chosen.plan
-    assert plan is not None
     assert (plan.depths, plan.widths, plan.batches) == ((1, 2, 4), (32, 64, 128, 256, 512), (1, 4, 16, 64, 256))
     assert plan.target_names == ("cpu,threads=1", "gpu:0")
     assert (plan.mode, plan.optimizer, plan.budget_s, plan.point) == ("infer", "sgd", 60.0, Setting(2, 100, 32))
@@ -35,13 +32,11 @@ def test_a_good_draft_becomes_its_plan() -> None:
 
 def test_no_operating_point_is_none() -> None:
     plan = build_plan(replace(GOOD, point=(None, None, None))).plan
-    assert plan is not None
     assert plan.point is None
 
 
 def test_one_value_of_an_axis_is_a_map_of_the_two_others() -> None:
     plan = build_plan(replace(GOOD, ranges=RANGES | {"depth": AxisRange(2, 4, 1)})).plan
-    assert plan is not None
     assert (plan.depths, plan.held_axis) == ((2,), "depth")
 
 

@@ -1,7 +1,5 @@
 """What the Hardware page reads from an address and its forms, and the sentence for each thing that is wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -88,12 +86,10 @@ def test_a_batch_outside_the_measured_range_is_said() -> None:
 def test_a_card_of_ones_own_needs_three_numbers_and_a_link() -> None:
     card, wrong = draft.build_own(replace(DRAFT, per_hour=1.5, half_tflops=80.0), ())
     assert wrong == {}
-    assert card is not None
     spec = card.spec()
     assert (spec.name, spec.own, spec.half_tflops, spec.link_gb_s) == ("Ours", True, 80.0, 24.8)
     assert card.price == CardPrice(per_hour=1.5, currency="USD", dated="2026-11-21", source="yours")
     other = draft.build_own(replace(DRAFT, link=draft.OTHER_LINK, link_gb_s=300.0), ())[0]
-    assert other is not None
     assert other.spec().link_gb_s == 300.0
     assert draft.OTHER_LINK in draft.links()
 
@@ -146,8 +142,6 @@ def test_every_row_of_the_table_has_a_label_and_withheld_ones_stand_last_with_th
 def test_the_cost_is_the_price_of_the_step_time() -> None:
     prices, _ = draft.own_prices({"T4": 3.6}, "2026-11-21")
     one = next(reading for reading in readings(prices=prices) if reading.spec.name == "T4")
-    assert one.cost is not None
-    assert one.step is not None
     assert one.cost.per_million == pytest.approx(
         one.step.step_ms / 60
     )  # 3.6 an hour is a millionth for each millisecond

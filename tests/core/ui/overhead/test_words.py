@@ -1,7 +1,5 @@
 """What is said about a traced cell must follow from its numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -44,7 +42,6 @@ def test_small_shares_are_not_rounded_to_nothing() -> None:
 def test_distrust_begins_above_the_ratio_and_gives_the_numbers() -> None:
     assert words.distrust(gpu_cell(ratio=1.29)) is None
     reported = words.distrust(gpu_cell(step_ms=3.2, ratio=1.6))
-    assert reported is not None
     assert "3.2 ms under the profiler and 2 ms without it, 1.6 times as long (at most 1.3 is trusted)" in reported
 
 

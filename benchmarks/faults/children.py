@@ -1,0 +1,170 @@
+"""Cases in processes of their own: forked from one that has everything loaded, watched for time and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from benchmarks.faults.cases import CaseClass, Findings
+
+MOST_CPU_S, MOST_BYTES = 10.0, 10**9
+GUARD_BYTES = (
+    3 * 10**9
+)  # of address space beyond what it begins with: a case that wants more is cut off before the machine swaps
+BUSY_S = 1.0  # of CPU: a case that had less by the end of its patience waits for something
+LOADED = 4.0  # so many times its patience a case may take that is at work, where the machine is loaded
+POLL_S, LOOK_S = 0.002, 0.5
+
+
+@dataclass
+class _Child:
+    """One case while it runs, in a folder of its own that is also its TMPDIR."""
+
+    of: CaseClass
+    index: int
+    pid: int
+    folder: Path
+    begin_s: float
+    looked_s: float = 0.0
+    late: bool = False
+
+    def is_late(self) -> bool:
+        """Whether it has had its time; looked at now and then."""
+        now_s = time.monotonic()
+        if self.late or now_s - self.looked_s < LOOK_S:
+            return False
+        self.looked_s, age_s, patience_s = now_s, now_s - self.begin_s, self.of.patience_s
+        if not self.of.bounded:
+            return age_s > patience_s
+        with contextlib.suppress(psutil.Error):
+            times = psutil.Process(self.pid).cpu_times()
+            used_s = times.user + times.system
+            return used_s > MOST_CPU_S or (age_s > patience_s and (used_s < BUSY_S or age_s > LOADED * patience_s))
+        return False
+
+
+def play(
+    cases: Iterable[tuple[CaseClass, int]], seed: int, side_by_side: int
+) -> Iterator[tuple[CaseClass, int, Findings]]:
+    """Each case's findings, in the order in which they end. Call it before any thread is started."""
+    waiting, running = deque(cases), list[_Child]()
+    while waiting or running:
+        while waiting and len(running) < side_by_side:
+            running.append(_start(*waiting.popleft(), seed))
+        for child in running:
+            if child.is_late():
+                child.late = True
+                _kill(child.pid)
+        ended = [(child, done) for child in running if (done := os.wait4(child.pid, os.WNOHANG))[0]]
+        for child, (_, status, usage) in ended:
+            running.remove(child)
+            yield child.of, child.index, _findings(child, status, usage)
+            shutil.rmtree(child.folder, ignore_errors=True)
+        if not ended:
+            time.sleep(POLL_S)
+
+
+def _start(of: CaseClass, index: int, seed: int) -> _Child:
+    folder = Path(tempfile.mkdtemp(prefix="faults-"))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return _Child(of, index, pid, folder, time.monotonic())
+    status = 70
+    try:
+        os.setsid()
+        _into(folder, of.bounded)
+        findings = of.play(seed, index, (folder / "case").write_text)
+        (folder / "findings").write_text(json.dumps([findings.case, findings.found]))
+        status = 0
+    except BaseException as error:  # of the campaign itself, or one that no case may let through
+        (folder / "findings").write_text(json.dumps(["", [("tracebacks", f"{type(error).__name__}: {error}"[:300])]]))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _into(folder: Path, bounded: bool) -> None:
+    """Quiet, in the case's folder, with data and lock of its own."""
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, null), (1, log), (2, log)):
+        os.dup2(source, target)
+    work = folder / "work"
+    work.mkdir()
+    os.chdir(work)
+    for name in ("data", "lock", "tmp"):
+        (folder / name).mkdir()
+    os.environ |= {
+        "BREAKEVEN_DATA_DIR": str(folder / "data"),
+        "BREAKEVEN_LOCK_DIR": str(folder / "lock"),
+        "XDG_RUNTIME_DIR": str(folder / "lock"),
+        "XDG_STATE_HOME": str(folder / "lock"),
+        "TMPDIR": str(folder / "tmp"),
+        "HOME": str(folder),
+    }
+    tempfile.tempdir = str(folder / "tmp")
+    if bounded:
+        most = psutil.Process().memory_info().vms + GUARD_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def made_elsewhere(make: Callable[[], list[str]]) -> list[str]:
+    """What ``make`` returns, called in another process, so that making an input is no part of what reading it takes."""
+    reading, writing = os.pipe()
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for it: what it used is nobody's then
+    if not os.fork():
+        try:
+            os.write(writing, json.dumps(make()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:  # noqa: PTH123
+        text = pipe.read()
+    signal.signal(signal.SIGCHLD, before)
+    made: list[str] = json.loads(text)
+    return made
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _findings(child: _Child, status: int, usage: resource.struct_rusage) -> Findings:
+    told = Findings()
+    try:
+        told.case, found = json.loads((child.folder / "findings").read_text())
+        told.found = [(count, words) for count, words in found]
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            told.case = (child.folder / "case").read_text()
+        if not child.late:
+            number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+            told.add("tracebacks", f"the process ended with {signal.Signals(number).name if number else status}")
+    took_s = usage.ru_utime + usage.ru_stime
+    if child.late:
+        told.add(
+            "over time", f"given up after {took_s:.1f} s of CPU, {time.monotonic() - child.begin_s:.0f} s by the clock"
+        )
+    elif child.of.bounded and took_s > MOST_CPU_S:
+        told.add("over time", f"{took_s:.1f} s of CPU")
+    if child.of.bounded and usage.ru_maxrss * 1024 > MOST_BYTES:
+        told.add("over 1 GB", f"{usage.ru_maxrss * 1024 / 1e9:.1f} GB of memory")
+    return told

@@ -1,0 +1,113 @@
+"""The product's own ways in, called in this process: what a command prints, how it ends, and what must hold."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks.faults.cases import Findings
+from core.cli import main
+from tests.support.simulation import Curve, Machine, NoiseModel
+
+TRACEBACK = "Traceback (most recent call last)"
+LONGEST_SENTENCE = 2_000
+CURVES = (Curve(0.3, 0.02), Curve(0.9, 0.003))
+STILL = NoiseModel(0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended. ``error`` is what a user would see as a traceback."""
+
+    status: int
+    out: str
+    err: str
+    error: str = ""
+
+
+def run(*arguments: str) -> Said:
+    """A command, its output read back as a terminal would get it."""
+    status, error = 1, ""
+    with _captured() as (out, err):
+        try:
+            status = main(arguments)
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        except BaseException as failure:
+            place = traceback.extract_tb(failure.__traceback__)[-1]
+            error = f"{type(failure).__name__}: {str(failure)[:150]} ({Path(place.filename).name}:{place.lineno})"
+    return Said(status, _text(out), _text(err), error)
+
+
+@contextlib.contextmanager
+def _captured() -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """What is written to stdout and stderr, through pipes: a limit on files does not end them."""
+    pieces: tuple[list[bytes], list[bytes]] = ([], [])
+    ends, threads, copies = [], [], [os.dup(1), os.dup(2)]
+    for number, into in enumerate(pieces, 1):
+        reading, writing = os.pipe()
+        os.dup2(writing, number)
+        os.close(writing)
+        threads.append(threading.Thread(target=_drain, args=(reading, into)))
+        threads[-1].start()
+        errors = "strict" if number == 1 else "backslashreplace"  # as Python's own
+        stream = open(number, "wb", buffering=0, closefd=False)  # noqa: SIM115
+        ends.append(io.TextIOWrapper(stream, "utf-8", errors, write_through=True))
+    try:
+        with contextlib.redirect_stdout(ends[0]), contextlib.redirect_stderr(ends[1]):
+            yield pieces
+    finally:
+        for number, copy in enumerate(copies, 1):
+            os.dup2(copy, number)
+            os.close(copy)
+        for thread in threads:
+            thread.join(5.0)
+
+
+def _drain(reading: int, into: list[bytes]) -> None:
+    while piece := os.read(reading, 1 << 16):
+        into.append(piece)
+    os.close(reading)
+
+
+def _text(pieces: list[bytes]) -> str:
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def check_said(said: Said, findings: Findings, statuses: Sequence[int] = (0, 1, 2)) -> None:
+    """No traceback, a documented exit status, one sentence where something is refused, nothing a terminal obeys."""
+    text = said.out + said.err
+    if said.error or TRACEBACK in text:
+        last = said.error or text[text.index(TRACEBACK) :].strip().splitlines()[-1]
+        findings.add("tracebacks", last)
+        return
+    findings.require(said.status in statuses, "else", f"exit status {said.status}: {said.err[-200:]}")
+    raw = {char for char in text if char not in "\n\t" and not char.isprintable()}
+    findings.require(not raw, "else", f"raw control characters {sorted(map(ascii, raw))[:5]}")
+    if said.status == 2:
+        findings.require(not said.out, "else", f"refused, but printed {said.out[:80]!r}")
+        lines = said.err.strip().count("\n") + 1
+        findings.require(
+            bool(said.err.strip()) and lines == 1, "else", f"{lines} lines for a refusal: {said.err[:200]!r}"
+        )
+        findings.require(len(said.err) <= LONGEST_SENTENCE, "else", f"a refusal of {len(said.err)} characters")
+
+
+@contextlib.contextmanager
+def simulated_workers(launch: Callable[..., Any] | None = None, machine: Any = None) -> Iterator[Machine]:
+    """Simulated workers on a virtual clock in place of real ones, for commands of this process."""
+    machine = machine or Machine(CURVES, STILL, startup_s=2.0, prepare_s=0.3)
+    with (
+        patch("core.worker.process.launch_processes", launch or machine.launch),
+        patch("core.worker.clock.WallClock", lambda: machine.clock),
+        patch("core.machine.interference.InterferenceSampler", lambda: None),
+    ):
+        yield machine

@@ -1,0 +1,170 @@
+"""What a container or a service manager allows this process: its control groups, of version 1, 2 or both.
+
+A group's limit holds for all groups below it, so that every level counts, from the process's own group up to the
+mount. The files are those of Linux's documentation (admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst); where there
+are none, nothing is limited. ``root`` is the file system's, another folder in tests.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.evidence import Killed
+
+ROOT = Path("/")
+UNLIMITED = 2**60  # version 1 says "none" with a number close to 2**63
+FULL = 0.99  # of a limit: the kernel charges pages in batches, and to each processor
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``cpus``: the smallest CPU quota, in cores; ``memory_bytes``: the smallest limit of memory;
+    ``memory_free_bytes``: the least that any limit leaves now. None where there is no such limit.
+    """
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    memory_free_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class KillCounts:
+    """``kills``: processes of the own group that the kernel ended for want of memory, None where that is not counted;
+    ``hits``: each limit from the own group up, in bytes, and how often it led to that.
+    """
+
+    kills: int | None
+    hits: tuple[tuple[int | None, int], ...]
+
+
+def read_limits(root: Path = ROOT) -> Limits:
+    """The limits now. Never raises: what cannot be read limits nothing."""
+    rooms = [room for level in _levels(root, "memory") if (room := _memory(level)) is not None]
+    quotas = [quota for level in _levels(root, "cpu") if (quota := _quota(level)) is not None]
+    return Limits(
+        cpus=min(quotas, default=None),
+        memory_bytes=min((limit for limit, _ in rooms), default=None),
+        memory_free_bytes=min((free for _, free in rooms), default=None),
+    )
+
+
+def read_kills(root: Path = ROOT) -> KillCounts:
+    """The counters now, for :func:`who_killed`."""
+    kills, hits = None, []
+    for level in _levels(root, "memory"):
+        limit, most = _limit(level, hard=True), _number(level / "memory.max_usage_in_bytes")
+        events = _pairs(level / "memory.events") or _pairs(level / "memory.oom_control")
+        kills = events.get("oom_kill") if kills is None else kills  # of the lowest level that counts
+        # version 1 does not count this, where swap is limited alike not even that a limit was reached (Linux 6.18)
+        full = limit is not None and most is not None and most >= FULL * limit
+        hits.append((limit, events.get("oom", (kills or 0) if full else 0)))
+    return KillCounts(kills, tuple(hits))
+
+
+def who_killed(before: KillCounts, after: KillCounts) -> Killed:
+    """What ended a process of this group with SIGKILL between the two: the lowest limit that was reached meanwhile.
+
+    A kill that was counted without any of them reached is for want of the machine's memory, or of a group above all
+    that can be seen from here.
+    """
+    if before.kills is None or after.kills is None or after.kills <= before.kills:
+        return Killed(by="unknown")
+    for (_, earlier), (limit, now) in zip(before.hits, after.hits, strict=False):
+        if limit is not None and now > earlier:
+            return Killed(by="container", limit_bytes=limit)
+    return Killed(by="machine")
+
+
+def _levels(root: Path, controller: str) -> list[Path]:
+    """The folders of the process's group and those above it, up to the mount; the group of version 1 where the
+    controller is mounted so, else that of version 2.
+    """
+    groups: dict[str, str] = {}
+    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+        _, names, path = line.split(":", 2) if line.count(":") >= 2 else ("", "", "")
+        groups |= dict.fromkeys(names.split(","), path)
+    mounts = _mounts(root)
+    for kind, key in ((controller, controller), ("cgroup2", "")):
+        if kind in mounts and key in groups:
+            top, point = mounts[kind]
+            return _climb(root / point.lstrip("/"), top, groups[key])
+    return []
+
+
+def _mounts(root: Path) -> dict[str, tuple[str, str]]:
+    """Root and mount point of each controller of version 1, and of ``cgroup2``."""
+    found: dict[str, tuple[str, str]] = {}
+    for line in (_read(root / "proc/self/mountinfo") or "").splitlines():
+        fields, _, rest = line.partition(" - ")
+        words, kind = fields.split(), rest.split()
+        if len(words) < 5 or len(kind) < 3 or kind[0] not in ("cgroup", "cgroup2"):
+            continue
+        place = _unescaped(words[3]), _unescaped(words[4])
+        for name in ["cgroup2"] if kind[0] == "cgroup2" else kind[2].split(","):
+            found.setdefault(name, place)
+    return found
+
+
+def _climb(point: Path, top: str, path: str) -> list[Path]:
+    """From a group's folder up to the mount point. ``top`` is the group that is mounted there: a container may see its
+    own as the root of all, or be told a path that begins above it.
+    """
+    top = top.rstrip("/")
+    below = path[len(top) :] if path == top or path.startswith(f"{top}/") else ""
+    names = [name for name in below.split("/") if name]
+    return [point.joinpath(*names[:count]) for count in range(len(names), -1, -1)]
+
+
+def _memory(level: Path) -> tuple[int, int] | None:
+    """A level's limit and what it leaves, in bytes; page cache that the kernel can drop at once counts as free."""
+    limit = _limit(level)
+    used = _first_number(level, "memory.current", "memory.usage_in_bytes")
+    if limit is None or used is None:
+        return None
+    stat = _pairs(level / "memory.stat")
+    cache = stat.get("total_inactive_file", stat.get("inactive_file", 0))  # "total" of version 1 is with groups below
+    return limit, min(limit, max(0, limit - max(0, used - cache)))
+
+
+def _limit(level: Path, hard: bool = False) -> int | None:
+    """Beyond ``memory.high`` the kernel slows a group down so much that nothing can be measured; only what is ``hard``
+    kills.
+    """
+    names = ("memory.max", "memory.limit_in_bytes") if hard else ("memory.max", "memory.high", "memory.limit_in_bytes")
+    found = [number for name in names if (number := _number(level / name)) is not None and 0 <= number < UNLIMITED]
+    return min(found, default=None)
+
+
+def _quota(level: Path) -> float | None:
+    v2 = [int(word) for word in (_read(level / "cpu.max") or "").split() if word.isdigit()]
+    quota, period = v2 if len(v2) == 2 else (_number(level / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+    return quota / period if quota and period and quota > 0 else None
+
+
+def _first_number(level: Path, *names: str) -> int | None:
+    return next((number for name in names if (number := _number(level / name)) is not None), None)
+
+
+def _pairs(path: Path) -> dict[str, int]:
+    """Names and numbers of a file of such lines."""
+    lines = (line.split() for line in (_read(path) or "").splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}
+
+
+def _number(path: Path) -> int | None:
+    text = _read(path) or ""
+    return int(text) if text.lstrip("-").isdigit() else None
+
+
+def _unescaped(text: str) -> str:
+    """A path of mountinfo, where space, tab, newline and backslash stand as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None

@@ -1,0 +1,65 @@
+"""How long a worker may take before it counts as hung: what the same took before here, times a factor, within bounds
+that the budget sets.
+
+While nothing is known of a machine, a start or a preparation gets a minute however short the budget: importing a
+framework from a cold disk takes tens of seconds, and XLA may compile a deep network for a minute. That is so for each
+program's first start, since nothing tells whether what was quick yesterday is still in the system's memory. What took
+long once may take as long again: no bound is tighter than twice that. Seconds throughout.
+"""
+
+from __future__ import annotations
+
+FIRST_S, MOST_S = 60.0, 180.0
+SHARE = 0.5  # of a long budget that one hang may cost
+START_FACTOR, PREPARE_FACTOR = 5.0, 10.0  # a busy machine; a larger batch
+BLOCK_FACTOR = 30.0  # short, and stalled easily
+SURE_FACTOR = 2.0
+SHORTEST_S, ENOUGH_S = 10.0, 20.0
+READING_FACTOR, MOST_READING_S = 4.0, 600.0  # user data are read whole
+
+
+def first_s(budget_s: float) -> float:
+    """For a start, a preparation or the like of which nothing is known."""
+    return _within(FIRST_S, SHARE * budget_s, MOST_S)
+
+
+def reading_s(budget_s: float) -> float:
+    """For setting up with the user's data."""
+    return _within(FIRST_S, READING_FACTOR * budget_s, MOST_READING_S)
+
+
+def start_s(budget_s: float, longest_s: float | None) -> float:
+    """For starting workers, of which the longest start so far took ``longest_s``, None where there was none."""
+    if longest_s is None:
+        return first_s(budget_s)
+    most_s = _within(ENOUGH_S, SHARE * budget_s, MOST_S)
+    return max(SURE_FACTOR * longest_s, _within(SHORTEST_S, START_FACTOR * longest_s, most_s))
+
+
+def again_s(budget_s: float) -> float:
+    """For a second start after the first one hung: what it had read is in memory now."""
+    return first_s(budget_s) / 2
+
+
+def prepare_s(budget_s: float, longest_s: float | None, expected_s: float = 0.0) -> float:
+    """For preparing a cell like those of which the longest took ``longest_s``, or which should take ``expected_s``."""
+    sure_s = SURE_FACTOR * max(longest_s or 0.0, expected_s)
+    if longest_s is None:
+        return max(sure_s, first_s(budget_s))
+    least_s = _within(SHORTEST_S, budget_s, ENOUGH_S)
+    return max(sure_s, _within(least_s, PREPARE_FACTOR * longest_s, first_s(budget_s)))
+
+
+def block_s(budget_s: float, expected_s: float) -> float:
+    """For a block that should take ``expected_s``."""
+    least_s = _within(SHORTEST_S, SHARE * budget_s, ENOUGH_S)
+    return max(SURE_FACTOR * expected_s, _within(least_s, BLOCK_FACTOR * expected_s, max(budget_s, least_s)))
+
+
+def release_s(budget_s: float) -> float:
+    """For letting a cell go."""
+    return _within(SHORTEST_S, budget_s, FIRST_S)
+
+
+def _within(least: float, value: float, most: float) -> float:
+    return max(least, min(value, most))

@@ -1,0 +1,36 @@
+"""Which pages of others may show this dashboard in a frame: those in which nothing can be pressed that matters.
+
+In a foreign page's frame a click that was meant for something else could cancel a measurement. So only the embedded
+view may be framed: an address with ``embed=true`` shows results without forms, for design reviews.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+ALONE = ((b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN"))
+
+
+class FrameRules:
+    """ASGI middleware: a response may be framed by other pages where its address asks for the embedded view only."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_rules(message: Message) -> None:
+            if message["type"] == "http.response.start" and not is_embedded(scope):
+                message = {**message, "headers": [*message.get("headers", ()), *ALONE]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_rules if scope["type"] == "http" else send)
+
+
+def is_embedded(scope: Scope) -> bool:
+    """Whether the address holds ``embed=true`` and nothing that Streamlit might read otherwise."""
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+    return asked.get("embed") == ["true"]

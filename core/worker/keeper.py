@@ -1,0 +1,121 @@
+"""Stands between the program and a worker on Linux, so that neither the worker nor what it starts outlives either.
+
+``python keeper.py PARENT COMMAND…``, a small process that runs nobody else's code and so is never stuck. It adopts
+whatever the worker starts and lets go (forked twice, in a session of its own), and ends it all when the worker has
+ended, when it is asked to with SIGTERM, and when the program dies: the kernel then sends it that signal. It ends as the
+worker did. Should the keeper itself be killed, the kernel kills the worker.
+
+The kernel sends the signal when the *thread* that started the keeper ends: a worker belongs to the thread that
+started it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+WATCHED = {signal.SIGCHLD, signal.SIGTERM}
+AGAIN_S = 0.002
+
+
+def main(parent: int, command: list[str]) -> None:
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    _die_with(parent, signal.SIGTERM)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    worker = _start(command, usual)
+    for pipe in (0, 1):  # the worker's alone, so that their end is seen
+        os.close(pipe)
+    status = _watch(worker)
+    _end_children()
+    _end_as(status)
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, ctypes.c_ulong(value), 0, 0, 0):
+        print(f"prctl {option} failed: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
+
+
+def _die_with(parent: int, number: int) -> None:
+    """Have the kernel send this process a signal when its parent dies; end now if that has happened already."""
+    _prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _start(command: list[str], usual: set[int | signal.Signals]) -> int:
+    keeper = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _die_with(keeper, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        os._exit(127)
+    return pid
+
+
+def _watch(worker: int) -> int | None:
+    """Wait for the worker's end and give its status; None when asked to end it."""
+    while signal.sigwait(WATCHED) != signal.SIGTERM:
+        for pid, status in _reaped():
+            if pid == worker:
+                return status
+    return None
+
+
+def _reaped() -> Iterator[tuple[int, int]]:
+    """Children that have ended. Raises ChildProcessError where there is no child at all."""
+    while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+        yield ended
+
+
+def _end_children() -> None:
+    """Kill every child until there is none; those of one that ends become this process's, and are next."""
+    while True:
+        for pid in _children():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue  # it has ended, or has become another user's
+        try:
+            list(_reaped())
+        except ChildProcessError:
+            return
+        time.sleep(AGAIN_S)
+
+
+def _children() -> Iterator[int]:
+    me = os.getpid()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_bytes()
+            except OSError:
+                continue
+            if int(stat.rpartition(b")")[2].split()[1]) == me:  # state, parent, … follow the name in brackets
+                yield int(folder.name)
+
+
+def _end_as(status: int | None) -> None:
+    """End this process with the worker's status, or of the same signal."""
+    if status is None:
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.kill(os.getpid(), -code)
+    os._exit(abs(code))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,190 @@
+"""Hostile text in every field of every record: in terminals, files, reports, charts and tables of numbers.
+
+The pages are in tests/pages/test_hostile_pages.py.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from core.batch.answer import batch_answer
+from core.batch.export import batch_data
+from core.cli.batch import batch_text
+from core.cli.terminal import show, show_json
+from core.cli.trace import trace_data, trace_text
+from core.figures.style import literal
+from core.schema import UserError
+from core.studies.kind import Context
+from core.studies.registry import kinds
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.export import cells_csv, rounds_csv, run_json
+from core.studies.sweep.imports import read_run
+from core.studies.sweep.report import html_report
+from core.traces.record import TraceReport
+from tests.support.commands import Command, refused
+from tests.support.hostile import ACTING, FORGED, HOSTILE, MARKUP, SHORT
+from tests.support.hostile_records import KEYS, hostile_records, mark, plain_records, text_fields, texts_of
+
+REFUSED = {"Run.id", "Target.device", "FrontierPlan.family", "FrontierPlan.sizes"}
+"""Fields that take names of this program only."""
+ACTING_IN_LINES = set(ACTING) - {"\n"}
+RECORDS, FILLER = hostile_records()
+RUN = RECORDS["sweep"]
+IMPORTED = RUN.model_copy(update={"warnings": tuple(w.model_copy(update={"code": SHORT}) for w in RUN.warnings)})
+"""As long as a file's texts may be."""
+
+
+def test_every_field_for_text_was_filled_or_refuses_it() -> None:
+    """Every other test here rests on this one."""
+    _, everything = hostile_records(keys=True)
+    assert text_fields() == set(everything.filled) | set(everything.refused)
+    assert set(everything.refused) == REFUSED
+    assert set(FILLER.filled) == text_fields() - REFUSED - KEYS
+    assert len(FILLER.filled) >= 40
+    assert set(RECORDS) == set(kinds())
+    for record in RECORDS.values():
+        assert any(FORGED in text for text in texts_of(record.model_dump(mode="json")))
+
+
+def printed(capfd: pytest.CaptureFixture[str]) -> str:
+    """What stands in the terminal, in which nothing acts and nothing is forged."""
+    out, err = capfd.readouterr()
+    assert not set(out + err) & ACTING_IN_LINES
+    assert not [line for line in (out + err).splitlines() if line.lstrip().startswith(FORGED)]
+    return out + err
+
+
+@pytest.mark.parametrize("keys", [False, True], ids=["texts", "keys too"])
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_command_prints_it_as_text(name: str, keys: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    records, _ = hostile_records(keys)
+    kind, record, context = kinds()[name], records[name], Context(run=records["sweep"])
+    try:
+        answer = kind.answer(record, context)
+        text, data = kind.text(record, answer, context), kind.export(record, answer, context)
+    except UserError as error:
+        if not keys:  # a part may not be found by such a key
+            raise
+        text, data = str(error), record.model_dump(mode="json")
+    show(text)
+    said = printed(capfd)
+    if not keys:
+        assert any(mark(field) in said for field in FILLER.filled)
+    show_json(data)
+    assert json.loads(printed(capfd)) == json.loads(json.dumps(data))
+
+
+def test_traces_and_batches_are_printed_as_text(capfd: pytest.CaptureFixture[str]) -> None:
+    traced = RUN.traces[0]
+    report = TraceReport(devices=(traced.device,), host_ops=traced.host_ops, retraces=2, notes=(HOSTILE,))
+    show(trace_text(HOSTILE, report))
+    assert printed(capfd).count("=1+1 ?[31mred") >= 4  # file, kernels, operations, note
+    show_json(trace_data(HOSTILE, report))
+    printed(capfd)
+    answer = batch_answer(RUN, analyse(RUN), RECORDS["noise"], {}, (), None)
+    show(batch_text(RUN, answer, RECORDS["noise"]))
+    assert mark("Run.name") in printed(capfd)
+    show_json(batch_data(RUN, answer, RECORDS["noise"]))
+    printed(capfd)
+
+
+def test_commands_over_a_file_print_it_as_text(cli: Command, tmp_path: Any) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(run_json(IMPORTED), encoding="utf-8")
+    for arguments in (("verdict", path), ("verdict", path, "--json"), ("batch", path), ("batch", path, "--json"),
+                      ("predict", "--gpu", "L4", "--against", path)):  # fmt: skip
+        status, out, err = cli(*arguments)
+        assert status == 0, err
+        assert not set(out + err) & ACTING_IN_LINES
+        assert FORGED in out or arguments[0] == "predict"
+
+
+def test_a_card_of_ones_own_is_printed_as_text(cli: Command, tmp_path: Any) -> None:
+    path, price = (
+        tmp_path / "cards.json",
+        {"per_hour": 1.0, "currency": "EUR", "dated": "2026-11-01", "source": HOSTILE},
+    )
+    card = {"name": "Ours", "title": HOSTILE, "link": SHORT, "fp32_tflops": 20, "memory_gb": 16, "bandwidth_gb_s": 500}
+    path.write_text(json.dumps({"gpus": [card | {"link_gb_s": 16, "price": price}]}), encoding="utf-8")
+    for arguments in (("gpus", "--add", path), ("gpus", "--json"), ("predict", "--gpu", "Ours")):
+        status, out, err = cli(*arguments)
+        assert (status, FORGED in out) == (0, True), err
+        assert not set(out + err) & ACTING_IN_LINES
+        assert not [line for line in out.splitlines() if line.lstrip().startswith(FORGED)]
+    path.write_text(json.dumps({"gpus": [card | {"name": HOSTILE}]}), encoding="utf-8")
+    assert refused(cli("gpus", "--add", path)).removesuffix("\n").isprintable()
+
+
+@pytest.mark.parametrize("field", ["id", "device", "label"])
+def test_a_field_that_takes_no_such_text_is_refused_in_one_line(cli: Command, tmp_path: Any, field: str) -> None:
+    data = json.loads(run_json(plain_records()["sweep"]))
+    if field == "device":
+        data["plan"]["targets"][0]["device"] = HOSTILE
+    else:
+        data[field] = HOSTILE
+    data[HOSTILE] = 1
+    for each in (data, {HOSTILE: HOSTILE}):
+        path = tmp_path / "run.json"
+        path.write_text(json.dumps(each), encoding="utf-8")
+        assert refused(cli("verdict", path)).removesuffix("\n").isprintable()
+
+
+def test_a_stored_file_gives_back_the_text_as_it_was() -> None:
+    again = read_run(run_json(IMPORTED).encode(), "run.json")
+    assert (again.name, again.warnings, again.cells) == (IMPORTED.name, IMPORTED.warnings, IMPORTED.cells)
+    assert not set(run_json(RUN)) & ACTING_IN_LINES
+
+
+class Tags(HTMLParser):
+    """The tags of a page with the names of their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, tuple[str, ...]]] = []
+        self.words: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, tuple(name for name, _ in attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_a_report_shows_it_as_text() -> None:
+    plain = plain_records()["sweep"]
+    ours, theirs = (Tags(html_report(run, analyse(run))) for run in (plain, RUN))
+    kept = [tag for tag in theirs.found if tag[0] not in ("li", "tr", "td", "th")]
+    assert kept == [tag for tag in ours.found if tag[0] not in ("li", "tr", "td", "th")]
+    assert {tag for tag, _ in theirs.found} == {tag for tag, _ in ours.found}
+    words = "".join(theirs.words)
+    for field in ("Run.name", "Run.target_names", "Warning.text", "Cell.reason", "Environment.cpu", "Gpu.name"):
+        assert mark(field) in words, field
+    assert not set(html_report(RUN, None)) & ACTING_IN_LINES
+
+
+@pytest.mark.parametrize("make", [rounds_csv, lambda run: cells_csv(run, analyse(run))], ids=["rounds", "cells"])
+def test_no_cell_of_a_csv_file_is_a_formula(make: Any) -> None:
+    cells = [cell for line in csv.reader(io.StringIO(make(RUN))) for cell in line]
+    assert any(mark("Run.target_names") in cell for cell in cells)
+    texts = [cell for cell in cells if cell and not re.fullmatch(r"-?[\d.e-]+", cell)]
+    assert not [cell for cell in texts if cell[0] in "=+-@\t\r\n＝＋－＠"]
+
+
+def test_text_in_a_chart_is_no_tag_entity_or_value() -> None:
+    assert literal("<b>x</b> &lt; %{y}\n") == "&lt;b&gt;x&lt;/b&gt; &amp;lt; &#37;{y} "
+    assert not [markup for markup in MARKUP if "<" in markup and markup in literal(HOSTILE)]
+
+
+@pytest.mark.parametrize("flag", ["--epoch-samples", "--price", "--" + "y" * 5000])
+def test_a_refusal_quotes_no_more_than_the_ends_of_what_was_given(cli: Command, tmp_path: Any, flag: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(run_json(plain_records()["sweep"]), encoding="utf-8")
+    assert 10 < len(refused(cli("batch", path, flag, "x" * 5000))) < 1100

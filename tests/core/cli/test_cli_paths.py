@@ -1,0 +1,62 @@
+"""A path that cannot be read or written is one sentence and status 2 in every command, before anything is measured."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import pytest
+
+from core.cli import commands
+from core.cli.files import FILE
+from core.studies.registry import DATA
+from tests.support.commands import Command, refused
+
+RUN = str(DATA / "example.json")
+BESIDE = {
+    "predict": ("--gpu", "L4"),
+    "report": ("--out", "report.html"),
+    "predict --host-out": ("--measure-host",),
+    "sweep --data": ("--pipeline", "tfdata"),
+}
+"""What else a command, or one of its flags, must be given."""
+
+
+def asks_for_paths() -> list[list[str]]:
+    """Every command with each of its paths, which stands as BAD, and all else as it should be."""
+    asked: list[list[str]] = []
+    for name, command in commands.commands.items():
+        for parameter in command.params:
+            flag = parameter.opts[0]
+            if parameter.type is not FILE and flag != "--data":
+                continue
+            path = ["BAD"] if isinstance(parameter, click.Argument) else [flag, "BAD"]
+            others = [RUN for p in command.params if isinstance(p, click.Argument) and p is not parameter]
+            more = [*BESIDE.get(name, ()), *BESIDE.get(f"{name} {flag}", ())]
+            asked.append([name, *others, *(() if flag in more else more), *path])
+    return asked
+
+
+@pytest.mark.parametrize("asked", asks_for_paths(), ids=" ".join)
+def test_a_path_that_cannot_be_used_is_refused_with_one_sentence(
+    cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("core.cli.gpus.own_path", lambda: tmp_path / "gpus.json")
+    monkeypatch.setattr("core.worker.process.launch_processes", lambda *_, **__: pytest.fail("it began to measure"))
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for bad in ("pipe", "loop", "/dev/zero", "/dev/null", ".", "x" * 300, "/".join(["x" * 200] * 30), "a\0b", "\udcff",
+                "absent/\x1b[31m\u202e\n.json"):  # fmt: skip
+        if bad == "\udcff" and asked[-2] in ("--out", "--noise-out", "--host-out"):
+            continue  # a good name for a new file
+        said = refused(cli(*(bad if word == "BAD" else word for word in asked)))
+        assert said.removesuffix("\n").isprintable(), said
+        assert "Traceback" not in said
+    assert {path.name for path in tmp_path.iterdir()} - {"data"} == {"loop", "pipe"}  # data: the history
+
+
+def test_there_are_paths_to_ask_for() -> None:
+    assert {name for name, *_ in asks_for_paths()} >= {"verdict", "report", "trace", "sweep", "diagnose", "batch"}
+    assert len(asks_for_paths()) >= 25

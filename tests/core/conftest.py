@@ -1,0 +1,15 @@
+"""What holds for every test of the engine."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.simulation import LAUNCHED
+
+
+@pytest.fixture(autouse=True)
+def no_worker_is_left() -> Iterator[None]:
+    """Whatever a test measures and however that ends, no simulated worker is left open."""
+    LAUNCHED.clear()
+    yield
+    assert [machine.open_workers for machine in LAUNCHED if machine.open_workers] == []

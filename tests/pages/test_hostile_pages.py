@@ -1,0 +1,187 @@
+"""Hostile text in every field of every record, in addresses, errors and titles: no page takes any of it for markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from google.protobuf.message import Message
+from markdown_it import MarkdownIt
+from streamlit.testing.v1 import AppTest
+
+from core.hardware.catalogue import CardPrice
+from core.hardware.own_cards import FILE_NAME, OwnCard, add_own
+from core.store import StoreError
+from core.studies.progress import Progress
+from core.ui import history
+from tests.support import study_pages
+from tests.support.hostile import ACTING, HOSTILE, MARKUP
+from tests.support.hostile_records import hostile_records, mark, texts_of
+from tests.support.pages import ended, keep, open_page, running, sweeping
+
+RECORDS, FILLER = hostile_records()
+RUN = RECORDS["sweep"]
+PAGES = [
+    ("sweep", ""), ("crossover", ""), ("frontier", ""), ("overhead", ""), ("pipeline", ""), ("diagnosis", ""),
+    ("history", ""), ("method", "This machine"),
+    *(("batch", tab) for tab in ("Batch", "Noise scale", "Memory", "Cost", "Every number")),
+    *(("hardware", tab) for tab in ("Curves", "All cards", "What limits it", "Host and evidence", "Your own card")),
+]  # fmt: skip
+TEXT_ONLY = {"options", "default", "id", "form_id", "page", "query_string", "alt", "columns", "config", "url", "value",
+             "file_name", "element_id", "page_script_hash", "language", "user_key"}  # fmt: skip
+"""Fields of elements that no browser takes for Markdown."""
+TAGS = {"<b>", "</b>", "<br>", "<i>", "</i>", "<extra>", "</extra>"}
+"""What our charts write themselves."""
+LINKS = {"link_open", "image", "html_inline", "html_block"}
+
+
+def strings(message: Message) -> Iterator[tuple[str, str]]:
+    """Every text of an element, with the name of its field."""
+    for field, value in message.ListFields():
+        for part in value if field.is_repeated else [value]:
+            if isinstance(part, Message):
+                yield from strings(part)
+            elif isinstance(part, str):
+                yield field.name, part
+
+
+def check_markdown(text: str) -> None:
+    """The text holds no payload, and Markdown finds neither link nor image nor HTML in it."""
+    assert not [markup for markup in MARKUP if markup in text], text
+    for block in MarkdownIt().parse(text):
+        for token in (block, *(block.children or ())):
+            assert token.type not in LINKS, text
+
+
+def check_chart(spec: str) -> None:
+    for text in texts_of(json.loads(spec)):
+        assert not set(text) & set(ACTING), text
+        assert set(re.findall(r"<[^>]*>", text)) <= TAGS, text
+        assert "<b>x</b>" not in text, text
+
+
+def check(at: AppTest) -> str:
+    """All that a page shows, none of it live."""
+    seen: list[str] = []
+    waiting: list[Any] = [at._tree]
+    while waiting:
+        node = waiting.pop()
+        waiting += getattr(node, "children", {}).values()
+        proto = getattr(node, "proto", None)
+        if isinstance(getattr(node, "value", None), pd.DataFrame):
+            cells = [cell for column in node.value for cell in node.value[column] if isinstance(cell, str)]
+            assert not [cell for cell in cells if set(cell) & set(ACTING)]
+            if node.type in ("table", "arrow_table"):
+                for cell in cells:
+                    check_markdown(cell)
+            seen += cells
+        for field, text in strings(proto) if isinstance(proto, Message) else ():
+            if field == "spec" and text.startswith("{"):
+                check_chart(text)
+            elif field not in TEXT_ONLY and type(proto).__name__ != "Code":
+                assert not set(text) & (set(ACTING) - {"\n"}), (field, text)
+                check_markdown(text)
+            else:
+                assert not set(text) & (set(ACTING) - {"\n"}) or field in ("id", "element_id"), (field, text)
+            seen.append(text)
+    return "\n".join(seen)
+
+
+@pytest.fixture
+def stored(engine: Any) -> Any:
+    """Every hostile record in the store."""
+    keep(engine.store, RUN)
+    for kind, record in RECORDS.items():
+        if kind != "sweep":
+            study_pages.keep(engine, kind, record, f"20260105-{kind}")
+    return engine
+
+
+def hostile_card(**more: Any) -> OwnCard:
+    """A card of the user's own whose every text is hostile."""
+    price = CardPrice(per_hour=1.0, currency="EUR", dated="2026-11-01", source=HOSTILE[:400])
+    facts = {"fp32_tflops": 20.0, "memory_gb": 16.0, "bandwidth_gb_s": 500.0, "link_gb_s": 16.0}
+    return OwnCard.model_validate({"name": "Ours", "title": HOSTILE[:400], "link": HOSTILE[:80], **facts} | more
+                                  | {"price": price})  # fmt: skip
+
+
+@pytest.mark.usefixtures("this_machine", "stored")
+@pytest.mark.parametrize(("page", "tab"), PAGES, ids=lambda name: name or "-")
+def test_a_page_shows_it_as_text(page: str, tab: str) -> None:
+    said = check(open_page(page, tab, run=RUN.id))
+    if page != "method":
+        assert any(mark(field) in said for field in FILLER.filled), "nothing hostile is shown here"
+
+
+@pytest.mark.usefixtures("this_machine", "stored")
+def test_most_fields_are_shown_somewhere() -> None:
+    """Else the test above would see nothing."""
+    said = "".join(check(open_page(page, tab, run=RUN.id)) for page, tab in PAGES)
+    assert sum(mark(field) in said for field in FILLER.filled) >= 25
+
+
+@pytest.mark.usefixtures("this_machine", "stored")
+@pytest.mark.parametrize("row", range(len(RECORDS)))
+def test_a_row_of_the_history_shows_it_as_text(row: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_selected_rows", lambda _: [row])
+    assert "evil" in check(open_page("history"))
+
+
+def test_two_runs_are_compared_as_text(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (1, 2):
+        keep(engine.store, RUN.model_copy(update={"id": f"20260105-run{number}", "name": f"{number} {HOSTILE[:150]}"}))
+    monkeypatch.setattr(history, "_selected_rows", lambda _: [0, 1])
+    assert mark("Run.target_names") in check(open_page("history"))
+
+
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [(page, "run") for page in ("crossover", "batch", "hardware", "overhead", "diagnosis")]
+    + [("frontier", "study"), ("pipeline", "study"), ("diagnosis", "study"), ("batch", "noise"), ("batch", "memory")]
+    + [("hardware", name) for name in ("host", "gpus", "batch", "precision", "against")]
+    + [("crossover", "gpu"), ("overhead", "target"), ("overhead", "batch")],
+)
+@pytest.mark.usefixtures("this_machine", "stored")
+def test_a_page_shows_its_address_as_text(page: str, name: str) -> None:
+    check(open_page(page, **({"run": RUN.id} | {name: f"{MARKUP[0]} {HOSTILE}"})))
+
+
+@pytest.mark.parametrize("page", ["sweep", "frontier", "pipeline", "diagnosis", "batch", "hardware", "overhead"])
+@pytest.mark.parametrize("state", ["elsewhere", "refused", "running", "failed", "unavailable"])
+@pytest.mark.usefixtures("this_machine", "stored")
+def test_a_page_shows_what_happens_as_text(page: str, state: str, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = Progress("measuring", HOSTILE, 5, 14, 30.0, 90.0)
+    if state == "elsewhere":
+        engine.jobs.elsewhere = HOSTILE
+    for kind in ("frontier", "pipeline", "diagnosis", "noise", "memory", "host", "trace", "pitfalls"):
+        if state == "running":
+            engine.jobs.show(running(kind, HOSTILE, at))
+        elif state == "failed":
+            engine.jobs.show(ended(kind, HOSTILE, error=HOSTILE))
+    if state == "running":
+        engine.jobs.show(sweeping(RUN) if page == "sweep" else running(page, HOSTILE, at))
+    if state == "unavailable":
+        monkeypatch.setattr(engine.store, "summaries", failing)
+    shown = open_page(page, run=RUN.id)
+    if state == "refused":
+        engine.jobs.refusal = HOSTILE
+        for button in [button for button in shown.button if str(button.key).startswith("measure_")]:
+            if not button.disabled:
+                shown = button.click().run()
+    assert "evil" in check(shown)
+
+
+def failing(*_: object, **__: object) -> None:
+    raise StoreError(HOSTILE)
+
+
+@pytest.mark.usefixtures("this_machine", "stored")
+@pytest.mark.parametrize("tab", [tab for page, tab in PAGES if page == "hardware"])
+def test_a_card_of_ones_own_is_shown_as_text(tab: str, data_dir: Path) -> None:
+    add_own(data_dir / FILE_NAME, (hostile_card(),))
+    check(open_page("hardware", tab, run=RUN.id, gpus="Ours"))

@@ -1,0 +1,172 @@
+"""A record of every kind with hostile text in every field that takes it."""
+
+from __future__ import annotations
+
+import typing
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from core.evidence import Gpu, Interference, ProcessUse
+from core.spec import Pipeline
+from core.studies.registry import kinds
+from core.studies.sweep.record import Run
+from tests.support.diagnoses import make_diagnosis
+from tests.support.frontier_studies import make_frontier_study
+from tests.support.hostile import HOSTILE, PATH, SHORT
+from tests.support.hosts import make_host_study
+from tests.support.memories import linear, make_memory_study
+from tests.support.noises import make_noise_study
+from tests.support.pipelines import make_pipeline_experiment
+from tests.support.runs import make_environment, make_run
+from tests.support.traced import cpu_cell, gpu_cell, with_traces
+
+KEYS = {
+    "Run.id",
+    "Diagnosis.run_id",
+    "NoiseStudy.run_id",
+    "NoisePlan.run_id",
+    "MemoryPlan.run_id",
+    "Arm.code",
+    "Rerun.code",
+}
+"""What a page finds a record or its part by: filled in records of their own, so that the others can be shown."""
+
+
+def text_fields() -> set[str]:
+    """Every field of every kind's record that may hold text, as ``Model.field``."""
+    found: set[str] = set()
+    seen: set[type] = set()
+
+    def walk(model: type[BaseModel]) -> None:
+        if model in seen:
+            return
+        seen.add(model)
+        for name, field in model.model_fields.items():
+            look(field.annotation, f"{model.__name__}.{name}")
+
+    def look(annotation: Any, where: str) -> None:
+        if annotation is str:
+            found.add(where)
+        elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            walk(annotation)
+        elif typing.get_origin(annotation) is not Literal:
+            for part in typing.get_args(annotation):
+                look(part, where)
+
+    for kind in kinds().values():
+        walk(kind.record)
+    return found
+
+
+class Filler:
+    """Fills records; ``filled`` and ``refused`` say which fields took hostile text, with the mark that each got."""
+
+    def __init__(self, leave: frozenset[str] = frozenset()) -> None:
+        self.leave = leave
+        self.filled: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        self._marks: defaultdict[str, int] = defaultdict(int)
+
+    def fill(self, value: Any, annotation: Any = None, where: str = "") -> Any:
+        """The value with hostile text in every place for text, those of its parts too."""
+        if isinstance(value, BaseModel):
+            return self._model(value)
+        if isinstance(value, tuple) and value and not isinstance(value[0], str):
+            return tuple(self.fill(part, annotation, where) for part in value)
+        return value
+
+    def _model(self, model: BaseModel) -> BaseModel:
+        made = type(model)
+        values = {name: self.fill(getattr(model, name)) for name in made.model_fields}
+        model = made.model_validate(values)
+        for name, field in made.model_fields.items():
+            where = f"{made.__name__}.{name}"
+            if where in self.leave or where not in text_fields():
+                continue
+            for payload in (HOSTILE, SHORT, PATH):
+                taken = self._taken(made, values, name, self._hostile(values[name], field.annotation, payload, where))
+                if taken is not None:
+                    model, values[name] = taken, getattr(taken, name)
+                    self.filled[where] = mark(where)
+                    self.refused.pop(where, None)
+                    break
+        return model
+
+    def _taken(self, made: type[BaseModel], values: dict[str, Any], name: str, value: Any) -> BaseModel | None:
+        where = f"{made.__name__}.{name}"
+        try:
+            return made.model_validate({**values, name: value})
+        except ValidationError as error:
+            if where not in self.filled:
+                self.refused[where] = error.errors()[0]["msg"]
+            return None
+
+    def _hostile(self, value: Any, annotation: Any, payload: str, where: str) -> Any:
+        text = f"{payload} {mark(where)}"
+        if isinstance(value, dict):
+            return {text: text} | value
+        if isinstance(value, tuple):
+            if value and isinstance(value[0], tuple):  # a size and its value
+                return ((text, *value[0][1:]), *value[1:])
+            if "..." in str(annotation):
+                return (text, *value)
+            return tuple(f"{text}{place}" for place, _ in enumerate(value, start=1))
+        return text
+
+
+def mark(where: str) -> str:
+    """By which text of a field is found again in whatever is shown, letters and digits only."""
+    return f"Q{sorted(text_fields()).index(where)}Q"
+
+
+def _run() -> Run:
+    run = make_run(3, (4, 32, 256), processes=2, passes=1, rounds_per_pass=2, with_failures=True)
+    environment = make_environment().model_copy(update={"gpus": (Gpu(name="Card"),)})
+    noisy = Interference(other_cpu_pct=99.0, busiest=(ProcessUse(name="other", cpu_pct=99.0),), gpu_shared_by=("x",))
+    rounds = tuple(one.model_copy(update={"interference": noisy}) for one in run.rounds)
+    run = run.model_copy(update={"environment": environment, "rounds": rounds})
+    return with_traces(run, gpu_cell(4), cpu_cell(4))
+
+
+@cache
+def plain_records() -> dict[str, Any]:
+    """A record of each kind, small, with every part that any may have."""
+    run = _run()
+    again = make_run(91, (4, 32, 256), processes=1, passes=1, rounds_per_pass=1)
+    diagnosis = make_diagnosis(run, {"steps-32": 3.0}, batch=32, reruns={"steps-32": again}, failed={"xla": "No XLA."})
+    memory = make_memory_study(linear(30e6, 20e3))
+    probes = (memory.probes[0].model_copy(update={"reason": "Because."}), *memory.probes[1:])
+    base = Pipeline.model_validate({"kind": "tfdata", "preprocess_us": 20.0})
+    return {
+        "sweep": run,
+        "diagnosis": diagnosis,
+        "pipeline": make_pipeline_experiment(base=base, processes=1, rounds=2, failed={"host": "No host."}),
+        "frontier": make_frontier_study(starts=2, rounds=1, failed={0: "Too deep."}),
+        "memory": memory.model_copy(update={"probes": probes}),
+        "noise": make_noise_study(run),
+        "host": make_host_study(rounds=3),
+    }
+
+
+@cache
+def hostile_records(keys: bool = False) -> tuple[dict[str, Any], Filler]:
+    """A record of each kind filled with hostile text, and what took it; with ``keys`` those of :data:`KEYS` as well."""
+    filler = Filler(frozenset() if keys else frozenset(KEYS))
+    return {name: filler.fill(record) for name, record in plain_records().items()}, filler
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text within data of any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from texts_of(key)
+            yield from texts_of(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from texts_of(part)
