@@ -43,7 +43,7 @@ LAYERS = (
     "core.studies.gradient_noise",
     "core.studies.host",
     "core.studies.registry",
-    "core.studies.keeper",
+    "core.studies.store_queue",
     "core.studies.jobs",
     "core.batch",
     "core.hardware",

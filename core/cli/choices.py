@@ -36,7 +36,7 @@ plan_options = together(
     click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's)."),
     click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="Range low:high or list 1,8,64."),
     click.option("--no-refine", is_flag=True, help="Only these batches, none between them."),
-    click.option("--budget", type=float, help="Seconds for the whole sweep."),
+    click.option("--budget", "budget_s", type=float, help="Seconds for the whole sweep."),
     click.option("--step-width", type=float, help="Relative width of a step time's 95 % interval that is enough."),
     click.option("--crossover-width", type=float, help="The same for the crossover."),
     click.option("--margin", type=float, help="Lead to ask for, 0.05 being 5 %."),
@@ -73,7 +73,7 @@ def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target
             "refine": not given["no_refine"],
             "trace": not given["no_trace"],
             "pipeline": {"kind": given["pipeline"]} | pipeline_options(given),
-            "budget_s": given["budget"],
+            "budget_s": given["budget_s"],
             **{field: given[field] for field in ("step_width", "crossover_width", "margin")},
         }
         plan = SweepPlan.model_validate({field: value for field, value in data.items() if value is not None})

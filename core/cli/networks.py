@@ -61,7 +61,7 @@ def network_of(given: dict[str, Any]) -> Network:
     if given["model"] is not None:
         from core.cli.model_code import network_from_code
 
-        return network_from_code(given["model"], given.get("budget", given.get("budget_s")))
+        return network_from_code(given["model"], given.get("budget_s"))
     family = given["family"] or DEFAULT_FAMILY
     return families()[family].from_choices(sizes_of(family, sizes))
 

@@ -20,10 +20,10 @@ import click
 from core.cli.files import FILE, Failure, check_writable, conclude, together, write_out
 from core.cli.terminal import say, shown_progress
 from core.schema import UserError
-from core.studies.keeper import Keeper
 from core.studies.kind import Context, Kind
 from core.studies.progress import Progress
 from core.studies.runner import Cancelled, NullRecorder, Stop, StudyTools, watching
+from core.studies.store_queue import StoreQueue
 from core.studies.study import new_id
 from core.text import json_text
 from core.worker.protocol import Launcher
@@ -133,7 +133,7 @@ def measured(
                 show(progress)
 
             launcher = asked.launcher or process.launch_processes
-            recorder = history.keeper or NullRecorder()
+            recorder = history.queue or NullRecorder()
             record = kind.run(StudyTools(launcher, clock.WallClock(), stop, source, report, recorder), asked.plan)
     except Cancelled:
         return None, None
@@ -142,8 +142,8 @@ def measured(
         if isinstance(error, UserError):
             return kept, Failure(str(error))
         return kept and kept.model_copy(update={"status": stop.status}), Failure("Stopped.")  # by the second signal
-    if history.keeper is not None and not kind.streams:
-        history.keeper.add_study(kind.name, new_id(), record, name)
+    if history.queue is not None and not kind.streams:
+        history.queue.add_study(kind.name, new_id(), record, name)
     return record, None
 
 
@@ -168,7 +168,7 @@ class History:
     def __init__(self, wanted: bool) -> None:
         self._store: Store | None = None
         self._wanted = wanted
-        self.keeper: Keeper | None = None
+        self.queue: StoreQueue | None = None
 
     def __enter__(self) -> History:
         if self._wanted:
@@ -180,14 +180,14 @@ class History:
                 raise Failure(f"{error} With --no-store a study runs without the history.") from None
             if self._store.notice is not None:
                 say(self._store.notice)
-            self.keeper = Keeper(self._store)
+            self.queue = StoreQueue(self._store)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._store is None or self.keeper is None:
+        if self._store is None or self.queue is None:
             return
-        self.keeper.close()
-        if (missing := self.keeper.unwritten()) is not None:
+        self.queue.close()
+        if (missing := self.queue.unwritten()) is not None:
             say(f"{missing} --out keeps what is measured.")
         self._store.close()
 

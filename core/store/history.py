@@ -53,7 +53,7 @@ class Store:
     """Studies of every kind in one database; safe to share between threads, and between processes that open it too.
 
     ``url``: PostgreSQL or ``sqlite:///file``; by default BREAKEVEN_DATABASE_URL, else SQLite in the data folder.
-    Implements :class:`core.studies.keeper.StudyStore`. Every method raises StoreError.
+    Implements :class:`core.studies.store_queue.StudyStore`. Every method raises StoreError.
     """
 
     def __init__(self, url: str | None = None) -> None:

@@ -16,10 +16,10 @@ from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, holder, machine_lock
 from core.schema import UserError
 from core.spec import Target
-from core.studies.keeper import Keeper, StudyStore
 from core.studies.kind import Kind, Task
 from core.studies.progress import Progress, Snapshot
 from core.studies.runner import Cancelled, InterferenceSource, Stop, StudyTools, watching
+from core.studies.store_queue import StoreQueue, StudyStore
 from core.worker.clock import Clock, WallClock
 from core.worker.process import launch_processes
 from core.worker.protocol import Launcher
@@ -40,7 +40,7 @@ class Jobs:
         clock: Clock | None = None,
         interference: Callable[[], InterferenceSource | None] = InterferenceSampler,
     ) -> None:
-        self._keeper = Keeper(store)
+        self._queue = StoreQueue(store)
         self._launcher, self._clock, self._interference = launcher, clock or WallClock(), interference
         self._guard = threading.Lock()
         self._stop = Stop()
@@ -63,7 +63,7 @@ class Jobs:
             snapshot = Snapshot(
                 task.name, task.id_of(plan), task.describe(plan), progress, record=plan if streams else None
             )
-            self._keeper.forget()
+            self._queue.forget()
             self._stop, self._current = Stop(), task.name
             self._snapshots[task.name] = snapshot
             self._thread = threading.Thread(
@@ -77,7 +77,7 @@ class Jobs:
         last = self._snapshots.get(self._current if kind is None else kind)
         if last is None or last.kind != self._current:
             return last
-        return dataclasses.replace(last, unwritten=self._keeper.unwritten())
+        return dataclasses.replace(last, unwritten=self._queue.unwritten())
 
     def cancel(self) -> None:
         """Ask what is running to stop; what it measured is kept."""
@@ -86,7 +86,7 @@ class Jobs:
     @property
     def writing(self) -> bool:
         """Whether something measured here is still on its way to the store."""
-        return self._is_active() or self._keeper.waiting
+        return self._is_active() or self._queue.waiting
 
     @property
     def stopping(self) -> bool:
@@ -108,7 +108,7 @@ class Jobs:
         """
         self._stop.interrupt()
         self.wait(30.0)
-        self._keeper.close()
+        self._queue.close()
 
     def _is_active(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
@@ -119,11 +119,11 @@ class Jobs:
         try:
             with machine_lock(last.title), watching(self._interference) as source:
                 tools = StudyTools(
-                    self._launcher, self._clock, stop, source, self._keep(task.name), self._keeper, self._startups
+                    self._launcher, self._clock, stop, source, self._keep(task.name), self._queue, self._startups
                 )
                 result = task.run(tools, plan)
             if isinstance(task, Kind) and not task.streams:
-                self._keeper.add_study(task.name, last.id, result)
+                self._queue.add_study(task.name, last.id, result)
         except UserError as failure:
             error, cancelled = str(failure), isinstance(failure, Cancelled)
         except Exception as failure:  # whatever breaks ends this measurement, never the app

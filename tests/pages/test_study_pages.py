@@ -366,8 +366,7 @@ def test_the_example_is_shown_until_there_is_a_study_and_by_its_address(engine: 
     kind: Kind[Any, Any, Any] = kind_of(place.kind)
     at = place.open(engine)
     says(at, "A finished example, recorded on another machine", "What will be measured")
-    shown = chart_titles(at)
-    assert shown
+    assert (shown := chart_titles(at))
     keep(engine, place.kind)  # labelled recorded, as an imported one is
     assert "A finished example" not in text_of(place.open(engine))
     at = place.open(engine, study=example_id(kind))
@@ -393,12 +392,9 @@ def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine:
     keep(engine, place.kind)
     assert chart_titles(place.open(engine, embedded=True)) == chart_titles(place.open(engine))
     assert place.says in text_of(place.open(engine, embedded=True, study="study-a"))
-    at = place.open(engine, embedded=True)
-    assert place.says not in text_of(at)
+    assert place.says not in text_of(at := place.open(engine, embedded=True))
     for element in ("header", "button", "select_slider", "dataframe", "table", "expander", "selectbox", "page_link"):
         assert not getattr(at, element), element
     at = place.open(engine, embedded=True, study="gone")
     assert [error.value for error in at.error] == [place.gone.format(noun=kind_of(place.kind).noun)]
-    assert not chart_titles(at)
-    assert not at.subheader
-    assert not at.info
+    assert [*chart_titles(at), *at.subheader, *at.info] == []

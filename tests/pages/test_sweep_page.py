@@ -249,6 +249,9 @@ def test_a_sweep_whose_end_could_not_be_stored_can_be_resumed(engine: Any) -> No
     engine.store.begin(run)
     assert "resume" not in [b.key for b in open_page().button], "another process may be measuring it"
     engine.jobs.show(sweeping(run, active=False, error="The disk is full."))
+    engine.jobs.writing = True
+    assert "resume" not in [b.key for b in open_page().button], "its end may still be written"
+    engine.jobs.writing = False
     at = open_page()
     assert "A sweep was interrupted" in text_of(at)
     at.button(key="resume").click().run()

@@ -137,9 +137,11 @@ class _Runner(StudyRunner):
             self.rounds.append(HostRound(index=number, blocks=tuple(blocks), interference=interference))
 
     def _warnings(self, lost: str) -> tuple[Warning, ...]:
+        seen = {block.cell for item in self.rounds for block in item.blocks}
+        late = dict.fromkeys(set(range(len(self.cells))) - seen, "There was no time for it within the budget.")
         warnings = [
             Warning(code=f"host_cell_{index}", text=f"{self.cells[index].title}: {reason}")
-            for index, reason in self.failed.items()
+            for index, reason in sorted((late | self.failed).items())
         ]
         if lost:
             warnings.append(cut_short(counted(len(self.rounds), "round"), lost))

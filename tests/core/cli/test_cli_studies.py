@@ -11,7 +11,7 @@ from core.machine.lock import machine_lock
 from core.store import Store, StoreError
 from core.store.rows import content
 from core.store.tables import StoreUnavailable
-from core.studies import keeper
+from core.studies import store_queue
 from core.studies.registry import kind_of, read_record
 from core.studies.sweep.record import Run
 from tests.support.commands import TARGETS, Command, done, refused
@@ -240,7 +240,7 @@ def test_a_full_store_costs_the_history_not_the_study(
     def full(*_: object) -> None:
         raise kind("The disk is full.")
 
-    monkeypatch.setattr(keeper, "LAST_WAIT_S", 0.1)
+    monkeypatch.setattr(store_queue, "LAST_WAIT_S", 0.1)
     monkeypatch.setattr(Store, "record" if name == "sweep" else "add_study", full)
     out, err = done(cli(*COMMANDS[name], "--out", "out.json"))
     assert out

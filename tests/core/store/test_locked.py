@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from core.store import Store, database
-from core.studies import keeper
+from core.studies import store_queue
 from core.studies.jobs import Jobs
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.start import new_run
@@ -43,7 +43,7 @@ def machine() -> Machine:
 @pytest.fixture
 def jobs(url: str, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(keeper, "RETRY_S", 0.01)
+    monkeypatch.setattr(store_queue, "RETRY_S", 0.01)
     store = Store(url)
     made = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=lambda: None)
     yield made

@@ -9,7 +9,7 @@ import pytest
 from core.machine.lock import Busy, machine_lock
 from core.schema import UserError
 from core.spec import Pipeline, Target, Workload
-from core.studies import keeper
+from core.studies import store_queue
 from core.studies.experiment.record import Arm, Experiment
 from core.studies.experiment.run import ExperimentPlan, measure_arms
 from core.studies.jobs import Jobs
@@ -284,7 +284,7 @@ def test_a_full_disk_costs_no_measurement_and_is_written_when_there_is_room(
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(keeper, "RETRY_S", 0.01)
+    monkeypatch.setattr(store_queue, "RETRY_S", 0.01)
     monkeypatch.setattr(store, method, full)
     if method == "add_study":
         jobs.start(study(), None)

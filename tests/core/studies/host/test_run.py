@@ -130,8 +130,11 @@ def test_slow_replies_end_it_soon_after_its_budget(slow: str, monkeypatch: pytes
     monkeypatch.setattr(SimulatedWorker, slow, slowly)
     tools = tools_of(host_machine())
     if slow == "block":
-        (cut,) = run_host_study(tools, HostPlan()).rounds
+        study = run_host_study(tools, HostPlan())
+        (cut,) = study.rounds
         assert 0 < len(cut.blocks) < len(host_cells())
+        assert len(study.warnings) == len(host_cells()) - len(cut.blocks)
+        assert all("no time for it" in warning.text for warning in study.warnings)
     else:
         with pytest.raises(StudyFailed, match="within the budget"):
             run_host_study(tools, HostPlan())

@@ -31,7 +31,7 @@ class _Write:
     error: Exception | None = None
 
 
-class Keeper:
+class StoreQueue:
     """A :class:`StudyStore` before another one: a thread writes everything there, in order.
 
     While the other says Unavailable, or raises OSError, what comes stays in memory and is tried again; what it refuses
@@ -101,7 +101,7 @@ class Keeper:
             self._writes.append(write)
             self._changed.notify_all()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="breakeven-keeper", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="breakeven-store", daemon=True)
                 self._thread.start()
             if not behind:
                 self._changed.wait_for(lambda: write.done, WAIT_S)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from core.schema import UserError
-from core.studies import keeper
-from core.studies.keeper import Keeper
+from core.studies import store_queue
 from core.studies.runner import StudyFailed, Unavailable
+from core.studies.store_queue import StoreQueue
 
 RUN: Any = SimpleNamespace(id="a")
 PATIENCE_S = 60.0
@@ -41,20 +41,20 @@ def log() -> Log:
 
 
 @pytest.fixture
-def kept(log: Log, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
-    monkeypatch.setattr(keeper, "RETRY_S", 0.01)
-    made = Keeper(log)
+def kept(log: Log, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreQueue]:
+    monkeypatch.setattr(store_queue, "RETRY_S", 0.01)
+    made = StoreQueue(log)
     yield made
     log.first = lambda _: None
     made.close(PATIENCE_S)
 
 
-def measure(kept: Keeper, study_id: str = "a") -> None:
+def measure(kept: StoreQueue, study_id: str = "a") -> None:
     kept.record(study_id, (1, 2))
     kept.finish(study_id, "finished", 1.0)
 
 
-def test_a_healthy_store_has_everything_before_measuring_goes_on(kept: Keeper, log: Log) -> None:
+def test_a_healthy_store_has_everything_before_measuring_goes_on(kept: StoreQueue, log: Log) -> None:
     kept.begin(RUN)
     assert log.calls == [("begin", "a")]
     kept.record("a", (1,))
@@ -63,13 +63,13 @@ def test_a_healthy_store_has_everything_before_measuring_goes_on(kept: Keeper, l
 
 
 def test_a_store_that_hangs_is_waited_for_once_and_gets_everything_in_order_later(
-    kept: Keeper, log: Log, monkeypatch: pytest.MonkeyPatch
+    kept: StoreQueue, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = threading.Event()
     log.first = lambda _: free.wait(PATIENCE_S)
-    monkeypatch.setattr(keeper, "WAIT_S", 0.05)
+    monkeypatch.setattr(store_queue, "WAIT_S", 0.05)
     kept.begin(RUN)
-    monkeypatch.setattr(keeper, "WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(store_queue, "WAIT_S", PATIENCE_S)
     began = time.monotonic()
     for _ in range(50):
         kept.record("a", (1, 2))
@@ -82,7 +82,7 @@ def test_a_store_that_hangs_is_waited_for_once_and_gets_everything_in_order_late
 
 
 @pytest.mark.parametrize("error", [Unavailable("It is locked."), OSError("It is away.")], ids=["locked", "away"])
-def test_what_fails_for_now_is_tried_again(kept: Keeper, log: Log, error: Exception) -> None:
+def test_what_fails_for_now_is_tried_again(kept: StoreQueue, log: Log, error: Exception) -> None:
     left = [error] * 3
 
     def fail(_: object) -> None:
@@ -97,7 +97,7 @@ def test_what_fails_for_now_is_tried_again(kept: Keeper, log: Log, error: Except
     assert kept.unwritten() is None
 
 
-def test_what_is_not_written_at_the_end_is_said_and_not_tried_any_more(kept: Keeper, log: Log) -> None:
+def test_what_is_not_written_at_the_end_is_said_and_not_tried_any_more(kept: StoreQueue, log: Log) -> None:
     def fail(_: object) -> None:
         raise Unavailable("It is locked.")
 
@@ -113,7 +113,7 @@ def test_what_is_not_written_at_the_end_is_said_and_not_tried_any_more(kept: Kee
     assert log.calls == []
 
 
-def test_what_is_refused_for_good_takes_the_rest_of_its_study_along_and_no_other(kept: Keeper, log: Log) -> None:
+def test_what_is_refused_for_good_takes_the_rest_of_its_study_along_and_no_other(kept: StoreQueue, log: Log) -> None:
     def refuse(call: tuple[str, str]) -> None:
         if call == ("begin", "a"):
             raise UserError("No.")
@@ -132,7 +132,7 @@ def test_what_is_refused_for_good_takes_the_rest_of_its_study_along_and_no_other
     assert log.calls[2:] == [("begin", "a"), ("record", "a"), ("finish", "a")], "asked for again, it is tried again"
 
 
-def test_a_run_that_must_not_be_measured_is_refused_at_once(kept: Keeper, log: Log) -> None:
+def test_a_run_that_must_not_be_measured_is_refused_at_once(kept: StoreQueue, log: Log) -> None:
     def refuse(_: object) -> None:
         raise StudyFailed("Another process measures it.")
 
