@@ -103,7 +103,7 @@ def adaptive(plan: FrontierPlan) -> FrontierAnswer:
     engine.MAX_VISITS = len(plan.grid) // 4
     # the budget that a quarter of the grid takes, at some 2 s a visit, so that starts share it
     budget_s = 2.0 * engine.MAX_VISITS + 30.0
-    with real_tools() as tools:
+    with real_tools(*plan.targets) as tools:
         return frontier_answer(engine.run_frontier(tools, plan.model_copy(update={"budget_s": budget_s})))
 
 

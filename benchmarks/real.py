@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from core.machine.interference import InterferenceSampler
+from core.spec import Target
 from core.studies.runner import StudyTools, watching
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
@@ -17,13 +18,13 @@ from core.worker.process import launch_processes
 
 
 @contextmanager
-def real_tools() -> Iterator[StudyTools]:
-    """For one study after the other; progress is not shown."""
-    with watching(InterferenceSampler) as interference:
+def real_tools(*targets: Target) -> Iterator[StudyTools]:
+    """For one study of these targets after the other; progress is not shown."""
+    with watching(InterferenceSampler, targets) as interference:
         yield StudyTools(launch_processes, WallClock(), threading.Event(), interference, lambda _: None)
 
 
 def sweep(plan: SweepPlan) -> Run:
     """A real sweep that is not kept."""
-    with real_tools() as tools:
+    with real_tools(*plan.targets) as tools:
         return run_sweep(tools, new_run(plan))

@@ -49,13 +49,17 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running_server(folder: Path) -> Iterator[Server]:
-    """``streamlit run app.py`` with its data in ``folder``. Raises RuntimeError when it does not answer in a minute."""
+def running_server(folder: Path, variables: dict[str, str] | None = None) -> Iterator[Server]:
+    """``streamlit run app.py`` with its data in ``folder``, or where ``variables``, its whole environment, say.
+
+    Raises RuntimeError when it does not answer in a minute.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
-    variables = {k: v for k, v in os.environ.items() if k != "BREAKEVEN_DATABASE_URL"} | environment(folder)
+    if variables is None:
+        variables = {k: v for k, v in os.environ.items() if k != "BREAKEVEN_DATABASE_URL"} | environment(folder)
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
         try:

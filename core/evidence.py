@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -15,17 +15,29 @@ Label = Literal["measured", "recorded", "modelled"]
 Outcome = Literal[
     "measured", "skipped", "out_of_memory", "crashed", "hung", "nan_loss", "misplaced", "error", "pending"
 ]
+Compiled = Literal["graph", "xla", "eager"]
+"""What a target's execution comes to."""
 PositiveMs = Annotated[float, Field(gt=0)]
+WakeMs = Annotated[float, Field(ge=0)] | None
 MAX_LATENCIES = 1_000
+MAX_WHY = 300
+LoopMs = Annotated[float, Field(gt=0, le=1e12)]
+MAX_LOOP_PAIRS, MAX_LOOP_STEPS = 100, 10**9
 TargetIndex = Annotated[int, Field(ge=0, le=1)]
 
 
 class Gpu(Frozen):
+    """A GPU as a framework gets it: with ``mig`` a slice of a card, whose memory this is; the power limit is the
+    card's. ``uuid_hash`` tells cards of one kind apart. None: not recorded.
+    """
+
     name: str
     memory_bytes: int | None = None
     driver: str | None = None
     compute_capability: str | None = None
     power_limit_w: float | None = None
+    uuid_hash: str | None = None
+    mig: bool | None = None
 
 
 class Resources(Frozen):
@@ -141,7 +153,7 @@ class Interference(Frozen):
     """What else the machine did during a round. ``None``: could not be seen on this system.
 
     ``other_cpu_pct`` is in percent of one core, all other processes together; ``steal_pct`` is time the hypervisor
-    took, in percent of the machine.
+    took, in percent of the machine. ``throttled``: heat or the hardware slowed a measured GPU while it computed.
     """
 
     other_cpu_pct: float | None = None
@@ -156,24 +168,91 @@ StoredInterference = Annotated[Interference, Field(alias="noise")]
 """A round's field for it, ``interference``; JSON has called it ``noise`` since the first version."""
 
 
+Slowdown = Literal["hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"]
+"""Reasons for a lower clock of a GPU that are heat or a fault: NVML's HwSlowdown, SwThermalSlowdown, …"""
+ClockReason = Literal["power_cap", "applications_clocks", "sync_boost", "display_clocks"] | Slowdown
+"""What NVML names as setting a GPU's clock. ``power_cap`` (SwPowerCap) is the power limit, normal under load."""
+Spread = float | tuple[float, float, float]
+"""Mean, least and most of several samples; a single number where all are alike."""
+
+
+def mean_of(spread: Spread) -> float:
+    return spread[0] if isinstance(spread, tuple) else spread
+
+
+def _unknown(value: object) -> bool:
+    """Left out of the JSON of a record that there are hundreds of thousands of."""
+    return value is None or value == {}
+
+
+Known = Field(default=None, exclude_if=_unknown)
+
+
+class CardUse(Frozen):
+    """What a GPU did during a block or a window, by NVML. None: not answered, or not asked in so short a time.
+
+    ``busy`` counts the samples in which the GPU did not call itself idle; clocks and temperature are of those alone,
+    and ``reasons`` says in how many of them each was named. ``tx_mb_s`` goes from the GPU over PCIe, ``rx_mb_s`` to it.
+    ``energy_from``: the GPU's energy counter, or the mean of power samples times the length. ``cpu_ms`` is the CPU time
+    that sampling took, ``ask_ms`` the time of one sample at the mean.
+    """
+
+    length_s: Annotated[float, Field(ge=0)]
+    samples: Annotated[int, Field(ge=1)]
+    busy: Annotated[int, Field(ge=0)] = 0
+    util_pct: Spread | None = Known
+    sm_mhz: Spread | None = Known
+    memory_mhz: Spread | None = Known
+    power_w: Spread | None = Known
+    celsius: Spread | None = Known
+    used_mb: Spread | None = Known
+    tx_mb_s: Spread | None = Known
+    rx_mb_s: Spread | None = Known
+    energy_j: float | None = Known
+    energy_from: Literal["counter", "power"] | None = Known
+    reasons: dict[ClockReason, int] = Field(default_factory=dict, exclude_if=_unknown)
+    cpu_ms: float = 0.0
+    ask_ms: float = 0.0
+
+    @property
+    def slowed(self) -> bool:
+        """Whether heat or a fault held the clock down in any sample of the busy GPU."""
+        return any(name in self.reasons for name in SLOWDOWNS)
+
+
+WHILE_BUSY = ("sm_mhz", "memory_mhz", "celsius")
+"""Fields of CardUse that an idle GPU would blur: between two blocks its clocks are its lowest, and it cools."""
+SLOWDOWNS: tuple[str, ...] = get_args(Slowdown)
+
+
 class Block(Frozen):
-    """``steps`` consecutive steps closed by one device synchronisation, on one target."""
+    """``steps`` consecutive steps closed by one device synchronisation, on one target.
+
+    ``wake_ms``: untimed steps just before, on a GPU that had idled, to let its clocks rise; None on a CPU, and where it
+    was not recorded.
+    """
 
     target: TargetIndex
     process: Annotated[int, Field(ge=0)]
     steps: Annotated[int, Field(ge=1)]
     step_ms: PositiveMs
     at_s: float = 0.0
+    card: CardUse | None = Known
+    wake_ms: WakeMs = Known
 
 
 class Started(Frozen):
-    """A worker process that is ready. ``startup_ms``: interpreter, import of the framework, device set-up."""
+    """A worker process that is ready. ``startup_ms``: interpreter, import of the framework, device set-up.
+
+    ``tf32``: whether products in float32 run as TF32 there; None where that is not known, or was not recorded.
+    """
 
     pid: int
     startup_ms: float
     device: str
     device_name: str = ""
     threads: int | None = None
+    tf32: bool | None = None
     versions: dict[str, str] = Field(default_factory=dict)
 
 
@@ -185,7 +264,14 @@ class Process(Started):
 
 
 class CellSetup(Frozen):
-    """What preparing a cell took and found; none of it is inside the step time."""
+    """What preparing a cell took and found; none of it is inside the step time.
+
+    ``memory_peak_bytes`` holds what the first call takes to try algorithms and to compile; ``memory_steady_bytes`` is
+    the peak after it, on a GPU only.
+
+    ``execution`` is how the step was compiled, and ``execution_why`` says why in the words that follow “graph, …”;
+    None: not recorded.
+    """
 
     batch: Annotated[int, Field(ge=1)]
     build_ms: float
@@ -196,8 +282,11 @@ class CellSetup(Frozen):
     steps_per_block: Annotated[int, Field(ge=1)]
     latency_ms: Annotated[tuple[PositiveMs, ...], Field(max_length=MAX_LATENCIES)] = ()
     memory_peak_bytes: int | None = None
+    memory_steady_bytes: int | None = None
     placement: tuple[str, ...] = ()
     host_ops: tuple[str, ...] = ()
+    execution: Compiled | None = None
+    execution_why: Annotated[str, Field(max_length=MAX_WHY)] | None = None
 
 
 class Setup(CellSetup):
@@ -205,6 +294,24 @@ class Setup(CellSetup):
 
     target: TargetIndex
     process: Annotated[int, Field(ge=0)]
+
+
+class LoopPair(Frozen):
+    """Keras's own loop, ``fit`` or ``predict``, beside our blocks: a call of so many steps, one of three times as many,
+    and a block of twice as many. The calls' difference is free of what a call costs; the block has its number of steps.
+    """
+
+    short_ms: LoopMs
+    long_ms: LoopMs
+    own_ms: LoopMs
+
+
+class LoopTimes(Frozen):
+    """``steps`` are those of a short call; each pair alternates with the next in who comes first."""
+
+    batch: Annotated[int, Field(ge=1)]
+    steps: Annotated[int, Field(ge=1, le=MAX_LOOP_STEPS)]
+    pairs: Annotated[tuple[LoopPair, ...], Field(min_length=1, max_length=MAX_LOOP_PAIRS)]
 
 
 class Warning(Frozen):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from core.families import Network, network_from_dict, network_from_name
+from core.numbers import counted
 from core.schema import Frozen, UserError, explain
 
 MIN_BATCH, MAX_BATCH = 1, 65_536
@@ -30,10 +31,15 @@ PLAN_SCHEMA: Literal[1] = 1
 
 Mode = Literal["train", "infer"]
 Optimizer = Literal["sgd", "momentum", "adam"]
-Precision = Literal["float32", "mixed_float16", "mixed_bfloat16"]
-Execution = Literal["graph", "xla", "eager"]
+Precision = Literal["float32", "float32_strict", "mixed_float16", "mixed_bfloat16"]
+Execution = Literal["keras", "graph", "xla", "eager"]
 PipelineKind = Literal["resident", "host", "tfdata"]
 AUTOTUNE = "auto"
+AS_ASKED = "as asked"
+KERAS_ON_CPU = "as Keras chooses without a GPU"
+KERAS_XLA = "as Keras chooses by default"
+KERAS_WITHOUT_XLA = "as Keras chooses for {layers}, which do not support XLA"
+"""Why a target runs as it does, in the words that follow “graph, …”."""
 TARGET_OPTIONS = ("threads", "precision", "execution", "steps_per_execution")
 
 
@@ -69,13 +75,16 @@ class Workload(Frozen):
 class Target(Frozen):
     """Where and how a workload runs, written ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``.
 
-    ``steps_per_execution`` is Keras's: how many steps one call of the compiled function runs.
+    A CPU target is the machine without its GPUs. ``execution`` ``keras`` is what Keras itself chooses there: on a GPU
+    XLA where every layer supports it, else a graph. ``float32_strict`` is float32 with TF32 switched off, which many
+    GPUs use for products in float32. ``steps_per_execution`` is Keras's: how many steps one call of the compiled
+    function runs.
     """
 
     device: str = "cpu"
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     precision: Precision = "float32"
-    execution: Execution = "graph"
+    execution: Execution = "keras"
     steps_per_execution: Annotated[int, Field(ge=1, le=MAX_STEPS_PER_EXECUTION)] = 1
     framework: Literal["tensorflow"] = "tensorflow"
 
@@ -93,12 +102,25 @@ class Target(Frozen):
         if self.threads is not None and self.device != "cpu":
             raise ValueError("threads can be chosen for cpu targets only")
         if self.execution == "eager" and self.steps_per_execution > 1:
-            raise ValueError("steps_per_execution needs graph or xla; eager runs one step a call")
+            raise ValueError("steps_per_execution needs keras, graph or xla; eager runs one step a call")
+        if self.precision == "float32_strict" and not self.is_gpu:
+            raise ValueError("float32_strict is for gpu targets; a CPU has no TF32 to switch off, so choose float32")
         return self
 
     @property
     def is_gpu(self) -> bool:
         return self.device.startswith("gpu:")
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it computes in 16 bits."""
+        return self.precision.startswith("mixed_")
+
+    @property
+    def host(self) -> Target:
+        """The target whose worker process can serve this one, too: TF32 is on or off for a whole process."""
+        strict: Precision = "float32_strict" if self.precision == "float32_strict" else "float32"
+        return Target(device=self.device, threads=self.threads, precision=strict)
 
     def __str__(self) -> str:
         given = [(name, getattr(self, name)) for name in TARGET_OPTIONS]
@@ -115,13 +137,31 @@ class Target(Frozen):
             if not equals or name not in TARGET_OPTIONS or name in values:
                 raise UserError(
                     f"Target “{text}”: “{option}” is not understood; accepted are threads=N, precision=float32, "
-                    "mixed_float16 or mixed_bfloat16, execution=graph, xla or eager, steps_per_execution=N, each once."
+                    "float32_strict, mixed_float16 or mixed_bfloat16, execution=keras, graph, xla or eager, "
+                    "steps_per_execution=N, each once."
                 )
             values[name] = value
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             raise UserError(f"Target “{text}”: {explain(error)}") from None
+
+
+def told_apart(first: Target, second: Target) -> tuple[str, str]:
+    """What differs between two targets, for where little fits: “1 thread” and “2 threads”, “cpu” and “gpu:0”."""
+    differing = [name for name in ("device", *TARGET_OPTIONS) if getattr(first, name) != getattr(second, name)]
+    if "device" in differing:
+        differing = [name for name in differing if name != "threads"]
+    return _values(first, differing), _values(second, differing)
+
+
+def _values(target: Target, options: list[str]) -> str:
+    words = {
+        "threads": "all threads" if target.threads is None else counted(target.threads, "thread"),
+        "execution": "XLA" if target.execution == "xla" else target.execution,
+        "steps_per_execution": f"{counted(target.steps_per_execution, 'step')} a call",
+    }
+    return ", ".join(words.get(option, str(getattr(target, option))) for option in options)
 
 
 class Pipeline(Frozen):

@@ -1,8 +1,8 @@
-"""Method: the words, the rules of measurement, this machine, and timing pitfalls shown live."""
+"""Method: the words, the rules of measurement, a self-check, this machine, and timing pitfalls shown live."""
 
 import streamlit as st
 
-from core.ui import demo, machine, method, navigation
+from core.ui import demo, machine, method, navigation, selfcheck
 
 navigation.guard()
 st.header("Method", anchor=False)
@@ -11,6 +11,7 @@ navigation.tabs(
     {
         "The words": method.words,
         "The rules": method.rules,
+        "Self-check": selfcheck.show,
         "Timing pitfalls, live": demo.show,
         "This machine": machine.environment_view,
     },

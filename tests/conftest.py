@@ -1,4 +1,4 @@
-"""Every test has a data folder and a machine lock of its own and sees no database of the person who runs it.
+"""Every test has a data folder and a machine lock of its own and sees no database and no GPU of the person who runs it.
 
 Plain ``pytest`` runs what is marked ``fast`` here: all that has none of the markers in :data:`SLOW`. At its end it says
 what it left out. ``pytest -m ""`` runs everything.
@@ -6,6 +6,7 @@ what it left out. ``pytest -m ""`` runs everything.
 
 import os
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,12 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BREAKEVEN_LOCK_DIR", str(tmp_path))
     monkeypatch.delenv("BREAKEVEN_DATABASE_URL", raising=False)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real card that cannot be used would have plans refused that simulated workers measure."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from core.cli import main
 from core.hardware.own_cards import read_own
+from core.spec import Target
 from core.store import Store
 from core.studies.kind import Context
 from core.studies.registry import kind_of, read_any
@@ -18,10 +20,19 @@ from core.studies.sweep.imports import read_run
 from core.studies.sweep.plan import SweepPlan
 
 OLD = Path(__file__).parent / "fixtures" / "8e67b6e"
+DATA = Path(__file__).parent.parent / "core" / "data"
 INDEX = json.loads((OLD / "index.json").read_text())
 COMMANDS = json.loads((OLD / "expected" / "commands.json").read_text())
 NOW = {"batch run.json --noise batch.json": 0}
 """What was refused then and is not any more: an export that holds the record."""
+
+MEANT = {"predict": ("--execution", "graph")}
+"""What a command left to a default that is another one now."""
+
+WITHOUT_TARGETS = {
+    "gpus.json", "gpus_added.json", "host_study.json", "host_study_simulated.json", "index.json",
+    "own_architecture.json",
+}  # fmt: skip
 
 FAR = 1e-3  # relative: memory forecasts moved by up to 1e-4 when their fit became Levenberg-Marquardt's
 
@@ -60,6 +71,23 @@ def assert_near(new: Any, old: Any) -> None:
 def test_a_run_opens(name: str) -> None:
     run = read_run((OLD / name).read_bytes(), name)
     assert run.rounds or name in ("run_cancelled_early.json", "run_no_rounds.json")
+
+
+def targets(value: Any) -> Iterator[dict[str, Any]]:
+    """Every target in a JSON value."""
+    if isinstance(value, dict) and {"device", "steps_per_execution"} <= set(value):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from targets(item)
+
+
+@pytest.mark.parametrize("path", sorted([*OLD.glob("*.json"), *DATA.glob("example*.json")]), ids=lambda path: path.name)
+def test_what_ran_as_a_graph_says_so_and_none_reads_as_keras(path: Path) -> None:
+    """Graph was the default once, and every file wrote it."""
+    found = list(targets(json.loads(path.read_text())))
+    for target in found:
+        assert Target.model_validate(target).execution == target["execution"] in ("graph", "xla", "eager")
+    assert found or path.name in WITHOUT_TARGETS
 
 
 @pytest.mark.parametrize("name", of_kind("plan"))
@@ -102,7 +130,8 @@ def test_a_command_on_old_files_ends_alike(
 ) -> None:
     shutil.copytree(OLD, tmp_path / "files")
     monkeypatch.chdir(tmp_path / "files")
-    status = main(command["args"])
+    meant = MEANT.get(command["args"][0], ()) if "--execution" not in command["args"] else ()
+    status = main([*command["args"], *meant])
     out, err = capfd.readouterr()
     assert status == NOW.get(" ".join(command["args"]), command["rc"])
     if status != command["rc"]:

@@ -109,5 +109,6 @@ def simulated_workers(launch: Callable[..., Any] | None = None, machine: Any = N
         patch("core.worker.process.launch_processes", launch or machine.launch),
         patch("core.worker.clock.WallClock", lambda: machine.clock),
         patch("core.machine.interference.InterferenceSampler", lambda: None),
+        patch("core.machine.meter.Meter", lambda: None),
     ):
         yield machine

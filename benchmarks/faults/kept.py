@@ -196,7 +196,7 @@ def in_the_dashboard(random_: random.Random, index: int, findings: Findings) -> 
     faulty = FaultyMachine(scenario.machine, Planted(), None)  # type: ignore[arg-type]
     task = Kind(**{**vars(kinds()[name]), "run": lambda tools, _: scenario.measure(tools)})
     with closing(Store()) as real:
-        jobs = Jobs(_Refusing(real, at, often), faulty.launch, faulty.clock, lambda: None)  # type: ignore[arg-type]
+        jobs = Jobs(_Refusing(real, at, often), faulty.launch, faulty.clock, lambda: None, lambda: None)  # type: ignore[arg-type]
         with findings.watching():
             jobs.start(task, scenario.plan)
             jobs.wait(45.0)

@@ -22,9 +22,9 @@ from benchmarks.faults.entries import TRACEBACK
 from core.schema import UserError
 from core.store import Store
 from core.studies.sweep.record import Run
+from tests.support.made_up.states import SITE
 
 ROOT = Path(__file__).parents[2]
-SITE = Path(__file__).parent / "site"
 MARK = "BREAKEVEN_FAULTS_CASE"
 STOPPED_WITHIN_S = 3.0
 GONE_WITHIN_S = 5.0  # whatever a command leaves behind, once it has ended

@@ -14,8 +14,10 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from core.analysis.execution import expected
+from core.evidence import Compiled
 from core.families import Network
-from core.spec import Execution, Target, Workload
+from core.spec import Target, Workload
 
 CONTEXT_BYTES = 655_000_000  # a process with TensorFlow started, nothing built (measured: benchmarks/memory.py)
 _STATE_BYTES = {"sgd": 0, "momentum": 4, "adam": 8}
@@ -43,7 +45,7 @@ class Copies:
 
 
 # Measured on a CPU: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured.
-USUAL: dict[Execution, Copies] = {
+USUAL: dict[Compiled, Copies] = {
     "graph": Copies(19e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
     "eager": Copies(26e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
     "xla": Copies(110e6, 2.0e6, update=0.3, kept=2.1, passing=1.0, feeding=3.0),
@@ -121,8 +123,9 @@ def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copie
     The peak is reached in a step, or before it, where making the batch or the largest layer takes more than a step
     does; workspace and data make up for that.
     """
-    used, found, training = copies or USUAL[target.execution], sizes(workload.network), workload.training
-    mixed = target.precision != "float32"
+    used = copies or USUAL[expected(workload.network, target).execution]
+    found, training = sizes(workload.network), workload.training
+    mixed = target.is_mixed
     weights = (6 if mixed else 4) * found.parameters
     gradients = 4 * found.parameters if training else 0
     state = _STATE_BYTES[workload.optimizer] * found.parameters if training else 0

@@ -3,8 +3,8 @@
 Installed as a package the same program is called ``breakeven``, and without a command it opens the dashboard.
 
 Exit status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
-failure. Modules that take long to load are imported where a command needs them; only a sweep's worker processes, and
-the one that ``devices --probe`` starts, ever load a framework.
+failure, also of a check that ``selfcheck`` makes. Modules that take long to load are imported where a command needs
+them; only a sweep's worker processes, and the one that ``devices --probe`` starts, ever load a framework.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from core.cli.gpus import gpus_command
 from core.cli.memory import memory_command
 from core.cli.pipeline import pipeline_command
 from core.cli.predict import predict_command
+from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
 from core.cli.terminal import say, say_lines
 from core.cli.trace import trace
@@ -40,7 +41,18 @@ def commands() -> None:
 
 
 STUDIES = (diagnose_command, pipeline_command, frontier_command, memory_command, batch_command)
-for command in (devices, sweep, verdict, report, trace, *STUDIES, gpus_command, predict_command, dashboard):
+for command in (
+    devices,
+    selfcheck_command,
+    sweep,
+    verdict,
+    report,
+    trace,
+    *STUDIES,
+    gpus_command,
+    predict_command,
+    dashboard,
+):
     commands.add_command(command)
 
 

@@ -37,6 +37,7 @@ from core.studies.gradient_noise.plan import DEFAULT_BATCH, DEFAULT_BUDGET_S, No
 from core.studies.gradient_noise.record import NoiseStudy
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
+from core.studies.sweep.plan import target_of_plan
 from core.studies.sweep.record import Run
 from core.text import in_lines, json_text
 from core.userdata.source import RANDOM_LABELS, check_labelled
@@ -103,10 +104,10 @@ def _memory(run: Run, paths: tuple[Path, ...]) -> dict[str, MemoryLimit]:
     studies: dict[str, MemoryStudy] = {}
     for path in paths:
         study = read_study(MEMORY, path)
-        name = str(study.plan.target)
-        if run.plan is None or study.plan.workload != run.plan.workload or name not in run.target_names:
+        index = target_of_plan(run.plan, study.plan.workload, study.plan.target) if run.plan is not None else None
+        if index is None:
             raise BadInput(f"{path} is of {study.plan.title}, which is no target of this run with its workload.")
-        studies[name] = study
+        studies[run.target_names[index]] = study
     return {name: limit_of(study, ()) for name, study in studies.items()}
 
 

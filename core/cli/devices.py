@@ -16,20 +16,11 @@ from core.worker.probe import DeviceProbe, probe_devices
 PROBE_DEADLINE_S = 120.0
 
 
-def default_targets(devices: Devices) -> tuple[Target, Target]:
-    """The CPU against the first GPU; without one, one thread against all; with one core, graph against XLA."""
-    if devices.gpu_ready:
-        return Target(), Target(device="gpu:0")
-    if devices.usable_cores is not None and devices.usable_cores > 1:
-        return Target(threads=1), Target(threads=devices.usable_cores)
-    return Target(), Target(execution="xla")
-
-
 def target_of(text: str | None) -> Target:
     """The target that is written, else the GPU, else the CPU. Raises UserError."""
     if text is not None:
         return Target.parse(text)
-    usual = default_targets(list_devices())[1]
+    usual = list_devices().default_targets()[1]
     return usual if usual.is_gpu else Target()
 
 
@@ -46,7 +37,7 @@ def devices(as_json: bool, ask: bool) -> None:
     """List the devices of this machine and the targets a sweep compares by default."""
     here = list_devices()
     probe = probe_devices(PROBE_DEADLINE_S) if ask else None
-    targets = [str(target) for target in default_targets(here)]
+    targets = [str(target) for target in here.default_targets()]
     if as_json:
         data = here.model_dump() | {"default_targets": targets, "probe": probe.model_dump() if probe else None}
         show_json(data)
@@ -60,12 +51,14 @@ def _lines(here: Devices, probe: DeviceProbe | None, targets: list[str]) -> list
     for index, gpu in enumerate(here.gpus):
         memory = f", {byte_size(gpu.memory_bytes)}" if gpu.memory_bytes else ""
         driver = f", driver {gpu.driver}" if gpu.driver else ""
-        lines.append(f"gpu:{index}  {gpu.name}{memory}{driver}")
+        ready = "" if f"gpu:{index}" in here.usable_gpus else "; cannot be used, see below"
+        lines.append(f"gpu:{index}  {gpu.name}{memory}{driver}{ready}")
     if not here.gpus:
         lines.append("No GPU was found.")
     lines.append(f"TensorFlow {here.tensorflow}" if here.tensorflow else "TensorFlow is not installed.")
     if probe is not None:
         said = f"finds {probe.device_name or 'gpu:0'}" if probe.gpu_found else f"finds no GPU: {probe.said}"
         lines.append(f"TensorFlow itself {said}")
+    lines += (note.sentence for note in here.notes if note.severity != "unusable")
     lines += here.advice
     return [*lines, f"Compared by default: {targets[0]} against {targets[1]}"]

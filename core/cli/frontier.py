@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from core.cli.choices import workload_options
-from core.cli.devices import default_targets
 from core.cli.files import refusing
 from core.cli.networks import size_options, sizes_of
 from core.cli.study_command import Asked, History, study_command
@@ -61,7 +60,7 @@ def _plan(given: dict[str, Any]) -> FrontierPlan:
             "batches": parse_values(given["batches"], "batch"),
             "mode": given["mode"],
             "optimizer": given["optimizer"],
-            "targets": targets or default_targets(list_devices()),
+            "targets": targets or list_devices().default_targets(),
             "point": _point(given["point"]),
             "budget_s": given["budget_s"],
         }

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import click
 
+from core.analysis.execution import expected
 from core.cli.answers import answer_of
 from core.cli.devices import is_this_machine
 from core.cli.files import (
@@ -27,11 +28,13 @@ from core.cli.gpus import own_path
 from core.cli.networks import flag_of, network_flags, network_of, network_options
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
+from core.evidence import Compiled
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
 from core.hardware.compare import GPU, batches_between, cpu_index
 from core.hardware.crossing import ModelledCrossover, cross
 from core.hardware.export import curve_data
 from core.hardware.host import HostCosts, assumed_costs, host_of_study
+from core.hardware.model import modelled_as
 from core.hardware.own_cards import load_own
 from core.hardware.recorded import CardCurve, card_curve, recordings_of
 from core.numbers import number, table
@@ -53,7 +56,7 @@ DEFAULT_BATCHES = "1:4096"
 @click.option("--optimizer", type=click.Choice(get_args(Optimizer)), help="Default: adam.")
 @click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="1:4096, 1:4096:2 or 1,8,64.")
 @click.option("--precision", type=click.Choice(get_args(Precision)), default="float32", show_default=True)
-@click.option("--execution", type=click.Choice(get_args(Execution)), default="graph", show_default=True)
+@click.option("--execution", type=click.Choice(get_args(Execution)), default="keras", show_default=True)
 @click.option("--fed", is_flag=True, help="Each batch comes over the link (default: data on the card).")
 @click.option("--host", type=FILE, help="A host study measured before, in JSON.")
 @click.option("--measure-host", is_flag=True, help="Measure the host's overhead on this machine, some 15 s.")
@@ -79,7 +82,7 @@ def predict_command(context: click.Context, **_: Any) -> None:
     if given["recorded"] and not recordings:
         raise BadInput(f"No run given by --recorded ran on {spec.name}.")
     against = None if run is None else _cpu_of(run)
-    costs, unwritten = _costs(given, workload)
+    costs, unwritten = _costs(given, workload, expected(workload.network, target).execution)
 
     def curve_at(batches: Sequence[int]) -> CardCurve:
         return card_curve(spec, workload, target, batches, costs, fed, recordings)
@@ -89,6 +92,7 @@ def predict_command(context: click.Context, **_: Any) -> None:
         crossover = cross(run, against[0], curve_at(batches_between(*against)), against[1])
     if given["as_json"]:
         data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), "fed": fed}
+        data["settings"] = modelled_as(spec, workload, target)
         data["crossover"] = None if crossover is None else asdict(crossover)
         conclude(None, data, unwritten)
     else:
@@ -134,7 +138,7 @@ def _cpu_of(run: Run) -> tuple[Answer, int]:
     return answer, index
 
 
-def _costs(given: dict[str, Any], workload: Workload) -> tuple[HostCosts, Failure | None]:
+def _costs(given: dict[str, Any], workload: Workload, execution: Compiled) -> tuple[HostCosts, Failure | None]:
     """The host's overhead: read, measured now, or assumed; and why its file was not written. Raises BadInput or
     Failure.
     """
@@ -145,11 +149,11 @@ def _costs(given: dict[str, Any], workload: Workload) -> tuple[HostCosts, Failur
             raise BadInput("--host-out writes what --measure-host measures; give both.")
         check_writable(given["host_out"])
     if given["host"] is None and not given["measure_host"]:
-        return assumed_costs(given["execution"]), None
+        return assumed_costs(execution), None
     study = _measure(given["store"]) if given["measure_host"] else _read(given["host"])
     unwritten = write_out(given["host_out"], study.to_json(indent=1))
     with refusing():
-        return host_of_study(study, workload.mode, given["execution"]), unwritten
+        return host_of_study(study, workload.mode, execution), unwritten
 
 
 def _read(path: Path) -> HostStudy:
@@ -175,9 +179,10 @@ def predict_text(
 ) -> str:
     """What it says of the crossover first, then every batch, what is withheld and why, and what it rests on."""
     lines = [] if crossover is None else [crossover.sentence, ""]
+    settings = modelled_as(spec, workload, target)
     columns = ("batch", "step ms", "95 % from", "to", "limited by", "label")
     rows = [(f"{at.batch:,}", at.step_ms, at.low_ms, at.high_ms, at.limited_by, at.label) for at in curve.known]
-    lines.append(f"Modelled, not measured: {workload.title} on {spec.title}, {target.precision}, {target.execution}")
+    lines.append(f"Modelled, not measured: {workload.title} on {spec.title}: {settings}")
     lines += table(columns, rows) if rows else []
     withheld = [point.batch for point in curve.points if point not in curve.known]
     if withheld:
@@ -186,7 +191,7 @@ def predict_text(
     op = costs.op
     low, high = op.low_us, op.high_us
     spread = f" ({number(low)} to {number(high)})" if low is not None and high is not None else ""
-    each = "" if target.execution == "xla" else f" and {number(op.us)} µs{spread} an operation"
+    each = "" if costs.execution == "xla" else f" and {number(op.us)} µs{spread} an operation"
     lines.append(f"Host overhead is {costs.label}: {number(costs.step.us)} µs a step{each}. {costs.source}")
     if curve.corrected_by:
         lines.append(f"Corrected by {curve.corrected_by}")

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from core.cli.files import FILE, Failure, check_writable, conclude, together, write_out
+from core.cli.files import FILE, Failure, check_writable, conclude, refusing, together, write_out
 from core.cli.terminal import say, shown_progress
 from core.schema import UserError
-from core.studies.kind import Context, Kind
+from core.studies.kind import Context, Kind, Task
 from core.studies.progress import Progress
-from core.studies.runner import Cancelled, NullRecorder, Stop, StudyTools, watching
+from core.studies.runner import Cancelled, NullRecorder, Stop, StudyTools, metering, watching
 from core.studies.store_queue import StoreQueue
 from core.studies.study import new_id
 from core.text import json_text
@@ -85,8 +85,6 @@ def _run(kind: Kind[Any, Any, Any], make: Make, given: dict[str, Any]) -> None:
     with History(given["store"]) as history:
         asked = make(given, history)  # Ctrl-C ends this at once, also while user code builds its model
         with stop_signals(stop):
-            for line in asked.says:
-                say(line)
             record, error = measured(kind, asked, history, stop, given["name"])
             if record is None:
                 if error is not None:
@@ -113,19 +111,32 @@ def _said(kind: Kind[Any, R, Any], record: R, context: Context) -> tuple[dict[st
 
 
 def measured(
-    kind: Kind[Any, R, Any], asked: Asked, history: History, stop: Stop, name: str | None = None
+    kind: Task[Any, R], asked: Asked, history: History, stop: Stop, name: str | None = None
 ) -> tuple[R | None, Failure | None]:
     """Measure in this thread, under the machine's lock, and keep the record in the history.
 
-    The record, None where nothing was measured; and what ended it early other than a wish to stop.
+    The record, None where nothing was measured; and what ended it early other than a wish to stop. Raises BadInput
+    where a GPU is asked for that cannot be used.
     """
+    from core.machine.environment import refuse_unusable
     from core.machine.interference import InterferenceSampler
     from core.machine.lock import machine_lock
+    from core.machine.meter import Meter
     from core.worker import clock, process
 
+    targets = kind.targets(asked.plan)
+    with refusing():
+        of_gpus = refuse_unusable(targets)
+    for line in (*asked.says, *of_gpus):
+        say(line)
     last: Any = None
     try:
-        with machine_lock(kind.describe(asked.plan)), watching(InterferenceSampler) as source, shown_progress() as show:
+        with (
+            machine_lock(kind.describe(asked.plan)),
+            watching(InterferenceSampler, targets) as source,
+            metering(Meter) as meter,
+            shown_progress() as show,
+        ):
 
             def report(progress: Progress) -> None:
                 nonlocal last
@@ -134,7 +145,8 @@ def measured(
 
             launcher = asked.launcher or process.launch_processes
             recorder = history.queue or NullRecorder()
-            record = kind.run(StudyTools(launcher, clock.WallClock(), stop, source, report, recorder), asked.plan)
+            tools = StudyTools(launcher, clock.WallClock(), stop, source, report, recorder, meter=meter)
+            record = kind.run(tools, asked.plan)
     except Cancelled:
         return None, None
     except (UserError, KeyboardInterrupt) as error:
@@ -142,12 +154,12 @@ def measured(
         if isinstance(error, UserError):
             return kept, Failure(str(error))
         return kept and kept.model_copy(update={"status": stop.status}), Failure("Stopped.")  # by the second signal
-    if history.queue is not None and not kind.streams:
+    if history.queue is not None and isinstance(kind, Kind) and not kind.streams:
         history.queue.add_study(kind.name, new_id(), record, name)
     return record, None
 
 
-def measured_part(kind: Kind[Any, R, Any], asked: Asked, store: bool) -> R:
+def measured_part(kind: Task[Any, R], asked: Asked, store: bool) -> R:
     """A record that a command needs for its answer, measured now. Raises Failure; leaves the command, with success,
     where it was stopped before there was anything.
     """

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from core.analysis.cudnn import cudnn_note
+from core.analysis.execution import expected_words, has_tf32
 from core.analysis.memory import estimate_bytes
 from core.cli.choices import make_plan, plan_options
-from core.cli.devices import default_targets
 from core.cli.files import refusing
 from core.cli.model_code import launcher_for
 from core.cli.study_command import Asked, History, study_command
@@ -25,7 +25,7 @@ from core.studies.sweep.start import new_run
 @plan_options
 def sweep(given: dict[str, Any], _: History) -> Asked:
     """Measure two targets against each other on this machine, and print the verdict."""
-    plan = make_plan(click.get_current_context(), lambda: default_targets(list_devices()))
+    plan = make_plan(click.get_current_context(), lambda: list_devices().default_targets())
     launcher = launcher_for(plan.workload.network, given["model"])
     here = resources()
     if here.memory_available_bytes is not None:
@@ -41,8 +41,12 @@ def _description(plan: SweepPlan) -> tuple[str, ...]:
         plan.title,
         f"{network.parameters:,} parameters, {plan.workload.flops_per_sample:,} FLOPs a sample, {plan.pipeline.title}",
     ]
+    gpus = list_devices().gpus if any(target.is_gpu for target in plan.targets) else ()
     for target in plan.targets:
         needed = estimate_bytes(plan.workload, target, largest).total_bytes
-        lines.append(f"{target}: about {byte_size(needed)} of memory at batch {largest:,} (estimated)")
+        lines.append(
+            f"{target}: {expected_words(plan.workload, target, has_tf32(target.device, gpus))}; "
+            f"about {byte_size(needed)} of memory at batch {largest:,} (estimated)"
+        )
     note = cudnn_note(plan.workload, plan.targets)
     return (*lines, note) if note is not None else tuple(lines)

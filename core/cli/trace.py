@@ -89,6 +89,7 @@ def trace_data(file: str, report: TraceReport) -> dict[str, Any]:
         "devices": [_device_data(device) for device in report.devices],
         "host_ops": [op.model_dump() for op in report.host_ops],
         "retraces": report.retraces,
+        "dropped_events": report.dropped_events,
         "notes": list(report.notes),
     }
 
@@ -101,6 +102,8 @@ def _device_data(device: DeviceTrace) -> dict[str, Any]:
         "busy_ms": device.busy_ms,
         "span_ms": device.span_ms,
         "steps_from": device.steps_from,
+        "h2d_bytes": device.h2d_bytes,
+        "d2h_bytes": device.d2h_bytes,
         "top_kernels": [kernel.model_dump() for kernel in device.top],
     }
 
@@ -114,6 +117,9 @@ def trace_text(file: str, report: TraceReport) -> str:
         times = "once" if report.retraces == 1 else f"{report.retraces} times"
         said = f"A tf.function was traced again {times} within the steps; keep its inputs' shapes and types fixed."
         parts.append([said])
+    if report.dropped_events:
+        lost = counted(report.dropped_events, "event")
+        parts.append([f"The profiler lost {lost}, so the shares are not to be trusted; trace fewer steps."])
     if report.notes:
         parts.append([f"Note: {note}" for note in report.notes])
     return "\n\n".join(map(in_lines, parts))

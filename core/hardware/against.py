@@ -10,6 +10,7 @@ from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import batches_between, cpu_index
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
+from core.hardware.model import modelled_as
 from core.hardware.recorded import CardCurve, Recording, card_curve
 from core.schema import UserError
 from core.spec import Target
@@ -22,13 +23,14 @@ from core.studies.sweep.record import Run
 class Against:
     """What stands beside a run's measured curves, never in their place.
 
+    ``settings``: how the card is modelled to run, in words.
     ``crossovers``: with each measured CPU target, the one that is faster at large batches first. ``speed_ups``: of the
     card over the run's first target, the base of the run's own speed-up. ``at_end``: over the CPU of the first
     crossover, at the largest batch both have.
     """
 
     spec: GpuSpec
-    target: Target
+    settings: str
     fed: bool
     costs: HostCosts
     curve: CardCurve
@@ -76,7 +78,7 @@ def against(
     last = crossovers[0].last
     return Against(
         spec,
-        target,
+        modelled_as(spec, run.plan.workload, target),
         fed,
         costs,
         curve,

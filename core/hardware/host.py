@@ -16,10 +16,11 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.statistics import Array, bounded_median
+from core.evidence import Compiled
 from core.hardware.model import HostOverhead
 from core.hardware.work import ops_of
 from core.schema import UserError
-from core.spec import Execution, Mode
+from core.spec import Mode
 from core.studies.host.record import HostStudy, host_target
 
 US_PER_MS = 1e3
@@ -56,7 +57,7 @@ class HostLine:
     time from the line (0 for two cells, through which there always is one).
     """
 
-    execution: Execution
+    execution: Compiled
     mode: Mode
     step: Cost
     op: Cost
@@ -70,7 +71,7 @@ class HostCosts:
     """
 
     host: HostOverhead
-    execution: Execution
+    execution: Compiled
     step: Cost
     op: Cost
     source: str
@@ -91,7 +92,7 @@ class HostCosts:
         return self.host.model_copy(update={field: max(0.0, getattr(self.host, field) + more_us)})
 
 
-def assumed_costs(execution: Execution = "graph") -> HostCosts:
+def assumed_costs(execution: Compiled = "graph") -> HostCosts:
     """What is taken where nothing was measured; the bounds are the published spread."""
     host = assumed_host()
     step = Cost(ASSUMED_STEP_US, ASSUMED_STEP_LOW_US, ASSUMED_STEP_HIGH_US)
@@ -114,7 +115,7 @@ def assumed_host() -> HostOverhead:
     )
 
 
-def host_of_study(study: HostStudy, mode: Mode = "train", execution: Execution = "graph") -> HostCosts:
+def host_of_study(study: HostStudy, mode: Mode = "train", execution: Compiled = "graph") -> HostCosts:
     """Costs of a measured host for steps of that mode and execution.
 
     Steps of different executions have different fixed costs: ``step_us`` is that of the one asked for; of an XLA step,
@@ -160,7 +161,7 @@ def host_lines(study: HostStudy) -> tuple[HostLine, ...]:
     return tuple(line for line in found if line is not None)
 
 
-def _line(study: HostStudy, execution: Execution, mode: Mode) -> HostLine | None:
+def _line(study: HostStudy, execution: Compiled, mode: Mode) -> HostLine | None:
     members = [i for i, cell in enumerate(study.cells) if (cell.execution, cell.mode) == (execution, mode)]
     counts = {i: kernels_of(study, i) for i in members}
     found = []

@@ -17,11 +17,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from core.analysis.execution import resolved
 from core.analysis.statistics import normal_quantile, t_quantile
 from core.families.code import Code
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants, constants
-from core.hardware.model import HostOverhead, Limit, ModelledParts, predict
+from core.hardware.model import HostOverhead, Limit, ModelledParts, predict, runs_tf32
 from core.hardware.work import ops_of
 from core.schema import Frozen
 from core.spec import Target, Workload
@@ -163,6 +164,7 @@ def modelled_step(
 ) -> Modelled | Withheld:
     """Step time on the card with its 95 % interval, or the reason why there is none."""
     known = known or errors()
+    target = resolved(workload, target)
     parts = predict(spec, workload, target, batch, host, model or constants(), fed)
     region = region_of(parts)
     family, phase = family_of(workload), "train" if workload.training else "infer"
@@ -199,7 +201,7 @@ def thin_evidence(spec: GpuSpec, target: Target, region: Region) -> tuple[tuple[
         found.append((1.25, f"widened: hardly any measurement of the {spec.architecture} generation"))
     if target.execution != "graph":
         found.append((1.25, f"widened: no measurement of {target.execution} execution"))
-    if region == "work" and target.precision == "float32" and spec.tf32_tflops is not None:
+    if region == "work" and runs_tf32(spec, target):
         found.append((1.25, "widened: no measurement of products in TF32"))
     return tuple(found)
 

@@ -73,7 +73,7 @@ def _foot(card: Against) -> list[str]:
     name, lines = card.spec.name, [card.crossover.sentence]
     if "modelled" in _labels(card):
         basis = next(p.basis for p in card.curve.stretch if isinstance(p, Modelled))
-        lines.append(f"Dashed and hollow: {name}, modelled as {card.target}; no worker ran for it. Interval: {basis}.")
+        lines.append(f"Dashed and hollow: {name}, modelled; {card.settings}. No worker ran for it. Interval: {basis}.")
     recorded = next((p.basis for p in card.curve.stretch if isinstance(p, RecordedStep)), None)
     return lines if recorded is None else [*lines, f"Filled squares: {name}, {recorded}."]
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from core.analysis.execution import expected_words, resolved
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Constants, Peak
 from core.hardware.work import Op, OpClass, ops_of
@@ -76,6 +77,7 @@ def predict(
     spec: GpuSpec, workload: Workload, target: Target, batch: int, host: HostOverhead, constants: Constants, fed: bool
 ) -> ModelledParts:
     """Step time of ``workload`` on the card at ``batch`` samples; with ``fed`` the batch crosses the link each step."""
+    target = resolved(workload, target)
     ops = ops_of(workload, target, batch)
     device = device_time(spec, target, ops, constants)
     base_ms = host.step_us * _MS_PER_US / target.steps_per_execution
@@ -100,7 +102,7 @@ def joined(one: Times, other: Times, exponent: float) -> Times:
 
 
 def host_time(target: Target, ops: tuple[Op, ...], host: HostOverhead) -> float:
-    """What handing the operations over takes, in ms: by operation, or as one compiled call."""
+    """What handing the operations over takes on a resolved target, in ms: by operation, or as one compiled call."""
     if target.execution == "xla":
         return host.xla_call_us * _MS_PER_US
     each = host.eager_op_us if target.execution == "eager" else host.per_op_us
@@ -139,12 +141,22 @@ def bandwidth_time(spec: GpuSpec, kind: OpClass, moved: Times, constants: Consta
 
 
 def peak_of(spec: GpuSpec, target: Target, op: Op) -> Peak:
-    """Which of the card's rates bounds the operation. TensorFlow lets products in float32 run as TF32 where it is."""
+    """Which of the card's rates bounds the operation."""
     if op.kind not in TENSOR_CLASSES:
         return "fp32"
-    if target.precision != "float32" and spec.half_tflops is not None:
+    if target.is_mixed and spec.half_tflops is not None:
         return "half"
-    return "tf32" if target.precision == "float32" and spec.tf32_tflops is not None else "fp32"
+    return "tf32" if runs_tf32(spec, target) else "fp32"
+
+
+def runs_tf32(spec: GpuSpec, target: Target) -> bool:
+    """Whether products in float32 run as TF32: TensorFlow lets them where the card has it, unless it is told not to."""
+    return target.precision == "float32" and spec.tf32_tflops is not None
+
+
+def modelled_as(spec: GpuSpec, workload: Workload, target: Target) -> str:
+    """How the card is modelled to run, such as ``XLA, as Keras chooses by default; float32 (TF32)``."""
+    return expected_words(workload, target, runs_tf32(spec, target))
 
 
 def rate_of(spec: GpuSpec, peak: Peak) -> float:

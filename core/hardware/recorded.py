@@ -20,6 +20,7 @@ from itertools import groupby
 from statistics import fmean, median
 from typing import Literal
 
+from core.analysis.execution import resolved
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
 from core.hardware.constants import constants
 from core.hardware.host import HostCosts
@@ -29,6 +30,7 @@ from core.numbers import counted
 from core.spec import Target, Workload
 from core.studies.sweep.analyse import cell_statistics
 from core.studies.sweep.answer import CellStats
+from core.studies.sweep.ran_as import resolved_target
 from core.studies.sweep.record import Run
 
 SPAN_95 = 3.92  # of a normal distribution, from the 2.5 % to the 97.5 % quantile, in standard deviations
@@ -36,7 +38,7 @@ SPAN_95 = 3.92  # of a normal distribution, from the 2.5 % to the 97.5 % quantil
 
 @dataclass(frozen=True)
 class Recording:
-    """One target of a run, on a card of the catalogue. ``label``: measured here, or recorded elsewhere."""
+    """One target of a run as it ran, on a card of the catalogue. ``label``: measured here, or recorded elsewhere."""
 
     gpu: str
     run_id: str
@@ -94,7 +96,7 @@ class CardCurve:
 
 
 def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
-    """Targets of finished or stopped runs that ran on this card, by the name that its driver gave it."""
+    """Targets of finished or stopped runs that ran on this card, by the name that the framework gave it, or NVML."""
     found = []
     for run in runs:
         label = run.label
@@ -106,9 +108,11 @@ def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpe
             number = int(target.device.removeprefix("gpu:")) if target.is_gpu else -1
             if not mine or not 0 <= number < len(run.environment.gpus):
                 continue
-            if _card(run.environment.gpus[number].name, cards) == spec.name:
+            seen = next((p.device_name for p in run.processes if p.target == index), "")
+            if (_card(seen, cards) or _card(run.environment.gpus[number].name, cards)) == spec.name:
                 fed = run.plan.pipeline.kind != "resident"
-                found.append(Recording(spec.name, run.id, run.name, run.plan.workload, target, fed, mine, label))
+                ran = resolved_target(run, index)
+                found.append(Recording(spec.name, run.id, run.name, run.plan.workload, ran, fed, mine, label))
     return tuple(found)
 
 
@@ -177,9 +181,11 @@ def _widened(
 
 
 def _is_same(one: Recording, workload: Workload, target: Target, fed: bool) -> bool:
-    alike = (one.target.precision, one.target.execution, one.target.steps_per_execution)
-    asked = (target.precision, target.execution, target.steps_per_execution)
-    return one.workload == workload and alike == asked and one.fed == fed
+    recorded, asked = (
+        (each.precision, each.execution, each.steps_per_execution)
+        for each in (resolved(one.workload, one.target), resolved(workload, target))
+    )
+    return one.workload == workload and recorded == asked and one.fed == fed
 
 
 def _named(spec: GpuSpec, mine: Sequence[Recording], used: set[str]) -> str | None:

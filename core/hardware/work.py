@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from core.analysis.execution import expected
 from core.hardware.layers import LayerClass, Shaped, shaped_layers
 from core.spec import Optimizer, Target, Workload
 
@@ -60,7 +61,7 @@ FUSED_UPDATES: dict[Optimizer, _Update] = {"sgd": _Update(1, 3), "momentum": _Up
 
 def ops_of(workload: Workload, target: Target, batch: int) -> tuple[Op, ...]:
     """The step's operations at ``batch`` samples: forward, then (in training) loss, backward and optimizer."""
-    return _ops(workload, target.execution == "xla", target.precision != "float32", batch)
+    return _ops(workload, expected(workload.network, target).execution == "xla", target.is_mixed, batch)
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import socket
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,11 @@ import psutil
 
 from core.evidence import Environment, Gpu, Resources, whole_cores
 from core.machine.cgroup import read_limits
+from core.machine.gpu_facts import gpu_facts
+from core.machine.gpu_notes import NO_ARM, NO_WINDOWS, GpuNote, gpu_notes, why_unusable
 from core.machine.nvml import Nvml
+from core.schema import UserError
+from core.spec import Target
 
 CUDA_WHEELS = ("nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12")
 PACKAGES = (
@@ -26,18 +31,55 @@ PACKAGES = (
 
 
 class Devices(Resources):
-    """Devices as far as they can be seen without starting a framework, and what to do where no GPU is found."""
+    """Devices as far as they can be seen without starting a framework, what stands in a GPU's way, and what to do.
+
+    ``gpus`` are those that TensorFlow sees, in its order: ``gpus[n]`` is the target ``gpu:n``.
+    """
 
     cpu: str
     gpus: tuple[Gpu, ...] = ()
     tensorflow: str | None = None
     cuda_packages: bool = False
+    notes: tuple[GpuNote, ...] = ()
     advice: tuple[str, ...] = ()
 
     @property
-    def gpu_ready(self) -> bool:
-        """A GPU, TensorFlow and its CUDA packages are all here."""
-        return bool(self.gpus and self.tensorflow and self.cuda_packages)
+    def usable_gpus(self) -> tuple[str, ...]:
+        """Targets that nothing known forbids."""
+        names = (f"gpu:{index}" for index in range(len(self.gpus) if self.tensorflow else 0))
+        return tuple(name for name in names if self.why_unusable(Target(device=name)) is None)
+
+    def why_unusable(self, target: Target) -> str | None:
+        """Why a target cannot be measured, where that is known without starting a framework."""
+        return why_unusable(self.notes, len(self.gpus), target)
+
+    def default_targets(self) -> tuple[Target, Target]:
+        """What a sweep compares where nothing else is asked for."""
+        return default_targets(self.usable_gpus, self.usable_cores)
+
+
+def default_targets(gpus: Sequence[str], cores: int | None) -> tuple[Target, Target]:
+    """The CPU against the first GPU; without one, one thread against all; with one core, graph against XLA."""
+    if gpus:
+        return Target(), Target(device=gpus[0])
+    if cores is not None and cores > 1:
+        return Target(threads=1), Target(threads=cores)
+    return Target(), Target(execution="xla")
+
+
+def refuse_unusable(targets: Iterable[Target]) -> tuple[str, ...]:
+    """What is to be said of the GPUs among these targets before they are measured. Raises UserError where one cannot
+    be, before any worker is started.
+    """
+    asked = tuple(target for target in targets if target.is_gpu)
+    if not asked:
+        return ()
+    here = list_devices()
+    for target in asked:
+        if (why := here.why_unusable(target)) is not None:
+            raise UserError(why)
+    devices = {None, *(target.device for target in asked)}
+    return tuple(note.sentence for note in here.notes if note.target in devices and note.severity != "unusable")
 
 
 def capture_environment() -> Environment:
@@ -61,35 +103,44 @@ def capture_environment() -> Environment:
 def list_devices() -> Devices:
     """CPU and NVIDIA GPUs, with advice in plain words where a GPU cannot be used. Takes milliseconds."""
     installed = versions()
-    gpus = _nvml_gpus()
-    cuda = all(name in installed for name in CUDA_WHEELS)
-    return Devices(
+    facts = gpu_facts()
+    here = Devices(
         **resources().model_dump(),
         cpu=cpu_name(),
-        gpus=gpus,
+        gpus=tuple(card.gpu for card in facts.cards),
         tensorflow=installed.get("tensorflow"),
-        cuda_packages=cuda,
-        advice=gpu_advice(platform.system(), virtualisation(), bool(gpus), "tensorflow" in installed, cuda),
+        cuda_packages=all(name in installed for name in CUDA_WHEELS),
     )
+    return with_notes(here, gpu_notes(facts))
 
 
-def gpu_advice(system: str, virtual: str | None, gpu: bool, tensorflow: bool, cuda: bool) -> tuple[str, ...]:
-    """What the user can do, one sentence each; empty where a GPU is ready. ``gpu``: a driver shows one."""
+def with_notes(devices: Devices, notes: tuple[GpuNote, ...]) -> Devices:
+    """The devices with what is to be said of their GPUs, and the advice that follows from it."""
+    here = devices.model_copy(update={"notes": notes})
+    forbidding = tuple(note.sentence for note in notes if note.severity == "unusable")
+    system, machine, tensorflow = platform.system(), platform.machine(), here.tensorflow is not None
+    advice = gpu_advice(system, machine, virtualisation(), tensorflow, bool(here.gpus), forbidding)
+    if not here.usable_gpus:
+        advice += ("A sweep measured on another machine can be imported and read here.",)
+    return here.model_copy(update={"advice": advice})
+
+
+def gpu_advice(
+    system: str, machine: str, virtual: str | None, tensorflow: bool, gpu: bool, forbidding: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What the user can do, one sentence each; empty where every GPU is ready. ``gpu``: TensorFlow would see one;
+    ``forbidding``: what is known to stand in the way of one that the driver lists.
+    """
     advice = [] if tensorflow else ["TensorFlow is not installed; run “pip install -r requirements.txt”."]
-    if gpu and cuda and system == "Linux":
+    advice += forbidding
+    if gpu or forbidding:
         return tuple(advice)
     if system == "Windows":
-        advice.append(
-            "TensorFlow has had no GPU support on Windows itself since version 2.11; install Breakeven in WSL2 with "
-            "requirements-gpu.txt instead."
-        )
+        advice.append(NO_WINDOWS)
     elif system == "Darwin":
         advice.append("TensorFlow from requirements.txt uses no GPU on macOS; CPU targets can be compared here.")
-    elif gpu:
-        advice.append(
-            "A GPU and its driver are here, but TensorFlow's CUDA packages are not; "
-            "run “pip install -r requirements-gpu.txt”."
-        )
+    elif machine == "aarch64":
+        advice.append(NO_ARM)
     elif virtual == "WSL2":
         advice.append(
             "No GPU is visible in WSL2; install NVIDIA's driver on Windows (not inside WSL2), restart with "
@@ -100,7 +151,6 @@ def gpu_advice(system: str, virtual: str | None, gpu: bool, tensorflow: bool, cu
             "No NVIDIA driver was found; if this machine has an NVIDIA GPU, install the driver until “nvidia-smi” "
             "lists it, then run “pip install -r requirements-gpu.txt”."
         )
-    advice.append("A sweep measured on another machine can be imported and read here.")
     return tuple(advice)
 
 

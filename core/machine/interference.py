@@ -1,4 +1,6 @@
-"""What else the machine did between two moments: other processes, steal time, clocks, neighbours on a GPU.
+"""What else the machine did between two moments: other processes, steal time, the CPU's clock, neighbours on a GPU.
+
+What slows a GPU itself is read while it computes (:mod:`core.machine.card_sampler`).
 
 Cheap enough to be asked after every round: the busiest processes are looked for only where others use more than 5 %
 of a core, and then at most every two seconds.
@@ -16,7 +18,8 @@ import psutil
 
 from core.evidence import Interference, ProcessUse
 from core.machine.environment import cpu_mhz
-from core.machine.nvml import Nvml
+from core.machine.nvml import Handle, Nvml
+from core.spec import Target
 
 SCAN_FROM_PCT = 5.0  # percent of one core, all other processes together
 SCAN_EVERY_S = 2.0
@@ -52,7 +55,7 @@ def read_cpu_times() -> CpuTimes:
 
 
 class InterferenceSampler:
-    """Interference since the last call. Make it when measuring starts, and close it afterwards.
+    """Interference since the last call. Make it before any worker starts, and close it afterwards.
 
     ``read`` replaces the system in tests.
     """
@@ -66,6 +69,13 @@ class InterferenceSampler:
         self._scanned: dict[tuple[int, float], float] = {}
         self._slow_at_s = -SLOW_EVERY_S
         self._nvml = Nvml()
+        self._gpus: tuple[Handle, ...] = ()
+        self._neighbours: set[int] = set()
+
+    def watch(self, targets: Iterable[Target]) -> None:
+        """Look at the GPUs among these targets, and at no other. Whoever computes there by now is a neighbour."""
+        self._gpus = self._nvml.measured(targets)
+        self._neighbours = self._nvml.computing_pids(self._gpus)
 
     def close(self) -> None:
         """Close the GPU's management library; what was sampled stays valid."""
@@ -84,13 +94,12 @@ class InterferenceSampler:
         other_pct = max(0.0, 100 * (now.busy_s - self._before.busy_s - ours) / elapsed)
         pids = {*our_pids, os.getpid()}
         busiest = self._busiest(now.at_s, pids) if other_pct > SCAN_FROM_PCT else ()
-        mhz, shared, throttled = self._slow_facts(now.at_s, pids)
+        mhz, shared = self._slow_facts(now.at_s, pids)
         self._last = Interference(
             other_cpu_pct=round(other_pct, 1),
             busiest=busiest,
             steal_pct=_steal_pct(self._before, now),
             cpu_mhz=mhz,
-            throttled=throttled,
             gpu_shared_by=shared,
         )
         self._before, self._ours_before_s = now, our_cpu_s
@@ -117,12 +126,23 @@ class InterferenceSampler:
         uses = [use for use in uses if use.cpu_pct >= 1.0]
         return tuple(sorted(uses, key=lambda use: -use.cpu_pct)[:BUSIEST])
 
-    def _slow_facts(self, now_s: float, ours: set[int]) -> tuple[float | None, tuple[str, ...], bool | None]:
+    def _slow_facts(self, now_s: float, ours: set[int]) -> tuple[float | None, tuple[str, ...]]:
         if now_s - self._slow_at_s < SLOW_EVERY_S:
-            return self._last.cpu_mhz, self._last.gpu_shared_by, self._last.throttled
+            return self._last.cpu_mhz, self._last.gpu_shared_by
         self._slow_at_s = now_s
-        sharing = {_process_name(pid) for pid in self._nvml.computing_pids() - ours}
-        return cpu_mhz(), tuple(sorted(sharing)), self._nvml.throttled()
+        return cpu_mhz(), self._sharing(ours)
+
+    def _sharing(self, ours: set[int]) -> tuple[str, ...]:
+        """Who else computes on the measured GPUs: those from before our workers, and those known not to be ours.
+
+        In a container the driver gives the host's numbers, also for our own workers, and they name nobody here. Then
+        who came later may be ours.
+        """
+        computing = self._nvml.computing_pids(self._gpus)
+        others = computing - ours
+        names = {pid: _process_name(pid) for pid in others} if computing & ours else {}
+        names |= {pid: names.get(pid) or f"process {pid}" for pid in others & self._neighbours}
+        return tuple(sorted({name for name in names.values() if name}))
 
 
 def _steal_pct(before: CpuTimes, now: CpuTimes) -> float | None:
@@ -132,8 +152,8 @@ def _steal_pct(before: CpuTimes, now: CpuTimes) -> float | None:
     return round(100 * max(0.0, now.steal_s - before.steal_s) / total, 1)
 
 
-def _process_name(pid: int) -> str:
+def _process_name(pid: int) -> str | None:
     try:
         return psutil.Process(pid).name()
     except psutil.Error:
-        return f"process {pid}"
+        return None

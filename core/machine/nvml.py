@@ -2,73 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from core.evidence import Gpu
+from core.machine.visible import Listed, Visible, visible_cards
+from core.spec import Target
 
-SLOWED_BY = ("SwPowerCap", "HwSlowdown", "SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown")
-"""NVML's reasons for a lower clock that mean heat or power."""
+NO_DRIVER = (9, 12)
+"""NVML's errors where there is none: NVML_ERROR_DRIVER_NOT_LOADED, NVML_ERROR_LIBRARY_NOT_FOUND."""
+
+
+@dataclass(frozen=True)
+class Handle:
+    """NVML's handles of a GPU: of the whole ``card``, which alone knows clocks, power and heat, and of what a framework
+    gets, its ``own`` memory and processes. They differ under MIG.
+    """
+
+    card: Any
+    own: Any
+
+    @property
+    def mig(self) -> bool:
+        return self.own is not self.card
 
 
 class Nvml:
-    """The library while it is open, from construction until ``close``."""
+    """The library while it is open, from construction until ``close``.
 
-    def __init__(self) -> None:
-        self._library: Any = None
-        self._handles: list[Any] = []
+    Every GPU in it is one that a worker's framework sees, in that order (:mod:`core.machine.visible`), except
+    ``listed``, which are all. ``error``: why a driver that is here did not answer, else None.
+    """
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self.library: Any = None
+        self.error: str | None = None
+        self.listed: tuple[Listed, ...] = ()
+        self.visible = Visible(())
+        self.handles: tuple[Handle, ...] = ()
         try:
             import pynvml
-
-            pynvml.nvmlInit()
-        except Exception:  # not installed, no driver, or a driver that does not answer
+        except ImportError:
             return
-        self._library = pynvml
-        handles = (_ask(pynvml.nvmlDeviceGetHandleByIndex, i) for i in range(_ask(pynvml.nvmlDeviceGetCount) or 0))
-        self._handles = [handle for handle in handles if handle is not None]
+        try:
+            pynvml.nvmlInit()
+        except Exception as error:
+            self.error = None if getattr(error, "value", None) in NO_DRIVER else str(error)
+            return
+        self.library = pynvml
+        self._find(os.environ if env is None else env)
 
     def close(self) -> None:
         """Shut the library down; no GPU is seen afterwards. Safe to call twice."""
-        if self._library is not None:
-            _ask(self._library.nvmlShutdown)
-        self._library, self._handles = None, []
+        if self.library is not None:
+            self.ask("nvmlShutdown")
+        self.library, self.handles = None, ()
+
+    def ask(self, name: str, *about: Any) -> Any:
+        """What NVML's function of that name returns, or None: not every GPU answers every question."""
+        try:
+            return getattr(self.library, name)(*about)
+        except Exception:
+            return None
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs, in the driver's order."""
-        return tuple(_gpu(self._library, handle) for handle in self._handles)
+        """The GPUs that a framework sees, in its order; where that is not known, in NVML's."""
+        return tuple(self._gpu(handle) for handle in self.handles)
 
-    def computing_pids(self) -> set[int]:
-        """Process ids that compute on a GPU."""
-        running = (_ask(self._library.nvmlDeviceGetComputeRunningProcesses, handle) for handle in self._handles)
+    def handle(self, target: Target) -> Handle | None:
+        """Of the GPU that a target names; None for a CPU, where there is no such GPU or the order is not known."""
+        return next(iter(self.measured((target,))), None) if self.visible.known else None
+
+    def measured(self, targets: Iterable[Target]) -> tuple[Handle, ...]:
+        """Of the GPUs among these targets; any may be one of them where the order is not known."""
+        wanted = {int(target.device.removeprefix("gpu:")) for target in targets if target.is_gpu}
+        if wanted and not self.visible.known:
+            return self.handles
+        return tuple(handle for index, handle in enumerate(self.handles) if index in wanted)
+
+    def computing_pids(self, handles: Iterable[Handle]) -> set[int]:
+        """Process ids that compute on these GPUs, as the driver counts them: in a container they are the host's."""
+        running = (self.ask("nvmlDeviceGetComputeRunningProcesses", handle.own) for handle in handles)
         return {process.pid for processes in running for process in processes or ()}
 
-    def throttled(self) -> bool | None:
-        """Whether heat or power holds a GPU's clock down; None without a GPU that answers."""
-        read = [_ask(self._library.nvmlDeviceGetCurrentClocksThrottleReasons, handle) for handle in self._handles]
-        answers = [reasons for reasons in read if reasons is not None]
-        slow = [getattr(self._library, f"nvmlClocksThrottleReason{name}") for name in SLOWED_BY if answers]
-        return any(reasons & bit for reasons in answers for bit in slow) if answers else None
+    def _find(self, env: Mapping[str, str]) -> None:
+        indices = range(self.ask("nvmlDeviceGetCount") or 0)
+        cards = [card for i in indices if (card := self.ask("nvmlDeviceGetHandleByIndex", i)) is not None]
+        mig = [bool((self.ask("nvmlDeviceGetMigMode", card) or (0,))[0]) for card in cards]
+        slices = [self._slices(card) if on else [] for card, on in zip(cards, mig, strict=True)]
+        self.listed = tuple(
+            Listed(self._uuid(card), on, tuple(map(self._uuid, own)))
+            for card, on, own in zip(cards, mig, slices, strict=True)
+        )
+        self.visible = visible_cards(self.listed, env)
+        self.handles = tuple(
+            Handle(cards[card], cards[card] if part is None else slices[card][part])
+            for card, part in self.visible.places
+        )
 
+    def _slices(self, card: Any) -> list[Any]:
+        slots = range(self.ask("nvmlDeviceGetMaxMigDeviceCount", card) or 0)
+        found = (self.ask("nvmlDeviceGetMigDeviceHandleByIndex", card, slot) for slot in slots)
+        return [one for one in found if one is not None]
 
-def _gpu(library: Any, handle: Any) -> Gpu:
-    memory = _ask(library.nvmlDeviceGetMemoryInfo, handle)
-    capability = _ask(library.nvmlDeviceGetCudaComputeCapability, handle)
-    limit_mw = _ask(library.nvmlDeviceGetPowerManagementLimit, handle)
-    return Gpu(
-        name=_text(_ask(library.nvmlDeviceGetName, handle)) or "NVIDIA GPU",
-        memory_bytes=memory and memory.total,
-        driver=_text(_ask(library.nvmlSystemGetDriverVersion)),
-        compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
-        power_limit_w=limit_mw / 1000 if limit_mw else None,
-    )
+    def _uuid(self, handle: Any) -> str:
+        return _text(self.ask("nvmlDeviceGetUUID", handle)) or ""
 
-
-def _ask(read: Callable[..., Any], *about: Any) -> Any:
-    """What ``read`` returns, or None: not every GPU answers every question."""
-    try:
-        return read(*about)
-    except Exception:
-        return None
+    def _gpu(self, handle: Handle) -> Gpu:
+        memory = self.ask("nvmlDeviceGetMemoryInfo", handle.own)
+        capability = self.ask("nvmlDeviceGetCudaComputeCapability", handle.card)
+        limit_mw = self.ask("nvmlDeviceGetPowerManagementLimit", handle.card)
+        name = self.ask("nvmlDeviceGetName", handle.own) or self.ask("nvmlDeviceGetName", handle.card)
+        uuid = self._uuid(handle.own)
+        return Gpu(
+            name=_text(name) or "NVIDIA GPU",
+            memory_bytes=memory and memory.total,
+            driver=_text(self.ask("nvmlSystemGetDriverVersion")),
+            compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
+            power_limit_w=limit_mw / 1000 if limit_mw else None,
+            uuid_hash=hashlib.sha256(uuid.encode()).hexdigest()[:12] if uuid else None,
+            mig=handle.mig,
+        )
 
 
 def _text(value: bytes | str | None) -> str | None:

@@ -90,7 +90,7 @@ class Store:
             db.execute(update(RUNS).where(RUNS.c.id == run.id).values(started))
 
     def record(self, run_id: str, records: tuple[RunRecord, ...]) -> None:
-        """Commit records at once; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
+        """Commit records at once; a Cell, TracedCell, LoopCost or Warning replaces the one of the same place."""
         with self._database.write() as db:
             if read_row(db, run_id) is None:
                 raise RunNotFound(f"There is no run {run_id} to add rounds to.")

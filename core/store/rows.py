@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, ValidationError
@@ -16,7 +17,7 @@ from core.evidence import Label, Process, Setup, Status, Warning
 from core.schema import Frozen, UserError, explain
 from core.store.tables import MAX_BYTES, MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
 from core.studies.kind import Kind
-from core.studies.sweep.record import Cell, Round, Run, RunRecord
+from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord
 from core.traces.record import TracedCell
 
 KINDS: dict[type, str] = {
@@ -25,6 +26,8 @@ KINDS: dict[type, str] = {
     Cell: "cells",
     Warning: "warnings",
     TracedCell: "traces",
+    EnergyWindow: "energy",
+    LoopCost: "loops",
 }
 SWEEP = "sweep"
 R = TypeVar("R")
@@ -169,7 +172,10 @@ def insert_run(db: Connection, run: Run) -> None:
         "head": run.model_dump_json(exclude=RECORD_FIELDS),
     }
     db.execute(insert(RUNS).values(row))
-    put_records(db, run.id, (*run.rounds, *run.processes, *run.setups, *run.cells, *run.warnings, *run.traces))
+    records: tuple[tuple[RunRecord, ...], ...] = (
+        run.rounds, run.processes, run.setups, run.cells, run.warnings, run.traces, run.loops, run.energy
+    )  # fmt: skip
+    put_records(db, run.id, tuple(chain.from_iterable(records)))
 
 
 def insert_study(
@@ -196,7 +202,7 @@ def insert_study(
 
 
 def put_records(db: Connection, run_id: str, records: Sequence[RunRecord]) -> None:
-    """Add records to a run; a Cell, TracedCell or Warning replaces the one of the same cell or code, in its place."""
+    """Add records to a run; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces the same one."""
     rounds = [record for record in records if isinstance(record, Round)]
     _put_rounds(db, run_id, rounds)
     of_run = RECORDS.c.run_id == run_id
@@ -261,4 +267,8 @@ def _key(record: RunRecord) -> str | None:
     """What a later record replaces by; None for what is only ever added."""
     if isinstance(record, Warning):
         return record.code
+    if isinstance(record, EnergyWindow):
+        return f"{record.target}:{record.batch or 0}:{record.index}"
+    if isinstance(record, LoopCost):
+        return str(record.target)
     return f"{record.target}:{record.batch}" if isinstance(record, Cell | TracedCell) else None

@@ -1,8 +1,9 @@
 """The tables of the store.
 
 ``runs`` (one row a study of any kind with what a list shows, and ``head``, its JSON: of a sweep without its
-records), ``rounds`` (run, index, JSON), ``records`` (processes, setups, cells, traces and warnings: run, kind, key,
-JSON) and ``schema_version``. Until version 2 other studies than sweeps had a table of their own, ``studies``.
+records), ``rounds`` (run, index, JSON), ``records`` (processes, setups, cells, traces, loops, energy windows and
+warnings: run, kind, key, JSON) and ``schema_version``. Until version 2 other studies than sweeps had a table of their
+own, ``studies``.
 """
 
 from __future__ import annotations

@@ -5,11 +5,20 @@ While nothing is known of a machine, a start or a preparation gets a minute howe
 framework from a cold disk takes tens of seconds, and XLA may compile a deep network for a minute. That is so for each
 program's first start, since nothing tells whether what was quick yesterday is still in the system's memory. What took
 long once may take as long again: no bound is tighter than twice that. Seconds throughout.
+
+On a GPU the first preparation gets up to ten minutes of a long budget, since XLA tries several kernels for every layer
+and the driver may have to compile kernels for the card; and whatever runs there gets as long more as TensorFlow waits
+before it says that memory ran out.
 """
 
 from __future__ import annotations
 
 FIRST_S, MOST_S = 60.0, 180.0
+GPU_MOST_S = 600.0
+GPU_RETRY_S = 20.0
+"""TensorFlow's GPU allocator tries for 10 s to get memory that is short (bfc_allocator.cc, kMaxMillisToWait; seen in
+tensorflow 60401), and an operation that runs beside may wait once more. It is left on, since ``fit`` waits, too.
+"""
 SHARE = 0.5  # of a long budget that one hang may cost
 START_FACTOR, PREPARE_FACTOR = 5.0, 10.0  # a busy machine; a larger batch
 BLOCK_FACTOR = 30.0  # short, and stalled easily
@@ -21,6 +30,11 @@ READING_FACTOR, MOST_READING_S = 4.0, 600.0  # user data are read whole
 def first_s(budget_s: float) -> float:
     """For a start, a preparation or the like of which nothing is known."""
     return _within(FIRST_S, SHARE * budget_s, MOST_S)
+
+
+def first_prepare_s(budget_s: float, gpu: bool = False) -> float:
+    """For the first preparation of its kind."""
+    return _within(FIRST_S, SHARE * budget_s, GPU_MOST_S if gpu else MOST_S)
 
 
 def reading_s(budget_s: float) -> float:
@@ -41,19 +55,20 @@ def again_s(budget_s: float) -> float:
     return first_s(budget_s) / 2
 
 
-def prepare_s(budget_s: float, longest_s: float | None, expected_s: float = 0.0) -> float:
+def prepare_s(budget_s: float, longest_s: float | None, expected_s: float = 0.0, gpu: bool = False) -> float:
     """For preparing a cell like those of which the longest took ``longest_s``, or which should take ``expected_s``."""
-    sure_s = SURE_FACTOR * max(longest_s or 0.0, expected_s)
+    sure_s, most_s = SURE_FACTOR * max(longest_s or 0.0, expected_s), first_prepare_s(budget_s, gpu)
     if longest_s is None:
-        return max(sure_s, first_s(budget_s))
+        return max(sure_s, most_s)
     least_s = _within(SHORTEST_S, budget_s, ENOUGH_S)
-    return max(sure_s, _within(least_s, PREPARE_FACTOR * longest_s, first_s(budget_s)))
+    return max(sure_s, _within(least_s, PREPARE_FACTOR * longest_s, most_s)) + GPU_RETRY_S * gpu
 
 
-def block_s(budget_s: float, expected_s: float) -> float:
+def block_s(budget_s: float, expected_s: float, gpu: bool = False) -> float:
     """For a block that should take ``expected_s``."""
     least_s = _within(SHORTEST_S, SHARE * budget_s, ENOUGH_S)
-    return max(SURE_FACTOR * expected_s, _within(least_s, BLOCK_FACTOR * expected_s, max(budget_s, least_s)))
+    known_s = _within(least_s, BLOCK_FACTOR * expected_s, max(budget_s, least_s))
+    return max(SURE_FACTOR * expected_s, known_s) + GPU_RETRY_S * gpu
 
 
 def release_s(budget_s: float) -> float:

@@ -12,13 +12,15 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from core.machine.environment import refuse_unusable
 from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, holder, machine_lock
+from core.machine.meter import Meter
 from core.schema import UserError
 from core.spec import Target
 from core.studies.kind import Kind, Task
 from core.studies.progress import Progress, Snapshot
-from core.studies.runner import Cancelled, InterferenceSource, Stop, StudyTools, watching
+from core.studies.runner import Cancelled, InterferenceSource, MeterSource, Stop, StudyTools, metering, watching
 from core.studies.store_queue import StoreQueue, StudyStore
 from core.worker.clock import Clock, WallClock
 from core.worker.process import launch_processes
@@ -39,9 +41,11 @@ class Jobs:
         launcher: Launcher = launch_processes,
         clock: Clock | None = None,
         interference: Callable[[], InterferenceSource | None] = InterferenceSampler,
+        meter: Callable[[], MeterSource | None] = Meter,
     ) -> None:
         self._queue = StoreQueue(store)
         self._launcher, self._clock, self._interference = launcher, clock or WallClock(), interference
+        self._meter = meter
         self._guard = threading.Lock()
         self._stop = Stop()
         self._thread: threading.Thread | None = None
@@ -58,6 +62,7 @@ class Jobs:
             if (elsewhere := holder()) is not None:
                 raise Busy(elsewhere)
             task.check(plan)
+            refuse_unusable(task.targets(plan))
             streams = isinstance(task, Kind) and task.streams
             progress = Progress("starting", "Starting", 0, 0, 0.0, 0.0)
             snapshot = Snapshot(
@@ -117,9 +122,13 @@ class Jobs:
         last = self._snapshots[task.name]
         result, error, cancelled = None, None, False
         try:
-            with machine_lock(last.title), watching(self._interference) as source:
+            with (
+                machine_lock(last.title),
+                watching(self._interference, task.targets(plan)) as source,
+                metering(self._meter) as meter,
+            ):
                 tools = StudyTools(
-                    self._launcher, self._clock, stop, source, self._keep(task.name), self._queue, self._startups
+                    self._launcher, self._clock, stop, source, self._keep(task.name), self._queue, self._startups, meter
                 )
                 result = task.run(tools, plan)
             if isinstance(task, Kind) and not task.streams:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from core.spec import Target
 from core.studies.runner import StudyTools
 from core.studies.study import new_id
 
@@ -26,13 +27,15 @@ class Context:
 class Task(Generic[P, R]):
     """Something that measures here and is not kept by itself.
 
-    ``describe`` says what is measured ("Input pipeline of …"), for everybody who has to wait. ``check`` raises
-    UserError where a plan must not start. ``id_of`` gives what it makes its id.
+    ``describe`` says what is measured ("Input pipeline of …"), for everybody who has to wait. ``targets``: where, as
+    far as that may be a GPU. ``check`` raises UserError where a plan must not start. ``id_of`` gives what it makes its
+    id.
     """
 
     name: str
     describe: Callable[[P], str]
     run: Callable[[StudyTools, P], R]
+    targets: Callable[[P], tuple[Target, ...]] = lambda _: ()
     check: Callable[[P], None] = lambda _: None
     id_of: Callable[[P], str] = lambda _: new_id()
 

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
-from core.evidence import Ended, Interference, Warning
+from core.evidence import CardUse, Ended, Interference, Warning
 from core.machine.environment import capture_environment
 from core.schema import UserError
 from core.spec import Target
 from core.studies import deadlines
+from core.studies.losses import Losses
 from core.studies.progress import Phase, Progress
 from core.worker.clock import Clock
 from core.worker.protocol import (
@@ -42,8 +44,32 @@ def unheard(_: Progress) -> None:
 class InterferenceSource(Protocol):
     """Says what other programs do (:class:`core.machine.interference.InterferenceSampler`)."""
 
+    def watch(self, targets: tuple[Target, ...]) -> None:
+        """Before any worker starts: which GPUs will be measured."""
+
     def sample(self, our_cpu_s: float, our_pids: tuple[int, ...]) -> Interference:
         """What else the machine did since the last call."""
+
+    def close(self) -> None: ...
+
+
+class MeterSource(Protocol):
+    """Says what the measured GPUs do and take, and the CPU packages (:class:`core.machine.meter.Meter`)."""
+
+    def begin(self, device: str) -> None:
+        """A block begins on a device such as ``gpu:0``."""
+
+    def end(self) -> CardUse | None:
+        """What its card did since; None where that cannot be seen."""
+
+    def refused(self, device: str) -> str:
+        """Why no energy of a device can be known and what to do; empty where it can."""
+
+    def package_j(self) -> float | None:
+        """Joules that the CPU packages took since some moment; None where that cannot be read."""
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass with everything idle."""
 
     def close(self) -> None: ...
 
@@ -55,7 +81,7 @@ class Recorder(Protocol):
         """Keep a new run, or resume one that was stopped (same id), with status ``running``."""
 
     def record(self, run_id: str, records: tuple[Any, ...]) -> None:
-        """Commit records at once; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
+        """Commit records at once; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces the same one."""
 
     def finish(self, run_id: str, status: Any, elapsed_s: float) -> None: ...
 
@@ -98,6 +124,8 @@ class StudyTools:
     recorder: Recorder = field(default_factory=NullRecorder)
     startups: dict[tuple[Target, ...], float] = field(default_factory=dict)
     """How long the longest start of these targets took so far, in seconds; this program's own experience."""
+    meter: MeterSource | None = None
+    """What the GPUs do is then sampled during their blocks; nothing of it starts where no GPU is measured."""
 
     def check(self) -> None:
         """Raises Cancelled when asked to stop."""
@@ -135,9 +163,20 @@ class Asking:
         self._tools, self._clock, self._budget_s = tools, tools.clock, budget_s
         self.lost_s = 0.0
         """Taken by starts that came to nothing; the study gets that much longer."""
-        self.warnings: tuple[Warning, ...] = ()
+        self.restarts: tuple[Warning, ...] = ()
+        self.losses = Losses()
         self._longest: dict[Hashable, float] = {}
         self._forgiven: set[Hashable] = set()
+        self._devices: WeakKeyDictionary[Worker, str] = WeakKeyDictionary()
+        self._watching = False
+        self._slowed: bool | None = None
+        self.card: CardUse | None = None
+        """What the GPU of the last block, or of the last :meth:`watched`, did; None of a CPU."""
+
+    @property
+    def warnings(self) -> tuple[Warning, ...]:
+        """About workers that were lost while they started or measured."""
+        return (*self.restarts, *self.losses.warnings)
 
     def start(self, targets: tuple[Target, ...], **limits: Any) -> tuple[Worker, ...]:
         """A fresh worker for each target; ``limits`` are the launcher's. One that is lost meanwhile is started once
@@ -153,13 +192,14 @@ class Asking:
                 raise
             self._tools.check()
             text = f"A worker was lost while it started, and was started once more: {error.reason}"
-            self.warnings += (Warning(code=f"lost_start_{len(self.warnings) + 1}", text=text),)
+            self.restarts += (Warning(code=f"lost_start_{len(self.restarts) + 1}", text=text),)
             self.lost_s += self._clock.now_s() - begin_s
             begin_s = self._clock.now_s()
             if error.outcome == "hung":
                 deadline_s = min(deadline_s, deadlines.again_s(self._budget_s))
             workers = launch(targets, deadline_s, self._tools.check, **limits)
         self._tools.startups[targets] = max(longest_s or 0.0, self._clock.now_s() - begin_s)
+        self._devices.update({w: t.device for w, t in zip(workers, targets, strict=True) if t.is_gpu})
         return tuple(workers)
 
     def prepare(self, worker: Worker, request: Prepare, like: Hashable = None, expected_s: float = 0.0) -> Prepared:
@@ -168,7 +208,31 @@ class Asking:
 
     def block(self, worker: Worker, request: RunBlock, expected_s: float) -> BlockDone:
         """Run a block that should take ``expected_s``. Raises WorkerError."""
-        return worker.ask(request, deadlines.block_s(self._budget_s, expected_s))
+        with self.watched(worker):
+            return worker.ask(request, deadlines.block_s(self._budget_s, expected_s, worker.ready.on_gpu))
+
+    @contextmanager
+    def watched(self, worker: Worker) -> Iterator[None]:
+        """The worker's GPU, if it has one, is sampled inside; blocks inside are part of that."""
+        meter, device = self._tools.meter, self._devices.get(worker)
+        if self._watching or meter is None or device is None:
+            self.card = self.card if self._watching else None
+            yield
+            return
+        self._watching, self.card = True, None
+        meter.begin(device)
+        try:
+            yield
+        finally:
+            self._watching, self.card = False, meter.end()
+        if self.card is not None and self.card.busy:
+            self._slowed = self.card.slowed or bool(self._slowed)
+
+    def interference(self, workers: Sequence[Worker]) -> Interference:
+        """What other programs did since the last call, and whether a GPU was slowed in a block since."""
+        slowed, self._slowed = self._slowed, None
+        found = sampled(self._tools.interference, workers)
+        return found if slowed is None else found.model_copy(update={"throttled": slowed})
 
     def release(self, worker: Worker, request: Release) -> None:
         """Let a cell go. Raises WorkerError."""
@@ -177,7 +241,8 @@ class Asking:
     def ask(self, worker: Worker, request: Request[R], like: Hashable = None, expected_s: float = 0.0) -> R:
         """The reply to any other request, with the deadline of a preparation. Raises WorkerError."""
         key, begin_s = (type(request), like), self._clock.now_s()
-        reply = worker.ask(request, deadlines.prepare_s(self._budget_s, self._longest.get(key), expected_s))
+        longest_s, gpu = self._longest.get(key), worker.ready.on_gpu
+        reply = worker.ask(request, deadlines.prepare_s(self._budget_s, longest_s, expected_s, gpu))
         self._longest[key] = max(self._longest.get(key, 0.0), self._clock.now_s() - begin_s)
         return reply
 
@@ -237,7 +302,7 @@ class StudyRunner:
 
     def interference(self, workers: Sequence[Worker]) -> Interference:
         """What other programs did since the last call."""
-        return sampled(self.tools.interference, workers)
+        return self.asking.interference(workers)
 
     def envelope(self, status: Ended) -> dict[str, Any]:
         """The fields of :class:`core.studies.study.Study` that time and place tell."""
@@ -261,14 +326,29 @@ def cut_short(done: str, why: str) -> Warning:
 
 
 @contextmanager
-def watching(make: Callable[[], InterferenceSource | None]) -> Iterator[InterferenceSource | None]:
-    """A source for one measurement, closed at its end."""
+def watching(
+    make: Callable[[], InterferenceSource | None], targets: tuple[Target, ...]
+) -> Iterator[InterferenceSource | None]:
+    """A source for one measurement of these targets, closed at its end."""
     source = make()
     try:
+        if source is not None:
+            source.watch(targets)
         yield source
     finally:
         if source is not None:
             source.close()
+
+
+@contextmanager
+def metering(make: Callable[[], MeterSource | None]) -> Iterator[MeterSource | None]:
+    """A meter for one measurement, closed at its end."""
+    meter = make()
+    try:
+        yield meter
+    finally:
+        if meter is not None:
+            meter.close()
 
 
 def sampled(source: InterferenceSource | None, workers: Sequence[Worker]) -> Interference:
@@ -277,11 +357,6 @@ def sampled(source: InterferenceSource | None, workers: Sequence[Worker]) -> Int
         return Interference()
     used = sum(worker.cpu_time_s() for worker in workers)
     return source.sample(used, tuple(worker.ready.pid for worker in workers))
-
-
-def host_of(target: Target) -> Target:
-    """The target whose worker process can serve this one too."""
-    return Target(device=target.device, threads=target.threads)
 
 
 def start_words(count: int) -> str:

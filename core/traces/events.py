@@ -93,7 +93,12 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The lines of a trace that analysis uses, and the texts that its events point to (the first one is empty)."""
+    """The lines of a trace that analysis uses, and the texts that its events point to (the first one is empty).
+
+    ``errors`` and ``warnings`` are what the profiler says of its own work (:mod:`core.traces.messages`).
+    """
 
     lines: tuple[Line, ...]
     texts: tuple[str, ...]
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

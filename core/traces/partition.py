@@ -144,7 +144,7 @@ def host_layers(host: Host, kinds: NDArray[np.int8]) -> tuple[Spans, Spans]:
     for line in host.lines:
         kind, spans = kinds[line.events.name], line.events.spans
         inputs.append(spans[kind == Kind.INPUT])
-        busy = merged(spans[(line.events.step == NONE) & ~_encloses(spans, host.steps)])
+        busy = merged(spans[(line.events.step == NONE) & ~encloses(spans, host.steps)])
         activity.append(subtract(busy, merged(spans[kind == Kind.WAIT])))
     return merged(*inputs), merged(*activity)
 
@@ -205,7 +205,7 @@ def _begun(annotated: Spans, launched_ps: NDArray[np.int64], usable: NDArray[np.
     return np.stack([begin, np.concatenate([begin[1:], [end]])], axis=1)
 
 
-def _encloses(spans: Spans, steps: Spans) -> NDArray[np.bool_]:
+def encloses(spans: Spans, steps: Spans) -> NDArray[np.bool_]:
     """Which spans hold a whole annotated step: they are about the run, not about one of its steps."""
     if not len(steps):
         return np.zeros(len(spans), dtype=np.bool_)

@@ -7,11 +7,12 @@ is charged once, to the part that stands first in :data:`PARTS`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, field_validator, model_validator
 
 from core.schema import Frozen
+from core.traces.table import packed, unpacked
 
 Part = Literal["compute", "d2h", "d2d", "h2d", "input", "launch", "other"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -25,6 +26,7 @@ MAX_STEPS = 10_000
 """A handful of steps is enough, and what a trace is made of."""
 MAX_KERNELS = 20
 MAX_HOST_OPS = 1_000
+MAX_NOTES, MAX_NOTE_CHARS = 32, 1_000
 Ms = Annotated[float, Field(ge=0)]
 
 
@@ -97,6 +99,9 @@ class DeviceTrace(Frozen):
 
     ``steps_from`` says where the steps' bounds come from: ``steps line`` (the trace's own), ``host steps`` (the
     first device event launched in each annotated host step) or ``whole trace`` (nothing marks steps).
+
+    ``h2d_bytes`` and ``d2h_bytes`` are what the copies that began within the steps carried to and from a GPU; None on
+    the CPU, where a copy does not tell its size, and in traces stored before they were counted.
     """
 
     device: str
@@ -107,6 +112,17 @@ class DeviceTrace(Frozen):
     steps_from: Literal["steps line", "host steps", "whole trace"]
     top: Annotated[tuple[Kernel, ...], Field(max_length=MAX_KERNELS)] = ()
     timeline: Annotated[tuple[Span, ...], Field(max_length=MAX_SPANS)] = ()
+    h2d_bytes: Annotated[int, Field(ge=0)] | None = None
+    d2h_bytes: Annotated[int, Field(ge=0)] | None = None
+
+    @field_validator("timeline", mode="before")
+    @classmethod
+    def _unpacked(cls, given: Any) -> Any:
+        return unpacked(given, MAX_SPANS)
+
+    @field_serializer("timeline", mode="wrap")
+    def _packed(self, spans: tuple[Span, ...], write: SerializerFunctionWrapHandler) -> dict[str, list[Any]]:
+        return packed(write(spans))
 
     def mean(self) -> StepParts:
         """The mean step, part by part."""
@@ -118,17 +134,26 @@ class DeviceTrace(Frozen):
 class TraceReport(Frozen):
     """A whole trace: its devices, and operations of the steps that ran on the host beside a GPU.
 
-    ``retraces`` counts how often a ``tf.function`` was traced again inside the steps.
+    ``retraces`` counts how often a ``tf.function`` was traced again inside the steps, ``dropped_events`` what the
+    profiler says it lost; ``notes`` are sentences.
     """
 
     devices: tuple[DeviceTrace, ...]
     host_ops: Annotated[tuple[HostOp, ...], Field(max_length=MAX_HOST_OPS)] = ()
     retraces: Annotated[int, Field(ge=0)] = 0
+    dropped_events: Annotated[int, Field(ge=0)] = 0
     notes: tuple[str, ...] = ()
 
 
+Note = Annotated[str, Field(max_length=MAX_NOTE_CHARS)]
+
+
 class CellTrace(Frozen):
-    """The trace of one cell, beside the same steps without the profiler."""
+    """The trace of one cell, beside the same steps without the profiler.
+
+    ``dropped_events`` is how many events the profiler lost, ``notes`` are sentences on what else to know of the trace;
+    None and nothing in traces stored before they were recorded.
+    """
 
     batch: Annotated[int, Field(ge=1)]
     device: DeviceTrace
@@ -136,6 +161,8 @@ class CellTrace(Frozen):
     retraces: Annotated[int, Field(ge=0)] = 0
     profiled_step_ms: Annotated[float, Field(gt=0)]
     unprofiled_step_ms: Annotated[float, Field(gt=0)]
+    dropped_events: Annotated[int, Field(ge=0)] | None = None
+    notes: Annotated[tuple[Note, ...], Field(max_length=MAX_NOTES)] = ()
 
     @property
     def profiler_ratio(self) -> float:
@@ -144,7 +171,8 @@ class CellTrace(Frozen):
 
     @property
     def trusted(self) -> bool:
-        return self.profiler_ratio <= TRUSTED_RATIO
+        """Whether the parts may be read as those of the step: the profiler neither slowed it much nor lost events."""
+        return self.profiler_ratio <= TRUSTED_RATIO and not self.dropped_events
 
 
 class TracedCell(CellTrace):

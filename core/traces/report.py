@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.numbers import counted
-from core.traces.events import Line, Trace, TraceError, joined
+from core.traces.events import NONE, Events, Line, Trace, TraceError, joined
 from core.traces.host_ops import has_launches, host_ops, retraces
 from core.traces.intervals import Spans, covered, holds, merged
+from core.traces.messages import NO_GPU, dropped_events, no_kernels
 from core.traces.partition import (
     PS_PER_MS,
     Host,
@@ -28,20 +29,34 @@ from core.traces.timeline import Rows, host_rows, stream_rows, timeline
 from core.traces.trace_names import EAGER, device_parts, kinds
 
 COMPUTE = PARTS.index("compute")
+GRAPH_LAUNCH = ("cuGraphLaunch", "cudaGraphLaunch")
+ONE_BY_ONE = (
+    "XLA runs its kernels one by one under the profiler; without it it may put them into CUDA graphs, so the gaps "
+    "between launches are longer here than in an unprofiled step."
+)
+"""``xla_enable_command_buffers_during_profiling`` is off by default, and stays so: CUPTI slows the nodes of a graph,
+too (and could crash on graphs before CUDA 12.6), and an XLA that does not know a flag ends the process.
+"""
 
 
-def report(trace: Trace, host_nodes: frozenset[str] | None = None) -> TraceReport:
+def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: str | None = None) -> TraceReport:
     """Devices, their steps' parts, kernels, a timeline, and what ran on the host beside a GPU.
 
-    ``host_nodes`` are the names of the nodes that the framework placed on the CPU, where somebody knows them.
-    Raises TraceError when no device did anything in the trace.
+    ``host_nodes`` are the names of the nodes that the framework placed on the CPU, and ``asked`` is the device that the
+    steps should have run on (``CPU``, ``GPU:1``), where somebody knows them. Raises TraceError when no device did
+    anything in the trace, or another one did than was asked.
     """
     host, kind, parts = Host(trace), kinds(trace.texts), device_parts(trace.texts)
     notes: list[str] = []
     gpus = _gpus(trace, parts, notes)
+    dropped = dropped_events(trace.warnings)
+    _check_device(trace, gpus, asked, dropped)
+    notes += [f"The profiler says: {text}" for text in (*trace.errors, *trace.warnings) if gpus or NO_GPU not in text]
     if not gpus:
         device, windows = _cpu(host, kind, notes)
-        return TraceReport(devices=(device,), retraces=retraces(trace, windows), notes=tuple(notes))
+        return TraceReport(
+            devices=(device,), retraces=retraces(trace, windows), dropped_events=dropped, notes=tuple(notes)
+        )
     layers = host_layers(host, kind)
     found = (_gpu(host, kind, parts, name, lines, layers, notes) for name, lines in gpus.items())
     devices, spans = zip(*found, strict=True)
@@ -50,8 +65,19 @@ def report(trace: Trace, host_nodes: frozenset[str] | None = None) -> TraceRepor
         devices=devices,
         host_ops=_host_ops(host, kind, windows, gpus.values(), host_nodes, notes),
         retraces=retraces(trace, windows),
+        dropped_events=dropped,
         notes=tuple(notes),
     )
+
+
+def _check_device(trace: Trace, gpus: Iterable[str], asked: str | None, dropped: int) -> None:
+    """Raises TraceError where kernels ran on another GPU than was asked, or none on the one that was."""
+    if asked is None:
+        return
+    if others := sorted({*gpus} - {asked}):
+        raise TraceError(f"Kernels of the step ran on {', '.join(others)}, but it was to be traced on {asked}.")
+    if asked != "CPU" and not gpus:
+        raise TraceError(no_kernels(asked, trace.errors, dropped))
 
 
 def _gpus(trace: Trace, parts: NDArray[np.int8], notes: list[str]) -> dict[str, list[Line]]:
@@ -83,6 +109,9 @@ def _gpu(
     everything = joined(line.events for line in streams)
     steps = gpu_steps(host, everything, next((line for line in lines if line.name == "Steps"), None))
     notes += _steps_notes(name, steps)
+    graphs = any(text.startswith(GRAPH_LAUNCH) for text in host.trace.texts)
+    if everything.xla.any() and not graphs and ONE_BY_ONE not in notes:
+        notes.append(ONE_BY_ONE)
     parts, spans = part_of[everything.name], everything.spans
     copies: tuple[Part, ...] = ("d2h", "d2d", "h2d")
     kernels = (spans[parts == COMPUTE], everything.name[parts == COMPUTE])
@@ -92,7 +121,16 @@ def _gpu(
     def rows(begin: int, end: int) -> list[Rows]:
         return [*stream_rows(streams, part_of, begin, end), *host_rows(host, kind, begin, end)]
 
-    return _device(host.trace, name, steps, of_part, kernels, rows, notes), steps.spans
+    device = _device(host.trace, name, steps, of_part, kernels, rows, notes)
+    inside = everything.take(holds(merged(steps.spans), everything.start_ps))
+    moved = {f"{part}_bytes": copied_bytes(inside, part_of, part) for part in ("h2d", "d2h")}
+    return device.model_copy(update=moved), steps.spans
+
+
+def copied_bytes(events: Events, part_of: NDArray[np.int8], part: Part) -> int | None:
+    """What the copies of one direction among a device's events carried; None where one does not tell its size."""
+    sizes = events.size_bytes[part_of[events.name] == PARTS.index(part)]
+    return None if (sizes == NONE).any() else sum(sizes.tolist())
 
 
 def _cpu(host: Host, kind: NDArray[np.int8], notes: list[str]) -> tuple[DeviceTrace, Spans]:

@@ -15,7 +15,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 _PACKAGE = "tensorflow.profiler"
 _Field = tuple[str, int, str]
 MESSAGES: dict[str, tuple[_Field, ...]] = {
-    "XSpace": (("planes", 1, "XPlane*"), ("hostnames", 4, "bytes*")),
+    "XSpace": (
+        ("planes", 1, "XPlane*"),
+        ("errors", 2, "bytes*"),
+        ("warnings", 3, "bytes*"),
+        ("hostnames", 4, "bytes*"),
+    ),
     "XPlane": (
         ("name", 2, "bytes"),
         ("lines", 3, "XLine*"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from core.traces.events import NONE, Line
 from core.traces.intervals import EMPTY, Spans, holds, merged
-from core.traces.partition import PS_PER_MS, Host, Operations
+from core.traces.partition import PS_PER_MS, Host, Operations, encloses
 from core.traces.record import MAX_SPANS, PARTS, Part, Span
 from core.traces.trace_names import EAGER, Kind
 
@@ -63,9 +63,8 @@ def stream_rows(streams: Iterable[Line], parts: NDArray[np.int8], begin: int, en
 def host_rows(
     host: Host, kinds: NDArray[np.int8], begin: int, end: int, operations: Iterable[Operations] = ()
 ) -> Iterator[Rows]:
-    """What the host did in [begin, end): the given operations as compute, input, and else the innermost events.
-
-    Innermost, because those around them only say the same more coarsely.
+    """What the host did in [begin, end): the given operations as compute, input, and else what the parts count as
+    launch, each event without what runs inside it.
     """
     computed = {id(item.line): item for item in operations}
     lanes = _lanes(host.lines)
@@ -81,9 +80,35 @@ def host_rows(
             shown = _touching(item.spans, begin, end)
             yield _rows(lane, "compute", item.name[shown], item.spans[shown])
             drawn = merged(drawn, item.spans[shown])
-        launch = np.append(events.start_ps[1:] >= events.end_ps[:-1], True)[: len(events)]
-        launch &= (events.step == NONE) & ~np.isin(kind, (Kind.WAIT, Kind.END)) & ~holds(drawn, events.start_ps)
-        yield _rows(lane, "launch", events.name[launch], events.spans[launch])
+        taken = merged(drawn, events.spans[kind == Kind.WAIT])
+        busy = (events.step == NONE) & (kind != Kind.END) & ~encloses(events.spans, host.steps)
+        inner = busy & np.append(events.start_ps[1:] >= events.end_ps[:-1], True)[: len(events)]
+        inner &= ~holds(taken, events.start_ps)
+        first, around = _outermost(events.spans, np.flatnonzero(busy & ~inner))
+        outer, spans = _without(first, around, taken)
+        shown = _touching(spans, begin, end)
+        yield _rows(lane, "launch", events.name[outer[shown]], spans[shown])  # below what runs inside them
+        yield _rows(lane, "launch", events.name[inner], events.spans[inner])
+
+
+def _outermost(spans: Spans, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], Spans]:
+    """Those of some of the spans, sorted by begin, that begin in no earlier one, each to the end of all that begin in
+    it; the first column says which.
+    """
+    reach = np.maximum.accumulate(spans[among, 1])
+    first = np.concatenate([[True], spans[among[1:], 0] >= reach[:-1]])[: len(among)]
+    last = np.concatenate([first[1:], [True]])[: len(among)]
+    return among[first], np.stack([spans[among[first], 0], reach[last]], axis=1)
+
+
+def _without(owners: NDArray[np.int64], pieces: Spans, taken: Spans) -> tuple[NDArray[np.int64], Spans]:
+    """What of disjoint, sorted pieces lies in none of the merged spans, and whose it is."""
+    edges = np.unique(np.concatenate([pieces.ravel(), taken.ravel()]))
+    parts = np.stack([edges[:-1], edges[1:]], axis=1)
+    index = np.searchsorted(pieces[:, 0], parts[:, 0], side="right") - 1
+    kept = (index >= 0) & ~holds(taken, parts[:, 0])
+    kept[kept] = parts[kept, 0] < pieces[index[kept], 1]
+    return owners[index[kept]], parts[kept]
 
 
 def _touching(spans: Spans, begin: int, end: int) -> NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from core.numbers import byte_size
 from core.schema import UserError
 from core.traces.columns import Columns, Metadata, Texts
 from core.traces.events import Line, Trace, TraceError, joined
+from core.traces.messages import MAX_MESSAGE_CHARS, MAX_MESSAGES, messages
 from core.traces.schema import message
 from core.traces.wire import BROKEN, BYTES, Field, MappedFile, Stretches
 
@@ -35,7 +36,7 @@ CHUNK_BYTES = 2 * 1024**2
 ACCEPTED = "accepted is a trace of TensorFlow's profiler, a file *.xplane.pb"
 SKIPPED_PLANES = ("/host:metadata", "/host:python-tracer")
 _XPlane, _XLine = message("XPlane"), message("XLine")
-_SPACE_NUMBERS = {"planes": 1, "hostnames": 4}
+_PLANES, _ERRORS, _WARNINGS, _HOSTS = 1, 2, 3, 4
 _NAME, _LINES, _EVENTS = 2, 3, 4
 _TEXT_SIGNS = (b"{", b"[", b"<")
 _SIGNS = {
@@ -79,19 +80,22 @@ def _check_kind(file: MappedFile, name: str) -> None:
 
 
 def _read_space(file: MappedFile) -> Trace:
-    planes, has_host = [], False
+    planes: list[Field] = []
+    said: dict[int, list[bytes]] = {_ERRORS: [], _WARNINGS: [], _HOSTS: []}
     for field in file.fields(0, file.size):
-        if field.wire == BYTES and field.number == _SPACE_NUMBERS["planes"]:
+        if field.wire == BYTES and field.number == _PLANES:
             planes.append(field)
-        has_host |= field.number == _SPACE_NUMBERS["hostnames"]
-    if not has_host:  # every trace ends with the machine's name: the last planes may be missing
+        elif field.wire == BYTES and field.number in said and len(said[field.number]) < 2 * MAX_MESSAGES:
+            said[field.number].append(file.cut(field.content, min(field.end, field.content + 4 * MAX_MESSAGE_CHARS)))
+    if not said[_HOSTS]:  # every trace ends with the machine's name: the last planes may be missing
         raise TraceError(f"{BROKEN[:-1]} (it does not name the machine, which a trace does at its end).")
     reader = _Reader(file)
     lines = [line for plane in planes for line in reader.plane(plane)]
     _check(len({line.plane for line in lines if not line.plane.startswith("/host:")}), MAX_GPUS, "GPUs")
     if not any(len(line.events) for line in lines):
         raise TraceError("The trace holds no events of the host or of a GPU; record it while steps run.")
-    return Trace(lines=tuple(_one_line_a_thread(lines)), texts=reader.texts.all())
+    errors, warnings = (messages(said[number], said[_HOSTS]) for number in (_ERRORS, _WARNINGS))
+    return Trace(tuple(_one_line_a_thread(lines)), reader.texts.all(), errors, warnings)
 
 
 def _one_line_a_thread(lines: list[Line]) -> Iterator[Line]:

@@ -8,6 +8,7 @@ from functools import partial
 import streamlit as st
 
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.card_export import cards_csv
 from core.studies.sweep.export import cells_csv, rounds_csv, run_json
 from core.studies.sweep.record import Run
 from core.ui import registry
@@ -37,6 +38,10 @@ FILES: dict[str, tuple[str, str, str, Callable[[Run, Answer | None], str]]] = {
     "json": ("JSON", "Everything, to be imported elsewhere.", "application/json", lambda run, _: run_json(run)),
     "rounds.csv": ("Rounds (CSV)", "Every block of every round.", "text/csv", lambda run, _: rounds_csv(run)),
     "cells.csv": ("Cells (CSV)", "The statistics of each cell.", "text/csv", cells_csv),
+    "gpu.csv": (
+        "GPU and energy (CSV)", "What the GPU did at each batch, and joules a sample.", "text/csv",
+        lambda run, _: cards_csv(run),
+    ),
     "html": ("Report (HTML)", "One file with charts that opens offline and sends nothing.", "text/html", _report),
-}
+}  # fmt: skip
 """By suffix: label, meaning, media type, and what makes it."""

@@ -13,6 +13,7 @@ from core.evidence import Environment, Interference
 from core.numbers import duration, number, percent
 from core.studies.sweep.answer import Answer, Fit
 from core.studies.sweep.export import placement_lines
+from core.studies.sweep.loop import loop_notes
 from core.studies.sweep.record import Run
 from core.text import clean
 from core.ui import charts
@@ -23,7 +24,8 @@ Fact = tuple[str, str, str]
 """Name, value, meaning."""
 COLUMNS = (
     "batch", "target", "step_ms", "low_ms", "high_ms", "rounds", "outcome", "stop_reason", "samples_per_s",
-    "us_per_sample", "overhead_pct", "first_call_ms", "warmup_ms", "latency_ms", "memory_mb", "reason", "label",
+    "us_per_sample", "overhead_pct", "first_call_ms", "warmup_ms", "latency_ms", "memory_mb", "execution",
+    "precision", "reason", "label",
 )  # fmt: skip
 
 
@@ -56,6 +58,8 @@ def cells(run: Run, answer: Answer | None) -> None:
             "memory_mb": column("Memory peak (MB)", format="%.0f"),
             "overhead_pct": column("Overhead, fitted (%)", format="%.0f"),
             "stop_reason": "Stopped because",
+            "execution": st.column_config.TextColumn("Ran as", help="What the target's execution came to."),
+            "precision": "Precision",
             "outcome": "Outcome",
             "reason": "Reason",
             "label": "Label",
@@ -112,7 +116,7 @@ def show_facts(facts: Iterable[Fact]) -> None:
 
 def how_swept(run: Run, answer: Answer) -> None:
     """Processes, rounds, passes, noise, environment."""
-    how_measured(_facts(run), None, *placement_lines(run))
+    how_measured(_facts(run), None, *placement_lines(run), *loop_notes(run))
     if any(block.at_s for r in run.rounds[-1:] for block in r.blocks):
         charts.chart("noise", run, answer, border=True)
     machine(run.environment)

@@ -10,7 +10,7 @@ from core.spec import AUTOTUNE, Execution, Mode, Optimizer, Precision, Target
 from core.text import clean
 from core.ui import machine
 from core.ui.network_form import KEEP, network_fields
-from core.ui.words import MODES, OPTIMIZERS, plain
+from core.ui.words import CPU_HELP, EXECUTION_HELP, MODES, OPTIMIZERS, TF32_HELP, TF32_HERE, plain
 
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
 STEPS_PER_EXECUTION = (1, 2, 4, 8, 16, 32)
@@ -69,11 +69,12 @@ def _target(index: int, name: str, here: machine.Machine, wrong: Places) -> dict
 
 def target_fields(name: str, default: Target, here: machine.Machine) -> dict[str, Any]:
     """Choices for a target, their keys ending in ``name``; threads can be chosen for the CPU only."""
+    device = st.selectbox(
+        "Device", here.names, index=here.names.index(default.device),
+        format_func=lambda name: clean(here.title(name)), key=f"form_device_{name}", persist_state=KEEP,
+        help=CPU_HELP,
+    )  # fmt: skip
     with st.grid(2, min_column_width=120, gap="small"):
-        device = st.selectbox(
-            "Device", here.names, index=here.names.index(default.device),
-            format_func=lambda name: clean(here.title(name)), key=f"form_device_{name}", persist_state=KEEP,
-        )  # fmt: skip
         threads = st.number_input(
             "Threads", value=default.threads, placeholder="all", step=1, key=f"form_threads_{name}",
             disabled=device != "cpu", persist_state=KEEP,
@@ -81,12 +82,12 @@ def target_fields(name: str, default: Target, here: machine.Machine) -> dict[str
         )  # fmt: skip
         precision = st.selectbox(
             "Precision", get_args(Precision), key=f"form_precision_{name}", persist_state=KEEP,
-            help="Mixed precision computes in 16 bits and keeps the weights in 32.",
+            help=f"{TF32_HERE if here.has_tf32(device) else ''}{TF32_HELP}",
         )  # fmt: skip
         execution = st.selectbox(
             "Execution", get_args(Execution), index=get_args(Execution).index(default.execution),
             key=f"form_execution_{name}", persist_state=KEEP,
-            help="graph: compiled once, Keras' default. xla: fused by the XLA compiler. eager: op by op.",
+            help=f"{EXECUTION_HELP} {CPU_HELP}",
         )  # fmt: skip
         steps = st.selectbox(
             "Steps per execution", STEPS_PER_EXECUTION, key=f"form_steps_{name}", persist_state=KEEP,

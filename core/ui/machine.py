@@ -6,61 +6,92 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core.evidence import Environment
+from core.analysis.execution import has_tf32
+from core.evidence import Environment, Gpu
 from core.machine import environment
+from core.machine.gpu_notes import OF_USE, GpuNote
 from core.spec import Target
 from core.ui import evidence
+from core.ui.study_page import busy_sentence
 from core.ui.tables import environment_table
 from core.ui.words import NO_GPU_ADVICE, plain
 
 
 @dataclass(frozen=True)
 class Machine:
-    """``names`` are devices in the notation of targets; ``titles`` say what each is; ``threads``: usable cores."""
+    """``names`` are devices in the notation of targets; ``titles`` say what each is; ``threads``: usable cores.
+
+    ``unusable`` are those of them that are known not to work, ``notes`` say why, and what else is to be said of GPUs.
+    ``gpus`` in the order of their names.
+    """
 
     names: tuple[str, ...]
     titles: dict[str, str]
     threads: int
     advice: tuple[str, ...]
+    unusable: tuple[str, ...] = ()
+    notes: tuple[GpuNote, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+
+    @property
+    def usable_gpus(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name.startswith("gpu:") and name not in self.unusable)
 
     @property
     def has_gpu(self) -> bool:
-        return any(name.startswith("gpu:") for name in self.names)
+        """Whether there is a GPU that can be measured, as far as is known."""
+        return bool(self.usable_gpus)
 
     def title(self, name: str) -> str:
         return self.titles.get(name, name)
 
+    def has_tf32(self, name: str) -> bool | None:
+        """Whether float32 means TF32 on that device; None on the CPU, and where it is not known."""
+        return has_tf32(name, self.gpus)
+
     def default_targets(self) -> tuple[Target, Target]:
-        """CPU against the first GPU; without one, one thread against all; with one core, graph against XLA."""
-        if self.has_gpu:
-            return Target(), Target(device="gpu:0")
-        if self.threads > 1:
-            return Target(threads=1), Target(threads=self.threads)
-        return Target(), Target(execution="xla")
+        return environment.default_targets(self.usable_gpus, self.threads)
 
 
-@st.cache_resource(ttl=60, max_entries=1, show_spinner=False)
 def devices() -> Machine:
     """The devices of this machine, looked up at most once a minute."""
+    return _devices(busy_sentence() is not None)
+
+
+@st.cache_resource(ttl=60, max_entries=2, show_spinner=False)
+def _devices(measuring: bool) -> Machine:
+    """While something is measured, what its own workers take of a GPU is nothing to be said."""
     here = environment.list_devices()
+    if measuring:
+        here = environment.with_notes(here, tuple(note for note in here.notes if note.code not in OF_USE))
+    unusable = tuple(name for index in range(len(here.gpus)) if (name := f"gpu:{index}") not in here.usable_gpus)
     titles = {"cpu": "CPU"} | {f"gpu:{index}": f"gpu:{index} · {gpu.name}" for index, gpu in enumerate(here.gpus)}
-    return Machine(tuple(titles), titles, here.usable_cores or 1, here.advice)
+    titles |= {name: f"{titles[name]} (cannot be used)" for name in unusable}
+    return Machine(tuple(titles), titles, here.usable_cores or 1, here.advice, unusable, here.notes, here.gpus)
 
 
 def gpu_notice(machine: Machine) -> None:
     """Say plainly where no GPU was found or can be used, what is compared instead, and what can be done."""
+    for note in machine.notes:
+        if note.severity == "fact":
+            st.caption(f":material/memory_alt: {plain(note.sentence)}")
+        else:
+            st.warning(plain(note.sentence), icon=":material/memory_alt:")
     if machine.has_gpu:
-        for line in machine.advice:
-            st.warning(plain(line), icon=":material/memory_alt:")
         return
+    said = {note.sentence for note in machine.notes}
+    there = bool(said or machine.unusable)
+    found = "No GPU of this machine can be used" if there else "No GPU was found on this machine"
     instead = f"one CPU thread against {machine.threads}" if machine.threads > 1 else "graph against XLA execution"
-    st.info(f"No GPU was found on this machine, so the proposal is {plain(instead)}.", icon=":material/memory_alt:")
-    with st.expander("What can be done about the missing GPU"):
+    st.info(f"{plain(found)}, so the proposal is {plain(instead)}.", icon=":material/memory_alt:")
+    with st.expander("What else can be done" if there else "What can be done about the missing GPU"):
         for line in machine.advice:
-            st.markdown(f"- {plain(line)}")
-        st.caption("In general")
-        for advice in NO_GPU_ADVICE:
-            st.markdown(f"- {advice}")
+            if line not in said:
+                st.markdown(f"- {plain(line)}")
+        if not there:
+            st.caption("In general")
+            for advice in NO_GPU_ADVICE:
+                st.markdown(f"- {advice}")
 
 
 def same_machine(first: Environment | None, second: Environment | None) -> bool | None:

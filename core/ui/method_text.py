@@ -1,4 +1,4 @@
-"""The labels, words and rules of measurement, read from ``docs/method.md``, so that the Method page says the same."""
+"""What ``docs/method.md`` says of labels, words, the self-check and rules, so that the Method page says the same."""
 
 from __future__ import annotations
 
@@ -38,4 +38,5 @@ def numbered(text: str) -> Iterator[Pair]:
 _TEXT = path().read_text(encoding="utf-8")
 LABELS = dict(table(section(_TEXT, "Labels")))
 TERMS = tuple(table(section(_TEXT, "Words")))
+SELF_CHECK = section(_TEXT, "Self-check").strip()
 RULES = tuple(numbered(section(_TEXT, "Rules")))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from core.studies.jobs import Jobs
 
 T = TypeVar("T")
-Revision = tuple[str, str, str, int, int, tuple[tuple[int, int, float], ...]]
+Revision = tuple[str, str, str, int, int, tuple[tuple[int, int, float], ...], int]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def quieten() -> None:
 def revision(run: Run) -> Revision:
     """Changes whenever anything that an answer or a picture shows has changed."""
     traces = tuple((cell.target, cell.batch, cell.profiled_step_ms) for cell in run.traces)
-    return (run.id, run.name, run.status, len(run.rounds), len(run.cells), traces)
+    return (run.id, run.name, run.status, len(run.rounds), len(run.cells), traces, len(run.loops))
 
 
 @st.cache_resource(max_entries=200, show_spinner=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from core.evidence import Warning
 from core.numbers import counted
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import failed_cells
@@ -27,6 +28,8 @@ RANGE_ENDED = (
     "No crossover in the measured range. It may lie outside: widen the range of batches, or conclude that one target "
     "wins here."
 )
+OF_THE_DEVICE = ("gpu_slowed", "lost_", "trace_")
+"""Codes of warnings about what was measured itself, which come before those about what ran beside it."""
 MIN_STARTS = 3  # of the workers; with fewer, intervals rest on how much processes differ elsewhere
 ICONS: dict[Level, str] = {"info": ":material/info:", "warning": ":material/warning:", "error": ":material/error:"}
 
@@ -83,9 +86,14 @@ def notices(run: Run, answer: Answer | None) -> tuple[Notice, ...]:
         if verdict.kind == "ahead":
             found.append(Notice("info", RANGE_ENDED))
         found.append(_failures(run))
-        found += [Notice("warning", w.text) for w in verdict.warnings]
-    found += [Notice("warning", w.text) for w in run.warnings]
+    warnings = [*(answer.verdict.warnings if answer is not None else ()), *run.warnings]
+    found += [Notice("warning", w.text) for w in sorted(warnings, key=_rank)]
     return tuple(dict.fromkeys(notice for notice in found if notice is not None))
+
+
+def _rank(warning: Warning) -> int:
+    kinds = (index for index, code in enumerate(OF_THE_DEVICE) if warning.code.startswith(code))
+    return next(kinds, len(OF_THE_DEVICE))
 
 
 def _failures(run: Run) -> Notice | None:

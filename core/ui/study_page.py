@@ -114,6 +114,31 @@ def _wait(task: Task[Any, Any]) -> None:
     st.progress(0.0, text=f"{plain(snapshot.title)}. Nothing else is measured meanwhile.")
 
 
+def progress(task: Task[Any, Any], metrics: Callable[[Snapshot], None] | None = None) -> None:
+    """A running measurement in numbers; when it has ended the page runs once more, without this timer."""
+    st.fragment(_progress, run_every=POLL_S)(task, metrics)
+
+
+def _progress(task: Task[Any, Any], metrics: Callable[[Snapshot], None] | None) -> None:
+    snapshot = running(task)
+    if snapshot is None:
+        st.rerun()
+        return
+    at = snapshot.progress
+    with st.container(border=True):
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            st.markdown(f"**{plain(snapshot.title)}**", width="content")
+            stopping = registry.engine().jobs.stopping
+            st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
+                      key=f"cancel_{task.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip
+        st.progress(_share(at), text=STOPPING if stopping else plain(at.activity))
+        with st.container(horizontal=True):
+            if metrics is not None:
+                metrics(snapshot)
+            st.metric("Time left, at most", duration(at.remaining_s))
+            st.metric("Elapsed", duration(at.elapsed_s))
+
+
 class StudyPage(Generic[P, R]):
     """One page, or part of a page, about one kind.
 
@@ -168,26 +193,7 @@ class StudyPage(Generic[P, R]):
 
     def progress(self) -> None:
         """The running study in numbers; when it has ended the page runs once more, without this timer."""
-        st.fragment(self._progress, run_every=POLL_S)()
-
-    def _progress(self) -> None:
-        snapshot = self.running()
-        if snapshot is None:
-            st.rerun()
-            return
-        at = snapshot.progress
-        with st.container(border=True):
-            with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-                st.markdown(f"**{plain(snapshot.title)}**", width="content")
-                stopping = registry.engine().jobs.stopping
-                st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
-                          key=f"cancel_{self.kind.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip
-            st.progress(_share(at), text=STOPPING if stopping else plain(at.activity))
-            with st.container(horizontal=True):
-                if self._metrics is not None:
-                    self._metrics(snapshot)
-                st.metric("Time left, at most", duration(at.remaining_s))
-                st.metric("Elapsed", duration(at.elapsed_s))
+        progress(self.kind, self._metrics)
 
     def idle(self) -> None:
         """Why the last study of this process has no result, and a watch for one that begins elsewhere."""

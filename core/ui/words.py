@@ -38,6 +38,17 @@ PYTHON_HELP = (
     "The work is Python code wrapped for the map, as many pipelines have it: it holds Python's lock, so that parallel "
     "calls do not help."
 )
+EXECUTION_HELP = (
+    "keras: what compile() itself chooses, on a GPU XLA where every layer supports it, else a graph. graph: compiled "
+    "once. xla: fused by the XLA compiler. eager: op by op."
+)
+TF32_HERE = "On this card float32 is TF32. "
+TF32_HELP = (
+    "float32: on GPUs of compute capability 8.0 or higher TensorFlow lets products run as TF32, with 10 bits of "
+    "fraction in place of 23. To switch that off choose float32_strict, for GPUs only. mixed: computes in 16 "
+    "bits and keeps the weights in 32."
+)
+CPU_HELP = "CPU: this machine as if it had no GPU, so Keras itself chooses a graph there."
 PIPELINES = {
     "resident": "Resident on the device",
     "host": "Host array fed each step",

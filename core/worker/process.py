@@ -28,23 +28,26 @@ from pydantic import ValidationError
 
 from core.machine.cgroup import read_kills, who_killed
 from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
+from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
+from core.worker.gpu_errors import explain_gpu
 from core.worker.protocol import (
     MAX_LINE_BYTES,
-    MEMORY_IS_SHORT,
     REPLY,
     AnyReply,
     CellFailed,
     Check,
     Failed,
     Hello,
+    Prepare,
     R,
     Ready,
     Request,
     WorkerLost,
     go_on,
 )
+from core.worker.signs import tells_of_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "core.worker.server")
@@ -56,20 +59,18 @@ SLICE_S = 0.2  # of a wait, after which it is seen whether to go on
 CLOSE_PATIENCE_S = 1.0  # for an end that was asked for, before one is made
 MAX_WAITING = 4  # replies that nobody has taken yet: there is one to each request, so that more are garbage
 LOG_LINES, LOG_LINE_CHARS = 40, 4_096
+SLOW_TO_PREPARE = (
+    " Compiling for a GPU may take that long, above all with XLA, which tries several kernels for every layer; give it "
+    "a longer budget, or choose execution=graph."
+)
 SHOWN = 80  # characters of garbage or log that go into a sentence
 MEMORY_SHARE = 0.9  # of what is available at the start, divided among the CPU targets
-OUT_OF_MEMORY_SIGNS = (
-    MEMORY_IS_SHORT,
-    "bad_alloc",
-    "MemoryError",
-    "RESOURCE_EXHAUSTED",
-    "out of memory",
-    "Cannot allocate memory",
-)
 
 
 def worker_environment(target: Target) -> dict[str, str]:
-    """Environment of a worker process: GPUs hidden from CPU targets, threads as the target says, a quiet framework."""
+    """Environment of a worker process: GPUs hidden from CPU targets, else counted as :mod:`core.machine.visible` does,
+    threads as the target says, a quiet framework.
+    """
     env = dict(os.environ)
     paths = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
     env |= {
@@ -78,10 +79,12 @@ def worker_environment(target: Target) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
         "KERAS_BACKEND": "tensorflow",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
+        # on a GPU TensorFlow tells why it cannot use one as information, which its log must then hold
+        "TF_CPP_MIN_LOG_LEVEL": "0" if target.is_gpu else "2",
+        ORDER: env.get(ORDER) or BY_BUS,
     }
     if not target.is_gpu:
-        env["CUDA_VISIBLE_DEVICES"] = "-1"
+        env[VISIBLE] = "-1"
     if (threads := target.threads or quota_cores()) is not None:
         env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     return env
@@ -125,6 +128,7 @@ class ProcessWorker:
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._log: deque[str] = deque(maxlen=LOG_LINES)
+        self._start_log: tuple[str, ...] = ()
         self._threads = [
             threading.Thread(target=act, name=f"{what} of {target}", daemon=True)
             for what, act in (
@@ -146,7 +150,12 @@ class ProcessWorker:
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait for :class:`Ready`. Raises CellFailed (no such device) or WorkerLost."""
-        self.ready = self._receive(self._hello, deadline_s)
+        try:
+            self.ready = self._receive(self._hello, deadline_s)
+        except CellFailed as failure:
+            self.close()  # only then is the log whole
+            raise CellFailed(failure.outcome, failure.reason + self._why(failure.reason)) from None
+        self._start_log = tuple(self._log)
 
     def ask(self, request: Request[R], deadline_s: float) -> R:
         """The reply to a request. Raises CellFailed or WorkerLost."""
@@ -189,7 +198,9 @@ class ProcessWorker:
             line = self._wait(deadline_s)
         except queue.Empty:
             waited_s = time.monotonic() - self._asked_s
-            self._lose(WorkerLost("hung", f"The worker for {self.target} hung after {waited_s:.0f} s while {doing}."))
+            why = self._why() or (SLOW_TO_PREPARE if self.target.is_gpu and isinstance(request, Prepare) else "")
+            reason = f"The worker for {self.target} hung after {waited_s:.0f} s while {doing}.{why}"
+            self._lose(WorkerLost("hung", reason))
         except BaseException:  # a wish to stop: what the worker is at is no longer wanted
             self._lost = WorkerLost("crashed", f"The worker for {self.target} was stopped while {doing}.")
             self._kill()
@@ -201,6 +212,8 @@ class ProcessWorker:
         except ValidationError:
             self._garbage(line)
         if isinstance(reply, Failed):
+            if reply.lost:
+                self._lose(WorkerLost(reply.outcome, f"{reply.reason} The worker was stopped."))
             raise CellFailed(reply.outcome, reply.reason)
         if not request.is_answered_by(reply):
             self._garbage(line)
@@ -242,10 +255,17 @@ class ProcessWorker:
             killed = who_killed(self._kills, read_kills())
             reason = f"The worker for {self.target} {how} while {doing}: {killed.words}.{last}"
             self._lose(WorkerLost(killed.outcome, reason, killed))
-        if any(sign in line for line in self._log for sign in OUT_OF_MEMORY_SIGNS):
+        if tells_of_memory(self._log):
             reason = f"The worker for {self.target} ran out of memory while {doing} and {how}.{last}"
             self._lose(WorkerLost("out_of_memory", reason))
-        self._lose(WorkerLost("crashed", f"The worker for {self.target} {how} while {doing}.{last}"))
+        self._lose(WorkerLost("crashed", f"The worker for {self.target} {how} while {doing}.{last}{self._why()}"))
+
+    def _why(self, *said: str) -> str:
+        """What is known to be wrong with the target's GPU, by what its worker said and logged, as a sentence more."""
+        if not self.target.is_gpu:
+            return ""
+        why = explain_gpu((*said, *self._log)) or explain_gpu(self._start_log)
+        return "" if why is None else f" {why}"
 
     def _lose(self, loss: WorkerLost) -> NoReturn:
         self._lost = loss

@@ -15,24 +15,31 @@ from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from core.evidence import CellSetup, Killed, Outcome, PositiveMs, Setup, Started
+from core.evidence import CellSetup, Killed, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
 from core.schema import Frozen, UserError
 from core.spec import Pipeline, Target, Workload
 from core.traces.record import CellTrace, TracedCell
 
 PROTOCOL_VERSION: Literal[2] = 2
-MEMORY_IS_SHORT = "memory is short"
-"""A worker logs this before a cell that may not fit; if it dies then, it died of that."""
-
 MAX_LINE_BYTES = 1 << 20
 """Of a request or reply."""
 
-ECHOED = ("kind", "batch", "steps", "slot", "draws")
+MAX_TRACED_STEPS = 200
+"""Of one trace, whose reply holds the parts of each."""
+
+LOOP_PAIRS, STEPS_A_PAIR = 9, 7
+"""The fewest pairs of :class:`TimeLoop` (the second smallest and largest of nine bound their median with 96 %), and
+the steps of one in steps of its short call: that call, one of three times as many, a block to run in, one of twice.
+"""
+
+ECHOED = ("kind", "batch", "steps", "slot", "draws", "look")
 """What a reply repeats of its request, where both have it."""
 
 R = TypeVar("R", bound=Frozen)
 Way = Literal["predict", "single_call", "first_epoch"]
 """Ways of timing that mislead."""
+Look = Literal["loops", "factor", "memory", "clusters"]
+"""What a self-check asks a worker (:mod:`core.worker.tensorflow_selfcheck`)."""
 
 
 class Ready(Started):
@@ -40,6 +47,10 @@ class Ready(Started):
 
     kind: Literal["hello"] = "hello"
     memory_bytes: int | None = None
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.lower().startswith("gpu")
 
 
 class Prepared(CellSetup):
@@ -51,11 +62,14 @@ class Prepared(CellSetup):
 
 
 class BlockDone(Frozen):
+    """``wake_ms`` as in :class:`core.evidence.Block`."""
+
     kind: Literal["block"] = "block"
     batch: int
     steps: int
     block_ms: PositiveMs
     slot: int = 0
+    wake_ms: WakeMs = None
 
 
 class Traced(CellTrace):
@@ -64,6 +78,14 @@ class Traced(CellTrace):
 
     def to_cell(self, target: int) -> TracedCell:
         return TracedCell(target=target, **self.model_dump(exclude={"kind", "slot"}))
+
+
+class LoopTimed(LoopTimes):
+    kind: Literal["loop"] = "loop"
+    slot: int = 0
+
+    def to_times(self) -> LoopTimes:
+        return LoopTimes(**self.model_dump(exclude={"kind", "slot"}))
 
 
 class Released(Frozen):
@@ -119,12 +141,22 @@ class PitfallTimed(Frozen):
     steps_ms: dict[str, PositiveMs]
 
 
+class Examined(Frozen):
+    """Milliseconds by name, one a repetition, and whole numbers by name."""
+
+    kind: Literal["examine"] = "examine"
+    look: Look
+    ms: dict[str, tuple[Annotated[float, Field(ge=0)], ...]] = Field(default_factory=dict)
+    counts: dict[str, int] = Field(default_factory=dict)
+
+
 class Failed(Frozen):
-    """A request failed; the worker lives on. ``outcome`` becomes the cell's."""
+    """A request failed; the worker lives on unless it is ``lost``. ``outcome`` becomes the cell's."""
 
     kind: Literal["failed"] = "failed"
     outcome: Outcome
     reason: str
+    lost: bool = False
 
 
 class Request(Frozen, Generic[R]):
@@ -159,7 +191,8 @@ class Prepare(Request[Prepared]):
     ``block_ms`` is how long a block must last at least (docs/design.md, Blocks); ``warmup_ms`` caps the warm-up.
     ``steps_per_block`` is given when the cell was calibrated in an earlier process, so that blocks stay alike.
     ``slot`` tells apart cells of the same batch. ``variant`` replaces the worker's target where a cell differs in what
-    is no matter of the process (precision, execution, steps_per_execution); device and threads must be the worker's.
+    is no matter of the process (execution, steps_per_execution, precision but for TF32): both must have the same
+    :attr:`core.spec.Target.host`.
     """
 
     doing: ClassVar[str] = "preparing batch {batch}"
@@ -191,7 +224,20 @@ class TraceSteps(Request[Traced]):
     doing: ClassVar[str] = "tracing batch {batch}"
     kind: Literal["trace"] = "trace"
     batch: int
-    steps: int
+    steps: Annotated[int, Field(ge=1, le=MAX_TRACED_STEPS)]
+    slot: int = 0
+
+
+class TimeLoop(Request[LoopTimed]):
+    """Run a prepared cell's step in Keras's own loop (``fit``, or ``predict``) and in our blocks, in turn.
+
+    As many pairs as ``limit_ms`` allows, :data:`LOOP_PAIRS` at the least.
+    """
+
+    doing: ClassVar[str] = "timing Keras's own loop at batch {batch}"
+    kind: Literal["loop"] = "loop"
+    batch: int
+    limit_ms: float
     slot: int = 0
 
 
@@ -257,12 +303,24 @@ class TimePitfall(Request[PitfallTimed]):
     way: Way
 
 
+class Examine(Request[Examined]):
+    """Look at what the numbers rest on (:mod:`core.selfcheck`); ``loops`` and ``clusters`` at a prepared cell."""
+
+    doing: ClassVar[str] = "checking {look}"
+    kind: Literal["examine"] = "examine"
+    look: Look
+    batch: int = 1
+    slot: int = 0
+    steps: int = 1
+
+
 AnyRequest = (
-    Hello | Prepare | RunBlock | TraceSteps | Release | Describe | OpenTraining | Train | SampleGradients | TimePitfall
-)
+    Hello | Prepare | RunBlock | TraceSteps | TimeLoop | Release | Describe | OpenTraining | Train | SampleGradients
+    | TimePitfall | Examine
+)  # fmt: skip
 AnyReply = (
-    Ready | Prepared | BlockDone | Traced | Released | Described | TrainingOpened | Trained | GradientsSampled
-    | PitfallTimed | Failed
+    Ready | Prepared | BlockDone | Traced | LoopTimed | Released | Described | TrainingOpened | Trained
+    | GradientsSampled | PitfallTimed | Examined | Failed
 )  # fmt: skip
 REQUEST: TypeAdapter[AnyRequest] = TypeAdapter(Annotated[AnyRequest, Field(discriminator="kind")])
 REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminator="kind")])
@@ -286,7 +344,7 @@ class CellFailed(WorkerError):
 
 
 class WorkerLost(WorkerError):
-    """The process is gone or was stopped (crashed, hung, out of memory); a new one must be started."""
+    """The process is gone or was stopped (crashed, hung, out of memory, a broken GPU); a new one must be started."""
 
 
 class Worker(Protocol):

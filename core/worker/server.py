@@ -20,11 +20,23 @@ from pydantic import ValidationError
 
 from core.families.code import in_words
 from core.schema import UserError, explain
-from core.worker.protocol import MAX_LINE_BYTES, REQUEST, AnyReply, AnyRequest, CellFailed, Failed, Hello, Ready
+from core.worker.protocol import (
+    MAX_LINE_BYTES,
+    REQUEST,
+    AnyReply,
+    AnyRequest,
+    CellFailed,
+    Failed,
+    Hello,
+    Ready,
+    WorkerError,
+    WorkerLost,
+)
 
 FRAMEWORKS = {"tensorflow": "core.worker.tensorflow_worker"}
 """Module for each framework. It provides ``start(hello) -> (engine, Ready)``; the engine has a method for each kind of
-request, which takes the request, returns its reply and raises :class:`CellFailed` with the cell's outcome.
+request, which takes the request, returns its reply and raises :class:`CellFailed` with the cell's outcome, or
+:class:`WorkerLost` where this process can run nothing any more.
 """
 
 MAX_REASON = 300
@@ -43,8 +55,9 @@ class Server:
             if len(reply) < MAX_LINE_BYTES:
                 return reply + b"\n"
             failed = Failed(outcome="error", reason=f"The answer is too long ({len(reply):,} bytes).")
-        except CellFailed as failure:
-            failed = Failed(outcome=failure.outcome, reason=failure.reason)
+        except WorkerError as failure:
+            lost = isinstance(failure, WorkerLost)
+            failed = Failed(outcome=failure.outcome, reason=failure.reason, lost=lost)
         except UserError as error:
             failed = Failed(outcome="error", reason=str(error))
         except ValidationError as error:

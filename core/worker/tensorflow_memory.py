@@ -17,7 +17,8 @@ import tensorflow as tf
 from core.numbers import byte_size
 from core.userdata.arrays import DataError
 from core.userdata.source import inspect_data
-from core.worker.protocol import MEMORY_IS_SHORT, CellFailed, Prepare
+from core.worker.protocol import CellFailed, Prepare
+from core.worker.signs import MEMORY_IS_SHORT
 from core.worker.tensorflow_pipeline import pool_size
 
 OPTIMIZER_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
@@ -33,14 +34,28 @@ class PeakMeter:
 
     def __init__(self, gpu: bool) -> None:
         self._gpu = gpu
+        self._first_bytes: int | None = None
         if gpu:
             tf.config.experimental.reset_memory_stats("GPU:0")
         else:
             _reset_high_water_mark()
 
+    def first_call_done(self) -> None:
+        """What a GPU reaches from here on is its steady state: cuDNN and XLA have tried their algorithms, for which
+        they take memory that later steps do not (gigabytes, for large convolutions).
+        """
+        if self._gpu:
+            self._first_bytes = self.peak_bytes()
+            tf.config.experimental.reset_memory_stats("GPU:0")
+
+    def steady_bytes(self) -> int | None:
+        """The peak since the first call, on a GPU."""
+        return None if self._first_bytes is None else int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+
     def peak_bytes(self) -> int:
         if self._gpu:
-            return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+            now = int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+            return max(now, self._first_bytes or 0)
         return _status_bytes("VmHWM") or int(psutil.Process().memory_info().rss)
 
 

@@ -7,14 +7,15 @@ import gc
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from core.evidence import MAX_WHY, Compiled
 from core.families import Network
-from core.spec import Target, Workload
+from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
 from core.worker.protocol import CellFailed
 from core.worker.tensorflow_pipeline import Feed
 
@@ -29,13 +30,13 @@ def build_model(workload: Workload, target: Target) -> Any:
     Raises CellFailed ``error`` where Keras would quietly leave XLA out.
     """
     keras.utils.set_random_seed(0)
-    keras.mixed_precision.set_dtype_policy(target.precision)
+    keras.mixed_precision.set_dtype_policy(target.precision if target.is_mixed else "float32")
     model = workload.network.build(keras)
     learning: dict[str, Any] = {}
     if workload.training:
         learning = {"optimizer": make_optimizer(workload.optimizer), "loss": make_loss(workload.network)}
     model.compile(
-        jit_compile=target.execution == "xla",
+        jit_compile=_jit_compile(target),
         run_eagerly=target.execution == "eager",
         steps_per_execution=target.steps_per_execution,
         **learning,
@@ -46,11 +47,41 @@ def build_model(workload: Workload, target: Target) -> Any:
     return model
 
 
+def _jit_compile(target: Target) -> bool | Literal["auto"]:
+    """Keras's own choice is asked for on a GPU only: a CPU target is the machine without its GPU, where it is a graph,
+    though Keras would take XLA for any device as soon as the system lists a GPU.
+    """
+    if target.execution == "keras":
+        return "auto" if target.is_gpu else False
+    return target.execution == "xla"
+
+
+def compiled_as(model: Any, target: Target) -> tuple[Compiled, str]:
+    """How the model's steps run, and why, as :class:`core.evidence.CellSetup` has it."""
+    run: Compiled = "eager" if model.run_eagerly else "xla" if model.jit_compile else "graph"
+    return run, _why(model, target, run)[:MAX_WHY]
+
+
+def _why(model: Any, target: Target, run: Compiled) -> str:
+    if target.execution != "keras":
+        return AS_ASKED
+    if not target.is_gpu:
+        return KERAS_ON_CPU
+    if run == "xla":
+        return KERAS_XLA
+    return KERAS_WITHOUT_XLA.format(layers=without_xla(model) or "this network’s layers")
+
+
+def without_xla(model: Any) -> str:
+    """The kinds of layer that keep Keras from XLA, such as “GRU and LSTM layers”; empty where none does."""
+    kinds = sorted({type(layer).__name__ for layer in model._flatten_layers() if not layer.supports_jit})
+    return f"{' and '.join(kinds)} layers" if kinds else ""
+
+
 def _check_compiled(model: Any, target: Target) -> None:
     """Keras goes on without XLA where a layer may call cuDNN, which would be timed under the wrong name."""
     if target.execution == "xla" and not model.jit_compile:
-        kinds = sorted({type(layer).__name__ for layer in model._flatten_layers() if not layer.supports_jit})
-        what = f"{' and '.join(kinds)} layers" if kinds else "this network"
+        what = without_xla(model) or "this network"
         raise CellFailed("error", f"Keras does not compile {what} with XLA here; choose execution=graph instead.")
 
 
@@ -91,14 +122,30 @@ class CellStep:
         self._training = workload.training
         self._feed = feed
         self._iterator: Any = None
-        if self._training:
-            model.make_train_function(force=True)
-            self._function, model.train_function = model.train_function, None
-        else:
-            model.make_predict_function(force=True)
-            self._function, model.predict_function = model.predict_function, None
+        self._function = self.make_function()
         self.call: Callable[[], Any] = self._train_once if self._training else self._predict_once
         self.last: Any = None
+
+    def make_function(self) -> Any:
+        """Keras's function, compiled anew."""
+        if self._training:
+            self.model.make_train_function(force=True)
+            function, self.model.train_function = self.model.train_function, None
+        else:
+            self.model.make_predict_function(force=True)
+            function, self.model.predict_function = self.model.predict_function, None
+        return function
+
+    @property
+    def function(self) -> Any:
+        """Keras's compiled function, of this cell alone."""
+        return self._function
+
+    @property
+    def iterator(self) -> Iterator[Any]:
+        """What the step draws from while it is :meth:`fed`."""
+        drawn: Iterator[Any] = self._iterator
+        return drawn
 
     def _train_once(self) -> Any:
         return self._function(self._iterator)
@@ -107,10 +154,10 @@ class CellStep:
         return self._function([next(self._iterator) for _ in range(self.per_call)])
 
     @contextlib.contextmanager
-    def fed(self, warm_pipeline: bool = True) -> Iterator[None]:
+    def fed(self, warm_pipeline: bool = True) -> Iterator[float]:
         """While this lasts the step has data to draw; a new pipeline first runs until it is in steady state.
 
-        That takes the feed's ``warmup_ms`` and two calls at least.
+        That takes the feed's ``warmup_ms`` and two calls at least. Gives the milliseconds that it ran.
         """
         self._iterator = self._feed.open()
         if self._feed.warmup_ms:
@@ -121,7 +168,7 @@ class CellStep:
             while least_ms and (calls < MIN_PIPELINE_CALLS or spent_ms < least_ms):
                 spent_ms += self.run(self.per_call)
                 calls += 1
-            yield
+            yield spent_ms
         finally:
             self._iterator = None  # ends a pipeline's threads
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 from core.machine.environment import quota_cores
 from core.spec import Pipeline, Target, Workload
 from core.worker.tensorflow_data import own_dataset, sample_count
+from core.worker.tensorflow_resident import ResidentBatch
 
 SEED = 20_160
 POOL_BYTES = 64 * 2**20  # host batches kept to choose from: as many as fit in here, within these two bounds
@@ -78,19 +79,19 @@ def pool_size(workload: Workload, batch: int) -> int:
 def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, device: str) -> Feed:
     """Feed of batches (x, y) for training or (x,) for inference; ``device`` is TensorFlow's name of the target.
 
-    Keras trains several steps a call only from a ``tf.data`` iterator, so with ``steps_per_execution`` resident and
-    host batches come through one, as ``fit`` brings them.
+    Keras trains several steps a call only from a ``tf.data`` iterator, so with ``steps_per_execution`` host batches
+    come through one, as ``fit`` brings them; resident ones stay where they are.
     """
     many = target.steps_per_execution > 1
     if pipeline.kind == "resident":
         with tf.device(device):
             tensors = tuple(tf.identity(tf.constant(array)) for array in make_arrays(workload, batch))
-        return kept(_iterate([tensors], device) if many else itertools.repeat(tensors))
+        return kept(ResidentBatch(tensors) if many else itertools.repeat(tensors))
     if pipeline.kind == "host":
         count = pool_size(workload, batch)
         arrays = make_arrays(workload, count * batch)
         batches = [tuple(a[i * batch : (i + 1) * batch] for a in arrays) for i in range(count)]
-        return kept(_iterate(batches, None) if many else itertools.cycle(batches))
+        return kept(_iterate(batches) if many else itertools.cycle(batches))
     samples, dataset = make_samples(workload, pipeline, batch)
     batches = make_dataset(dataset, samples, pipeline, batch, target.threads or quota_cores())
     tuned = "auto" in (pipeline.prefetch, pipeline.parallel_calls)
@@ -98,13 +99,10 @@ def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int
     return Feed(lambda: iter(batches), -(-samples // batch) if pipeline.cache else 0, warmup_ms)
 
 
-def _iterate(batches: list[tuple[Any, ...]], device: str | None) -> Iterator[Any]:
+def _iterate(batches: list[tuple[Any, ...]]) -> Iterator[Any]:
     """The batches over and over, as a ``tf.data`` iterator that hands out each at no cost but its own."""
     stacked = tuple(tf.stack(column) for column in zip(*batches, strict=True))
-    dataset = tf.data.Dataset.from_tensor_slices(stacked).cache().repeat()
-    if device is not None and device.startswith("GPU"):
-        dataset = dataset.apply(tf.data.experimental.prefetch_to_device(f"/{device}"))
-    return iter(dataset)
+    return iter(tf.data.Dataset.from_tensor_slices(stacked).cache().repeat())
 
 
 def make_samples(workload: Workload, pipeline: Pipeline, batch: int) -> tuple[int, Any]:

@@ -20,8 +20,10 @@ BOOKKEEPING = frozenset({
     "ReadVariableOp", "IteratorGetNext", "IteratorGetNextAsOptional", "IteratorV2", "MakeIterator",
     "AnonymousIteratorV3", "OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone", "_Send",
     "_Recv", "_HostSend", "_HostRecv", "PartitionedCall", "StatefulPartitionedCall", "Shape", "ShapeN", "Size",
-    "Rank", "Placeholder", "If", "StatelessIf", "Switch", "Merge",
+    "Rank", "Placeholder", "If", "StatelessIf", "Switch", "Merge", "_EagerConst",
 })  # fmt: skip
+# How a block waits for the devices: on each of them, so that with it every device would have run something
+WAITING = "SyncDevice"
 # Where the arithmetic of a network is; one of these on the host means that a GPU target was not measured
 HEAVY = ("MatMul", "Conv", "Einsum", "RNN", "Attention")
 CUDNN = "CudnnRNN"
@@ -62,7 +64,7 @@ def watch_first_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
     finally:
         ctx.disable_run_metadata()
     graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
-    nodes = [node for graph in graphs for node in graph.node]
+    nodes = [node for graph in graphs for node in graph.node if node.op != WAITING]
     placed = Counter(
         (short_name(node.device), node.op)
         for node in nodes
@@ -78,7 +80,7 @@ def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
     def note(op_type: Any, _inputs: Any, _attrs: Any, outputs: Any, _name: Any = None, _graph: Any = None) -> None:
         name = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
         devices = {short_name(output.backing_device) for output in outputs if hasattr(output, "backing_device")}
-        if name not in BOOKKEEPING:
+        if name not in BOOKKEEPING and name != WAITING:
             placed.update((device, name) for device in devices)
 
     op_callbacks.add_op_callback(note)

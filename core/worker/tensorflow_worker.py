@@ -18,15 +18,20 @@ import tensorflow as tf
 
 from core.families.code import CodeError, own_place, refuse_code
 from core.machine.environment import quota_cores, usable_cores
+from core.numbers import counted
 from core.spec import Pipeline, Target, Workload
 from core.worker import tensorflow_placement, timing
+from core.worker.gpu_errors import explain_gpu
 from core.worker.protocol import (
     BlockDone,
     CellFailed,
     Describe,
     Described,
+    Examine,
+    Examined,
     GradientsSampled,
     Hello,
+    LoopTimed,
     OpenTraining,
     PitfallTimed,
     Prepare,
@@ -36,24 +41,30 @@ from core.worker.protocol import (
     Released,
     RunBlock,
     SampleGradients,
+    TimeLoop,
     TimePitfall,
     Traced,
     TraceSteps,
     Train,
     Trained,
     TrainingOpened,
+    WorkerError,
+    WorkerLost,
 )
+from core.worker.signs import breaks_process, tells_of_memory
 from core.worker.tensorflow_code import describe_model
 from core.worker.tensorflow_data import explain_reading
+from core.worker.tensorflow_loop import time_loop
 from core.worker.tensorflow_memory import PeakMeter, check_fits, held_bytes, limit_memory, watch_memory
-from core.worker.tensorflow_model import CellStep, build_model, renew
+from core.worker.tensorflow_model import CellStep, build_model, compiled_as, renew
 from core.worker.tensorflow_pipeline import Feed, make_feed
 from core.worker.tensorflow_pitfalls import time_pitfall
-from core.worker.tensorflow_trace import trace_steps
+from core.worker.tensorflow_selfcheck import examine
+from core.worker.tensorflow_trace import profiled_device, trace_steps
 from core.worker.tensorflow_training import Training
 
-OUT_OF_MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "out of memory", "OUT_OF_MEMORY", "OOM when", "bad_alloc")
 MAX_DETAIL = 200
+TF32_CAPABILITY = (8, 0)  # of the first cards with it (NVIDIA Ampere architecture white paper)
 
 
 def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
@@ -68,8 +79,6 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
     elif hello.memory_limit_bytes is not None and not target.is_gpu:
         limit_memory(hello.memory_limit_bytes)
     versions = {"tensorflow": metadata.version("tensorflow"), "keras": str(keras.__version__)}
-    if target.is_gpu:
-        versions["tensor_float_32"] = "on" if tf.config.experimental.tensor_float_32_execution_enabled() else "off"
     ready = Ready(
         pid=os.getpid(),
         startup_ms=1000 * max(0.0, time.time() - psutil.Process().create_time()),
@@ -77,6 +86,7 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
         device=_device(target),
         device_name=name,
         threads=None if target.is_gpu else target.threads or usable_cores(),
+        tf32=_uses_tf32() if target.is_gpu else None,
         versions=versions,
     )
     return TensorFlowEngine(target, hello.memory_limit_bytes, hello.allow_code), ready
@@ -94,13 +104,10 @@ def _choose_gpu(target: Target, limit_bytes: int | None) -> str:
     index = int(target.device.removeprefix("gpu:"))
     gpus = tf.config.list_physical_devices("GPU")
     if index >= len(gpus):
-        seen = f"{len(gpus)} GPU(s)" if gpus else "no GPU, only the CPU"
-        raise CellFailed(
-            "error",
-            f"There is no {target.device}: TensorFlow found {seen}. A GPU needs NVIDIA's driver and "
-            "“pip install -r requirements-gpu.txt”, on Linux or WSL2.",
-        )
+        seen = f"{counted(len(gpus), 'GPU')}, counted from gpu:0" if gpus else "no GPU, only the CPU"
+        raise CellFailed("error", f"There is no {target.device}: TensorFlow found {seen}.")
     tf.config.set_visible_devices([gpus[index]], "GPU")
+    tf.config.experimental.enable_tensor_float_32_execution(target.precision != "float32_strict")
     if (threads := quota_cores()) is not None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     if limit_bytes is None:
@@ -109,6 +116,15 @@ def _choose_gpu(target: Target, limit_bytes: int | None) -> str:
         allowed = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes // 2**20)
         tf.config.set_logical_device_configuration(gpus[index], [allowed])
     return str(tf.config.experimental.get_device_details(gpus[index]).get("device_name", ""))
+
+
+def _uses_tf32() -> bool | None:
+    """Whether products in float32 run as TF32 on the one GPU that is visible; None where its kind is not known."""
+    (gpu,) = tf.config.get_visible_devices("GPU")
+    capability = tf.config.experimental.get_device_details(gpu).get("compute_capability")
+    if capability is None:
+        return None
+    return bool(tf.config.experimental.tensor_float_32_execution_enabled() and tuple(capability) >= TF32_CAPABILITY)
 
 
 def _device(target: Target) -> str:
@@ -137,6 +153,8 @@ class TensorFlowEngine:
         self._device = _device(target)
         self._cells: dict[tuple[int, int], _Cell] = {}
         self._models: dict[tuple[Workload, Target], Any] = {}
+        self._used_s = float("-inf")
+        """When the device was last seen at work, monotonic."""
 
     def prepare(self, request: Prepare) -> Prepared:
         """Build, trace, verify, warm up and calibrate a cell; on failure nothing of it is kept."""
@@ -147,25 +165,44 @@ class TensorFlowEngine:
                 self._check_allowed(request.workload)
                 built = (request.workload, target) in self._models
                 check_fits(request, self._limit, built, target.is_gpu)
-                return self._prepare(request, target)
+                prepared = self._prepare(request, target)
+                self._used_s = time.monotonic()
+                return prepared
         except CellFailed:
             self._forget(request.batch, request.slot)
             raise
 
     def block(self, request: RunBlock) -> BlockDone:
         cell = self._cell(request.batch, request.slot)
-        with _outcomes(cell.pipeline), cell.step.fed():
+        idle_ms = 1000 * (time.monotonic() - self._used_s)
+        with _outcomes(cell.pipeline), cell.step.fed() as fed_ms:
+            wake_ms = self._wake(cell.step, idle_ms, fed_ms)
             block_ms = cell.step.run(request.steps)
             if cell.workload.training:
                 self._check_finite(cell)
-        return BlockDone(batch=request.batch, steps=request.steps, block_ms=block_ms, slot=request.slot)
+        self._used_s = time.monotonic()
+        return BlockDone(
+            batch=request.batch, steps=request.steps, block_ms=block_ms, slot=request.slot, wake_ms=wake_ms
+        )
 
     def trace(self, request: TraceSteps) -> Traced:
         """Profile some steps of a prepared cell; :mod:`core.worker.tensorflow_trace`."""
         cell = self._cell(request.batch, request.slot)
         with _outcomes(cell.pipeline), cell.step.fed():
             host_nodes = cell.host_nodes if cell.target.is_gpu else None
-            return Traced(batch=request.batch, slot=request.slot, **trace_steps(cell.step, request.steps, host_nodes))
+            device = profiled_device(cell.target.is_gpu)
+            fields = trace_steps(cell.step, request.steps, host_nodes, device)
+            self._used_s = time.monotonic()
+            return Traced(batch=request.batch, slot=request.slot, **fields)
+
+    def loop(self, request: TimeLoop) -> LoopTimed:
+        """Time Keras's own loop around a prepared cell's step; :mod:`core.worker.tensorflow_loop`."""
+        cell = self._cell(request.batch, request.slot)
+        with _outcomes(cell.pipeline), cell.step.fed():
+            steps, pairs = time_loop(cell.step, cell.workload.training, request.limit_ms)
+            self._check_finite(cell)
+        self._used_s = time.monotonic()
+        return LoopTimed(batch=request.batch, slot=request.slot, steps=steps, pairs=pairs)
 
     def release(self, request: Release) -> Released:
         """Forget a cell, and its model when no other cell uses it. A batch that is not there is no error."""
@@ -196,6 +233,21 @@ class TensorFlowEngine:
             self._check_allowed(request.workload)
             return PitfallTimed(steps_ms=time_pitfall(request))
 
+    def examine(self, request: Examine) -> Examined:
+        """What a self-check asks; :mod:`core.worker.tensorflow_selfcheck`."""
+        with _outcomes(Pipeline()):
+            if request.look not in ("loops", "clusters"):
+                return examine(request, self._device)
+            cell = self._cell(request.batch, request.slot)
+            with cell.step.fed():
+                return examine(request, self._device, cell.step)
+
+    def _wake(self, step: CellStep, idle_ms: float, already_ms: float) -> float | None:
+        """Let a GPU's clocks rise after it idled; a CPU is left as it is."""
+        if not self._target.is_gpu:
+            return None
+        return timing.wake(lambda calls: step.run(calls * step.per_call), idle_ms, already_ms)
+
     def _forget(self, batch: int, slot: int) -> None:
         if self._cells.pop((batch, slot), None) is not None:
             used = {(cell.workload, cell.target) for cell in self._cells.values()}
@@ -220,7 +272,7 @@ class TensorFlowEngine:
     def _variant(self, request: Prepare) -> Target:
         """The cell's target. Raises CellFailed when it would need a process of its own."""
         variant = request.variant or self._target
-        if (variant.device, variant.threads) != (self._target.device, self._target.threads):
+        if variant.host != self._target.host:
             raise CellFailed("error", f"{variant} needs a worker of its own; this one serves {self._target}.")
         return variant
 
@@ -242,12 +294,14 @@ class TensorFlowEngine:
     ) -> Prepared:
         """First call, warm-up, calibration and latency of a cell that was built."""
         workload = request.workload
-        first_call_ms, placement = self._first_call(step, target)
+        first_call_ms, placement = self._first_call(step)
+        meter.first_call_done()
         cell = _Cell(workload, target, request.pipeline, step, placement.host_nodes)
         self._cells[request.batch, request.slot] = cell
         self._check_finite(cell)
         warm, steps = self._settle(step, feed, request)
         self._check_finite(cell)
+        execution, why = compiled_as(step.model, target)
         latency = tuple(step.run(step.per_call) / step.per_call for _ in range(request.latency_samples))
         return Prepared(
             batch=request.batch,
@@ -260,19 +314,22 @@ class TensorFlowEngine:
             steps_per_block=steps,
             latency_ms=latency,
             memory_peak_bytes=meter.peak_bytes(),
+            memory_steady_bytes=meter.steady_bytes(),
             placement=placement.summary,
             host_ops=placement.host_ops,
+            execution=execution,
+            execution_why=why,
         )
 
-    def _first_call(self, step: CellStep, target: Target) -> tuple[float, tensorflow_placement.Placement]:
+    def _first_call(self, step: CellStep) -> tuple[float, tensorflow_placement.Placement]:
         """First call (trace, compile, run, synchronise) in ms, and where it ran. An eager second step is watched."""
-        if target.execution == "eager":
+        if step.model.run_eagerly:
             first_ms = step.run(1)
             _, placed = tensorflow_placement.watch_eager_step(lambda: step.run(1))
         else:
             first_ms, placed = tensorflow_placement.watch_first_step(lambda: step.run(step.per_call))
-        xla = target.execution == "xla"
-        return first_ms, tensorflow_placement.verify(step.model, step.last, placed, self._device, xla)
+        verified = tensorflow_placement.verify(step.model, step.last, placed, self._device, step.model.jit_compile)
+        return first_ms, verified
 
     def _settle(self, step: CellStep, feed: Feed, request: Prepare) -> tuple[timing.WarmUp, int]:
         """Warm up and calibrate in calls, of one step or of ``steps_per_execution``; the result is in steps."""
@@ -302,16 +359,20 @@ def _outcomes(pipeline: Pipeline) -> Iterator[None]:
     """Turn what TensorFlow raises into the outcome of a cell."""
     try:
         yield
-    except CellFailed:
+    except WorkerError:
         raise
     except CodeError as error:
         raise CellFailed("error", str(error)) from error
     except Exception as error:
         detail = " ".join(str(error).split())[:MAX_DETAIL]
+        if breaks_process(str(error)):
+            why = explain_gpu(str(error)) or "CUDA refuses all further work of this process."
+            raise WorkerLost("crashed", f"The GPU failed: {detail}. {why}") from None
         exhausted = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)
-        if exhausted or any(sign in str(error) for sign in OUT_OF_MEMORY_SIGNS):
+        if exhausted or tells_of_memory(str(error)):
             raise CellFailed("out_of_memory", f"The cell did not fit into memory: {detail}") from None
         if pipeline.data is not None and (sentence := explain_reading(error, pipeline.data)) is not None:
             raise CellFailed("error", sentence) from None
         said = f"{type(error).__name__}: {detail}{own_place(error)}"
-        raise CellFailed("error", f"TensorFlow could not run this cell: {said}") from error
+        why = explain_gpu(str(error)) or ""
+        raise CellFailed("error", f"TensorFlow could not run this cell: {said} {why}".rstrip()) from error

@@ -20,6 +20,9 @@ MAX_CLOCK_SHARE = 1e-3  # the clock is under 0.1 % of a block (docs/design.md, B
 MAX_STEPS = 1_000_000
 CALIBRATION_TRIES = 8
 GROWTH_LIMIT = 16  # a too short block grows at most this much a try, so that one odd sample cannot ask for minutes
+# How long a GPU's clocks take to fall and to rise differs widely between cards (Velicka, Vysocky and Riha 2025): these
+# four are chosen to cost a sweep a fifth of what a GPU idled at most, and were measured on no card
+AWAKE_MS, WAKE_SHARE, MIN_WAKE_MS, MAX_WAKE_MS = 200.0, 0.2, 50.0, 300.0
 HEADROOM = 1.1  # aim this far above the shortest allowed block, so that later, luckier blocks are long enough too
 
 quartiles = functools.partial(statistics.quantiles, n=4, method="inclusive")
@@ -80,6 +83,19 @@ def warm_up(run: RunSteps, cap_ms: float, at_least_steps: int = 0) -> WarmUp:
             steady = windows_agree(samples[-2 * window : -window], samples[-window:])
     recent = samples[-min(WINDOW, len(samples) // 2) :] if steady else samples
     return WarmUp(steps, spent, steady, statistics.median(recent))
+
+
+def wake_ms(idle_ms: float) -> float:
+    """How long a GPU that idled is to run untimed before it is timed, so that its clocks have risen again."""
+    return 0.0 if idle_ms < AWAKE_MS else min(MAX_WAKE_MS, max(MIN_WAKE_MS, WAKE_SHARE * idle_ms))
+
+
+def wake(run: RunSteps, idle_ms: float, already_ms: float = 0.0) -> float:
+    """Run single steps for :func:`wake_ms`, of which ``already_ms`` were run; what that took, 0 where not needed."""
+    needed, spent = wake_ms(idle_ms) - already_ms, 0.0
+    while spent < needed:
+        spent += run(1)
+    return spent
 
 
 def clock_resolution_ms(samples: int = 50) -> float:

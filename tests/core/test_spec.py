@@ -1,6 +1,7 @@
 """The specification: what is accepted, how it is written, and that it survives JSON."""
 
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from core.schema import explain
-from core.spec import MAX_BATCH, Pipeline, Target, Workload, geometric_grid, parse_batches
+from core.spec import (
+    MAX_BATCH,
+    Execution,
+    Pipeline,
+    Precision,
+    Target,
+    Workload,
+    geometric_grid,
+    parse_batches,
+    told_apart,
+)
 from core.studies.sweep.plan import SweepPlan
 
 TARGETS = st.one_of(
@@ -17,9 +28,14 @@ TARGETS = st.one_of(
         device=st.just("cpu"),
         threads=st.none() | st.integers(1, 1024),
         precision=st.sampled_from(["float32", "mixed_float16", "mixed_bfloat16"]),
-        execution=st.sampled_from(["graph", "xla", "eager"]),
+        execution=st.sampled_from(get_args(Execution)),
     ),
-    st.builds(Target, device=st.integers(0, 63).map(lambda i: f"gpu:{i}"), execution=st.sampled_from(["graph", "xla"])),
+    st.builds(
+        Target,
+        device=st.integers(0, 63).map(lambda i: f"gpu:{i}"),
+        precision=st.sampled_from(get_args(Precision)),
+        execution=st.sampled_from(get_args(Execution)),
+    ),
 )
 
 
@@ -29,7 +45,8 @@ def test_a_target_reads_back_from_its_notation(target: Target) -> None:
 
 
 def test_notation_leaves_defaults_out() -> None:
-    assert str(Target.parse("cpu, threads=1")) == "cpu,threads=1"
+    assert str(Target.parse("cpu, threads=1,execution=keras")) == "cpu,threads=1"
+    assert str(Target.parse("cpu,execution=graph")) == "cpu,execution=graph"
     assert str(Target.parse("GPU,precision=mixed_float16,execution=xla")) == (
         "gpu:0,precision=mixed_float16,execution=xla"
     )
@@ -45,12 +62,35 @@ def test_notation_leaves_defaults_out() -> None:
         ("cpu,threads=1,threads=2", "each once"),
         ("cpu,speed=9", "threads=N"),
         ("cpu,precision=float8", "precision"),
+        ("cpu,precision=float32_strict", "for gpu targets; a CPU has no TF32 to switch off, so choose float32"),
+        ("cpu,execution=jit", "'keras', 'graph', 'xla' or 'eager'"),
+        ("gpu:0,execution=eager,steps_per_execution=2", "needs keras, graph or xla"),
     ],
 )
 def test_a_wrong_target_is_answered_with_one_sentence(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         Target.parse(text)
     assert "\n" not in str(caught.value)
+
+
+def test_a_process_serves_all_that_differs_in_no_matter_of_a_process() -> None:
+    texts = ("gpu:0", "gpu:0,precision=mixed_float16", "gpu:0,execution=eager", "gpu:0,steps_per_execution=4")
+    assert {Target.parse(text).host for text in texts} == {Target(device="gpu:0")}
+    strict = Target.parse("gpu:0,precision=float32_strict,execution=xla")
+    assert strict.host == Target(device="gpu:0", precision="float32_strict")
+    assert not strict.is_mixed
+    assert Target(threads=2, execution="xla").host == Target(threads=2)
+
+
+@pytest.mark.parametrize(
+    ("network", "first", "second"),
+    [("784-128-10", "cpu", "cpu,execution=graph"), ("784-128-10", "gpu:0,execution=xla", "gpu:0"),
+     ("lstm-4x1-5x3-2", "gpu:0", "gpu:0,execution=graph")],
+)  # fmt: skip
+def test_two_targets_that_come_to_the_same_are_refused(network: str, first: str, second: str) -> None:
+    targets = Target.parse(first), Target.parse(second)
+    with pytest.raises(ValidationError, match="which Keras itself chooses there; choose two that differ"):
+        SweepPlan(workload=Workload(network=network), targets=targets, batches=(1,))
 
 
 @given(st.integers(1, MAX_BATCH), st.integers(1, MAX_BATCH), st.sampled_from([0.5, 1.0, 2.0, 4.0]))
@@ -130,3 +170,17 @@ def test_workload_counts() -> None:
     assert infer.flops_per_sample == 2 * (784 * 128 + 128 * 10) + 138
     # backward: both weight gradients, and the input gradient of the second layer alone
     assert train.flops_per_sample == 2 * infer.flops_per_sample + 2 * 128 * 10
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("cpu,threads=1", "cpu,threads=2", ("1 thread", "2 threads")),
+        ("cpu,threads=4", "gpu:0", ("cpu", "gpu:0")),
+        ("cpu,threads=2,execution=graph", "cpu,threads=1,execution=xla", ("2 threads, graph", "1 thread, XLA")),
+        ("cpu", "cpu,threads=1,steps_per_execution=8", ("all threads, 1 step a call", "1 thread, 8 steps a call")),
+        ("gpu:0", "gpu:0,precision=mixed_float16", ("float32", "mixed_float16")),
+    ],
+)
+def test_two_targets_are_told_apart_by_what_differs(first: str, second: str, words: tuple[str, str]) -> None:
+    assert told_apart(Target.parse(first), Target.parse(second)) == words

@@ -12,6 +12,7 @@ from core.studies.sweep.imports import read_run
 from core.studies.sweep.record import Run, Status
 from core.ui import downloads, registry
 from tests.support.commands import holds
+from tests.support.loops import loop_cost, with_loops
 from tests.support.pages import ROOT, chart_titles, keep, open_page, says, text_of
 from tests.support.runs import make_run
 
@@ -54,6 +55,14 @@ def test_verdict_charts_cells_and_evidence(engine: Any) -> None:
     holds(text, "Passes 6", "Worker processes 6")
     machine = at.dataframe[1].value
     assert "Example CPU at 2.4 GHz" in set(machine["value"])
+
+
+def test_what_keras_own_loop_adds_stands_beside_the_step_time(engine: Any) -> None:
+    at = open_page("crossover", run=keep(engine.store, with_loops(make_run(4), loop_cost(0), loop_cost(1, 0.0))))
+    says(at, "cpu,threads=1: a step takes ", "; fit adds 0.2 ms (95 % interval 0.2 to 0.2), measured at batch 4")
+    says(at, "cpu,threads=2: a step takes ", "; fit adds nothing measurable", "cpu,threads=1: 8 ms (8 to 8)")
+    at = open_page("crossover", run=keep(engine.store, make_run(5)))
+    says(at, "What fit itself adds to a step: not recorded.")
 
 
 @pytest.mark.parametrize(

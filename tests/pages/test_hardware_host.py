@@ -32,7 +32,7 @@ def test_an_assumed_host_is_measured_on_demand(engine: Any) -> None:
 
 def test_a_measured_host_counts_until_the_assumed_one_is_chosen(engine: Any) -> None:
     run_id = kept(engine, host=STUDY)
-    at = turn(open_page("hardware", run=run_id), "Host and evidence")
+    at = turn(open_page("hardware", run=run_id, execution="graph"), "Host and evidence")
     assert "Host overhead: measured" in text_of(at)
     step = next(metric for metric in at.metric if metric.label == "A step").value
     assert float(step.split(" ")[0]) == pytest.approx(300, rel=0.1)  # its true cost in µs
@@ -58,7 +58,7 @@ def test_a_study_without_that_execution_or_unreadable_is_said_and_costs_are_assu
     run_id = kept(engine, host=graph_only.model_copy(update={"environment": make_environment()}))
     at = open_page("hardware", run=run_id, execution="eager")
     says(at, "This host study holds no eager steps in training", "Until then they are assumed.")
-    text = text_of(open_page("hardware", run=run_id, host="gone"))
+    text = text_of(open_page("hardware", run=run_id, host="gone", execution="graph"))
     assert "There is no such host study here; the newest one counts." in text
     damage(engine.store, "20260107-host")
     st.cache_resource.clear()

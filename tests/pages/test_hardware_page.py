@@ -50,7 +50,7 @@ def test_the_choices_are_in_the_address_and_an_address_reopens_them(engine: Any)
     query = {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
     assert query == {
         "run": run_id, "against": "first", "batch": "128", "gpus": "L4", "precision": "mixed_float16",
-        "execution": "graph", "data": "fed",
+        "execution": "keras", "data": "fed",
     }  # fmt: skip
     again = open_page("hardware", **query)
     assert again.number_input(key=f"hardware_batch-{run_id}").value == 128
@@ -83,7 +83,7 @@ def test_an_impossible_or_unmeasured_batch_is_said(engine: Any) -> None:
 
 
 def test_runs_without_a_cpu_target_say_so(engine: Any) -> None:
-    both = planned(gpu_run(), targets=(Target(device="gpu:0"), Target(device="gpu:0", execution="xla")))
+    both = planned(gpu_run(), targets=(Target(device="gpu:0"), Target(device="gpu:0", execution="graph")))
     at = open_page("hardware", run=kept(engine, both))
     assert draft.NO_CPU in text_of(at)
     assert not at.get("plotly_chart")

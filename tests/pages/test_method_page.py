@@ -1,15 +1,18 @@
-"""The Method page: words, rules, the machine, and the demonstration of pitfalls under the machine's lock."""
+"""The Method page: words, rules, the machine, the self-check and the pitfalls under the machine's lock."""
 
 from typing import Any
 
 import pytest
 
+from core.selfcheck.checks import CHECKS
+from core.selfcheck.record import HOLDS, LACKS
 from core.ui import demo, machine
 from core.ui.method_text import RULES, TERMS
 from core.worker import pitfalls
 from core.worker.pitfalls import Figure, PitfallReport
-from tests.support.pages import ended, open_page, text_of, tools_of
+from tests.support.pages import AT, ended, open_page, says, text_of, tools_of, with_gpu
 from tests.support.runs import make_environment
+from tests.support.selfchecks import GPU, Device
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -56,3 +59,36 @@ def test_demonstration_shows_every_way_beside_our_figure(engine: Any) -> None:
     assert row["Times our figure"] == "100×"
     assert row["Way of timing"] == pitfalls.METHODS["predict_first"].title
     assert "first call" in row["Why"]
+
+
+def test_a_self_check_starts_through_the_job_queue_and_can_be_cancelled(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_gpu(monkeypatch)
+    engine.jobs.progress = AT
+    at = open_page("method", "Self-check")
+    at.button(key="selfcheck").click().run()
+    ((task, plan),) = engine.jobs.started
+    assert task.describe(plan) == "Self-check of gpu:0"
+    says(at, "Self-check of gpu:0", "Time left, at most")
+    at.button(key="cancel_selfcheck").click().run()
+    assert engine.jobs.cancelled == 1
+
+
+def test_a_self_check_shows_every_check_with_its_figure_and_offers_the_file(engine: Any) -> None:
+    record = Device(GPU, "sync does not wait").check()
+    engine.jobs.show(ended("selfcheck", record=record))
+    at = open_page("method", "Self-check")
+    says(at, "Self-check of gpu:0: 16 hold, 1 fails, 0 cannot be seen here.", "does not wait", *HOLDS, LACKS)
+    says(at, "The host’s own cost, graph (measured): 300 µs (")
+    says(at, *(f"**{title}**" for title, *_ in CHECKS.values()))  # what each is, from the docs
+    table = at.table[0].value
+    assert list(table["Result"]).count("fails") == 1
+    assert set(table["Check"]) == {title for title, *_ in CHECKS.values()}
+    (button,) = at.get("download_button")
+    assert button.proto.label == "JSON"
+
+
+def test_why_there_is_no_self_check_is_said(engine: Any) -> None:
+    engine.jobs.show(ended("selfcheck", error="Another process measures."))
+    says(open_page("method", "Self-check"), "Another process measures.")

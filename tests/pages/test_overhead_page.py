@@ -12,6 +12,7 @@ from core.studies.sweep.record import Run
 from core.traces.record import TracedCell
 from core.ui import registry
 from core.ui.overhead import tracing
+from core.ui.words import plain
 from tests.support.pages import chart_titles, ended, keep, open_page, says, text_of, tools_of
 from tests.support.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
@@ -92,6 +93,14 @@ def test_a_trace_not_to_be_trusted_is_marked_and_explained(engine: Any) -> None:
     says(at, "The split at batch 1 is not to be trusted", "1.62 times as long", "go by the fitted share")
     assert "not to be trusted (1.62×)" in picture(at, 0)
     assert "1 (not to be trusted)" in batch_choice(at).options
+
+
+def test_a_trace_that_lost_events_is_not_to_be_trusted_and_what_else_is_to_know_of_it_is_shown(engine: Any) -> None:
+    notes = ("The profiler says: 7 events dropped.", "XLA runs its kernels [one] by *one* under the profiler.")
+    at = open_run(engine, gpu_cell(32, ratio=1.0, dropped_events=7, notes=notes))
+    assert "the profiler lost 7 events of the device" in at.warning[0].value
+    assert "not to be trusted" in text_of(at)
+    assert "  \n".join(map(plain, notes)) in [caption.value for caption in at.caption]
 
 
 def test_functions_traced_again_are_warned_about(engine: Any) -> None:

@@ -16,7 +16,7 @@ BATCH = 64
 CAUSES = ("input", "eager", "dispatch", "fusion", "precision", "threads", "batch", "none")
 RIGHT = {"input": "resident", "eager": "graph", "dispatch": "steps", "fusion": "xla"}
 RIGHT |= {code: code for code in ("precision", "threads", "batch")}
-GPU, CPU = Target(device="gpu:0"), Target()
+GPU, CPU = Target(device="gpu:0", execution="graph"), Target()
 TARGETS = {"eager": Target(execution="eager"), "precision": GPU, "batch": GPU, "dispatch": GPU, "fusion": GPU}
 FED = Pipeline(kind="tfdata", preprocess_us=20.0)
 

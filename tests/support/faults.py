@@ -58,7 +58,7 @@ class FaultyWorker:
         self._faults, self._worker = faults, worker
         self._lost: WorkerLost | None = None
         self._open = True
-        self.ready = getattr(worker, "ready", None)
+        self.ready = worker.ready
 
     def ask(self, request: Request[R], deadline_s: float) -> R:
         assert self._open

@@ -8,7 +8,7 @@ from core.hardware.interval import Coverage, ErrorClass, Errors
 from core.hardware.model import HostOverhead
 from core.spec import Target, Workload
 
-GPU = Target(device="gpu:0")
+GPU = Target(device="gpu:0", execution="graph")
 XLA = Target(device="gpu:0", execution="xla")
 NETWORKS = ("784-512-512-10", "resnet8", "bert-tiny-like", "lstm-32x2-128x9-6", "cnn-32x32x3-64x6-k3-bn-max-10")
 

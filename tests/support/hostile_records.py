@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from core.evidence import Gpu, Interference, ProcessUse
+from core.evidence import CardUse, Gpu, Interference, ProcessUse
 from core.spec import Pipeline
 from core.studies.registry import kinds
-from core.studies.sweep.record import Run
+from core.studies.sweep.record import EnergyWindow, Run
 from tests.support.diagnoses import make_diagnosis
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.hostile import HOSTILE, PATH, SHORT
 from tests.support.hosts import make_host_study
+from tests.support.loops import loop_cost, with_loops
 from tests.support.memories import linear, make_memory_study
 from tests.support.noises import make_noise_study
 from tests.support.pipelines import make_pipeline_experiment
@@ -129,7 +130,15 @@ def _run() -> Run:
     noisy = Interference(other_cpu_pct=99.0, busiest=(ProcessUse(name="other", cpu_pct=99.0),), gpu_shared_by=("x",))
     rounds = tuple(one.model_copy(update={"interference": noisy}) for one in run.rounds)
     run = run.model_copy(update={"environment": environment, "rounds": rounds})
+    run = run.model_copy(update={"energy": (EnergyWindow(target=0, skipped="Because."), *energy_windows())})
+    run = with_loops(run, loop_cost(0), loop_cost(1).model_copy(update={"times": None, "reason": "Because."}))
     return with_traces(run, gpu_cell(4), cpu_cell(4))
+
+
+def energy_windows() -> list[EnergyWindow]:
+    card = CardUse(length_s=2.0, samples=9, busy=9, util_pct=50.0, energy_j=9.0, energy_from="counter")
+    window = EnergyWindow(target=1, batch=32, steps=9, length_s=2.0, card=card)
+    return [window.model_copy(update={"index": index}) for index in range(3)]
 
 
 @cache

@@ -24,6 +24,7 @@ from core.worker.protocol import (
     GradientsSampled,
     OpenTraining,
     R,
+    Ready,
     Request,
     SampleGradients,
     Train,
@@ -149,6 +150,7 @@ class SimulatedTrainer:
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
         self._step, self._batch = 0, 0
+        self.ready = Ready(pid=1, startup_ms=5000.0, device="CPU:0")
 
     def launch(self, targets: tuple[Target, ...], deadline_s: float, *_: object) -> tuple[SimulatedTrainer, ...]:
         assert len(targets) == 1

@@ -103,7 +103,9 @@ def on_card(run: Run, name: str = "Tesla T4", **changes: Any) -> Any:
     """A run of a CPU against a GPU of that name, both measured."""
     run = planned(run, **{"targets": (Target(threads=1), Target(device="gpu:0"))} | changes)
     gpus = (Gpu(name=name),) if name else ()
-    return run.model_copy(update={"environment": run.environment.model_copy(update={"gpus": gpus})})
+    processes = tuple(p.model_copy(update={"device_name": name if p.target else ""}) for p in run.processes)
+    environment = run.environment.model_copy(update={"gpus": gpus})
+    return run.model_copy(update={"environment": environment, "processes": processes})
 
 
 def _rounds(

@@ -14,12 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from core.evidence import Outcome
+from core.analysis.execution import expected
+from core.evidence import LoopPair, Outcome
 from core.spec import Target
 from core.traces.record import DeviceTrace, StepParts
 from core.worker.protocol import (
+    LOOP_PAIRS,
+    STEPS_A_PAIR,
     BlockDone,
     CellFailed,
+    LoopTimed,
     Prepare,
     Prepared,
     R,
@@ -28,6 +32,7 @@ from core.worker.protocol import (
     Released,
     Request,
     RunBlock,
+    TimeLoop,
     Traced,
     TraceSteps,
     WorkerLost,
@@ -117,7 +122,10 @@ LAUNCHED: list[Any] = []
 
 @dataclass
 class Machine:
-    """Two simulated targets sharing a virtual clock. ``start_faults`` are the starts, counted from 1, that fail."""
+    """Two simulated targets sharing a virtual clock. ``start_faults`` are the starts, counted from 1, that fail.
+
+    Keras's own loop adds ``loop_ms`` to each step of a target and costs ``call_ms`` a call.
+    """
 
     curves: tuple[Curve, Curve]
     noise: NoiseModel = QUIET
@@ -127,6 +135,8 @@ class Machine:
     faults: tuple[Fault, ...] = ()
     start_faults: dict[int, Outcome] = field(default_factory=dict)
     law: Callable[[Prepare, Target], float] | None = None
+    loop_ms: tuple[float, float] = (0.05, 0.2)
+    call_ms: float = 8.0
     clock: VirtualClock = field(default_factory=VirtualClock)
     starts: int = 0
     open_workers: int = 0
@@ -208,10 +218,12 @@ class SimulatedWorker:
         offset = machine.rng.normal(0, machine.noise.cell) if machine.noise.cell else 0.0
         step_ms = machine.step_ms(self._target, self._runs_on, request)
         self._cells[request.batch, request.slot] = offset, step_ms
+        runs_as = expected(request.workload.network, request.variant or self._runs_on)
         return Prepared(
             batch=request.batch, slot=request.slot, build_ms=20.0, first_call_ms=300.0,
             warmup_steps=40, warmup_ms=40 * step_ms, warmup_steady=True, latency_ms=(1.1 * step_ms,) * 3,
             steps_per_block=request.steps_per_block or max(1, math.ceil(request.block_ms / step_ms)),
+            execution=runs_as.execution, execution_why=runs_as.why,
         )  # fmt: skip
 
     def block(self, request: RunBlock, deadline_s: float) -> BlockDone:
@@ -245,6 +257,26 @@ class SimulatedWorker:
             span_ms=parts.step_ms * steps, steps_from="host steps",
         )  # fmt: skip
         return Traced(batch=batch, device=device, profiled_step_ms=parts.step_ms, unprofiled_step_ms=step_ms)
+
+    def loop(self, request: TimeLoop, deadline_s: float) -> LoopTimed:
+        """Keras's own loop beside blocks, each with the noise of a block."""
+        assert self._open
+        assert deadline_s > 0
+        machine, batch = self._machine, request.batch
+        machine.fault(self._target, batch, in_block=True)
+        offset, true_ms = self._cells[batch, request.slot]
+        with_loop_ms = true_ms + machine.loop_ms[self._target % 2]
+        a_step_ms = 4 * with_loop_ms + (STEPS_A_PAIR - 4) * true_ms
+        steps = max(1, int((request.limit_ms / LOOP_PAIRS - 2 * machine.call_ms) / a_step_ms))
+        took_ms = [
+            [ms * math.exp(self._offset + offset + machine.noise.tail * float(machine.rng.standard_t(3)))
+             for ms in (machine.call_ms + steps * with_loop_ms, machine.call_ms + 3 * steps * with_loop_ms,
+                        2 * steps * true_ms, steps * true_ms)]
+            for _ in range(LOOP_PAIRS)
+        ]  # fmt: skip
+        machine.clock.advance(sum(map(sum, took_ms)) / 1000)
+        pairs = tuple(LoopPair(short_ms=short, long_ms=long, own_ms=own) for short, long, own, _ in took_ms)
+        return LoopTimed(batch=batch, slot=request.slot, steps=steps, pairs=pairs)
 
     def release(self, request: Release, _: float) -> Released:
         self._cells.pop((request.batch, request.slot), None)

@@ -42,8 +42,8 @@ class MemoryRecorder:
 
 
 def plan(batches: str = "1:1024", **changes: Any) -> SweepPlan:
-    workload, targets = Workload(network="784-512-512-10"), (Target(), Target(device="gpu:0"))
-    return SweepPlan(workload=workload, targets=targets, batches=parse_batches(batches), **changes)
+    usual = {"workload": Workload(network="784-512-512-10"), "targets": (Target(), Target(device="gpu:0"))}
+    return SweepPlan(batches=parse_batches(batches), **{**usual, **changes})
 
 
 def new_run(plan: SweepPlan) -> Run:

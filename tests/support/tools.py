@@ -13,7 +13,8 @@ def tools_for(
     interference: Any = None,
     recorder: Recorder | None = None,
     launch: Any = None,
+    meter: Any = None,
 ) -> StudyTools:
     """``machine`` has ``launch`` and ``clock``; ``launch`` replaces its own."""
     launch, cancel, recorder = launch or machine.launch, cancel or threading.Event(), recorder or NullRecorder()
-    return StudyTools(launch, machine.clock, cancel, interference, report, recorder)
+    return StudyTools(launch, machine.clock, cancel, interference, report, recorder, meter=meter)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from core.traces.record import TraceReport
 from core.traces.report import report
 from core.traces.schema import message
 from core.traces.xplane import read
+
+BERT = Path(__file__).parents[3] / "shared/data/traces/bert_multi_gpu_2020.xplane.pb"
+"""A recorded one: a step of BERT on two GPUs."""
+needs_bert = pytest.mark.skipif(not BERT.is_file(), reason="needs the recorded GPU trace in ../shared/data/traces")
 
 
 class MadeLine:

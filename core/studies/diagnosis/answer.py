@@ -158,7 +158,7 @@ def _evidence(
 
 
 def _nearest_trace(run: Run, diagnosis: Diagnosis) -> DeviceTrace | None:
-    traces = [t for t in run.traces if t.target == diagnosis.target]
+    traces = [t for t in run.traces if t.target == diagnosis.target and t.trusted]
     return min(traces, key=lambda t: abs(math.log(t.batch / diagnosis.batch))).device if traces else None
 
 

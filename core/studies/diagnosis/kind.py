@@ -22,6 +22,7 @@ DIAGNOSIS: Kind[DiagnosisPlan, Diagnosis, DiagnosisAnswer] = Kind(
     record=Diagnosis,
     describe=lambda plan: f"Diagnosis of {plan.title}",
     run=run_diagnosis,
+    targets=lambda plan: plan.run.plan.targets if plan.run.plan is not None else (),
     answer=lambda diagnosis, context: diagnose(_run(context), diagnosis),
     text=lambda diagnosis, answer, context: diagnosis_text(_run(context), diagnosis, answer),
     export=lambda diagnosis, answer, _: diagnosis_data(diagnosis, answer),

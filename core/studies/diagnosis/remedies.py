@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from core.analysis.execution import keeps_from_xla, same
 from core.numbers import counted
 from core.schema import UserError
-from core.spec import MAX_BATCH, Pipeline, Target
+from core.spec import MAX_BATCH, Execution, Pipeline, Target
 from core.studies.experiment.record import Arm
 from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.ran_as import resolved_target
 from core.studies.sweep.record import Run
 
 AS_IS = "as-is"
@@ -45,7 +47,7 @@ REMEDIES = {
             "Give the map num_parallel_calls=tf.data.AUTOTUNE, and end with prefetch(tf.data.AUTOTUNE).",
         ),
         Remedy("xla", "XLA", "Compile the model with jit_compile=True.", "Every new input shape compiles again."),
-        Remedy("graph", "Graph execution", "Compile the model with run_eagerly=False."),
+        Remedy("graph", "Graph execution", "Compile the model with run_eagerly=False and jit_compile=False."),
         Remedy(
             "steps",
             "Several steps per execution",
@@ -89,11 +91,13 @@ def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[s
         pipeline=plan.pipeline,
         batch=batch,
     )
+    now = resolved_target(run, target).execution
+    no_xla = base.target.is_gpu and keeps_from_xla(plan.workload.network)
     cores = run.environment.usable_cores if run.environment is not None else None
     found = tuple(
         chain(
             _feeds(base),
-            _executions(base),
+            _executions(base, now, no_xla),
             _steps(base),
             _precisions(base),
             _threads(base, cores),
@@ -101,14 +105,15 @@ def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[s
         )
     )
     tried = {family(arm.code) for arm in found}
-    skipped = {name: why for name, why in _reasons(base).items() if name not in tried}
+    skipped = {name: why for name, why in _reasons(base, no_xla).items() if name not in tried}
     return (base, *found), skipped
 
 
 def with_remedy(plan: SweepPlan, target: int, arm: Arm) -> SweepPlan | None:
     """The plan with an arm's target and pipeline in place; None where both targets would be the same."""
-    targets = tuple(arm.target if i == target else other for i, other in enumerate(plan.targets))
-    if targets[0] == targets[1]:
+    first, second = plan.targets
+    targets = (arm.target, second) if target == 0 else (first, arm.target)
+    if same(plan.workload, *targets):
         return None
     return plan.model_copy(update={"targets": targets, "pipeline": arm.pipeline})
 
@@ -138,9 +143,9 @@ def _feeds(base: Arm) -> Iterator[Arm]:
         yield _variant(base, "parallel-auto", "Parallel calls and prefetch AUTOTUNE", changed)
 
 
-def _executions(base: Arm) -> Iterator[Arm]:
-    now = base.target.execution
-    if now != "xla":
+def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
+    """Other ways than what runs ``now``; ``no_xla`` where Keras would leave XLA out."""
+    if now != "xla" and not no_xla:
         yield _variant(base, "xla", "XLA", execution="xla")
     if now != "graph":
         yield _variant(base, "graph", f"Graph instead of {'eager' if now == 'eager' else 'XLA'}", execution="graph")
@@ -155,7 +160,7 @@ def _steps(base: Arm) -> Iterator[Arm]:
 
 
 def _precisions(base: Arm) -> Iterator[Arm]:
-    if base.target.precision != "float32":
+    if base.target.is_mixed:
         yield _variant(base, "precision-float32", "float32", precision="float32")
         return
     # half precision on a CPU is bfloat16 at best; float16 has no arithmetic there
@@ -181,7 +186,7 @@ def _batches(base: Arm, plan: SweepPlan) -> Iterator[Arm]:
             yield base.model_copy(update={"code": f"batch-{larger}", "title": f"Batch {larger:,}", "batch": larger})
 
 
-def _reasons(base: Arm) -> dict[str, str]:
+def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
     """Why a family has no arm; only read for those that have none."""
     resident, eager = base.pipeline.kind == "resident", base.target.execution == "eager"
     fed = "The data is resident already." if resident else ""
@@ -189,7 +194,11 @@ def _reasons(base: Arm) -> dict[str, str]:
         "resident": fed,
         "prefetch": fed or "The pipeline prefetches with AUTOTUNE already.",
         "parallel": fed or "The pipeline has no map whose calls could run in parallel, or AUTOTUNE already.",
-        "xla": "The step is compiled by XLA already.",
+        "xla": (
+            "Keras runs recurrent layers that may call cuDNN without XLA on a GPU."
+            if no_xla
+            else "The step is compiled by XLA already."
+        ),
         "graph": "The step runs as a graph already.",
         "steps": "Eager runs one step a call; a graph comes first." if eager else "Nothing was left to try.",
         "precision": "Nothing was left to try.",

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from core.evidence import Interference, Outcome, PositiveMs, StoredInterference
+from core.evidence import Interference, Outcome, PositiveMs, StoredInterference, WakeMs
 from core.schema import Frozen
 from core.spec import Batch, Pipeline, Target, Workload
 from core.studies.study import Study
@@ -29,13 +29,16 @@ class Arm(Frozen):
 
 
 class ArmBlock(Frozen):
-    """``steps`` consecutive steps of one arm, closed by one synchronisation. ``arm`` is an index into ``arms``."""
+    """``steps`` consecutive steps of one arm, closed by one synchronisation. ``arm`` is an index into ``arms``;
+    ``wake_ms`` as in :class:`core.evidence.Block`.
+    """
 
     arm: Annotated[int, Field(ge=0)]
     process: Annotated[int, Field(ge=0)]
     steps: Annotated[int, Field(ge=1)]
     step_ms: PositiveMs
     at_s: float = 0.0
+    wake_ms: WakeMs = None
 
 
 class ArmRound(Frozen):

@@ -13,7 +13,7 @@ from core.numbers import counted
 from core.spec import Target, Workload
 from core.studies.experiment.effects import effects
 from core.studies.experiment.record import Arm, ArmBlock, ArmOutcome, ArmRound, Experiment
-from core.studies.runner import Cancelled, StudyRunner, StudyTools, cut_short, host_of, start_words
+from core.studies.runner import Cancelled, StudyRunner, StudyTools, cut_short, start_words
 from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
 
 MIN_STARTS, MAX_STARTS = 3, 5  # below three, no interval over starts; above five, starting costs more than it shows
@@ -54,7 +54,7 @@ class _Start:
     steps: dict[int, int] = field(default_factory=dict)
 
     def worker(self, arm: Arm) -> Worker:
-        return self.workers[self.hosts.index(host_of(arm.target))]
+        return self.workers[self.hosts.index(arm.target.host)]
 
 
 class _Runner(StudyRunner):
@@ -118,7 +118,7 @@ class _Runner(StudyRunner):
         self.check()
         begin_s = self.clock.now_s()
         active = [i for i in range(len(self._plan.arms)) if i not in self._outcomes]
-        hosts = tuple(dict.fromkeys(host_of(self._plan.arms[i].target) for i in active))
+        hosts = tuple(dict.fromkeys(self._plan.arms[i].target.host for i in active))
         start = _Start(index, self._launch(hosts, active), hosts)
         try:
             for arm in active:
@@ -205,11 +205,14 @@ class _Runner(StudyRunner):
             self._lost(arm, error)
             raise
         self._block_s[arm] = done.block_ms / 1000
-        return ArmBlock(arm=arm, process=start.index, steps=steps, step_ms=done.block_ms / steps, at_s=at_s)
+        step_ms = done.block_ms / steps
+        return ArmBlock(arm=arm, process=start.index, steps=steps, step_ms=step_ms, at_s=at_s, wake_ms=done.wake_ms)
 
     def _lost(self, arm: int, error: WorkerError) -> None:
         """Note a failure, but for a first crash: the next start then tries the arm again."""
         if self.asking.forgives(arm, error):
+            at = self._plan.arms[arm]
+            self.asking.losses.add(str(at.target), f"batch {at.batch:,}", error.reason)
             self._crashes[arm] = ArmOutcome(arm=arm, outcome=error.outcome, reason=error.reason)
         else:
             self._fail(arm, error.outcome, error.reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from core.analysis.execution import chosen_line
 from core.numbers import table
 from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, Line, slice_of
 from core.text import in_lines
@@ -71,7 +72,7 @@ def frontier_text(answer: FrontierAnswer) -> str:
             lines.append(f"{one.setting.words} on {one.target}: {one.outcome.replace('_', ' ')}. {one.reason}".rstrip())
     if skipped:
         lines.append(f"{len(skipped):,} settings were skipped. {skipped[0].reason}")
-    lines.append(answer.reason)
+    lines += [answer.reason, *chosen_line(plan.workload(plan.settings[0]), *plan.targets)]
     lines.append(
         f"All times are {study.label}: {plan.title}; {len(study.rounds):,} rounds, {study.elapsed_s:.0f} s, "
         f"{study.status}, {study.created_at}"

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, anchor
 from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, literal, short, wrapped
+from core.spec import told_apart
 from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
 from core.studies.frontier.marks import (
     COLOURS,
@@ -38,7 +39,7 @@ PLOT_PX = 400
 UNDER_AT = 72  # characters of a line under the title, in the narrowest chart
 REASON_AT = 60  # characters of a line beside the pointer
 COLUMNS = 3  # of the legend; its names are short enough for the narrowest chart
-CORNER_PX = 22
+CORNER_PX, CORNER_AT = 22, 20  # characters that leave room for the other corner in the narrowest chart
 
 
 def frontier_figure(answer: FrontierAnswer, found: FrontierSlice, place: Setting | None = None) -> go.Figure:
@@ -208,8 +209,9 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
     )  # fmt: skip
     if not here:
         return 0
-    who = who_is_ahead(point.log2_speed_up, point.low, point.high, answer.study.plan.target_names)
-    target = f"{literal(short(who.target, 24))} " if who.target else ""
+    names = told_apart(*answer.study.plan.targets)
+    who = who_is_ahead(point.log2_speed_up, point.low, point.high, names)
+    target = f"{literal(short(who.target, CORNER_AT))} " if who.target else ""
     low, high = math.log2(found.x[0]), math.log2(found.x[-1])
     figure.add_annotation(
         x=at["x"][0], yref="paper", y=1, yshift=4, yanchor="bottom", showarrow=False, font={"size": 12.5},
@@ -221,7 +223,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
 
 def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> None:
     """Who is ahead, written into the corner where that is clearest; colour is never the only difference."""
-    names = answer.study.plan.target_names
+    names = told_apart(*answer.study.plan.targets)
     low = found.fine_mean - answer.band * found.fine_sd
     high = found.fine_mean + answer.band * found.fine_sd
     for name, sure in ((names[0], -high), (names[1], low)):
@@ -230,7 +232,7 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
         if value <= 0:
             continue
         figure.add_annotation(
-            x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, 24))} ahead",
+            x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, CORNER_AT))} ahead",
             showarrow=False,
             xanchor="left" if column == 0 else "right", yanchor="middle", xshift=-8 if column == 0 else 8,
             yshift=CORNER_PX if row == 0 else -CORNER_PX, bgcolor="rgba(255,255,255,0.72)", borderpad=2,

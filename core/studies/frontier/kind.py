@@ -13,6 +13,7 @@ FRONTIER: Kind[FrontierPlan, FrontierStudy, FrontierAnswer] = Kind(
     record=FrontierStudy,
     describe=lambda plan: f"Frontier of {plan.title}",
     run=run_frontier,
+    targets=lambda plan: plan.targets,
     answer=lambda study, _: frontier_answer(study),
     text=lambda _, answer, __: frontier_text(answer),
     export=lambda _, answer, __: frontier_data(answer),

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from core.analysis.execution import refuse_same
 from core.families import Network, families
 from core.schema import Frozen, UserError, as_user_error
 from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Batch, Mode, Optimizer, Target, Workload
@@ -93,14 +94,13 @@ class FrontierPlan(Frozen):
 
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:
-        if self.targets[0] == self.targets[1]:
-            raise ValueError(f"both targets are “{self.targets[0]}”; choose two that differ")
         if len(self.grid) < 2:
             raise ValueError("one setting makes no map; give at least one axis two values")
         if self.point is not None:
             self._check_inside(self.point)
         for setting in {(s.depth, s.width): s for s in self.settings}.values():
             self.network(setting)
+        refuse_same(self.workload(self.settings[0]), *self.targets)
         return self
 
     def _check_inside(self, point: Setting) -> None:

@@ -18,7 +18,7 @@ from core.studies.frontier.costs import ROUNDS, Limits, VisitCosts
 from core.studies.frontier.plan import FrontierPlan
 from core.studies.frontier.record import FrontierRound, FrontierStudy
 from core.studies.frontier.surface import choose_parameters, enough_units, fit_map, next_seed, next_setting, units_of
-from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, host_of, start_words
+from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words
 from core.worker.protocol import CellFailed, Prepare, Release, RunBlock, Worker, WorkerError, WorkerLost
 
 MIN_STARTS, USUAL_STARTS = 3, 4  # below three, no interval over starts
@@ -120,7 +120,7 @@ class _Runner(StudyRunner):
     def _launch(self, index: int) -> _Start | None:
         """Fresh workers; targets that differ in what is no matter of the process share one, and so its offset."""
         self.check()
-        hosts = tuple(dict.fromkeys(host_of(target) for target in self._plan.targets))
+        hosts = tuple(dict.fromkeys(target.host for target in self._plan.targets))
         self._tell(start_words(len(hosts)))
         begin_s = self.clock.now_s()
         try:
@@ -131,7 +131,7 @@ class _Runner(StudyRunner):
             self._warnings.append(Warning(code="no_restart", text=f"The workers did not start again: {error.reason}"))
             self._losses = MAX_LOSSES
             return None
-        first, second = (hosts.index(host_of(target)) for target in self._plan.targets)
+        first, second = (hosts.index(target.host) for target in self._plan.targets)
         return _Start(index, workers, (first, second), begin_s, self.clock.now_s(), self.end_s)
 
     def _until(self, start: _Start, whole: int) -> float:
@@ -253,11 +253,13 @@ class _Runner(StudyRunner):
             raise
         step_ms = done.block_ms / steps
         self._costs.stepped(setting, target, step_ms / 1000)
-        return Block(target=target, process=start.index, steps=steps, step_ms=step_ms, at_s=at_s)
+        wake_ms = done.wake_ms
+        return Block(target=target, process=start.index, steps=steps, step_ms=step_ms, at_s=at_s, wake_ms=wake_ms)
 
     def _fail(self, setting: int, target: int, error: WorkerError) -> None:
         """Note a failure as the setting's outcome, but for a first crash: it may be chosen again."""
         if self.asking.forgives((setting, target), error):
+            self.asking.losses.add(self._plan.target_names[target], self._settings[setting].words, error.reason)
             self._tried.discard(setting)
             self._crash = error.reason
         else:

@@ -22,6 +22,7 @@ GRADIENT_NOISE: Kind[NoisePlan, NoiseStudy, TrainingNoise] = Kind(
     record=NoiseStudy,
     describe=lambda plan: f"Gradient noise of {plan.title}",
     run=run_noise_study,
+    targets=lambda plan: (plan.target,),
     answer=_answer,
     text=lambda study, noise, _: noise_text(study, noise),
     export=lambda study, noise, _: noise_data(study, noise),

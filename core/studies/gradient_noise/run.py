@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.evidence import Ended, Warning
-from core.studies.deadlines import first_s, reading_s
+from core.studies.deadlines import first_prepare_s, reading_s
 from core.studies.gradient_noise.answer import NoiseScale, noise_scale
 from core.studies.gradient_noise.plan import NoisePlan
 from core.studies.gradient_noise.record import TARGET_SHARE, GradientDraw, LossPoint, NoiseStudy, steps_to
@@ -76,7 +76,8 @@ class _Runner(StudyRunner):
         request = OpenTraining(
             workload=self.plan.workload, batch=self.plan.batch, learning_rate=self.plan.rate, data=self.plan.data
         )
-        opened = worker.ask(request, first_s(self.budget_s) if self.plan.data is None else reading_s(self.budget_s))
+        first_s = first_prepare_s(self.budget_s, self.plan.target.is_gpu)
+        opened = worker.ask(request, first_s if self.plan.data is None else reading_s(self.budget_s))
         self.losses.append(LossPoint(step=0, loss=opened.loss))
         self.target_loss = self.plan.target_loss or TARGET_SHARE * opened.loss
         if opened.loss <= self.target_loss:

@@ -10,22 +10,22 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from core.evidence import Interference, PositiveMs, StoredInterference
+from core.evidence import Compiled, Interference, PositiveMs, StoredInterference
 from core.families.mlp import Mlp
 from core.schema import Frozen
-from core.spec import MAX_THREADS, Execution, Mode, Target, Workload
+from core.spec import MAX_THREADS, Mode, Target, Workload
 from core.studies.study import Study
 
 WIDTH, OUTPUTS = 8, 2
 MAX_DEPTH, MAX_CELLS, MAX_HOST_ROUNDS = 64, 64, 1_000
-DEPTHS: dict[Execution, tuple[int, ...]] = {"graph": (2, 8, 20), "xla": (2, 12), "eager": (2, 6)}
+DEPTHS: dict[Compiled, tuple[int, ...]] = {"graph": (2, 8, 20), "xla": (2, 12), "eager": (2, 6)}
 """Hidden layers. Far apart, so that the slope stands out; XLA's compiler takes long over deep networks."""
 
 
 class HostCell(Frozen):
     """``depth`` hidden layers of eight units, batch 1, data resident."""
 
-    execution: Execution
+    execution: Compiled
     mode: Mode
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)]
 
@@ -85,5 +85,5 @@ def host_cells() -> tuple[HostCell, ...]:
     )
 
 
-def host_target(threads: int | None, execution: Execution = "graph") -> Target:
+def host_target(threads: int | None, execution: Compiled = "graph") -> Target:
     return Target(device="cpu", threads=threads, execution=execution)

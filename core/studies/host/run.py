@@ -56,6 +56,7 @@ class _Runner(StudyRunner):
                 except WorkerError as error:
                     if self.rounds or not self.asking.forgives("start", error):
                         raise
+                    self.asking.losses.add("cpu", "its first round", error.reason)
         except Cancelled:
             status = self.tools.stopped_as
         except WorkerError as error:

@@ -209,6 +209,17 @@ def batch_words(batch: int) -> str:
     return f"{batch:,} or more" if batch >= MAX_BATCH else f"{batch:,}"
 
 
+def steady_words(study: MemoryStudy) -> str:
+    """What a GPU's peaks hold beside the steps, by the largest batch that fitted; empty where it was not recorded."""
+    for probe in study.probes:
+        if probe.batch == study.largest_fitted and probe.steady_bytes is not None:
+            return (
+                "A peak on a GPU holds what cuDNN and XLA take once, to try their algorithms: after its first call "
+                f"batch {probe.batch:,} reached {byte_size(probe.steady_bytes)}, {study.label}."
+            )
+    return ""
+
+
 def _stopped(probe: Probe) -> str:
     """Why a batch says nothing of the limit; empty where it does."""
     if probe.outcome == "hung":

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from core.analysis.execution import expected
 from core.analysis.memory import CONTEXT_BYTES, USUAL, Copies, estimate_bytes
 from core.analysis.numerics import bisect_whole, levenberg_marquardt, with_differences
 from core.analysis.statistics import Array, t_quantile
@@ -107,8 +108,8 @@ def context_bytes(studies: Sequence[MemoryStudy], target: Target) -> int:
 
 def alike(peak: Peak, workload: Workload, target: Target) -> bool:
     """Whether copies fitted to one hold for the other: same device, mode and execution."""
-    one = (peak.target.device, peak.workload.mode, peak.target.execution)
-    return one == (target.device, workload.mode, target.execution)
+    one = (peak.target.device, peak.workload.mode, expected(peak.workload.network, peak.target).execution)
+    return one == (target.device, workload.mode, expected(workload.network, target).execution)
 
 
 def fit_model(found: Sequence[Peak], workload: Workload, target: Target) -> Model:
@@ -121,18 +122,18 @@ def fit_model(found: Sequence[Peak], workload: Workload, target: Target) -> Mode
         if alike(peak, workload, target):
             by_workload.setdefault((peak.workload, peak.target), []).append(peak)
     groups = list(by_workload.values())[:MOST_WORKLOADS]
+    usual = USUAL[expected(workload.network, target).execution]
     errors = []
     for fold in range(min(FOLDS, len(groups))):
-        without = _copies([group for i, group in enumerate(groups) if i % FOLDS != fold], target)
+        without = _copies([group for i, group in enumerate(groups) if i % FOLDS != fold], usual)
         errors += [float(np.mean([_log_error(peak, without) for peak in group])) for group in groups[fold::FOLDS]]
     df = USUAL_WEIGHT + len(errors)
     variance = (USUAL_WEIGHT * USUAL_SD**2 + sum(error**2 for error in errors)) / df
-    return Model(_copies(groups, target), math.sqrt(variance), df, len(groups), sum(map(len, groups)))
+    return Model(_copies(groups, usual), math.sqrt(variance), df, len(groups), sum(map(len, groups)))
 
 
-def _copies(groups: Sequence[Sequence[Peak]], target: Target) -> Copies:
+def _copies(groups: Sequence[Sequence[Peak]], usual: Copies) -> Copies:
     """Copies fitted to groups of peaks, one group a workload; a group counts as one observation of its common error."""
-    usual = USUAL[target.execution]
     flat = [peak for group in groups for peak in group]
     if not flat:
         return usual

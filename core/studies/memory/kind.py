@@ -12,6 +12,7 @@ MEMORY: Kind[MemorySearch, MemoryStudy, MemoryAnswer] = Kind(
     record=MemoryStudy,
     describe=lambda search: f"Memory of {search.plan.title}",
     run=run_memory_study,
+    targets=lambda search: (search.plan.target,),
     answer=lambda study, context: memory_answer(study, context.earlier),
     text=lambda study, answer, _: memory_text(study, answer),
     export=lambda study, answer, _: memory_data(study, answer),

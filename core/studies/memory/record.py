@@ -23,7 +23,9 @@ Bytes = Annotated[int, Field(ge=0)]
 
 
 class Probe(Frozen):
-    """One batch tried. ``peak_bytes`` is what it reached (None where it did not get through).
+    """One batch tried. ``peak_bytes`` is what it reached (None where it did not get through), and ``steady_bytes``
+    what it reached again after the first call, on a GPU (None elsewhere, and where it was not recorded): the difference
+    is what cuDNN and XLA took once, to try their algorithms.
 
     ``baseline_bytes`` is the process with the framework started and nothing built. ``predicted_bytes`` and its 95 %
     bounds are what was predicted just before, of the same memory as the peak; they said that the batch fits where even
@@ -35,6 +37,7 @@ class Probe(Frozen):
     reason: str = ""
     killed: Killed | None = None
     peak_bytes: Bytes | None = None
+    steady_bytes: Bytes | None = None
     baseline_bytes: Bytes | None = None
     predicted_bytes: Bytes
     predicted_low_bytes: Bytes

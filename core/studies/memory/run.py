@@ -1,7 +1,8 @@
 """Find the largest batch that fits into a limit: a bounded search, each probe in a fresh process that keeps the limit.
 
 A fresh process, because memory that earlier cells freed stays with the allocator. The machine itself is never asked
-for more than the limit, which in turn is refused where it is more than what is free.
+for more than the limit, which in turn is refused where it is more than what is free. On a GPU that check matters more:
+TensorFlow's allocator takes less without a word where the card does not have the limit (bfc_allocator.cc, Extend).
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.evidence import Ended, Killed, Outcome
+from core.evidence import Ended, Killed, Outcome, Warning
 from core.machine.environment import available_memory_bytes, resources
+from core.machine.gpu_memory import free_gpu_bytes
 from core.numbers import counted
-from core.spec import MAX_BATCH, Pipeline
-from core.studies.deadlines import first_s
+from core.spec import MAX_BATCH, Pipeline, Target
+from core.studies.deadlines import first_prepare_s
 from core.studies.memory.forecast import Bounds, Forecast, forecast, same_machine
-from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.plan import MIN_LIMIT_BYTES, MemoryPlan
 from core.studies.memory.record import MemoryStudy, Probe
 from core.studies.progress import Phase
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, cut_short
@@ -30,6 +32,11 @@ APART = 1.5  # two measured batches at least so far apart make a line
 LEAST_S = 30.0  # that a probe gets to come through, else half of what is left of the budget
 STARTING_SHARE = 0.25  # of a probe's time that is no matter of the batch
 GO_ON: tuple[Outcome, ...] = ("measured", "out_of_memory", "crashed", "hung")
+CUDA_BYTES = 400_000_000  # about what CUDA itself takes of a card before the allocator asks; 0.3 to 0.6 GB are usual
+UNSEEN = Warning(
+    code="gpu_memory_unseen",
+    text="How much of the GPU is free could not be seen; if another program held some, less than the limit was tried.",
+)
 WARMUP_MS = 50.0  # at least three steps run after the first call, whatever they take
 
 
@@ -42,13 +49,16 @@ class MemorySearch:
 
 
 def run_memory_study(
-    tools: StudyTools, search: MemorySearch, available_bytes: Callable[[], int] | None = None
+    tools: StudyTools,
+    search: MemorySearch,
+    available_bytes: Callable[[], int] | None = None,
+    free_gpu: Callable[[Target], int | None] = free_gpu_bytes,
 ) -> MemoryStudy:
     """Search within the budget; ``tools.launcher`` takes a limit_bytes, beyond which workers end themselves.
 
     Raises StudyFailed where nothing could be tried.
     """
-    return _Search(tools, search, available_bytes or available_memory_bytes).run()
+    return _Search(tools, search, available_bytes or available_memory_bytes, free_gpu).run()
 
 
 def next_batch(forecast: Forecast, limit_bytes: int, probes: Sequence[Probe]) -> int | None:
@@ -100,9 +110,16 @@ def _would_come_again(outcome: Outcome, killed: Killed | None) -> bool:
 class _Search(StudyRunner):
     """One search while it runs."""
 
-    def __init__(self, tools: StudyTools, search: MemorySearch, available_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        tools: StudyTools,
+        search: MemorySearch,
+        available_bytes: Callable[[], int],
+        free_gpu: Callable[[Target], int | None],
+    ) -> None:
         super().__init__(tools, search.plan.budget_s)
-        self._plan, self._available_bytes = search.plan, available_bytes
+        self._plan, self._available_bytes, self._free_gpu = search.plan, available_bytes, free_gpu
+        self._unseen = False
         self._earlier = same_machine(search.earlier, self.environment)
         self._probes: list[Probe] = []
 
@@ -118,7 +135,7 @@ class _Search(StudyRunner):
         if not self._probes:
             raise self.nothing(status, why)
         self._tell("done", status.capitalize())
-        warnings = self.asking.warnings
+        warnings = self.asking.warnings + (UNSEEN,) * self._unseen
         if why:
             warnings += (cut_short(counted(len(self._probes), "probe"), why),)
         return MemoryStudy(plan=self._plan, probes=tuple(self._probes), warnings=warnings, **self.envelope(status))
@@ -160,7 +177,7 @@ class _Search(StudyRunner):
             (worker,) = self.asking.start((self._plan.target,), limit_bytes=limit)
         except WorkerError as error:
             raise StudyFailed(self._no_start(error)) from None
-        outcome, reason, killed, peak = self._prepare(worker, batch)
+        outcome, reason, killed, peak, steady = self._prepare(worker, batch)
         if _would_come_again(outcome, killed) and not self._probes:
             raise StudyFailed(reason)
         return Probe(
@@ -169,6 +186,7 @@ class _Search(StudyRunner):
             reason=reason,
             killed=killed,
             peak_bytes=peak,
+            steady_bytes=steady,
             baseline_bytes=worker.ready.memory_bytes,
             predicted_bytes=round(predicted.bytes),
             predicted_low_bytes=round(predicted.low),
@@ -177,8 +195,10 @@ class _Search(StudyRunner):
             took_s=self.clock.now_s() - begin_s,
         )
 
-    def _prepare(self, worker: Worker, batch: int) -> tuple[Outcome, str, Killed | None, int | None]:
-        """Build, first call and a few steps: outcome, reason, killer, peak in bytes. The worker is closed."""
+    def _prepare(self, worker: Worker, batch: int) -> tuple[Outcome, str, Killed | None, int | None, int | None]:
+        """Build, first call and a few steps: outcome, reason, killer, peak and steady peak in bytes. The worker is
+        closed.
+        """
         request = Prepare(
             workload=self._plan.workload,
             pipeline=Pipeline(),
@@ -187,27 +207,48 @@ class _Search(StudyRunner):
             latency_samples=0,
             steps_per_block=1,
         )
-        left_s = self.remaining_s
         try:
-            peak = worker.ask(request, min(first_s(self.budget_s), max(LEAST_S, left_s / 2))).memory_peak_bytes
+            done = worker.ask(request, self._deadline_s())
         except WorkerError as error:
-            return error.outcome, error.reason, error.killed, None
+            return error.outcome, error.reason, error.killed, None, None
         finally:
             worker.close()
+        peak, steady = done.memory_peak_bytes, done.memory_steady_bytes
         if peak is not None and peak > self._plan.limit_bytes:  # between two looks of the watch
-            return "out_of_memory", "Its peak was above the limit for a moment.", None, peak
-        return "measured", "", None, peak
+            return "out_of_memory", "Its peak was above the limit for a moment.", None, peak, steady
+        return "measured", "", None, peak, steady
+
+    def _deadline_s(self) -> float:
+        """For one probe; on a GPU the first one gets what any first preparation there gets."""
+        gpu = self._plan.target.is_gpu
+        most_s = first_prepare_s(self.budget_s, gpu)
+        return most_s if gpu and not self._probes else min(most_s, max(LEAST_S, self.remaining_s / 2))
 
     def _check_free(self) -> None:
-        """Raises StudyFailed where the limit is more than the machine has: it would swap, or kill someone."""
+        """Raises StudyFailed where the limit is more than there is: the machine would swap, or kill someone; a GPU's
+        allocator would quietly take less.
+        """
         if self._plan.target.is_gpu:
-            return
+            return self._check_free_gpu()
         free = self._available_bytes()
         if free < self._plan.limit_bytes:
             raise StudyFailed(
                 f"The limit is {self._plan.limit_bytes / 1e9:.2f} GB, but only {free / 1e9:.2f} GB are free now"
                 f"{resources().limited_words}; choose less, or close other programs."
             )
+
+    def _check_free_gpu(self) -> None:
+        free, limit = self._free_gpu(self._plan.target), self._plan.limit_bytes
+        self._unseen |= free is None
+        if free is None or limit + CUDA_BYTES <= free:
+            return
+        most = free - CUDA_BYTES
+        instead = f"choose at most {most / 1e9:.2f} GB, or " if most >= MIN_LIMIT_BYTES else ""
+        raise StudyFailed(
+            f"The limit is {limit / 1e9:.2f} GB, but only {free / 1e9:.2f} GB of {self._plan.target.device} are free "
+            f"now, of which CUDA itself takes about {CUDA_BYTES / 1e9:.1f} GB; {instead}end what else holds its memory "
+            "(“nvidia-smi” lists it)."
+        )
 
     def _no_start(self, error: WorkerError) -> str:
         if error.outcome == "out_of_memory" and error.killed is None:

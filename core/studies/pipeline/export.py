@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from core.analysis.execution import chosen_line
 from core.numbers import table
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
@@ -51,6 +52,7 @@ def pipeline_text(experiment: Experiment, answer: PipelineAnswer) -> str:
     lines = [answer.sentence, *sentences, "", *table(columns, [_row(fed) for fed in answer.fed]), ""]
     lines += [f"{one.title}: {one.outcome.replace('_', ' ')}. {one.reason}".rstrip() for one in answer.missing]
     lines.append(f"As chosen: {chosen.pipeline.title}.")
+    lines += chosen_line(experiment.workload, chosen.target)
     if chosen.pipeline.data is not None:
         lines.append("Your own data feed the tf.data rows; resident and host hold random arrays of the same shape.")
     lines.append(

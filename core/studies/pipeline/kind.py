@@ -13,6 +13,7 @@ PIPELINE: Kind[PipelinePlan, Experiment, PipelineAnswer] = Kind(
     record=Experiment,
     describe=lambda plan: f"Input pipeline of {plan.title}",
     run=lambda tools, plan: measure_arms(tools, ExperimentPlan(plan.workload, plan.arms, plan.budget_s)),
+    targets=lambda plan: (plan.target,),
     answer=lambda experiment, _: pipeline_answer(experiment),
     text=lambda experiment, answer, _: pipeline_text(experiment, answer),
     export=lambda experiment, answer, _: pipeline_data(experiment, answer),

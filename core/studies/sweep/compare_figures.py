@@ -22,6 +22,7 @@ from core.figures.style import (
 )
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import speed_up_points, workload_line
+from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 
 MAX_INTERFERENCE_POINTS = 2_000  # a target; more only slow the browser down
@@ -44,7 +45,11 @@ def compare_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figure:
     figure.update_xaxes(batch_axis(batches or [1, 2]))
     figure.update_yaxes(ratio_axis("Speed-up", y))
     under = [f"{letter}: {short(run.name, 70)}" for run, letter in zip(runs, "AB", strict=True)]
-    foot = [f"{letter}: {environment_line(run)}" for run, letter in zip(runs, "AB", strict=True)]
+    foot = [
+        f"{letter}: {line}"
+        for run, letter in zip(runs, "AB", strict=True)
+        for line in (*ran_line(run), environment_line(run))
+    ]
     return frame(figure, "Two runs compared: speed-up by batch size", under, ["Bands: 95 % intervals.", *foot])
 
 
@@ -75,5 +80,5 @@ def interference_figure(run: Run, answer: Answer) -> go.Figure:
     add_level(figure, 1.0)
     figure.update_xaxes(title=axis_title("Seconds since the sweep began"), gridcolor=GRID, zeroline=False)
     figure.update_yaxes(ratio_axis("Block ÷ median of its cell", y))
-    foot = ["Every nth block shown, to keep the picture light." if thinned else "One mark a block."]
+    foot = ["Every nth block shown, to keep the picture light." if thinned else "One mark a block.", *ran_line(run)]
     return frame(figure, "How steady the machine was", [workload_line(run)], foot, run, plot_px=230)

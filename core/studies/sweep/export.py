@@ -16,6 +16,9 @@ from statistics import median
 from core.evidence import Setup, Warning
 from core.numbers import table
 from core.studies.sweep.answer import Answer, CellStats, Verdict
+from core.studies.sweep.card_use import card_text
+from core.studies.sweep.loop import loop_lines
+from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
 from core.text import escaped_json, in_lines
@@ -26,7 +29,10 @@ FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 
 @dataclass(frozen=True)
 class CellRow:
-    """One cell as tables show it. ``None``: not known. Times outside the step time are medians over processes."""
+    """One cell as tables show it. ``None``: not known. Times outside the step time are medians over processes.
+
+    ``execution`` and ``precision`` are the target's as it ran, empty where that is not known.
+    """
 
     target: str
     batch: int
@@ -44,6 +50,8 @@ class CellRow:
     memory_peak_bytes: int | None
     stop_reason: str
     reason: str
+    execution: str
+    precision: str
     label: str
 
 
@@ -62,13 +70,13 @@ def rounds_csv(run: Run) -> str:
         for order, block in enumerate(item.blocks, start=1)
         if block.target == target
     ]  # fmt: skip
-    return _csv(ROUND_COLUMNS, lines)
+    return csv_text(ROUND_COLUMNS, lines)
 
 
 def cells_csv(run: Run, answer: Answer | None) -> str:
     """One line a cell with its statistics and what is kept outside the step time."""
     columns = [field.name for field in fields(CellRow)]
-    return _csv(columns, (asdict(row).values() for row in cell_rows(run, answer)))
+    return csv_text(columns, (asdict(row).values() for row in cell_rows(run, answer)))
 
 
 def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
@@ -78,14 +86,15 @@ def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
     setups: dict[tuple[int, int], list[Setup]] = defaultdict(list)
     for setup in run.setups:
         setups[setup.batch, setup.target].append(setup)
+    ran = (ran_as(run, 0), ran_as(run, 1))
     return tuple(
-        _cell_row(run, answer, key, cells.get(key), found.get(key), setups.get(key, []))
+        _cell_row(run, answer, key, cells.get(key), found.get(key), setups.get(key, []), ran[key[1]])
         for key in sorted(cells.keys() | found.keys())
     )
 
 
-def verdict_data(verdict: Verdict) -> dict[str, object]:
-    """The verdict as the object that ``python -m core verdict --json`` prints."""
+def verdict_data(run: Run, verdict: Verdict) -> dict[str, object]:
+    """The verdict as the object that ``python -m core verdict --json`` prints. ``ran_as``: see :class:`RanAs`."""
     return {
         "verdict": verdict.kind,
         "targets": list(verdict.targets),
@@ -95,6 +104,7 @@ def verdict_data(verdict: Verdict) -> dict[str, object]:
         "reason": verdict.reason,
         "warnings": [warning.model_dump() for warning in verdict.warnings],
         "next_batch": verdict.next_batch,
+        "ran_as": [None if ran is None else ran.data for ran in (ran_as(run, 0), ran_as(run, 1))],
     }
 
 
@@ -115,6 +125,7 @@ def _cell_row(
     cell: Cell | None,
     stats: CellStats | None,
     setups: list[Setup],
+    ran: RanAs | None,
 ) -> CellRow:
     batch, target = key
     fit = answer.fits[target] if answer else None
@@ -135,6 +146,8 @@ def _cell_row(
         memory_peak_bytes=max((s.memory_peak_bytes for s in setups if s.memory_peak_bytes is not None), default=None),
         stop_reason=(cell.stop_reason or "") if cell else "",
         reason=cell.reason if cell else "",
+        execution=ran.execution if ran else "",
+        precision=ran.precision if ran else "",
         label=run.label,
     )
 
@@ -144,7 +157,8 @@ def _median(values: Iterable[float]) -> float | None:
     return median(found) if found else None
 
 
-def _csv(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
+def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
+    """A header and lines; text that a spreadsheet would run is made harmless."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -158,6 +172,17 @@ def placement_lines(run: Run) -> list[str]:
     return [f"{run.target_names[target]}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]
 
 
+def reason_lines(run: Run) -> list[str]:
+    """Why cells were not measured: a line for all of a target's batches with the same reason."""
+    alike: dict[tuple[int, str], list[str]] = {}
+    for cell in sorted(run.cells, key=lambda cell: (cell.target, cell.batch)):
+        if cell.outcome != "measured" and cell.reason:
+            alike.setdefault((cell.target, cell.reason), []).append(f"{cell.batch:,}")
+    return [
+        f"{run.target_names[target]} at batch {', '.join(batches)}: {why}" for (target, why), batches in alike.items()
+    ]
+
+
 def verdict_text(run: Run, answer: Answer) -> str:
     """Verdict first, then the table of cells, the reason and the warnings."""
     columns = ("target", "batch", "rounds", "step ms", "95 % from", "to", "samples/s", "outcome")
@@ -165,9 +190,18 @@ def verdict_text(run: Run, answer: Answer) -> str:
         (row.target, row.batch, row.rounds, row.step_ms, row.low_ms, row.high_ms, row.samples_per_s, row.outcome)
         for row in cell_rows(run, answer)
     ]
-    lines = [answer.verdict.sentence, "", *table(columns, rows), ""]
+    lines = [
+        answer.verdict.sentence,
+        *ran_line(run),
+        "",
+        *table(columns, rows),
+        *reason_lines(run),
+        "",
+        *loop_lines(run, answer),
+    ]
     lines.append(f"All times are {run.label}: {run.name}, {run.status}, {run.created_at}")
     lines += placement_lines(run)
+    lines += card_text(run)
     lines.append(f"Reason: {answer.verdict.reason}")
     if answer.verdict.next_batch is not None:
         lines.append(f"Next batch size worth measuring: {answer.verdict.next_batch:,}")

@@ -40,6 +40,7 @@ from core.figures.style import (
 )
 from core.numbers import counted, number
 from core.studies.sweep.answer import Answer, CellStats, Fit
+from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Cell, Run
 
 INTERVAL_NOTE = "Bands: 95 % intervals."
@@ -87,7 +88,9 @@ def _cells_figure(
     y = add_failed(figure, run, TARGET_LOOKS, log_range(every), x)
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(log_axis(axis, y, decade_ticks(*log_range(every))))
-    return frame(figure, title, [workload_line(run)], [_band_note(answer), *notes], run, legend_rows=rows)
+    return frame(
+        figure, title, [workload_line(run)], [_band_note(answer), *notes, *ran_line(run)], run, legend_rows=rows
+    )
 
 
 def _point(cell: CellStats, unit: str, value: Value) -> Point:
@@ -144,7 +147,7 @@ def speed_up_figure(run: Run, answer: Answer, beside: Overlay | None = None) -> 
     figure.update_yaxes(ratio_axis("Speed-up", y))
     under = [workload_line(run), f"Step time of the first target over that of {other}; 1× is parity."]
     note = INTERVAL_NOTE if any(p.low is not None for p in points) else NO_INTERVAL_NOTE
-    foot = [note + _missing_note(run), *notes]
+    foot = [note + _missing_note(run), *notes, *ran_line(run)]
     return frame(figure, title, under, foot, run, legend_rows=1 if beside is None else 2, label_rows=rows)
 
 
@@ -210,7 +213,7 @@ def overhead_figure(run: Run, answer: Answer) -> go.Figure:
         figure.add_annotation(
             text="Too few batch sizes for a fit", xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False
         )
-    foot = [*notes, f"Fitted from {run.label} step times."]
+    foot = [*notes, f"Fitted from {run.label} step times.", *ran_line(run)]
     return frame(figure, "Overhead share by batch size (fitted)", [workload_line(run)], foot, run)
 
 

@@ -114,12 +114,14 @@ def _check_consistent(run: Run) -> None:
     keys += [("block of target", b.target, "in round", r.index) for r in run.rounds for b in r.blocks]
     keys += [("cell of target", c.target, "at batch", c.batch) for c in run.cells]
     keys += [("warning", w.code) for w in run.warnings]
+    keys += [("loop of target", cost.target) for cost in run.loops]
     seen: set[tuple[object, ...]] = set()
     for key in keys:
         if key in seen:
             raise UserError(f"The run holds {' '.join(map(str, key))} twice; each must be there once.")
         seen.add(key)
     batches = {r.batch for r in run.rounds} | {c.batch for c in run.cells} | {s.batch for s in run.setups}
+    batches |= {cost.batch for cost in run.loops}
     if batches and max(batches) > MAX_BATCH:
         raise UserError(f"The run holds batch {max(batches)}; accepted are {MIN_BATCH} to {MAX_BATCH:,}.")
     if len(batches) > MAX_BATCH_SIZES:

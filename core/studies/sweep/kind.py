@@ -23,6 +23,7 @@ SWEEP: Kind[Run, Run, Answer] = Kind(
     record=Run,
     describe=lambda run: run.name,
     run=run_sweep,
+    targets=lambda run: run.plan.targets if run.plan is not None else (),
     check=_check,
     id_of=lambda run: run.id,
     answer=lambda run, _: analyse(run),

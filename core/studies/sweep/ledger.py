@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.evidence import Outcome, Process, Setup, Status, Warning
 from core.studies.runner import Recorder
-from core.studies.sweep.record import Cell, Round, Run, RunRecord, StopReason
+from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord, StopReason
 from core.traces.record import TracedCell
 
 
@@ -20,12 +20,14 @@ class Ledger:
         self._cells: dict[tuple[int, int], Cell] = {(c.target, c.batch): c for c in run.cells}
         self._warnings: dict[str, Warning] = {w.code: w for w in run.warnings}
         self._traces: dict[tuple[int, int], TracedCell] = {(t.target, t.batch): t for t in run.traces}
+        self._energy: dict[tuple[int, int, int], EnergyWindow] = {_place(w): w for w in run.energy}
+        self._loops: dict[int, LoopCost] = {cost.target: cost for cost in run.loops}
         self._frozen: Run | None = None
         self.revision = 0
         recorder.begin(run)
 
     def add(self, *records: RunRecord) -> None:
-        """Keep records; a Cell, TracedCell or Warning replaces the one of the same cell or code."""
+        """Keep records; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces the one of the same place."""
         for record in records:
             if isinstance(record, Process):
                 self._processes.append(record)
@@ -37,6 +39,10 @@ class Ledger:
                 self._cells[record.target, record.batch] = record
             elif isinstance(record, TracedCell):
                 self._traces[record.target, record.batch] = record
+            elif isinstance(record, EnergyWindow):
+                self._energy[_place(record)] = record
+            elif isinstance(record, LoopCost):
+                self._loops[record.target] = record
             else:
                 self._warnings[record.code] = record
         self._recorder.record(self._base.id, records)
@@ -90,6 +96,8 @@ class Ledger:
                     "cells": tuple(sorted(self._cells.values(), key=lambda c: (c.target, c.batch))),
                     "warnings": tuple(self._warnings.values()),
                     "traces": tuple(trace for _, trace in sorted(self._traces.items())),
+                    "energy": tuple(window for _, window in sorted(self._energy.items())),
+                    "loops": tuple(cost for _, cost in sorted(self._loops.items())),
                 }
             )
         return self._frozen.model_copy(update={"elapsed_s": elapsed_s})
@@ -97,3 +105,7 @@ class Ledger:
     def finish(self, status: Status, elapsed_s: float) -> Run:
         self._recorder.finish(self._base.id, status, elapsed_s)
         return self.run(elapsed_s).model_copy(update={"status": status})
+
+
+def _place(window: EnergyWindow) -> tuple[int, int, int]:
+    return window.target, window.batch or 0, window.index

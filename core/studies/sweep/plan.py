@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from core.analysis.execution import refuse_same, resolved
 from core.schema import Frozen
 from core.spec import (
     MAX_BATCHES,
@@ -47,8 +48,7 @@ class SweepPlan(Frozen):
 
     @model_validator(mode="after")
     def _two_different_targets(self) -> Self:
-        if self.targets[0] == self.targets[1]:
-            raise ValueError(f"both targets are “{self.targets[0]}”; choose two that differ")
+        refuse_same(self.workload, *self.targets)
         return self
 
     @property
@@ -58,3 +58,11 @@ class SweepPlan(Frozen):
     @property
     def title(self) -> str:
         return f"{self.workload.title}: {self.targets[0]} against {self.targets[1]}"
+
+
+def target_of_plan(plan: SweepPlan, workload: Workload, target: Target) -> int | None:
+    """Which of the plan's targets that one is with the workload, also where only the other says what Keras chooses."""
+    if workload != plan.workload:
+        return None
+    asked = resolved(workload, target)
+    return next((index for index, own in enumerate(plan.targets) if resolved(workload, own) == asked), None)

@@ -13,8 +13,10 @@ from pydantic import Field
 
 from core.evidence import (
     Block,
+    CardUse,
     Interference,
     Label,
+    LoopTimes,
     Outcome,
     Process,
     Setup,
@@ -36,6 +38,10 @@ MAX_CELLS = 2_000
 MAX_WARNINGS = 1_000
 MAX_TRACES = 16
 """A sweep traces three batches on two targets, and once more where it was resumed."""
+MAX_WINDOWS = 1_000
+"""Some 60 in a sweep."""
+MAX_LOOPS = 2
+"""One for each target."""
 MAX_NAME = 200
 
 StopReason = Literal["precise", "plateau", "budget", "cancelled", "interrupted", "answered", "failed"]
@@ -79,6 +85,38 @@ class Cell(Frozen):
     stop_reason: StopReason | None = None
 
 
+class EnergyWindow(Frozen):
+    """Steps of one cell back to back for two seconds or more, and the energy that they took.
+
+    ``batch`` None: the workers were ready and idle. ``length_s`` is the time that ``steps`` took, ``index`` tells
+    apart the windows of a cell. ``card`` is of a GPU target; ``package_j`` is what all CPU packages took, also while a
+    GPU target ran. ``skipped`` says why there was no measurement; a window then has no length.
+    """
+
+    target: TargetIndex
+    batch: Annotated[int, Field(ge=1)] | None = None
+    index: Annotated[int, Field(ge=0)] = 0
+    process: Annotated[int, Field(ge=0)] = 0
+    steps: Annotated[int, Field(ge=0)] = 0
+    length_s: Annotated[float, Field(ge=0)] = 0.0
+    card: CardUse | None = None
+    package_j: Annotated[float, Field(ge=0)] | None = None
+    skipped: str = ""
+
+    @property
+    def samples(self) -> int:
+        return self.steps * (self.batch or 0)
+
+
+class LoopCost(Frozen):
+    """Keras's own loop around a step of one target, measured once a run; ``reason`` says why there are no ``times``."""
+
+    target: TargetIndex
+    batch: Annotated[int, Field(ge=1)]
+    times: LoopTimes | None = None
+    reason: str = ""
+
+
 class Run(Study):
     """One sweep. ``plan`` and ``environment`` are None for bare points imported from CSV."""
 
@@ -97,6 +135,8 @@ class Run(Study):
     cells: Annotated[tuple[Cell, ...], Field(max_length=MAX_CELLS)] = ()
     rounds: Annotated[tuple[Round, ...], Field(max_length=MAX_ROUNDS)] = ()
     traces: Annotated[tuple[TracedCell, ...], Field(max_length=MAX_TRACES)] = ()
+    energy: Annotated[tuple[EnergyWindow, ...], Field(max_length=MAX_WINDOWS)] = ()
+    loops: Annotated[tuple[LoopCost, ...], Field(max_length=MAX_LOOPS)] = ()
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -108,4 +148,4 @@ class Run(Study):
         return self.plan.title if self.plan else f"{self.target_names[0]} against {self.target_names[1]}"
 
 
-RunRecord = Process | Setup | Round | Cell | Warning | TracedCell
+RunRecord = Process | Setup | Round | Cell | Warning | TracedCell | LoopCost | EnergyWindow

@@ -58,8 +58,8 @@ def distinct(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
 
 
 def disturbances(samples: Sequence[Interference]) -> tuple[Warning, ...]:
-    """Warnings about neighbours, steal and a slow clock from what was sampled once a round."""
-    return (*_neighbours(samples), *_clock(samples))
+    """Warnings about a GPU slowed by heat, neighbours, steal and a slow clock, from what was sampled once a round."""
+    return (*_slowed(samples), *_neighbours(samples), *_clock(samples))
 
 
 def _neighbours(samples: Sequence[Interference]) -> Iterator[Warning]:
@@ -82,9 +82,13 @@ def _neighbours(samples: Sequence[Interference]) -> Iterator[Warning]:
 
 def _clock(samples: Sequence[Interference]) -> Iterator[Warning]:
     clocks = np.array([n.cpu_mhz for n in samples if n.cpu_mhz is not None])
-    throttled = sum(1 for n in samples if n.throttled)
     slow = int(np.sum(clocks < SLOW_CLOCK * np.median(clocks))) if len(clocks) else 0
-    worst = max(throttled, slow)
-    if worst > COMMON_SHARE * max(1, len(samples)):
-        text = f"The clock was throttled or slow during {worst} of {len(samples)} rounds."
-        yield Warning(code="throttled", text=text)
+    if slow > COMMON_SHARE * max(1, len(samples)):
+        yield Warning(code="throttled", text=f"The CPU's clock was slow during {slow} of {len(samples)} rounds.")
+
+
+def _slowed(samples: Sequence[Interference]) -> Iterator[Warning]:
+    looked = [n.throttled for n in samples if n.throttled is not None]
+    if sum(looked) > COMMON_SHARE * max(1, len(looked)):
+        seen = f"{sum(looked)} of {len(looked)} rounds in which it was seen"
+        yield Warning(code="gpu_slowed", text=f"Heat or the hardware slowed the GPU down in {seen}.")

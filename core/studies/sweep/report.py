@@ -13,7 +13,12 @@ from importlib.resources import files
 from core.evidence import Environment
 from core.numbers import table_number
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.card_export import card_lines
+from core.studies.sweep.card_use import UTILISATION, card_rows, card_text
+from core.studies.sweep.energy import energy_of
 from core.studies.sweep.export import CellRow, all_warnings, cell_rows
+from core.studies.sweep.loop import loop_lines, loop_notes
+from core.studies.sweep.ran_as import ran_line, ran_words
 from core.studies.sweep.record import Run
 from core.text import clean
 
@@ -36,6 +41,24 @@ NUMBERS = (
     ("Warm-up ms", "warmup_ms"),
     ("Latency ms", "latency_ms"),
 )
+CARD_NUMBERS = (
+    ("Batch", "batch", 1),
+    ("Energy windows", "energy_windows", 1),
+    ("Utilisation %", "utilisation_pct", 1),
+    ("SM clock MHz", "sm_mhz", 1),
+    ("Memory clock MHz", "memory_mhz", 1),
+    ("Power W", "power_w", 1),
+    ("°C", "celsius", 1),
+    ("Memory MB", "memory_used_mb", 1),
+    ("PCIe to GPU MB/s", "pcie_to_gpu_mb_s", 1),
+    ("from GPU", "pcie_from_gpu_mb_s", 1),
+    ("mJ a sample", "joules", 1000.0),
+    ("95 % from", "joules_low", 1000.0),
+    ("to", "joules_high", 1000.0),
+    ("net of idle", "joules_net", 1000.0),
+    ("CPU packages beside", "cpu_package_joules", 1000.0),
+)
+"""Title, field of a :class:`CardLine`, and what its numbers are multiplied with."""
 
 
 def html_report(run: Run, answer: Answer | None) -> str:
@@ -46,9 +69,12 @@ def html_report(run: Run, answer: Answer | None) -> str:
         f'<p class="quiet">Breakeven · {escape(run.name)}</p>',
         f"<h1>{escape(sentence)}</h1>",
         f'<p><span class="label {run.label}">{LABELS[run.label]}</span> {_reason(run, answer)}</p>',
+        *(f"<p>{escape(line)}</p>" for line in ran_line(run)),
+        *(f"<p>{escape(line)}</p>" for line in loop_lines(run, answer)),
         f"<h2>To know when reading this</h2><ul>{warnings}</ul>" if warnings else "",
         _charts(run, answer) if answer else "",
         f'<h2>Cells ({run.label})</h2><div class="scroll">{_cells_table(cell_rows(run, answer))}</div>',
+        _cards(run),
         f"<h2>How it was measured</h2>{_pairs(_method(run))}",
         f"<h2>Machine</h2>{_machine(run.environment)}",
     ]
@@ -90,6 +116,7 @@ def _reason(run: Run, answer: Answer | None) -> str:
 def _charts(run: Run, answer: Answer) -> str:
     # imported here because most commands of the command line draw nothing, and plotly takes a while to load
     from core.figures.style import chart_config
+    from core.studies.sweep.card_figures import energy_figure, utilisation_figure
     from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
     from core.studies.sweep.trace_figures import trace_share_figure
 
@@ -99,8 +126,14 @@ def _charts(run: Run, answer: Answer) -> str:
         "throughput": throughput_figure(run, answer),
         "overhead": overhead_figure(run, answer),
     }
-    for target in sorted({cell.target for cell in run.traces}):
-        figures[f"traced-{target + 1}"] = trace_share_figure(run, target, answer.fits[target])
+    for target in (0, 1):
+        if any(cell.target == target for cell in run.traces):
+            figures[f"traced-{target + 1}"] = trace_share_figure(run, target, answer.fits[target])
+        rows = card_rows(run, target)
+        if any(row.util_pct for row in rows):
+            figures[f"utilisation-{target + 1}"] = utilisation_figure(run, target, rows)
+    if (energy := energy_of(run)).cells:
+        figures["energy"] = energy_figure(run, energy)
     charts: list[str] = []
     for name, figure in figures.items():
         figure.update_layout(template="plotly_white")
@@ -129,12 +162,35 @@ def _cells_table(rows: Iterable[CellRow]) -> str:
     return f"<table><thead><tr>{heads}<th>Outcome</th><th>Why</th></tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
+def _cards(run: Run) -> str:
+    """What the GPUs did and what a sample took, where that was looked at."""
+    said = "".join(f"<p>{escape(line)}</p>" for line in card_text(run))
+    if not (lines := card_lines(run)):
+        return f"<h2>What the GPU was doing</h2>{said}" if said else ""
+    heads = "<th>Target</th>" + "".join(f'<th class="number">{escape(title)}</th>' for title, _, _ in CARD_NUMBERS)
+    body = []
+    for line in lines:
+        values = ((getattr(line, name), scale) for _, name, scale in CARD_NUMBERS)
+        shown = [table_number(None if value is None else value * scale) for value, scale in values]
+        numbers = "".join(f'<td class="number">{value}</td>' for value in shown)
+        body.append(
+            f'<tr><td>{escape(line.target)}</td>{numbers}<td class="why">{escape(line.clock_reasons)}</td></tr>'
+        )
+    return (
+        f"<h2>What the GPU was doing ({run.label})</h2>{said}<p>{escape(UTILISATION)}</p>"
+        f'<div class="scroll"><table><thead><tr>{heads}<th>Named as setting the clock</th></tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
 def _method(run: Run) -> list[tuple[str, str]]:
     passes = len({r.pass_index for r in run.rounds})
     processes = len({block.process for r in run.rounds for block in r.blocks})
     facts = [
         ("Targets", f"{run.target_names[0]} against {run.target_names[1]}"),
+        *(("Ran as", words) for words in ran_words(run)),
         ("Rounds", f"{len(run.rounds):,} rounds in {passes:,} passes, workers started {processes:,} times"),
+        *(("Keras's own loop", note) for note in loop_notes(run)),
         ("Took", f"{run.elapsed_s:,.0f} s" if run.elapsed_s else "not known"),
         ("Run", f"{run.id}, schema version {run.schema_version}"),
     ]

@@ -8,14 +8,15 @@ from core.evidence import Status
 from core.spec import MAX_BATCHES
 from core.studies.progress import Phase, Progress
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, unheard
-from core.studies.sweep import schedule
+from core.studies.sweep import loop, schedule, windows
 from core.studies.sweep.analyse import analyse, compare
 from core.studies.sweep.answer import Verdict
 from core.studies.sweep.crossover import Curve
+from core.studies.sweep.energy import leads
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.pair import WorkerPair
 from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run, StopReason
+from core.studies.sweep.record import EnergyWindow, Run, StopReason
 
 TELL_EVERY_S = 0.25
 RESUME_SHARE = 0.3  # of the budget that a resumed sweep gets at least
@@ -50,13 +51,15 @@ class _Sweep:
         budget_s = max(self._plan.budget_s - run.elapsed_s, RESUME_SHARE * self._plan.budget_s)
         self._budget_s = budget_s
         self._ledger = Ledger(run.model_copy(update={"status": "running"}), tools.recorder)
+        self._energy_s = 0.0  # kept for energy windows
+        self._no_energy: dict[int, str] = {}
         self._pair = WorkerPair(self._plan, self._ledger, tools, deadline_s=lambda: self._epoch_end_s)
         self._epoch_end_s = self._end_s
         self._tried: set[int] = set(run.batches)
         self._most_active = MAX_BATCHES
         self._compared: tuple[Verdict | None, Curve | None] = (None, None)
         self._compared_at = -1
-        self._ran_out = False  # of the time for measuring; traces come after it
+        self._ran_out = False  # of the time for measuring; Keras's own loop and traces come after it
         self._last_told_s = float("-inf")
 
     def execute(self) -> Run:
@@ -66,6 +69,8 @@ class _Sweep:
             self._tell("starting", "Starting one worker process for each target")
             self._measure()
             self._ran_out = self._remaining_s() <= 0
+            self._measure_energy()
+            self._time_loops()
             self._trace()
         except Cancelled:
             status = self._tools.stopped_as
@@ -94,6 +99,7 @@ class _Sweep:
 
     def _measure(self) -> None:
         self._pair.start()
+        self._watch_idle()
         self._epoch_end_s = self._end_s
         self._scan()
         self._refine()
@@ -120,14 +126,64 @@ class _Sweep:
         if not self._answered(starts >= schedule.MIN_PROCESSES):
             self._passes_until(self._end_s, None)
 
+    def _watch_idle(self) -> None:
+        """Of which targets the energy can be known, and what they take while nothing runs."""
+        self._no_energy = windows.refusals(self._plan, self._tools)
+        if self._no_energy:
+            self._ledger.add(*(EnergyWindow(target=t, skipped=why) for t, why in self._no_energy.items()))
+        if self._tools.meter is None or len(self._no_energy) == 2 or not any(t.is_gpu for t in self._plan.targets):
+            return
+        self._tell("starting", "Watching what the idle machine takes")
+        begin_s = self._clock.now_s()
+        self._pair.idle(self._no_energy)
+        self._energy_s = windows.reserve_s(self._plan, self._no_energy) - (self._clock.now_s() - begin_s)
+
+    def _measure_energy(self) -> None:
+        """Energy windows: of the batches that tell most as far as the budget goes, of others within their share."""
+        if self._energy_s <= 0:
+            return
+        later_s = schedule.trace_reserve_s(self._plan) + loop.reserve_s(self._plan)
+        self._epoch_end_s = self._final_s - later_s
+        share_end_s = min(self._clock.now_s() + self._energy_s, self._epoch_end_s)
+        measured, targets = self._run().batches, sorted({0, 1} - self._no_energy.keys())
+        first, done = self._telling_batches(), dict[int, float]()
+        while (batch := windows.next_batch(measured, first, done | leads(self._run()))) is not None:
+            end_s = self._epoch_end_s if batch in first else share_end_s
+            if self._clock.now_s() + self._pair.energy_s(targets, batch) > end_s:
+                break
+            done[batch] = 0.0
+            for target in targets:
+                self._tell("tracing", f"Measuring the energy of batch {batch:,} on {self._plan.target_names[target]}")
+                self._pair.energy(target, batch)
+        if not done and batch is not None:
+            why = f"Energy was not measured: too little of the budget was left for batch {batch:,}."
+            self._ledger.add(*(EnergyWindow(target=t, index=windows.WINDOWS, skipped=why) for t in targets))
+
+    def _telling_batches(self) -> tuple[int, ...]:
+        """The batch nearest the crossover, the smallest and the largest."""
+        verdict, _ = self._update()
+        crossovers = tuple(c.batch for c in verdict.crossovers) if verdict is not None else ()
+        return schedule.batches_to_trace(self._run().batches, crossovers)
+
+    def _time_loops(self) -> None:
+        """What Keras's own loop adds to a step, once a run, on both targets at one batch."""
+        self._epoch_end_s = self._final_s
+        run = self._run()
+        batch = loop.batch_to_time(run)
+        if batch is None or any(cost.times is not None for cost in run.loops):
+            return
+        begin_s = self._clock.now_s()
+        window_s = min(loop.reserve_s(self._plan), self._final_s - schedule.trace_reserve_s(self._plan) - begin_s)
+        for target in (0, 1):
+            self._tell("finishing", f"Timing Keras's own loop at batch {batch:,} on {self._plan.target_names[target]}")
+            self._pair.time_loop(target, batch, begin_s + window_s * (target + 1) / 2)
+
     def _trace(self) -> None:
         """Three batches on both targets under the profiler, as far as the time kept for it goes."""
         if not self._plan.trace:
             return
         self._epoch_end_s = self._final_s
-        verdict, _ = self._update()
-        crossovers = tuple(c.batch for c in verdict.crossovers) if verdict is not None else ()
-        for batch in schedule.batches_to_trace(self._run().batches, crossovers):
+        for batch in self._telling_batches():
             for target in (0, 1):
                 if self._clock.now_s() < self._final_s:
                     self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._plan.target_names[target]}")
@@ -260,8 +316,9 @@ class _Sweep:
 
     @property
     def _end_s(self) -> float:
-        """When measuring ends, and what is left is for traces."""
-        return self._final_s - schedule.trace_reserve_s(self._plan)
+        """When measuring ends, and what is left is for energy windows, Keras's own loop and traces."""
+        later_s = max(0.0, self._energy_s) + schedule.trace_reserve_s(self._plan) + loop.reserve_s(self._plan)
+        return self._final_s - later_s
 
     def _remaining_s(self) -> float:
         return self._end_s - self._clock.now_s()

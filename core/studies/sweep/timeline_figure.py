@@ -13,8 +13,9 @@ import plotly.graph_objects as go
 
 from core.figures.marks import add_level, add_upright
 from core.figures.style import GRID, GUIDE, flat_legend, frame, linear_axis, literal, short
-from core.numbers import number
+from core.numbers import counted, number
 from core.studies.sweep.figures import workload_line
+from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.studies.sweep.trace_figures import LEGEND_COLUMNS, PART_LOOKS, PartLook, part_words
 from core.traces.record import PARTS, Span, TracedCell
@@ -67,11 +68,13 @@ def _step_words(run: Run, cell: TracedCell, step_ms: float) -> str:
 
 def _timeline_notes(run: Run, cell: TracedCell, left_out: int) -> list[str]:
     notes = [f"Dashed: begin and end of the step. Times under the profiler, {run.label}."]
-    if not cell.trusted:
+    if cell.dropped_events:
+        notes.append(f"Not to be trusted: the profiler lost {counted(cell.dropped_events, 'event')}.")
+    elif not cell.trusted:
         notes.append(f"Not to be trusted: the profiler made the step {number(cell.profiler_ratio)} times as long.")
     if left_out:
         notes.append(f"The {left_out} least busy streams and threads are left out.")
-    return notes
+    return [*notes, *ran_line(run, cell.target)]
 
 
 def chosen_lanes(spans: Iterable[Span]) -> tuple[list[str], int]:

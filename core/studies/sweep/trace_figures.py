@@ -16,6 +16,7 @@ from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, batch_axis, flat
 from core.numbers import number
 from core.studies.sweep.answer import Fit
 from core.studies.sweep.figures import fine_grid, workload_line
+from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.traces.record import TRUSTED_RATIO, Part, TracedCell
 
@@ -85,9 +86,7 @@ def trace_share_figure(run: Run, target: int, fit: Fit | None) -> go.Figure:
     if fit is not None:
         _add_fit(figure, fit, sorted({*measured, *(float(cell.batch) for cell in cells)}), target)
     doubts = [
-        Mark(c.batch, None, None, f"not to be trusted ({number(c.profiler_ratio)}×)", GUIDE, "dot")
-        for c in cells
-        if not c.trusted
+        Mark(c.batch, None, None, f"not to be trusted ({_doubt(c)})", GUIDE, "dot") for c in cells if not c.trusted
     ]
     rows = add_spans(figure, doubts, bounds)
     batches = sorted({*measured, *(float(cell.batch) for cell in cells)})
@@ -96,12 +95,17 @@ def trace_share_figure(run: Run, target: int, fit: Fit | None) -> go.Figure:
     figure.update_layout(barmode="overlay")
     line = "" if fit is None else " Line: fitted overhead share."
     under = [workload_line(run), f"{run.target_names[target]}. Bars: traced parts of a step.{line}"]
-    entries = shown + (fit is not None)
+    entries, notes = shown + (fit is not None), [*_share_notes(run, fit, cells), *ran_line(run, target)]
     framed = frame(
-        figure, "Where a step goes, by batch size", under, _share_notes(run, fit, bool(doubts)), run,
+        figure, "Where a step goes, by batch size", under, notes, run,
         legend_rows=math.ceil(entries / LEGEND_COLUMNS), label_rows=rows,
     )  # fmt: skip
     return flat_legend(framed, size=12)
+
+
+def _doubt(cell: TracedCell) -> str:
+    """Why a cell is not to be trusted, in a word or two."""
+    return "events lost" if cell.dropped_events else f"{number(cell.profiler_ratio)}×"
 
 
 def _bar_spans(batches: Sequence[int]) -> list[tuple[float, float]]:
@@ -159,7 +163,7 @@ def _add_fit(figure: go.Figure, fit: Fit, batches: Sequence[float], target: int)
     )  # fmt: skip
 
 
-def _share_notes(run: Run, fit: Fit | None, doubts: bool) -> list[str]:
+def _share_notes(run: Run, fit: Fit | None, cells: Sequence[TracedCell]) -> list[str]:
     notes = [f"Bars: steps under the profiler, {run.label}."]
     if fit is None:
         notes[0] += " Too few batch sizes for a fitted line."
@@ -167,6 +171,9 @@ def _share_notes(run: Run, fit: Fit | None, doubts: bool) -> list[str]:
         notes[0] += f" Line: fitted to {run.label} step times without it."
         if not fit.trusted:
             notes.append(f"Fit not to be trusted{f': {fit.note}' if fit.note else '.'}")
-    if doubts:
-        notes.append(f"Faded: not to be trusted, since the profiler made the step over {TRUSTED_RATIO} times as long.")
+    if not all(cell.trusted for cell in cells):
+        lost = " or lost events" if any(cell.dropped_events for cell in cells) else ""
+        notes.append(
+            f"Faded: not to be trusted, since the profiler made the step over {TRUSTED_RATIO} times as long{lost}."
+        )
     return notes

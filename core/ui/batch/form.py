@@ -81,8 +81,8 @@ def _training(workload: Workload) -> tuple[str, int | None, float | None, float 
     """Device, reference batch, learning rate, loss and budget, in a row."""
     here = machine.devices()
     device: str = st.selectbox(
-        "Train on", here.names, index=int(here.has_gpu), format_func=lambda name: clean(here.title(name)),
-        key="batch_device", width=180, persist_state=KEEP,
+        "Train on", here.names, index=here.names.index(here.default_targets()[1].device),
+        format_func=lambda name: clean(here.title(name)), key="batch_device", width=180, persist_state=KEEP,
         help="Noise scale and steps do not depend on it; a faster one gets further.",
     )  # fmt: skip
     size = st.number_input(

@@ -7,9 +7,10 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.analysis.execution import chosen_line
 from core.figures.style import environment_line
 from core.numbers import byte_size, counted, duration
-from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, batch_words, wrong_fits
+from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, batch_words, steady_words, wrong_fits
 from core.studies.memory.figures import memory_figure, parts_figure
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.record import Run
@@ -65,7 +66,10 @@ def _predicted(run: Run, target: int, prediction: MemoryPrediction) -> None:
 def _confirmed(run: Run, target: int, study_id: str, study: MemoryStudy) -> None:
     answer = page.answer_of_memory(study_id, study)
     tried = f"{study.plan.title}; {len(study.probes)} batches in {duration(study.elapsed_s)}"
-    badges, about = [label_badge(study.label)], (tried, environment_line(study))
+    badges, about = (
+        [label_badge(study.label)],
+        (tried, *chosen_line(study.plan.workload, study.plan.target), environment_line(study)),
+    )
     with result_card(HEADING, badges, answer.sentence, about, status=study.status), st.container(horizontal=True):
         for name, value, beside, meaning in facts(study, answer):
             metric(name, value, beside, meaning)
@@ -79,6 +83,8 @@ def _confirmed(run: Run, target: int, study_id: str, study: MemoryStudy) -> None
     _pictures(run, target, answer.prediction, answer, study)
     st.subheader("What was tried", anchor=False)
     st.table(written(probes_table(study)), border="horizontal", hide_index=True)
+    if words := steady_words(study):
+        st.caption(plain(words))
 
 
 def facts(study: MemoryStudy, answer: MemoryAnswer) -> list[tuple[str, str, str, str]]:

@@ -19,6 +19,7 @@ from core.studies.memory.kind import MEMORY
 from core.studies.memory.plan import default_limit_bytes
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.plan import target_of_plan
 from core.studies.sweep.record import Run
 from core.text import clean
 from core.ui import machine, registry
@@ -100,8 +101,9 @@ def _memory_by_target(run: Run) -> dict[str, tuple[str, MemoryStudy]]:
         _gone(MEMORY_PAGE)
     named = sorted(known, key=lambda study_id: study_id not in asked)  # stable: else newest first
     shown: dict[str, tuple[str, MemoryStudy]] = {}
-    for name, target in zip(run.target_names, run.plan.targets, strict=True):
-        mine = [key for key in named if known[key].plan.target == target]
+    of = {key: target_of_plan(run.plan, known[key].plan.workload, known[key].plan.target) for key in named}
+    for index, name in enumerate(run.target_names):
+        mine = [key for key in named if of[key] == index]
         if mine:
             shown[name] = (mine[0], known[mine[0]])
     return shown

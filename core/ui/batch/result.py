@@ -19,6 +19,7 @@ from core.numbers import duration
 from core.studies.gradient_noise.figures import loss_figure, noise_scale_figure
 from core.studies.memory.export import memory_data
 from core.studies.sweep.figures import workload_line
+from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.ui import charts, evidence, registry, share
 from core.ui.batch import form, page
@@ -51,7 +52,7 @@ def card(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
     if studies.noise is not None:
         badges.append(label_badge(studies.noise[1].label, "noise scale"))
         status = studies.noise[1].status
-    about = (workload_line(run), environment_line(run))
+    about = (*ran_line(run), workload_line(run), environment_line(run))
     with result_card("Which batch", badges, answer.sentences[0], about, status=status), st.container(horizontal=True):
         for target in answer.targets:
             _best(target, timed)

@@ -14,6 +14,7 @@ from core.studies.diagnosis.export import diagnosis_data
 from core.studies.diagnosis.figures import diagnosis_figure, gain_words, measured_findings, variant_title, whole_title
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.sweep.figures import workload_line
+from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.ui import charts, evidence, registry, share
 from core.ui.card import DRAW_NOTICE, Badge, draw_notices, interval_metric, label_badge, result_card
@@ -66,7 +67,8 @@ def _card(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     experiment, head = diagnosis.experiment, HEADS[answer.reason]
     about = f"{workload_line(run)}; {run.target_names[diagnosis.target]} at batch {diagnosis.batch:,}"
     card = result_card(
-        "Diagnosis", [head, label_badge(experiment.label)], answer.sentence, (about, environment_line(experiment)),
+        "Diagnosis", [head, label_badge(experiment.label)], answer.sentence,
+        (about, *ran_line(run, diagnosis.target), environment_line(experiment)),
         status=experiment.status, icon=head.icon,
     )  # fmt: skip
     helping = [finding for finding in answer.findings if finding.judgement == "helps"][:SHOWN_GAINS]

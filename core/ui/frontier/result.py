@@ -7,6 +7,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.analysis.execution import chosen_line
 from core.figures.style import environment_line
 from core.numbers import counted, duration, number
 from core.schema import UserError
@@ -74,8 +75,9 @@ def _card(answer: FrontierAnswer) -> None:
     study = answer.study
     headline, _, more = answer.sentence.partition(". ")
     first, second = study.plan.target_names
+    chosen = chosen_line(study.plan.workload(study.plan.settings[0]), *study.plan.targets)
     result_card("Frontier", [label_badge(study.label)], f"{headline.rstrip('.')}.",
-                (f"{fixed_words(study.plan)}; {second} against {first}", environment_line(study)),
+                (f"{fixed_words(study.plan)}; {second} against {first}", *chosen, environment_line(study)),
                 status=study.status, more=[f"{more} {answer.reason}".strip()])  # fmt: skip
     draw_sentences(notices(answer))
 

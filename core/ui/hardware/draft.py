@@ -12,6 +12,7 @@ from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, find_gpu, sh
 from core.hardware.compare import CardReading
 from core.hardware.figures import MAX_CARDS, crossover_words
 from core.hardware.interval import REGION_WORDS, Errors, ErrorShare
+from core.hardware.model import modelled_as
 from core.hardware.own_cards import YOURS, OwnCard
 from core.numbers import percent
 from core.spec import MAX_BATCH, MIN_BATCH, Execution, Precision, Target
@@ -261,6 +262,18 @@ def label_of(reading: CardReading) -> str:
     """``modelled``, beside it the label of points that were really taken; ``withheld`` where there is no number."""
     labels = dict.fromkeys(point.label for point in reading.curve.known)
     return " and ".join(sorted(labels)) if labels else "withheld"
+
+
+def settings_lines(run: Run, options: Options, readings: Sequence[CardReading]) -> tuple[str, ...]:
+    """How the cards are modelled to run, once for all that run alike."""
+    assert run.plan is not None
+    cards: dict[str, list[str]] = {}
+    for reading in readings:
+        cards.setdefault(modelled_as(reading.spec, run.plan.workload, options.target), []).append(reading.spec.name)
+    return tuple(
+        f"Modelled {'on ' + ', '.join(names) if len(cards) > 1 else 'on each card'}: {words}."
+        for words, names in cards.items()
+    )
 
 
 def summary(readings: Sequence[CardReading], batch: int, cpu: str) -> str:

@@ -29,7 +29,7 @@ from core.ui.hardware.draft import (
     wrong_batch,
 )  # fmt: skip
 from core.ui.study_page import busy_notice, busy_sentence
-from core.ui.words import plain
+from core.ui.words import EXECUTION_HELP, TF32_HELP, plain
 
 KEEP: Any = "session"  # choices survive a visit to another page
 PROBLEM = "hardware_problem_card"
@@ -53,11 +53,11 @@ def options(run: Run, asked: Options, targets: tuple[int, ...], cards: dict[str,
         )  # fmt: skip
         precision: Precision = st.selectbox(
             "Precision", get_args(Precision), index=get_args(Precision).index(asked.precision), width=170,
-            key=f"hardware_precision-{run.id}", help="On the GPU. In float32 TensorFlow lets products run as TF32.",
+            key=f"hardware_precision-{run.id}", help=f"On the GPU. {TF32_HELP}",
         )  # fmt: skip
         execution: Execution = st.selectbox(
             "Execution", get_args(Execution), index=get_args(Execution).index(asked.execution), width=110,
-            key=f"hardware_execution-{run.id}", help="On the GPU: graph, XLA or eager.",
+            key=f"hardware_execution-{run.id}", help=f"On the GPU. {EXECUTION_HELP}",
         )  # fmt: skip
         data = st.segmented_control(
             "Data", [RESIDENT, FED], default=FED if asked.fed else RESIDENT, required=True,

@@ -11,11 +11,13 @@ from typing import Any
 
 import streamlit as st
 
+from core.analysis.execution import expected
 from core.hardware.against import Against, against, card_target, compared_with, is_fed
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
 from core.hardware.crossing import ModelledCrossover
 from core.hardware.host import assumed_costs
 from core.hardware.interval import Modelled
+from core.hardware.model import modelled_as
 from core.hardware.recorded import card_curve
 from core.numbers import number, rounded
 from core.studies.sweep.answer import Answer
@@ -111,12 +113,16 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
         place.info("Neither target is a CPU, so this sweep leaves the modelled GPU out.", icon=":material/info:")
         return
     ends = sorted({plan.batches[0], plan.batches[len(plan.batches) // 2], plan.batches[-1]})
-    curve = card_curve(spec, plan.workload, card_target(cpu), ends, assumed_costs(cpu.execution), is_fed(plan))
+    target = card_target(cpu)
+    costs = assumed_costs(expected(plan.workload.network, target).execution)
+    curve = card_curve(spec, plan.workload, target, ends, costs, is_fed(plan))
     if not curve.known:
         place.info(plain(f"{spec.name} gets no number for this workload: {curve.reason}"), icon=":material/function:")
         return
     first, second = plan.target_names
-    words = f"{spec.name} is modelled and runs no worker. The sweep measures {first} and {second} alone."
+    settings = modelled_as(spec, plan.workload, target)
+    words = f"{spec.name} is modelled and runs no worker. The sweep measures {first} and {second} alone. "
+    words += f"The card as modelled: {settings}."
     place.caption(f":material/function: {plain(words)}")
 
 
@@ -172,7 +178,7 @@ def _rests_on(comparison: Against) -> list[str]:
         return []
     data = "each batch over the link" if comparison.fed else "data resident on the card"
     basis = next((point.basis for point in comparison.curve.known if isinstance(point, Modelled)), None)
-    about = f"{comparison.spec.title} as {comparison.target}, {data}; the host's overhead is {comparison.costs.label}."
+    about = f"{comparison.spec.title}: {comparison.settings}; {data}; the host's overhead is {comparison.costs.label}."
     return (
         [about]
         if basis is None

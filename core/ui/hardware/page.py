@@ -8,6 +8,7 @@ from functools import partial
 
 import streamlit as st
 
+from core.analysis.execution import expected
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, catalogue, find_gpu
 from core.hardware.compare import CardReading, compare, cpu_index
 from core.hardware.host import HostCosts, assumed_costs, host_of_study
@@ -109,7 +110,8 @@ def cards() -> dict[str, GpuSpec]:
 def host(run: Run, options: Options) -> Host:
     """The host's costs for the options' steps: of the study they name, else of the newest one here, else assumed."""
     assert run.plan is not None
-    assumed = assumed_costs(options.execution)
+    execution = expected(run.plan.workload.network, options.target).execution
+    assumed = assumed_costs(execution)
     if options.host == ASSUMED:
         return Host(assumed, None)
     known = studies()
@@ -120,7 +122,7 @@ def host(run: Run, options: Options) -> Host:
     if named is None:
         return Host(assumed, None, problem)
     try:
-        costs = host_of_study(known[named], run.plan.workload.mode, options.execution)
+        costs = host_of_study(known[named], run.plan.workload.mode, execution)
     except ValueError as error:
         return Host(assumed, None, f"{error} Until then they are assumed.")
     return Host(costs, (named, known[named]), problem)

@@ -18,6 +18,7 @@ from core.hardware.crossing import Needed, what_would_have_to_be_true
 from core.hardware.export import comparison_data, roofline_data
 from core.hardware.figures import against_figure, crossover_words, crossovers_figure, limits_figure
 from core.hardware.interval import Modelled, errors
+from core.hardware.model import modelled_as
 from core.hardware.roofline_figure import roofline_figure
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.figures import workload_line
@@ -47,8 +48,11 @@ def card(seen: Compared) -> None:
                      HOST_HELP[costs.label])  # fmt: skip
     badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead]
     about = (
-        draft.summary(seen.readings, seen.options.batch, seen.cpu), workload_line(run), environment_line(run),
-    )  # fmt: skip
+        draft.summary(seen.readings, seen.options.batch, seen.cpu),
+        *draft.settings_lines(run, seen.options, shown),
+        workload_line(run),
+        environment_line(run),
+    )
     with (
         result_card("Against GPUs that are not here", badges, _headline(shown), about, status=run.status),
         st.container(horizontal=True),
@@ -154,7 +158,7 @@ def limits(seen: Compared) -> None:
         make = partial(limits_figure, seen.run, reading.spec, reading.curve, seen.host.costs)
         chart("limits", seen, make, f"What limits {name} by batch, modelled. {limit_words(reading)}", name)
         points = roofline(reading.spec, workload, target, reading.curve)
-        under = f"{workload_line(seen.run)}, {target.precision}"
+        under = f"{workload_line(seen.run)}; {modelled_as(reading.spec, workload, target)}"
         make = partial(roofline_figure, reading.spec, roof_of(reading.spec, workload, target), under, points)
         chart("roofline", seen, make, f"Roofline of {name}; its steps are modelled.", name)
     st.markdown(plain(limit_words(reading)))
@@ -209,6 +213,7 @@ def content(seen: Compared) -> dict[str, Any]:
         {
             "gpu": reading.spec.name,
             "label": "modelled",
+            "settings": modelled_as(reading.spec, workload, options.target),
             "roofline": roofline_data(reading.spec, roofline(reading.spec, workload, options.target, reading.curve)),
             "needed": [asdict(each) for each in needed(seen, reading, options.batch)],
         }

@@ -11,6 +11,7 @@ from core.figures.style import environment_line
 from core.numbers import counted, number, percent
 from core.studies.sweep.answer import Answer, Fit
 from core.studies.sweep.figures import workload_line
+from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.studies.sweep.timeline_figure import timeline_figure
 from core.studies.sweep.trace_figures import trace_share_figure, traced_cells
@@ -39,6 +40,13 @@ def target_of(run: Run) -> int:
     )  # fmt: skip
     st.query_params["target"] = SIDES[target if chosen is None else chosen]
     return target if chosen is None else chosen
+
+
+def untraced(run: Run) -> None:
+    """Why cells of this run could not be traced, of either target: a trace of one says nothing about the other's."""
+    for warning in run.warnings:
+        if warning.code.startswith("trace_"):
+            st.warning(plain(warning.text), icon=":material/warning:")
 
 
 def cell_of(run: Run, target: int, answer: Answer | None) -> TracedCell | None:
@@ -87,12 +95,16 @@ def card(run: Run, cell: TracedCell, fit: Fit | None) -> None:
     badges = [label_badge(run.label)]
     if not cell.trusted:
         badges.append(Badge("not to be trusted", ":material/warning:", "orange"))
-    about = (f"{workload_line(run)}, {run.target_names[cell.target]}", environment_line(run))
+    about = (
+        f"{workload_line(run)}, {run.target_names[cell.target]}", *ran_line(run, cell.target), environment_line(run),
+    )  # fmt: skip
     with result_card("Where a step goes", badges, words.headline(cell), about):
         evidence.show_facts(_facts(run, cell, fit))
     for sentence in (words.distrust(cell), words.retraced(cell)):
         if sentence:
             st.warning(plain(sentence), icon=":material/warning:")
+    if cell.notes:
+        st.caption("  \n".join(plain(note) for note in cell.notes))
 
 
 def _facts(run: Run, cell: TracedCell, fit: Fit | None) -> tuple[evidence.Fact, ...]:

@@ -50,6 +50,12 @@ def headline(cell: TracedCell) -> str:
 
 def distrust(cell: TracedCell) -> str | None:
     """Why the split is not to be trusted, or None where it is."""
+    if cell.dropped_events:
+        return (
+            f"The split at batch {cell.batch:,} is not to be trusted: the profiler lost "
+            f"{counted(cell.dropped_events, 'event')} of the device, so kernels or copies are missing. Trace the batch "
+            "again; the fitted share needs no profiler."
+        )
     if cell.trusted:
         return None
     return (

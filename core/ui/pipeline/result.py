@@ -7,6 +7,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.analysis.execution import chosen_line
 from core.figures.style import environment_line
 from core.numbers import duration, number
 from core.schema import UserError
@@ -66,7 +67,8 @@ def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
     about = f"{experiment.workload.title} on {arm.target}, batch {arm.batch:,}; {arm.pipeline.title}"
     more = [part.sentence for part in (answer.prefetch, answer.starvation) if part is not None]
     result_card("Input pipeline", [label_badge(experiment.label)], answer.sentence,
-                (about, environment_line(experiment)), status=experiment.status, more=more)  # fmt: skip
+                (about, *chosen_line(experiment.workload, arm.target), environment_line(experiment)),
+                status=experiment.status, more=more)  # fmt: skip
     draw_sentences(notices(experiment, answer))
 
 

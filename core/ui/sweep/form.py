@@ -7,6 +7,7 @@ from typing import Any, get_args
 import streamlit as st
 
 from core.analysis.cudnn import cudnn_note
+from core.analysis.execution import device_words, expected_words
 from core.analysis.memory import estimate_bytes
 from core.machine.environment import available_memory_bytes
 from core.numbers import byte_size, duration, large
@@ -42,7 +43,7 @@ def show(busy: str | None) -> None:
     if outcome.plan is not None and (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
         recurrent.info(plain(note), icon=":material/speed:")
     modelled.explain(about_card, outcome.plan)
-    _cost(outcome)
+    _cost(outcome, here)
     wrong.fill(outcome.errors)
     with top:
         PAGE.form_button(outcome.plan, busy, _says, start=lambda plan: PAGE.start(new_run(plan, name.strip() or None)))
@@ -132,7 +133,7 @@ def _pipeline(wrong: Places) -> dict[str, Any]:
     return values
 
 
-def _cost(outcome: SweepOutcome) -> None:
+def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
     """Parameters, FLOPs and memory, before anything runs."""
     if outcome.workload is None:
         return
@@ -154,6 +155,8 @@ def _cost(outcome: SweepOutcome) -> None:
                 "about 0.6 GB for each of the two worker processes.",
             )  # fmt: skip
     if outcome.plan is not None:
+        runs = [f"{device_words(t)}: {expected_words(work, t, here.has_tf32(t.device))}" for t in outcome.plan.targets]
+        st.caption(plain(f"{'. '.join(runs)}."))
         st.caption(f"{len(outcome.plan.batches)} batch sizes: {_listed(outcome.plan.batches)}.")
 
 

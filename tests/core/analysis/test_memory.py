@@ -38,6 +38,8 @@ def test_mixed_precision_adds_a_copy_of_the_weights_and_halves_what_is_kept() ->
     workload = Workload(network="784-128-10")
     whole = estimate_bytes(workload, CPU, 1000, ONLY_KEPT)
     mixed = estimate_bytes(workload, Target(precision="mixed_bfloat16"), 1000, ONLY_KEPT)
+    strict = Target(device="gpu:0", precision="float32_strict")
+    assert estimate_bytes(workload, strict, 1000, ONLY_KEPT) == whole
     assert mixed.weights_bytes == 1.5 * whole.weights_bytes
     assert mixed.activations_bytes == 0.5 * whole.activations_bytes == 1000 * 138 * 2
 

@@ -29,6 +29,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr("core.worker.process.launch_processes", machine.launch)
     monkeypatch.setattr("core.worker.clock.WallClock", lambda: machine.clock)
     monkeypatch.setattr("core.machine.interference.InterferenceSampler", lambda: None)
+    monkeypatch.setattr("core.machine.meter.Meter", lambda: None)
     return machine
 
 

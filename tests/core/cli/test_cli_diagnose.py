@@ -48,7 +48,7 @@ def test_the_verdict_comes_first_and_then_every_remedy(cli: Command, machine: Ma
     for words in ("Others: mixed_", "Crossover: Before: ", "Not measured:", "A GPU target has no choice of threads."):
         assert words in out
     assert "Start-up inside the timing: " in out
-    assert lines[-1].startswith("Measured for gpu:0 at batch ")
+    assert lines[-1].startswith("Measured for gpu:0,execution=graph at batch ")
     assert lines[-1].endswith(" s, finished.")
     assert "Starting 1 worker process" in err
     assert ANOTHER not in err

@@ -1,12 +1,10 @@
 """``pipeline``: a whole study on simulated workers, its text and JSON, and what it refuses."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from core.cli.devices import target_of
 from core.spec import Target
 from core.studies.experiment.record import Experiment
 from core.worker.protocol import Prepare
@@ -81,9 +79,7 @@ def test_own_data_are_described_and_cost_nothing_more_by_default(cli: Command, t
 
 
 @pytest.mark.usefixtures("fed")
-def test_the_default_target_is_the_whole_cpu_without_a_gpu(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules[target_of.__module__]  # in its package the command of that name hides it
-    monkeypatch.setattr(module, "default_targets", lambda _: (Target(threads=1), Target(threads=2)))
+def test_the_default_target_is_the_whole_cpu_without_a_gpu(cli: Command) -> None:
     assert as_json(cli("pipeline", "--preset", "784-128-10", "--budget", 40, "--json"))["target"] == "cpu"
 
 

@@ -12,6 +12,8 @@ from core.store import Store
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.imports import read_run
 from tests.support.commands import TARGETS, Command, done
+from tests.support.energies import busy_pct
+from tests.support.meters import PoweredMachine, SimulatedMeter
 from tests.support.simulation import Fault, Machine
 
 ROOT = Path(__file__).parents[3]
@@ -29,6 +31,9 @@ def test_sweep_measures_keeps_and_answers(cli: Command, machine: Machine, tmp_pa
     crossover = analyse(run).verdict.crossovers[0]
     assert crossover.batch == pytest.approx(machine.true_crossover(1, 1024), rel=0.05)
     assert out.splitlines()[0] == analyse(run).verdict.sentence
+    assert out.splitlines()[1] == (
+        "CPU, 1 thread: graph, as Keras chooses without a GPU. CPU, 2 threads: graph, as Keras chooses without a GPU."
+    )
     for words in ("669,706 parameters", "FLOPs a sample", "MB of memory at batch 1,024", "Measuring batch", "Finished"):
         assert words in err
     stored = Store().load(run.id)
@@ -40,7 +45,35 @@ def test_a_lost_target_still_gives_an_honest_verdict(cli: Command, machine: Mach
     out_file = tmp_path / "run.json"
     out, _ = done(cli("sweep", *TARGETS, "--budget", "60", "--out", out_file))
     assert "out_of_memory" in out
+    why = next(line for line in out.splitlines() if "because batch 64 failed (out of memory)" in line)
+    assert "at batch 128, 256, 512, 1,024: Skipped" in why
     assert "out_of_memory" in {cell.outcome for cell in read_run(out_file.read_bytes(), "run.json").cells}
+
+
+def test_what_the_gpu_did_and_its_energy_are_said(
+    cli: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    powered = PoweredMachine(machine.curves, gpu_w=lambda _: 70.0)
+    monkeypatch.setattr("core.worker.process.launch_processes", powered.launch)
+    monkeypatch.setattr("core.worker.clock.WallClock", lambda: powered.clock)
+    meter = SimulatedMeter(powered, utilisation=busy_pct, reasons=("power_cap",))
+    monkeypatch.setattr("core.machine.meter.Meter", lambda: meter)
+    out_file = tmp_path / "run.json"
+    out, err = done(cli(
+        "sweep", "--targets", "cpu", "gpu:0", "--batches", "1:1024", "--budget", "240", "--out", out_file
+    ))  # fmt: skip
+    assert "gpu:0 was busy 14 % of the time at batch 1 and 96 % at batch 1,024 (measured)." in out
+    assert "which is normal under load; heat did not slow it." in out
+    assert "Energy: gpu:0 (the card alone) needs less energy a sample than cpu (the CPU packages) from a batch" in out
+    assert "Sampling took" in out
+    assert "Measuring the energy of batch 1,024 on gpu:0" in err
+    assert meter.closed == 1
+    run = read_run(out_file.read_bytes(), "run.json")
+    assert {w.model_dump_json() for w in Store().load(run.id).energy} == {w.model_dump_json() for w in run.energy}
+    page = tmp_path / "report.html"
+    done(cli("report", out_file, "--out", page))
+    assert "What the GPU was doing (measured)" in page.read_text()
+    assert "Energy: gpu:0" in done(cli("verdict", out_file))[0]
 
 
 @pytest.mark.tensorflow

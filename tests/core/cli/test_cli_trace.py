@@ -33,9 +33,11 @@ def test_a_trace_as_text(cli: Command, tmp_path: Path) -> None:
 
 def test_a_trace_as_json_has_exactly_the_promised_keys(cli: Command, tmp_path: Path) -> None:
     data = as_json(cli("trace", gpu_trace().write(tmp_path), "--json"))
-    assert list(data) == ["file", "devices", "host_ops", "retraces", "notes"]
+    assert list(data) == ["file", "devices", "host_ops", "retraces", "dropped_events", "notes"]
     (device,) = data["devices"]
-    assert list(device) == ["device", "steps", "kernels", "busy_ms", "span_ms", "steps_from", "top_kernels"]
+    assert list(device) == ["device", "steps", "kernels", "busy_ms", "span_ms", "steps_from", "h2d_bytes", "d2h_bytes",
+                            "top_kernels"]  # fmt: skip
+    assert (device["h2d_bytes"], device["d2h_bytes"]) == (8192, None)
     step = device["steps"][0]
     parts = ["compute_ms", "h2d_ms", "d2h_ms", "d2d_ms", "input_ms", "launch_ms", "other_ms"]
     assert list(step) == ["step_ms", *parts, "overhead_share"]
@@ -44,6 +46,16 @@ def test_a_trace_as_json_has_exactly_the_promised_keys(cli: Command, tmp_path: P
     assert device["top_kernels"][0] == {"name": "gemm", "count": 2, "total_ms": pytest.approx(0.08)}
     assert data["host_ops"][0]["name"] == "name/AsString"
     assert data["file"] == "made.xplane.pb"
+
+
+def test_what_the_profiler_says_of_its_own_work_is_shown(cli: Command, tmp_path: Path) -> None:
+    made = gpu_trace()
+    made.space.warnings.append(b"Detected GPU events dropped on host: 7 events dropped because the buffer is full.")
+    path = made.write(tmp_path)
+    _, out, _ = cli("trace", path)
+    said = "Note: The profiler says: Detected GPU events dropped: 7 events dropped because the buffer is full."
+    holds(out, "The profiler lost 7 events, so the shares are not to be trusted", said)
+    assert as_json(cli("trace", path, "--json"))["dropped_events"] == 7
 
 
 def test_a_cpu_has_no_copies_to_show(cli: Command, tmp_path: Path) -> None:

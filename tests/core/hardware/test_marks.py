@@ -51,7 +51,7 @@ def test_the_card_is_dashed_hollow_named_modelled_and_changes_nothing_measured(d
     assert curves[0].line.color not in {t.line.color for t in figure.data if t not in traces_of_card(figure)}
     text = words(figure)
     assert "with a modelled GPU" in text
-    assert "no worker ran for it" in text
+    assert "No worker ran for it" in text
     assert card.crossover.sentence in text
     assert "recorded ·" in text  # what the run itself is
     measured = [trace for trace in figure.data if trace not in traces_of_card(figure)]

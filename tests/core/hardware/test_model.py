@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.hardware.constants import constants
-from core.hardware.model import joined, peak_of, predict, rate_of, transfer_time
+from core.hardware.model import joined, modelled_as, peak_of, predict, rate_of, transfer_time
 from core.hardware.work import ops_of
 from core.spec import Target
 from tests.support.hardware import GPU, NETWORKS, XLA, plain_constants, round_card, steady_host, workload
@@ -86,6 +86,11 @@ def test_float32_products_run_as_tf32_where_there_is_some_and_half_precision_nee
     half = Target(device="gpu:0", precision="mixed_bfloat16")
     assert peak_of(round_card(), GPU, op) == "fp32"
     assert peak_of(round_card(tf32_tflops=80.0), GPU, op) == "tf32"
+    strict = GPU.model_copy(update={"precision": "float32_strict"})
+    assert peak_of(round_card(tf32_tflops=80.0), strict, op) == "fp32"
+    assert modelled_as(round_card(tf32_tflops=80.0), workload(), GPU) == "graph, as asked; float32 (TF32)"
+    assert modelled_as(round_card(), workload(), GPU) == "graph, as asked"
+    assert modelled_as(round_card(tf32_tflops=80.0), workload(), strict) == "graph, as asked; float32 without TF32"
     assert peak_of(round_card(), half, op) == "half"
     assert peak_of(round_card(half_tflops=None), half, op) == "fp32"
     update = ops_of(workload(), half, 8)[-1]
@@ -96,7 +101,7 @@ def test_the_host_hands_over_operations_one_by_one_or_a_compiled_step_at_once() 
     host = steady_host()
     kernels = sum(op.kernels for op in ops_of(workload(), GPU, 8))
     eager = Target(device="gpu:0", execution="eager")
-    several = Target(device="gpu:0", steps_per_execution=10)
+    several = Target(device="gpu:0", execution="graph", steps_per_execution=10)
 
     def host_ms(target: Target) -> float:
         return predict(round_card(), workload(), target, 8, host, plain_constants(), False).host_ms
@@ -105,6 +110,15 @@ def test_the_host_hands_over_operations_one_by_one_or_a_compiled_step_at_once() 
     assert host_ms(several) == pytest.approx(0.01 + 0.005 * kernels)
     assert host_ms(eager) == pytest.approx(0.1 + 0.020 * kernels)
     assert host_ms(XLA) == pytest.approx(0.1 + 0.050)
+
+
+@pytest.mark.parametrize(("network", "like"), [("784-512-512-10", XLA), ("lstm-32x2-128x9-6", GPU)])
+def test_keras_is_modelled_as_what_it_chooses(network: str, like: Target) -> None:
+    keras = Target(device="gpu:0")
+    asked = workload(network)
+    parts = [predict(round_card(), asked, one, 8, steady_host(), plain_constants(), False) for one in (keras, like)]
+    assert parts[0] == parts[1]
+    assert ops_of(asked, keras, 8) == ops_of(asked, like, 8)
 
 
 def test_resident_data_cross_no_link_and_labels_do_in_training_only() -> None:

@@ -27,7 +27,7 @@ from core.studies.sweep.answer import CellStats
 from tests.support.hosts import CARD, make_costs
 from tests.support.runs import make_run, on_card
 
-GPU = Target(device="gpu:0")
+GPU, XLA = (Target(device="gpu:0", execution=execution) for execution in ("graph", "xla"))
 HERE = Workload(network=network_from_name("784-512-512-10"))
 THERE = Workload(network=network_from_name("784-128-10"))
 FURTHER = Workload(network=network_from_name("100-50-10"))
@@ -85,9 +85,7 @@ def test_between_recorded_batches_the_error_is_interpolated_and_its_change_is_in
     assert "between two recorded batches" in middle.basis
 
 
-@pytest.mark.parametrize(
-    "other", [{"gpu": "Card 2"}, {"target": Target(device="gpu:0", execution="xla")}, {"fed": True}]
-)
+@pytest.mark.parametrize("other", [{"gpu": "Card 2"}, {"target": XLA}, {"fed": True}])
 def test_recordings_of_other_circumstances_replace_nothing(other: dict):
     made = curve(recording(HERE, 1.4, **other))
     assert not any(isinstance(point, RecordedStep) for point in made.points)
@@ -187,12 +185,17 @@ def test_runs_are_matched_by_the_name_that_the_driver_gives_the_card_and_others_
     spec = cards["A100-80GB-SXM"]
     run = on("NVIDIA A100-SXM4-80GB")
     (one,) = recordings_of([run], spec, cards)
-    assert (one.gpu, one.target, one.label, one.fed) == (spec.name, GPU, "recorded", False)
+    assert (one.gpu, one.target, one.label, one.fed) == (spec.name, XLA, "recorded", False)  # Keras's own choice
     assert {cell.target for cell in one.cells} == {1}
     assert [cell.batch for cell in one.cells] == list(run.batches)
     fed = on("NVIDIA A100-SXM4-80GB", "measured", pipeline=Pipeline(kind="host"))
     (two,) = recordings_of([fed], spec, cards)
     assert (two.fed, two.label) == (True, "measured")
+    of_a_t4 = {"environment": on("Tesla T4").environment}  # NVML's first card need not be the framework's
+    (three,) = recordings_of([run.model_copy(update=of_a_t4)], spec, cards)
+    assert three.gpu == spec.name
+    unnamed = tuple(process.model_copy(update={"device_name": ""}) for process in run.processes)
+    assert len(recordings_of([run.model_copy(update={"processes": unnamed})], spec, cards)) == 1
     runs = [
         on("Tesla T4"),
         on("A card of nobody"),

@@ -4,7 +4,7 @@ from core.hardware.work import ops_of
 from core.spec import Target
 from tests.support.hardware import GPU, NETWORKS, XLA, workload
 
-HALF = Target(device="gpu:0", precision="mixed_float16")
+HALF = Target(device="gpu:0", precision="mixed_float16", execution="graph")
 
 
 def test_a_dense_layers_product_and_adams_updates_count_by_hand() -> None:

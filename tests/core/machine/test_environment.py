@@ -10,13 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.evidence import Environment, Gpu
-from core.machine import environment
+from core.evidence import Environment
+from core.machine import environment, gpu_facts
 from core.machine.cgroup import Limits
 from core.machine.environment import capture_environment, gpu_advice, list_devices, quota_cores
+from core.machine.gpu_notes import Library
 from core.spec import Target
 from core.worker.probe import probe_devices
 from core.worker.process import ROOT, worker_environment
+from tests.support.fake_nvml import FakeNvml
 
 GB = 10**9
 
@@ -135,29 +137,37 @@ def test_virtualisation(monkeypatch, release, dockerenv, flags, expected):
 
 
 @pytest.mark.parametrize(
-    ("system", "virtual", "gpu", "cuda", "says"),
+    ("system", "machine", "virtual", "gpu", "says"),
     [
-        ("Linux", None, False, False, "nvidia-smi"),
-        ("Linux", None, True, False, "requirements-gpu.txt"),
-        ("Linux", "WSL2", False, False, "driver on Windows"),
-        ("Windows", None, True, False, "WSL2"),
-        ("Darwin", None, False, False, "macOS"),
+        ("Linux", "x86_64", None, False, "nvidia-smi"),
+        ("Linux", "x86_64", "WSL2", False, "driver on Windows"),
+        ("Linux", "aarch64", None, False, "(aarch64) is built without CUDA"),
+        ("Windows", "AMD64", None, False, "WSL2"),
+        ("Darwin", "arm64", None, False, "macOS"),
     ],
 )
-def test_advice_names_what_helps_here(system, virtual, gpu, cuda, says):
-    advice = gpu_advice(system, virtual, gpu, True, cuda)
-    assert says in advice[0]
-    assert "imported" in advice[-1]
-    assert all(sentence.endswith(".") for sentence in advice)
+def test_advice_names_what_helps_here(system, machine, virtual, gpu, says):
+    (advice,) = gpu_advice(system, machine, virtual, True, gpu, ())
+    assert says in advice
+    assert advice.endswith(".")
 
 
-def test_a_gpu_needs_no_advice_but_what_is_missing_beside_it(monkeypatch):
-    assert gpu_advice("Linux", None, True, True, True) == ()
-    assert "requirements.txt" in gpu_advice("Linux", None, True, False, True)[0]
-    monkeypatch.setattr(environment.Nvml, "gpus", lambda _: (Gpu(name="NVIDIA T4"),))
-    monkeypatch.setattr(environment.platform, "system", lambda: "Linux")
-    assert [gpu.name for gpu in list_devices().gpus] == ["NVIDIA T4"]
-    assert "CUDA packages" in list_devices().advice[0]
+def test_a_gpu_needs_no_advice_but_what_is_missing_beside_it():
+    assert gpu_advice("Linux", "x86_64", None, True, True, ()) == ()
+    assert gpu_advice("Linux", "aarch64", None, True, False, ("It is hidden.",)) == ("It is hidden.",)
+    (missing,) = gpu_advice("Linux", "x86_64", None, False, True, ())
+    assert "requirements.txt" in missing
+
+
+def test_a_gpu_without_its_libraries_is_listed_and_not_proposed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    monkeypatch.setattr(gpu_facts.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(gpu_facts, "cuda_libraries", lambda: [Library("nvidia-cudnn-cu12", "gpu")])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    found = list_devices()
+    assert [gpu.name for gpu in found.gpus] == ["NVIDIA T4"]
+    assert "CUDA packages" in found.advice[0]
+    assert not any(target.is_gpu for target in found.default_targets())
 
 
 @pytest.mark.tensorflow

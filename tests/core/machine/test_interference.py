@@ -1,6 +1,5 @@
 """Interference: told apart from our own work, scanned for seldom, cheap."""
 
-import os
 import subprocess
 import sys
 import time
@@ -11,6 +10,8 @@ import pytest
 
 from core.machine import interference
 from core.machine.interference import CpuTimes, InterferenceSampler
+from core.spec import Target
+from tests.support.fake_nvml import FakeCard, FakeNvml
 
 
 class System:
@@ -110,10 +111,58 @@ def test_processes_are_looked_for_seldom_cheaply_and_only_when_others_are_busy(s
     assert 4 <= len(looks) <= 6
 
 
-def test_neighbours_on_a_gpu_are_named(system, monkeypatch):
-    monkeypatch.setattr(interference.Nvml, "computing_pids", lambda _: {os.getpid(), 77, 2**22 + 5})
-    monkeypatch.setattr(interference.Nvml, "throttled", lambda _: True)
-    with closing(InterferenceSampler(system.read)) as sampler:
-        system.advance(2.0, busy_s=0.0)
-        found = sampler.sample(0.0, (77,))
-    assert (found.gpu_shared_by, found.throttled) == ((f"process {2**22 + 5}",), True)
+OURS, FOREIGN, NOBODY = 77, 88, 2**22 + 5
+
+
+@pytest.fixture
+def shared(system, monkeypatch):
+    """What is said of a GPU's neighbours, from who computes on it before our worker starts and afterwards."""
+    monkeypatch.setattr(interference, "_process_name", lambda pid: {OURS: "ours", FOREIGN: "theirs"}.get(pid))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def neighbours(before, after, target="gpu:0", other_card=()):
+        card = FakeCard(pids=before)
+        monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([card, FakeCard(pids=other_card, reasons=64)]))
+        with closing(InterferenceSampler(system.read)) as sampler:
+            sampler.watch((Target.parse(target), Target()))
+            card.pids = after
+            system.advance(2.0, busy_s=0.0)
+            return sampler.sample(0.0, (OURS,))
+
+    return neighbours
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((), (OURS,), ()),
+        ((FOREIGN,), (OURS, FOREIGN), ("theirs",)),
+        ((), (OURS, FOREIGN), ("theirs",)),  # came later, and is known here
+        ((NOBODY,), (OURS, NOBODY), (f"process {NOBODY}",)),
+        ((), (OURS, NOBODY), ()),  # came later and cannot be told from a child of ours
+        ((FOREIGN,), (OURS,), ()),
+    ],
+)
+def test_neighbours_on_a_gpu_are_named(shared, before, after, said):
+    assert shared(before, after).gpu_shared_by == said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((), (NOBODY,), ()),  # our own worker by the host's number
+        ((), (FOREIGN,), ()),  # the same, a number that happens to be another process's here
+        ((FOREIGN,), (FOREIGN, NOBODY), (f"process {FOREIGN}",)),  # before our start, of whatever name outside
+    ],
+)
+def test_in_a_container_our_own_workers_are_no_neighbours(shared, before, after, said):
+    assert shared(before, after).gpu_shared_by == said
+
+
+def test_only_the_measured_gpu_is_looked_at(shared):
+    elsewhere = shared((), (OURS,), other_card=(FOREIGN,))
+    assert elsewhere.gpu_shared_by == ()
+    there = shared((), (OURS,), "gpu:1", other_card=(FOREIGN,))
+    assert there.gpu_shared_by == (f"process {FOREIGN}",)
+    nowhere = shared((FOREIGN,), (FOREIGN,), "cpu,threads=1")
+    assert nowhere.gpu_shared_by == ()

@@ -45,7 +45,7 @@ def jobs(url: str, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.1)
     monkeypatch.setattr(store_queue, "RETRY_S", 0.01)
     store = Store(url)
-    made = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=lambda: None)
+    made = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=lambda: None, meter=lambda: None)
     yield made
     made.close()
     store.close()

@@ -15,8 +15,9 @@ from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.experiment.record import Experiment
 from core.studies.memory.kind import MEMORY
 from core.studies.pipeline.kind import PIPELINE
-from core.studies.sweep.record import Run
+from core.studies.sweep.record import LoopCost, Run
 from tests.support.diagnoses import HELPING, make_diagnosis
+from tests.support.loops import loop_cost, with_loops
 from tests.support.pipelines import make_pipeline_experiment
 from tests.support.runs import make_run
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
@@ -173,6 +174,17 @@ def test_traces_of_an_import_are_kept_and_distinguished(store: Store) -> None:
     assert store.load(run.id).traces == run.traces
     assert store.add(run) == run.id
     assert store.add(with_traces(run, gpu_cell(8, step_ms=9.0))) != run.id
+
+
+def test_what_keras_own_loop_adds_is_kept_and_replaced_by_target(store: Store) -> None:
+    run = run_of()
+    store.begin(run)
+    first, other = loop_cost(0, seed=1), loop_cost(1)
+    store.record(run.id, (LoopCost(target=0, batch=4, reason="No time."), other))
+    store.record(run.id, (first,))
+    assert store.load(run.id).loops == (first, other)
+    moved = with_loops(run_of(2), first)
+    assert store.load(store.add(moved)).loops == (first,)
 
 
 def test_traces_survive_export_and_import() -> None:

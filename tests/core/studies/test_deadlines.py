@@ -44,6 +44,22 @@ def test_a_block_gets_a_multiple_of_what_it_should_take(budget_s: float, expecte
     assert deadlines.block_s(budget_s, expected_s) == block_s
 
 
+@pytest.mark.parametrize(("budget_s", "expected_s"), [(15, 60), (90, 60), (600, 300), (3600, 600)])
+def test_a_gpu_gets_time_to_compile_at_first(budget_s: float, expected_s: float) -> None:
+    assert deadlines.first_prepare_s(budget_s, gpu=True) == deadlines.prepare_s(budget_s, None, gpu=True) == expected_s
+    assert deadlines.first_prepare_s(budget_s) == deadlines.first_s(budget_s) == min(180, expected_s)
+    compiling_s = expected_s / 20  # and as much for every other batch that is compiled anew
+    assert deadlines.prepare_s(budget_s, compiling_s, gpu=True) >= 10 * compiling_s
+
+
+@given(BUDGET, SECONDS)
+def test_on_a_gpu_memory_that_ran_out_is_waited_for(budget_s: float, took_s: float) -> None:
+    """Its allocator tries for 10 s, which alone is as long as the shortest deadline of a block."""
+    for ask in (deadlines.prepare_s, deadlines.block_s):
+        assert ask(budget_s, took_s, gpu=True) >= max(2 * took_s, deadlines.SHORTEST_S) + 2 * 10.0
+    assert deadlines.block_s(budget_s, took_s, gpu=True) == deadlines.block_s(budget_s, took_s) + 20.0
+
+
 @given(BUDGET, SECONDS)
 def test_no_deadline_is_shorter_than_twice_what_is_needed_nor_longer_than_budget_and_machine_ask_for(
     budget_s: float, took_s: float

@@ -21,6 +21,7 @@ from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
 from core.studies.sweep.start import new_run
 from core.worker.protocol import WorkerLost
+from tests.support.gpus import BLACKWELL, plug_in
 from tests.support.simulation import Curve, Fault, Machine
 from tests.support.sweeps import MemoryRecorder, plan
 
@@ -58,7 +59,7 @@ def store() -> MemoryStore:
 
 @pytest.fixture
 def jobs(machine: Gated, store: MemoryStore):
-    made = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=lambda: None)
+    made = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=lambda: None, meter=lambda: None)
     yield made
     machine.gate.set()
     made.close()
@@ -89,7 +90,7 @@ def arms_plan() -> ExperimentPlan:
 def study(run: Any = None) -> Kind[Any, Experiment, Any]:
     """A kind whose plan does not matter."""
     work = run or (lambda tools, _: measure_arms(tools, arms_plan()))
-    return dataclasses.replace(PIPELINE, describe=lambda _: "a study", run=work)
+    return dataclasses.replace(PIPELINE, describe=lambda _: "a study", run=work, targets=lambda _: ())
 
 
 def test_a_sweep_runs_in_the_background(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
@@ -300,17 +301,34 @@ def test_a_full_disk_costs_no_measurement_and_is_written_when_there_is_room(
     assert store.studies or tuple(store.rounds) == done.record.rounds
 
 
+@pytest.mark.parametrize("env", [{}, {"CUDA_VISIBLE_DEVICES": ""}])
+def test_a_gpu_that_cannot_be_used_is_refused_before_a_worker_starts(
+    jobs: Jobs, machine: Gated, monkeypatch: pytest.MonkeyPatch, env: dict[str, str]
+) -> None:
+    plug_in(monkeypatch, BLACKWELL, **env)
+    with pytest.raises(UserError, match="hides every GPU" if env else "CUDA_ERROR_INVALID_PTX"):
+        begin_sweep(jobs)
+    assert (machine.starts, jobs.snapshot()) == (0, None)
+    begin_sweep(jobs, targets=(Target(threads=1), Target(threads=2)))
+    assert ended(jobs, machine).error is None
+
+
 def test_the_source_of_interference_is_closed(machine: Gated, store: MemoryStore) -> None:
     closed: list[bool] = []
+    watched: list[Any] = []
 
     class Source:
+        def watch(self, targets: Any) -> None:
+            watched.append(targets)
+
         def sample(self, *_: object) -> Any:
             raise StudyFailed("broken")
 
         def close(self) -> None:
             closed.append(True)
 
-    jobs = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=Source)
+    jobs = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=Source, meter=lambda: None)
     begin_sweep(jobs)
     assert ended(jobs, machine).error == "broken"
     assert closed == [True]
+    assert watched == [plan().targets]

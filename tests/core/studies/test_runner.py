@@ -21,7 +21,7 @@ from core.studies.memory.run import MemorySearch, run_memory_study
 from core.studies.runner import Asking, Cancelled, StudyTools
 from core.studies.sweep.supervisor import run_sweep
 from core.studies.sweep.tracing import trace_cell
-from core.worker.protocol import CellFailed, Prepare, WorkerError, WorkerLost
+from core.worker.protocol import CellFailed, Prepare, Ready, RunBlock, WorkerError, WorkerLost
 from tests.support import experiments, frontiers, noises
 from tests.support.causes import make_case
 from tests.support.hosts import host_machine
@@ -130,9 +130,14 @@ def test_preparations_are_waited_for_as_long_as_like_ones_took() -> None:
     asked_s = []
 
     class Noting:
-        def ask(self, _: Prepare, deadline_s: float) -> Any:
+        ready = Ready(pid=1, startup_ms=1.0, device="CPU:0")
+
+        def ask(self, _: Prepare | RunBlock, deadline_s: float) -> Any:
             asked_s.append(deadline_s)
             clock.advance(3.0)
+
+    class OnGpu(Noting):
+        ready = Ready(pid=1, startup_ms=1.0, device="GPU:0")
 
     machine = Machine(CROSSING)
     clock, asking, worker = machine.clock, Asking(tools_for(machine), 15.0), Noting()
@@ -141,6 +146,11 @@ def test_preparations_are_waited_for_as_long_as_like_ones_took() -> None:
         asking.prepare(worker, request, like, expected_s)  # type: ignore[arg-type]
     asking.prepare(worker, request.model_copy(update={"pipeline": Pipeline(kind="host")}), "graph")  # type: ignore[arg-type]
     assert asked_s == [60.0, 30.0, 60.0, 200.0, 60.0]
+    asked_s.clear()
+    for _ in range(2):
+        asking.prepare(OnGpu(), request, "gpu")  # type: ignore[arg-type]
+    asking.block(OnGpu(), RunBlock(batch=1, steps=1), 0.1)  # type: ignore[arg-type]
+    assert asked_s == [60.0, 50.0, 30.0]  # of which 20 s for memory that is short
 
 
 def test_a_crash_is_forgiven_once_and_nothing_else_is() -> None:

@@ -71,7 +71,7 @@ def machine() -> Starting:
 @pytest.fixture
 def engine(machine: Starting, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     store = Store()
-    jobs = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=lambda: None)
+    jobs = Jobs(store, launcher=machine.launch, clock=machine.clock, interference=lambda: None, meter=lambda: None)
     made = Engine(store, jobs)
     monkeypatch.setattr(registry, "engine", lambda: made)
     registry.load.clear()
@@ -142,6 +142,7 @@ def command(folder: Path, machine: Starting, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("core.worker.process.launch_processes", machine.launch)
     monkeypatch.setattr("core.worker.clock.WallClock", lambda: machine.clock)
     monkeypatch.setattr("core.machine.interference.InterferenceSampler", lambda: None)
+    monkeypatch.setattr("core.machine.meter.Meter", lambda: None)
 
 
 @pytest.mark.usefixtures("command")

@@ -13,15 +13,12 @@ import numpy as np
 import pytest
 
 from core.traces.events import TraceError
-from core.traces.intervals import merged
-from core.traces.record import MAX_SPANS, TraceReport
+from core.traces.intervals import merged, sweep
+from core.traces.record import MAX_SPANS, PARTS, DeviceTrace, StepParts, TraceReport
 from core.traces.report import report
 from core.traces.schema import message
 from core.traces.xplane import read
-from tests.support.traces import MadeTrace, gpu_trace
-
-BERT = Path(__file__).parents[4] / "shared/data/traces/bert_multi_gpu_2020.xplane.pb"
-needs_bert = pytest.mark.skipif(not BERT.is_file(), reason="needs the recorded GPU trace in ../shared/data/traces")
+from tests.support.traces import BERT, MadeTrace, gpu_trace, needs_bert
 
 
 def test_kernels_are_ranked_by_their_total_time_and_the_twenty_longest_named(tmp_path: Path) -> None:
@@ -57,7 +54,7 @@ def test_the_timeline_shows_the_median_step_and_keeps_the_longest_of_too_many_ev
     assert f"the {MAX_SPANS:,} longest of {MAX_SPANS + 10:,} events" in " ".join(found.notes)
 
 
-def test_the_timeline_shows_the_hosts_innermost_events_and_input(tmp_path: Path) -> None:
+def test_the_timeline_shows_the_hosts_outermost_and_innermost_events_and_input(tmp_path: Path) -> None:
     made = MadeTrace()
     host, stream = made.plane("/host:CPU"), made.plane("/device:GPU:0").line("Stream #1")
     python = host.line("python/12").event("EagerExecute", 0, 60).event("cuLaunchKernel", 5, 2).event("work", 20, 300)
@@ -70,10 +67,41 @@ def test_the_timeline_shows_the_hosts_innermost_events_and_input(tmp_path: Path)
     assert [(s.lane, s.name, s.part, round(s.start_ms * 1000), round(s.length_ms * 1000)) for s in device.timeline] == [
         ("Stream #1", "gemm", "compute", 0, 10),
         ("Stream #1", "gemm", "compute", 85, 5),
+        ("python", "EagerExecute", "launch", -10, 60),
         ("python", "work", "launch", 10, 170),  # cut one step's length after the step
         ("tf_data_iterator_get_next 1", "IteratorGetNextOp::DoCompute", "input", -10, 30),
         ("tf_data_iterator_get_next 2", "IteratorGetNextOp::DoCompute", "input", 80, 5),
     ]
+
+
+def drawn_ms(device: DeviceTrace) -> tuple[StepParts, dict[str, float]]:
+    """The step that is drawn, and what of it the timeline's spans of each part come to."""
+    step = sorted(device.steps, key=lambda step: step.step_ms)[(len(device.steps) - 1) // 2]
+    layers = []
+    for part in PARTS[:-1]:
+        ends = [(s.start_ms, s.start_ms + s.length_ms) for s in device.timeline if s.part == part]
+        layers.append(np.rint(1e9 * np.array(ends).reshape(-1, 2)).astype(np.int64))
+    whole = sweep(layers, np.array([[0, round(1e9 * step.step_ms)]]))[:, 0]
+    return step, dict(zip(PARTS, (whole / 1e9).tolist(), strict=True))
+
+
+def test_the_timeline_shows_as_much_launch_as_the_parts_count(tmp_path: Path) -> None:
+    """An operation around a driver's call is no tick, and waiting and input inside one are none of it."""
+    made = MadeTrace()
+    python, calls = made.plane("/host:CPU").line("python", thread=7), made.plane("/host:CUPTI").line("driver", thread=7)
+    stream = made.plane("/device:GPU:0").line("Stream #1")
+    for step, at in enumerate((0, 100, 200)):
+        python.event("train", at, 95, step_num=step).event("layer/MatMul:MatMul", at + 5, 70)
+        python.event("IteratorGetNextOp::DoCompute", at + 30, 10).event("FunctionRun", at + 80, 5)
+        calls.event("cuLaunchKernel", at + 6, 2, correlation_id=step + 1).event("cuStreamSynchronize", at + 60, 5)
+        stream.event("gemm", at + 10, 5, correlation_id=step + 1)
+    (device,) = made.report(tmp_path).devices
+    step, drawn = drawn_ms(device)
+    assert step.launch_ms == pytest.approx(0.055)  # 70 and 5, without kernel, input and wait
+    assert drawn == pytest.approx({part: step.part_ms(part) for part in PARTS})
+    assert {span.name for span in device.timeline if span.part == "launch"} == {
+        "layer/MatMul:MatMul", "cuLaunchKernel", "FunctionRun",
+    }  # fmt: skip
 
 
 def host_trace() -> MadeTrace:
@@ -110,6 +138,20 @@ def test_nodes_known_to_be_on_the_host_are_the_host_operations(tmp_path: Path) -
         ("layer/MatMul", 2, 2 * 4096),
         ("x/strided_slice", 1, None),
     ]
+
+
+def test_bytes_copied_within_the_steps_are_counted_by_direction(tmp_path: Path) -> None:
+    """Two copies of 4,096 bytes to the device lie in the steps, one before them; the copies back tell no size."""
+    made = gpu_trace()
+    sizes = {"memcpy_details": "kind_src:pinned kind_dst:device size:100 dest:0 async:1"}
+    made.plane("/device:GPU:0").line("Stream #20(MemcpyH2D)").event("MemcpyH2D", 10, 5, **sizes)
+    (device,) = made.report(tmp_path).devices
+    assert (device.h2d_bytes, device.d2h_bytes) == (2 * 4096, None)
+    quiet = MadeTrace()
+    stream = quiet.plane("/device:GPU:0").line("Stream #1(MemcpyD2H,Kernel)")
+    stream.event("gemm", 0, 9).event("MemcpyD2H", 9, 1, **sizes)
+    (device,) = quiet.report(tmp_path).devices
+    assert (device.h2d_bytes, device.d2h_bytes) == (0, 100)
 
 
 def test_a_trace_in_which_nothing_computed_is_refused(tmp_path: Path) -> None:
@@ -194,11 +236,13 @@ def test_a_real_trace_of_two_gpus(bert: TraceReport) -> None:
     assert [len(device.steps) for device in bert.devices] == [1, 1]
     assert [device.span_ms for device in bert.devices] == pytest.approx([19.865491, 21.310352], abs=1e-9)
     assert [device.busy_ms for device in bert.devices] == pytest.approx([14.825385, 14.865363], abs=1e-9)
+    assert [(device.h2d_bytes, device.d2h_bytes) for device in bert.devices] == [(36_929, 36_944)] * 2
     assert {device.steps_from for device in bert.devices} == {"steps line"}
     for device in bert.devices:
         step = device.steps[0]
         assert 0 < step.h2d_ms < 0.046  # the copy engine was busy for 0.046 and 0.051 ms in the step, partly hidden
         assert 2 < step.input_ms < 3
+        assert drawn_ms(device)[1] == pytest.approx({part: step.part_ms(part) for part in PARTS}, abs=1e-6)
         assert step.other_ms < 0.5
     assert all(op.expected for op in bert.host_ops if op.op_type.startswith("Iterator"))
     assert bert.notes == ("GPU:1 ran no kernel, only 19 copies; it is left out.",)

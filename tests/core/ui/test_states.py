@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from core.evidence import Interference, Warning
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import SpeedUp
 from core.studies.sweep.record import Status
@@ -44,6 +45,17 @@ def test_no_sentence_is_said_twice() -> None:
     assert texts[0] == REASONS["unstable_machine"]
     assert any("out of memory" in text for text in texts)
     assert "These numbers were made from a seed for a test." in texts
+
+
+def test_what_is_wrong_with_the_device_comes_before_its_neighbours() -> None:
+    both = Interference(other_cpu_pct=193.0, cpu_mhz=3000.0, throttled=True)
+    run = make_run(2)
+    rounds = tuple(item.model_copy(update={"interference": both}) for item in run.rounds)
+    lost = Warning(code="lost_1_32_1", text="The worker of gpu:0 was lost.")
+    run = run.model_copy(update={"rounds": rounds, "warnings": (*run.warnings, lost)})
+    texts = [notice.text for notice in notices(run, analyse(run))]
+    found = [words for text in texts for words in ("Heat", "The worker of gpu:0", "Other") if text.startswith(words)]
+    assert found == ["Heat", "The worker of gpu:0", "Other"]
 
 
 def test_every_reason_for_doubt_has_a_remedy() -> None:

@@ -25,6 +25,24 @@ def bad_alloc(_request):
     os.abort()
 
 
+def log(*lines):
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    sys.stderr.flush()
+
+
+def aborted(_request):
+    log("E cuda_event.cc:29] Error polling for event status: failed to query event: CUDA_ERROR_ILLEGAL_ADDRESS")
+    os.abort()
+
+
+NO_GPU = "There is no gpu:0: TensorFlow found no GPU, only the CPU."
+NO_LIBRARIES = (
+    "Cannot dlopen some GPU libraries. Please make sure the missing libraries mentioned above are installed",
+    "Skipping registering GPU devices...",
+)
+NO_KERNELS = "not built with CUDA kernel binaries compatible with compute capability 12.0. CUDA kernels will be"
+
+
 def endless(_request):
     while True:
         sys.stdout.write("x" * 65536)
@@ -66,6 +84,9 @@ WAYS = {
     "suicide": lambda _: os.kill(os.getpid(), 9),
     "endless": endless,
     "failed": lambda _: say({"kind": "failed", "outcome": "nan_loss", "reason": "The loss is nan."}),
+    "broken": lambda _: say({"kind": "failed", "outcome": "crashed", "reason": "The GPU failed.", "lost": True}),
+    "aborted": aborted,
+    "no kernels": lambda _: time.sleep(600),
     "hang": lambda _: time.sleep(600),
     "stop": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
     "hold": lambda _: ctypes.PyDLL(None).sleep(600),  # Python's lock is not given away
@@ -83,6 +104,13 @@ def main(how):
         if request["kind"] == "hello":
             if how == "silent":
                 time.sleep(600)
+            if how in ("no gpu", "no libraries"):
+                log(*NO_LIBRARIES if how == "no libraries" else ("Nothing of interest.",))
+                say({"kind": "failed", "outcome": "error", "reason": NO_GPU})
+                continue
+            if how == "no kernels":
+                log(NO_KERNELS)
+                time.sleep(0.2)  # TensorFlow says so long before it is ready
             say(READY)
             if how == "asleep":
                 time.sleep(600)

@@ -16,13 +16,14 @@ import psutil
 import pytest
 
 from core.machine.cgroup import KillCounts
-from core.spec import Target
+from core.spec import Pipeline, Target, Workload
 from core.worker import process
 from core.worker.process import ProcessWorker, launch_processes, memory_limits, worker_environment
-from core.worker.protocol import CellFailed, Describe, Hello, Release, RunBlock, WorkerLost
+from core.worker.protocol import CellFailed, Describe, Hello, Prepare, Release, RunBlock, WorkerLost
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 BLOCK = RunBlock(batch=4, steps=1)
+GPU = Target(device="gpu:0")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no keeper, docs/design.md")
 
 
@@ -30,8 +31,8 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no keeper,
 def start():
     workers = []
 
-    def begin(how, wait=True, **options):
-        worker = ProcessWorker(Target(), command=(sys.executable, str(FAKE), how), **options)
+    def begin(how, wait=True, target=None, **options):
+        worker = ProcessWorker(target or Target(), command=(sys.executable, str(FAKE), how), **options)
         workers.append(worker)
         if wait:
             worker.wait_ready(30)
@@ -160,7 +161,7 @@ def test_whoever_is_killed_nothing_that_a_worker_started_is_left(start, whom):
 
 PARENT = """
 import sys, threading
-from core.spec import Target
+from core.spec import Pipeline, Target, Workload
 from core.worker.process import ProcessWorker
 from core.worker.protocol import RunBlock
 worker = ProcessWorker(Target(), command=(sys.executable, *sys.argv[1:]))
@@ -261,6 +262,47 @@ def test_a_failed_reply_costs_the_cell_only_and_one_too_many_the_worker(start):
     assert lost(worker).outcome == "crashed"
 
 
+@pytest.mark.parametrize(
+    ("how", "target", "says"),
+    [
+        ("no libraries", GPU, "only the CPU. TensorFlow could not load some of its CUDA libraries; run"),
+        ("no gpu", GPU, "only the CPU. A GPU needs NVIDIA's driver"),
+        ("no libraries", Target(), "only the CPU."),
+    ],
+)
+def test_a_gpu_that_is_not_found_is_explained_by_what_the_framework_logged(start, how, target, says):
+    worker = start(how, wait=False, target=target)
+    with pytest.raises(CellFailed, match="There is no gpu:0") as caught:
+        worker.wait_ready(30)
+    assert says in caught.value.reason
+    assert target.is_gpu or caught.value.reason.endswith(says)
+    assert len(caught.value.reason) < 300
+
+
+def test_a_worker_whose_gpu_failed_for_good_is_lost_with_the_reason(start):
+    error = lost(start("broken", target=GPU))
+    assert (error.outcome, error.reason) == ("crashed", "The GPU failed. The worker was stopped.")
+    error = lost(start("aborted", target=GPU))
+    assert error.outcome == "crashed"
+    assert "was ended by SIGABRT while measuring batch 4." in error.reason
+    assert error.reason.endswith("update NVIDIA's driver and have the card checked.")
+    assert "driver" not in lost(start("aborted")).reason  # no GPU's matter
+
+
+def test_a_gpu_that_is_slow_to_prepare_is_said_to_be_compiling(start):
+    request = Prepare(workload=Workload(network="8-8-2"), pipeline=Pipeline(), batch=4)
+    for how, target, says in (
+        ("hang", GPU, "Compiling for a GPU may take that long"),
+        ("no kernels", GPU, "no code for the GPU's compute capability (12.0)"),  # known since its start
+        ("hang", Target(), "while preparing batch 4."),
+    ):
+        with pytest.raises(WorkerLost, match="hung after") as caught:
+            start(how, target=target).ask(request, 0.3)
+        assert says in caught.value.reason
+        assert target.is_gpu or caught.value.reason.endswith(says)
+    assert "ompiling" not in lost(start("hang", target=GPU), deadline_s=0.3).reason  # a block compiles nothing
+
+
 def test_close_ends_a_worker_that_ignores_it_and_may_be_repeated(start, monkeypatch):
     monkeypatch.setattr(process, "CLOSE_PATIENCE_S", 0.3)
     worker = start("deaf")
@@ -299,6 +341,7 @@ def test_a_failed_launch_leaves_nothing_running(monkeypatch):
 def test_environment_hides_gpus_from_cpu_targets_only_and_those_share_the_free_memory(monkeypatch):
     cpu, gpu = worker_environment(Target(threads=3)), worker_environment(Target(device="gpu:0"))
     assert (cpu["CUDA_VISIBLE_DEVICES"], cpu["OMP_NUM_THREADS"]) == ("-1", "3")
+    assert (cpu["TF_CPP_MIN_LOG_LEVEL"], gpu["TF_CPP_MIN_LOG_LEVEL"]) == ("2", "0")  # a GPU's causes are information
     assert gpu.get("CUDA_VISIBLE_DEVICES") == os.environ.get("CUDA_VISIBLE_DEVICES")
     assert Path(cpu["PYTHONPATH"].split(os.pathsep)[0], "core", "worker", "server.py").is_file()
     monkeypatch.setattr(process, "available_memory_bytes", lambda: 1000)

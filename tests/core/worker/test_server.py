@@ -103,6 +103,17 @@ def test_an_exception_outside_of_what_catches_them_is_a_sentence_too(worker_of: 
         worker.ask(Release(batch=1), 60)
 
 
+@pytest.mark.parametrize(("kind", "lives"), [("CellFailed", True), ("WorkerLost", False)])
+def test_an_engine_that_can_run_nothing_more_ends_its_worker(
+    worker_of: Worker, tmp_path: Path, kind: str, lives: bool
+) -> None:
+    worker = worker_of(f"from core.worker.protocol import {kind}\nraise {kind}('crashed', 'Out.')")
+    describe(worker, tmp_path)  # imports it
+    with pytest.raises(CellFailed if lives else WorkerLost, match="Out"):
+        worker.ask(Release(batch=1), 60)
+    assert (worker._process.poll() is None) == lives
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

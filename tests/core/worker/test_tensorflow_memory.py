@@ -25,7 +25,12 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is r
 # watch gets its turn to look, however busy the machine is
 HUNGRY = """
 import sys, time, types
-sys.modules["tensorflow"] = types.ModuleType("tensorflow")
+class Iterator: pass
+class Optional: pass
+sys.modules["tensorflow"] = types.SimpleNamespace(
+    data=types.SimpleNamespace(Iterator=Iterator), experimental=types.SimpleNamespace(Optional=Optional),
+    TypeSpec=object,
+)
 from core.worker import tensorflow_memory
 looks, held = [], []
 tensorflow_memory.time = types.SimpleNamespace(sleep=lambda seconds: (looks.append(seconds), time.sleep(seconds)))

@@ -18,7 +18,7 @@ import tensorflow as tf
 from core.traces.trace_names import operation
 from core.worker.protocol import CellFailed, Hello, Prepare
 from core.worker.tensorflow_placement import Placed, verify
-from core.worker.tensorflow_trace import trace_steps
+from core.worker.tensorflow_trace import profiled_device, trace_steps
 from core.worker.tensorflow_worker import start
 from core.spec import Pipeline, Target, Workload
 
@@ -27,9 +27,23 @@ workload = Workload(network="256-256-10")
 engine.prepare(Prepare(workload=workload, pipeline=Pipeline(kind="tfdata"), batch=64, warmup_ms=100))
 cell = engine._cells[64, 0]
 with cell.step.fed():
-    found = trace_steps(cell.step, 3, None)
+    sessions, start_profiler = [], tf.profiler.experimental.start
+    tf.profiler.experimental.start = lambda folder, options=None: sessions.append(folder) or start_profiler(
+        folder, options)
+    found = trace_steps(cell.step, 3, None, "CPU")
+    trace_steps(cell.step, 3, None, "CPU")
+    try:
+        trace_steps(cell.step, 3, None, "GPU:0")
+    except CellFailed as failure:
+        no_gpu = failure.reason
 named = [operation(kernel.name) for kernel in found["device"].top]
-seen = {"nodes": sorted(cell.host_nodes), "traced": sorted({name for name, _ in filter(None, named)}), "said": {}}
+seen = {"sessions": [bool(folder) for folder in sessions], "no GPU": no_gpu, "steps": len(found["device"].steps)}
+seen |= {"nodes": sorted(cell.host_nodes), "traced": sorted({name for name, _ in filter(None, named)}), "said": {}}
+
+shown = tf.config.get_visible_devices
+tf.config.get_visible_devices = lambda kind: [Fake(name=f"/physical_device:{kind}:1")]
+seen["profiled"] = [profiled_device(False), profiled_device(True)]
+tf.config.get_visible_devices = shown
 
 GPU, CPU = (f"/job:localhost/replica:0/task:0/device:{name}:0" for name in ("GPU", "CPU"))
 def output(device):
@@ -80,6 +94,62 @@ def test_the_graphs_name_the_operations_that_a_trace_shows(seen):
     """What the graphs placed on the host is found again in a trace by the same names."""
     assert len(seen["traced"]) > 3
     assert set(seen["traced"]) <= set(seen["nodes"])
+
+
+def test_the_profiler_is_loaded_once_a_process_before_its_first_trace(seen):
+    assert seen["sessions"] == [False, True, True, True]
+    assert seen["steps"] == 3
+
+
+def test_a_trace_names_a_gpu_by_its_place_among_all_and_not_as_the_only_visible_one(seen):
+    assert seen["profiled"] == ["CPU", "GPU:1"]
+
+
+def test_steps_of_the_cpu_are_no_trace_of_a_gpu(seen):
+    assert seen["no GPU"].startswith("The profiler's trace cannot be used: The trace has no kernel of GPU:0")
+    assert "libcupti" in seen["no GPU"]
+
+
+TWO_DEVICES = """
+import json
+from types import SimpleNamespace as Fake
+import tensorflow as tf
+from core.worker.protocol import CellFailed
+from core.worker.tensorflow_placement import verify, watch_eager_step, watch_first_step
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+compiled = tf.function(lambda x: tf.tanh(x) + x)
+there = "/job:localhost/replica:0/task:0/device:CPU:1"
+model = Fake(variables=[Fake(shape=(3, 4), value=Fake(device=there))])
+
+def step():
+    with tf.device("CPU:0"):
+        compiled(tf.ones((3, 3)))
+    tf.test.experimental.sync_devices()
+    return Fake(backing_device=there, dtype=tf.float32)
+
+seen = {}
+for name, watch in {"graph": watch_first_step, "eager": watch_eager_step}.items():
+    output, placed = watch(step)
+    seen[name] = {"operations": sorted(f"{where} {op}" for where, op in placed.counts),
+                  "waits": "SyncDevice" in placed.host_nodes}
+    try:
+        seen[name]["said"] = str(verify(model, [output], placed, "CPU:1", False))
+    except CellFailed as failure:
+        seen[name]["said"] = f"{failure.outcome}: {failure.reason}"
+print(json.dumps(seen))
+"""
+
+
+def test_waiting_for_the_devices_is_no_operation_of_the_step():
+    """A real step on one of two devices: the other one, on which the block waits too, has run nothing."""
+    seen = answered("-c", TWO_DEVICES)
+    assert seen["graph"]["operations"] == ["CPU:0 AddV2", "CPU:0 Fill", "CPU:0 Tanh"]
+    for watched in seen.values():
+        assert not watched["waits"]
+        assert not any("SyncDevice" in operation for operation in watched["operations"])
+        assert watched["said"] == "misplaced: No operation of the step ran on CPU:1."
 
 
 def test_a_step_that_was_on_the_gpu_lists_what_fell_back(seen):

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from core.families import network_from_name
-from core.spec import Pipeline, Target, Workload
+from core.spec import KERAS_ON_CPU, Pipeline, Target, Workload
 from core.worker.process import KEEPER, ProcessWorker, launch_processes, worker_environment
 from core.worker.protocol import CellFailed, Prepare, Release, RunBlock, TraceSteps, WorkerError, WorkerLost
 
@@ -86,6 +86,7 @@ def test_a_cell_is_prepared_and_measured(graph, workload, pipeline):
     assert prepared.memory_peak_bytes > 50 * 2**20
     assert [text.split()[0] for text in prepared.placement] == ["CPU:0"]
     assert prepared.host_ops == ()
+    assert (prepared.execution, prepared.execution_why) == ("graph", KERAS_ON_CPU)
     done = graph.ask(RunBlock(batch=4, steps=prepared.steps_per_block), CELL_S)
     assert done.block_ms > 1  # calibrated for 5
     graph.ask(Release(batch=4), 60)
@@ -96,6 +97,7 @@ def test_a_cell_is_prepared_and_measured(graph, workload, pipeline):
 def test_xla_compiles_the_step_and_eager_runs_it_operation_by_operation(workers):
     prepared = workers[1].ask(cell(), CELL_S)
     assert "XLA" in prepared.placement[0]
+    assert (prepared.execution, prepared.execution_why) == ("xla", "as asked")
     assert workers[1].ask(RunBlock(batch=4, steps=3), CELL_S).steps == 3
 
 
@@ -224,12 +226,13 @@ def test_end_of_file_ends_a_worker_amid_its_framework_import(tmp_path):
 
 
 def test_variants_of_the_same_process_live_side_by_side(graph):
-    """Precision, execution and steps per execution are a cell's own; device and threads are the process's."""
+    """Precision but for TF32, execution and steps per execution are a cell's own; device, threads the process's."""
     texts = ("cpu,threads=1,execution=xla", "cpu,threads=1,execution=eager", "cpu,threads=1,precision=mixed_bfloat16")
     for slot, text in enumerate(texts, start=1):
         prepared = graph.ask(cell(slot=slot, variant=Target.parse(text)), CELL_S)
         assert prepared.slot == slot
         assert ("XLA" in prepared.placement[0]) == ("xla" in text)
+        assert prepared.execution == ("xla" if "xla" in text else "eager" if "eager" in text else "graph")
     for slot in (2, 1, 3):
         assert graph.ask(RunBlock(batch=4, steps=2, slot=slot), CELL_S).block_ms > 0
     with pytest.raises(CellFailed, match="a worker of its own"):
@@ -266,7 +269,8 @@ def test_a_trace_of_some_steps_is_partitioned_in_the_worker(workers):
         assert traced.unprofiled_step_ms > 0
         assert traced.device.timeline
         assert traced.host_ops == ()
-        assert traced.retraces == 0
+        assert traced.retraces == traced.dropped_events == 0
+        assert (traced.device.device, traced.notes) == ("CPU", ())
 
 
 def test_a_starved_step_shows_input_in_its_trace(graph):

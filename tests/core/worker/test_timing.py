@@ -76,3 +76,44 @@ def test_calibration_corrects_a_wrong_estimate_and_a_coarse_clock():
     steps = timing.calibrate(Machine(lambda _: 1.0).run, 1.0, block_ms=20, resolution_ms=0.1)
     assert 100 <= steps <= 120
     assert 0 < timing.clock_resolution_ms() < 20
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "wake_ms"),
+    [(0.0, 0.0), (20.0, 0.0), (199.0, 0.0), (200.0, 50.0), (1_000.0, 200.0), (60_000.0, 300.0), (float("inf"), 300.0)],
+)
+def test_a_gpu_is_woken_by_how_long_it_idled(idle_ms, wake_ms):
+    assert timing.wake_ms(idle_ms) == wake_ms
+    machine = Machine(lambda _: 7.0)
+    spent = timing.wake(machine.run, idle_ms)
+    assert spent == machine.now_ms
+    assert wake_ms <= spent < wake_ms + 7.0
+    assert timing.wake(machine.run, idle_ms, already_ms=400.0) == 0.0  # a pipeline was warmed up meanwhile
+
+
+def test_blocks_of_a_woken_gpu_do_not_show_how_long_it_idled():
+    """Its steps take twice as long at first, and again after each pause."""
+
+    class Gpu(Machine):
+        """Clocks that fall while it idles, and rise within 100 ms of work."""
+
+        def __init__(self):
+            self.cold_ms = 100.0
+            super().__init__(lambda _: 1.0)
+
+        def run(self, steps):
+            slow = min(self.cold_ms, steps * 2.0)
+            self.cold_ms -= slow
+            self.now_ms += slow + (steps - slow / 2)
+            return slow + (steps - slow / 2)
+
+    def block(woken, idle_ms):
+        gpu = Gpu()
+        gpu.cold_ms = min(100.0, idle_ms / 5)
+        if woken:
+            timing.wake(gpu.run, idle_ms)
+        return gpu.run(20)
+
+    assert block(woken=False, idle_ms=10_000.0) == 40.0
+    for idle_ms in (200.0, 500.0, 10_000.0):
+        assert block(woken=True, idle_ms=idle_ms) == 20.0

@@ -2,18 +2,18 @@
 
 import pytest
 
-from core.evidence import Environment
+from core.evidence import Compiled, Environment, Setup
 from core.spec import Execution, Pipeline, Precision, Target, Workload
 from core.studies.diagnosis.remedies import AS_IS, REMEDIES, arms_for, family, with_remedy
 from core.studies.experiment.record import MAX_ARMS, Arm
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
-from tests.support.runs import make_run
+from tests.support.runs import make_run, planned
 
 STEPS = {"steps-2", "steps-8", "steps-32"}
 HALF = {"precision-float16", "precision-bfloat16"}
 BATCHES = {"batch-256", "batch-1024"}
-ON_GPU = Target(device="gpu:0")
+ON_GPU = Target(device="gpu:0", execution="graph")
 
 
 def run_of(target: Target, pipeline: Pipeline | None = None, cores: int | None = 4, largest: int = 256) -> Run:
@@ -59,7 +59,7 @@ def test_a_gpu_with_resident_data() -> None:
         "threads": "A GPU target has no choice of threads.",
     }
     assert arms["xla"].target == Target(device="gpu:0", execution="xla")
-    assert arms["steps-8"].target == Target(device="gpu:0", steps_per_execution=8)
+    assert arms["steps-8"].target == Target(device="gpu:0", execution="graph", steps_per_execution=8)
     assert arms["precision-float16"].target.precision == "mixed_float16"
     assert (arms["batch-256"].batch, arms["batch-256"].target) == (256, ON_GPU)
 
@@ -112,15 +112,43 @@ def test_other_ways_of_execution(execution: Execution, expected: set[str], reaso
         assert arms["graph"].title == ("Graph instead of eager" if execution == "eager" else "Graph instead of XLA")
 
 
+@pytest.mark.parametrize(
+    ("target", "recorded", "expected"),
+    [
+        (Target(), None, "xla"),
+        (Target(device="gpu:0"), None, "graph"),  # Keras takes XLA there
+        (Target(device="gpu:0"), "graph", "xla"),  # but did not
+    ],
+)
+def test_what_keras_chose_itself_is_no_remedy(target: Target, recorded: Compiled | None, expected: str) -> None:
+    run = run_of(target)
+    if recorded is not None:
+        setup = Setup(
+            batch=64, build_ms=1, first_call_ms=1, warmup_steps=1, warmup_ms=1, warmup_steady=True, steps_per_block=1,
+            target=1, process=0, execution=recorded,
+        )  # fmt: skip
+        run = run.model_copy(update={"setups": (setup,)})
+    arms, _ = tried(run)
+    assert {code for code in arms if code in ("xla", "graph")} == {expected}
+
+
+def test_layers_that_xla_cannot_compile_on_a_gpu_are_not_tried_with_it() -> None:
+    run = run_of(Target(device="gpu:0"))
+    run = planned(run, workload=Workload(network="lstm-4x1-5x3-2"))
+    arms, skipped = tried(run)
+    assert {"xla", "graph"} & set(arms) == set()
+    assert skipped["xla"] == "Keras runs recurrent layers that may call cuDNN without XLA on a GPU."
+
+
 def test_steps_already_taken_are_not_tried_again() -> None:
-    arms, _ = tried(run_of(Target(device="gpu:0", steps_per_execution=8)))
+    arms, _ = tried(run_of(ON_GPU.model_copy(update={"steps_per_execution": 8})))
     assert STEPS & set(arms) == {"steps-2", "steps-32"}
     assert arms["xla"].target.steps_per_execution == 8
 
 
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
 def test_a_mixed_step_is_tried_in_float32(precision: Precision) -> None:
-    arms, _ = tried(run_of(Target(device="gpu:0", precision=precision)))
+    arms, _ = tried(run_of(ON_GPU.model_copy(update={"precision": precision})))
     assert {code for code in arms if family(code) == "precision"} == {"precision-float32"}
     assert arms["precision-float32"].target == ON_GPU
     assert arms["xla"].target.precision == precision

@@ -49,6 +49,7 @@ def test_lost_workers_cost_their_variants_only(in_block: bool) -> None:
     assert found.status == "finished"
     assert [(o.arm, o.outcome) for o in found.outcomes] == [(2 + i, "crashed") for i in range(lost)]
     assert len(processes(found)) >= MIN_STARTS
+    assert sum("was lost" in warning.text for warning in found.warnings) == lost
     assert effects(found)[1].speed_up == pytest.approx(1.5, rel=0.1)
 
 

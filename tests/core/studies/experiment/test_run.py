@@ -9,7 +9,6 @@ from core.evidence import Interference
 from core.spec import Target
 from core.studies.experiment.effects import effects
 from core.studies.experiment.run import MAX_STARTS, MIN_ROUNDS, MIN_STARTS
-from core.studies.runner import host_of
 from tests.support.experiments import FOUR, GAINS, MIXED, WORKLOAD, machine, measure, processes
 from tests.support.simulation import NoiseModel, SimulatedWorker
 
@@ -80,8 +79,8 @@ def test_arms_on_the_same_device_and_threads_share_a_worker() -> None:
 
 def test_a_worker_is_launched_on_what_cannot_change_within_a_process() -> None:
     odd = Target(device="gpu:1", precision="mixed_float16", execution="xla", steps_per_execution=4)
-    assert host_of(odd) == Target(device="gpu:1")
-    assert host_of(Target(threads=3, execution="eager")) == Target(threads=3)
+    assert odd.host == Target(device="gpu:1")
+    assert Target(threads=3, execution="eager").host == Target(threads=3)
 
 
 def test_workers_restart_when_the_budget_allows() -> None:

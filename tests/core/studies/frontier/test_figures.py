@@ -29,6 +29,7 @@ from tests.support.figures import words
 from tests.support.frontier_studies import log2_speed_up, make_frontier_plan, make_frontier_study
 
 NAMES = ("cpu,threads=1", "cpu,threads=2")
+SHORT = ("1 thread", "2 threads")
 LAST = 74  # the largest setting of the plan
 
 
@@ -114,7 +115,7 @@ def test_the_own_point_is_a_filled_star_in_its_slice_and_guides_cross_where_it_i
     here, elsewhere = draw(answer_of()), draw(answer_of(), value=4)
     star = trace(here, "your point")
     assert (list(star.x), list(star.y), star.marker.symbol) == ([5.0], [7.0], "star")
-    assert "★ cpu,threads=2 " in words(here)
+    assert "★ 2 threads " in words(here)
     assert "(measured)" in words(here)
     assert trace(elsewhere, "your point").marker.symbol == "star-open"
     assert "★" not in words(elsewhere)
@@ -131,8 +132,8 @@ def test_workload_machine_and_both_sides_stand_inside_the_picture() -> None:
     assert "Multi-layer perceptron (training, adam): inputs 784, classes 10" in text
     assert "<b>Where the second target pays, at depth 2</b>" in text
     assert "Speed-up of cpu,threads=2 over cpu,threads=1: above 1× it is ahead." in text
-    assert "cpu,threads=1 ahead" in text
-    assert "cpu,threads=2 ahead" in text
+    assert "1 thread ahead" in text
+    assert "2 threads ahead" in text
     assert "Example CPU" in text
     answer = frontier_answer(make_frontier_study(starts=1, rounds=1, environment=None))
     assert "machine unknown" in words(draw(answer))
@@ -158,7 +159,7 @@ def test_without_a_tie_there_is_no_line_and_one_side(shift: float) -> None:
     figure = draw(answer)
     assert trace(figure, "break-even") is None
     ahead = [a.text for a in figure.layout.annotations if a.text.endswith(" ahead")]
-    assert ahead == [f"{NAMES[shift > 0]} ahead"]
+    assert ahead == [f"{SHORT[shift > 0]} ahead"]
     assert "Grey" not in words(figure)
 
 

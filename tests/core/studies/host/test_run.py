@@ -99,6 +99,23 @@ def test_a_worker_that_dies_later_leaves_what_was_measured(monkeypatch: pytest.M
     assert [warning.text for warning in study.warnings] == ["Cut short after 3 rounds: It is gone."]
 
 
+def test_a_worker_lost_before_the_first_round_leaves_its_reason(monkeypatch: pytest.MonkeyPatch):
+    real, asked = SimulatedWorker.block, []
+
+    def dying(self, *arguments):
+        asked.append(arguments)
+        if len(asked) == 1:
+            raise WorkerLost("crashed", "It is gone.")
+        return real(self, *arguments)
+
+    monkeypatch.setattr(SimulatedWorker, "block", dying)
+    study = run_host_study(tools_of(host_machine()), HostPlan())
+    assert study.status == "finished"
+    assert [warning.text for warning in study.warnings] == [
+        "The worker of cpu was lost, at its first round: It is gone."
+    ]
+
+
 @pytest.mark.parametrize(("after", "kept"), [(1, False), (40, True)])
 def test_cancelling_keeps_whole_rounds_or_says_that_there_are_none(after: int, kept: bool):
     told: list = []

@@ -64,6 +64,8 @@ def test_studies_of_another_mode_device_or_machine_teach_nothing() -> None:
     assert fit_model(peaks(found), Workload(network=NETWORKS[0]), Target(execution="xla")).workloads == 0
     assert fit_model(peaks(found), Workload(network=NETWORKS[0]), Target(device="gpu:0")).workloads == 0
     assert fit_model(peaks(found), Workload(network=NETWORKS[0]), Target(threads=1)).workloads == 6
+    assert fit_model(peaks(found), Workload(network=NETWORKS[0]), Target(execution="graph")).workloads == 6
+    assert fit_model(peaks(found), Workload(network=NETWORKS[0]), Target(execution="xla")).workloads == 0
     elsewhere = Environment(captured_at="2026-01-05T09:00:00+00:00", hostname_hash="another")
     assert same_machine(found, elsewhere) == ()
     assert len(same_machine(found, found[0].environment)) == len(found)

@@ -17,6 +17,7 @@ from core.studies.sweep.imports import read_run
 from core.studies.sweep.record import Run
 from core.studies.sweep.report import html_report
 from tests.support.diagnoses import HELPING, make_diagnosis
+from tests.support.energies import with_energy
 from tests.support.runs import make_run
 from tests.support.traced import cpu_cell, with_traces
 
@@ -105,8 +106,10 @@ def test_an_escaped_name_comes_back() -> None:
 
 
 def test_verdict_data_has_the_promised_keys() -> None:
-    data = verdict_data(analyse(make_run()).verdict)
-    assert list(data) == ["verdict", "targets", "ahead", "crossovers", "lead", "reason", "warnings", "next_batch"]
+    data = verdict_data(make_run(), analyse(make_run()).verdict)
+    assert list(data) == [
+        "verdict", "targets", "ahead", "crossovers", "lead", "reason", "warnings", "next_batch", "ran_as",
+    ]  # fmt: skip
     assert set(data["crossovers"][0]) == {"batch", "low", "high", "ahead_after"}
     assert set(data["lead"]) == {"target", "margin", "from_batch", "low", "high"}
 
@@ -175,6 +178,22 @@ def test_the_report_shows_where_traced_steps_go() -> None:
     assert 'id="traced-2"' in page
     assert 'id="traced-1"' not in page
     assert "steps under the profiler, recorded" in page
+
+
+def test_the_report_shows_what_the_gpu_was_doing_and_its_energy() -> None:
+    run = with_energy(label="recorded")
+    page = html_report(run, analyse(run))
+    for words in ("What the GPU was doing (recorded)", "gpu:0 was busy 14 % of the time at batch 1 and 96 %",
+                  "needs less energy a sample than cpu (the CPU packages) from a batch between", "mJ a sample",
+                  "Sampling took", 'id="utilisation-2"', 'id="energy"'):  # fmt: skip
+        assert words in page, words
+    assert 'id="utilisation-1"' not in page
+    run = make_run()
+    assert "What the GPU was doing" not in html_report(run, analyse(run))
+    short = with_energy(budget_s=30.0)
+    page = html_report(short, analyse(short))
+    assert "give the sweep 84 s or more" in page
+    assert 'id="energy"' not in page
 
 
 def test_where_the_work_ran_is_told_for_each_target_by_its_last_batch() -> None:

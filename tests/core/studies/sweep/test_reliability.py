@@ -31,7 +31,8 @@ def test_a_neighbour_is_named_with_its_share_of_rounds() -> None:
 
 def test_steal_throttling_and_sharing_are_said() -> None:
     assert any(t.startswith("steal:") for t in with_interference(Interference(other_cpu_pct=0.0, steal_pct=20.0), 0.3))
-    assert any(t.startswith("throttled:") for t in with_interference(Interference(throttled=True), 0.3))
+    slowed = with_interference(Interference(throttled=True), 0.3)
+    assert "gpu_slowed: Heat or the hardware slowed the GPU down in 16 of 16 rounds in which it was seen." in slowed
     assert any(t.startswith("throttled:") for t in with_interference(Interference(cpu_mhz=1200.0), 0.3))
     assert any("python train.py" in t for t in with_interference(Interference(gpu_shared_by=("python train.py",)), 0.1))
 

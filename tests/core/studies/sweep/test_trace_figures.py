@@ -66,6 +66,15 @@ def test_the_line_is_the_fitted_overhead_share_dotted_and_explained_where_it_is_
     assert not [t for t in figure.data if t.type == "scatter"]
 
 
+def test_a_cell_whose_trace_lost_events_is_faded_and_named_so() -> None:
+    run = traced_run(gpu_cell(8, ratio=1.0, dropped_events=7), *CELLS[1:])
+    shown = words(trace_share_figure(run, 1, None))
+    assert "not to be trusted (events lost)" in shown
+    assert "1.3 times as long or lost events." in shown
+    assert "the profiler lost 7 events" in words(timeline_figure(run, run.traces[0]))
+    assert "lost" not in words(trace_share_figure(traced_run(gpu_cell(8, ratio=1.6), *CELLS[1:]), 1, None))
+
+
 def test_cells_not_to_be_trusted_are_faded_and_named_with_their_ratio() -> None:
     figure = trace_share_figure(traced_run(), 1, None)
     opacity = bars(figure)[0].marker.opacity

@@ -45,6 +45,14 @@ def test_distrust_begins_above_the_ratio_and_gives_the_numbers() -> None:
     assert "3.2 ms under the profiler and 2 ms without it, 1.6 times as long (at most 1.3 is trusted)" in reported
 
 
+def test_lost_events_are_reported_whatever_the_ratio() -> None:
+    reported = words.distrust(gpu_cell(32, ratio=1.0, dropped_events=1_200))
+    assert reported is not None
+    assert "split at batch 32 is not to be trusted: the profiler lost 1,200 events of the device" in reported
+    assert words.distrust(gpu_cell(32, ratio=1.0, dropped_events=0)) is None
+    assert "go by the fitted share" in explained(gpu_cell(dropped_events=1), fit_with(0.8))
+
+
 def test_retraces_are_reported_with_the_remedy() -> None:
     assert words.retraced(gpu_cell()) is None
     assert "again once within" in (words.retraced(gpu_cell(retraces=1)) or "")

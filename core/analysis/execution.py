@@ -1,0 +1,130 @@
+"""What a target's execution comes to, where no worker has said so yet: Keras's own choice, without Keras.
+
+The rule is that of Keras 3.15 on TensorFlow (``Trainer._resolve_auto_jit_compile`` and ``model_supports_jit``,
+keras/src/trainers/trainer.py): XLA on a machine with a GPU where every layer supports it. Of the layers that networks
+here are made of, only LSTM and GRU may not (:mod:`core.analysis.cudnn`). What user code is made of is not known, so
+that its answer is not ``sure``. A worker asks Keras itself, and what it did stands in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from core.analysis.cudnn import turns_xla_off
+from core.evidence import Compiled, Gpu
+from core.families import Network
+from core.families.code import Code
+from core.families.graph_network import GraphNetwork
+from core.numbers import counted
+from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
+
+TF32_CAPABILITY = (8, 0)  # of the first cards with it (NVIDIA Ampere architecture white paper)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """``why`` in the words that follow “graph, …”, as :class:`core.evidence.CellSetup` has it."""
+
+    execution: Compiled
+    why: str
+    sure: bool = True
+
+
+@lru_cache(maxsize=512)
+def expected(network: Network, target: Target) -> Expected:
+    """How Keras runs the network's steps on the target."""
+    if target.execution != "keras":
+        return Expected(target.execution, AS_ASKED)
+    if not target.is_gpu:
+        return Expected("graph", KERAS_ON_CPU)
+    if isinstance(network, Code):
+        return Expected("xla", f"{KERAS_XLA} unless a layer does not support it", sure=False)
+    if keeps_from_xla(network):
+        return Expected("graph", KERAS_WITHOUT_XLA.format(layers="recurrent layers"))
+    return Expected("xla", KERAS_XLA)
+
+
+def keeps_from_xla(network: Network) -> bool:
+    """Whether a layer of the network does not support XLA on a GPU, as far as its layers are known."""
+    return isinstance(network, GraphNetwork) and turns_xla_off(network.graph)
+
+
+def resolved(workload: Workload, target: Target) -> Target:
+    """The target with what its execution comes to for the workload, for all that reckons with it."""
+    if target.execution != "keras":
+        return target
+    return target.model_copy(update={"execution": expected(workload.network, target).execution})
+
+
+def device_words(target: Target) -> str:
+    """``GPU 0``, or ``CPU, 2 threads``."""
+    if target.is_gpu:
+        return f"GPU {target.device.removeprefix('gpu:')}"
+    return "CPU" if target.threads is None else f"CPU, {counted(target.threads, 'thread')}"
+
+
+def precision_words(target: Target, tf32: bool | None) -> str:
+    """The precision with what float32 means there; ``tf32`` as :class:`core.evidence.Started` has it."""
+    if target.precision == "float32_strict":
+        return "float32 without TF32"
+    return "float32 (TF32)" if target.precision == "float32" and tf32 else target.precision
+
+
+def has_tf32(device: str, gpus: Sequence[Gpu]) -> bool | None:
+    """Whether that device, such as ``gpu:0``, computes products of float32 as TF32 unless that is switched off.
+
+    By its compute capability; ``gpus`` in the framework's order. None for the CPU, and where that is not known.
+    """
+    number = int(device.removeprefix("gpu:")) if device.startswith("gpu:") else len(gpus)
+    capability = gpus[number].compute_capability if number < len(gpus) else None
+    try:
+        return None if capability is None else tuple(int(part) for part in capability.split(".")) >= TF32_CAPABILITY
+    except ValueError:
+        return None
+
+
+def setting_words(target: Target, execution: Compiled, why: str | None, tf32: bool | None) -> str:
+    """Such as ``GPU 0: XLA, as Keras chooses by default; float32 (TF32)``. Plain float32 goes without saying."""
+    return f"{device_words(target)}: {running_words(target, execution, why, tf32)}"
+
+
+def running_words(target: Target, execution: Compiled, why: str | None, tf32: bool | None) -> str:
+    """The same without the device."""
+    compiled, precision = "XLA" if execution == "xla" else execution, precision_words(target, tf32)
+    parts = [f"{compiled}, {why}" if why else compiled]
+    parts += [precision] if precision != "float32" else []
+    parts += [f"{target.steps_per_execution} steps per execution"] if target.steps_per_execution > 1 else []
+    return "; ".join(parts)
+
+
+def expected_words(workload: Workload, target: Target, tf32: bool | None = None) -> str:
+    """How the target is expected to run, without the device."""
+    found = expected(workload.network, target)
+    return running_words(target, found.execution, found.why, tf32)
+
+
+def chosen_line(workload: Workload, *targets: Target) -> tuple[str, ...]:
+    """What Keras is expected to choose on those of the targets that leave it the choice, in a line; none without any.
+
+    For studies whose records hold no cell's setup.
+    """
+    left = dict.fromkeys(target for target in targets if target.execution == "keras")
+    words = [f"{device_words(target)}: {expected_words(workload, target)}." for target in left]
+    return (" ".join(words),) if words else ()
+
+
+def refuse_same(workload: Workload, first: Target, second: Target) -> None:
+    """Raises ValueError where two targets are the same, or certainly come to the same."""
+    if first == second:
+        raise ValueError(f"both targets are “{first}”; choose two that differ")
+    if same(workload, first, second):
+        asked = resolved(workload, first)
+        raise ValueError(f"both targets are “{asked}”, which Keras itself chooses there; choose two that differ")
+
+
+def same(workload: Workload, first: Target, second: Target) -> bool:
+    """Whether two targets certainly come to the same."""
+    sure = all(expected(workload.network, target).sure for target in (first, second))
+    return first == second or (sure and resolved(workload, first) == resolved(workload, second))

@@ -1,0 +1,51 @@
+"""``selfcheck``: whether what the numbers rest on is so on this machine, and a file for an issue report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from core.cli.files import FILE, BadInput, check_writable, conclude, refusing, write_out
+from core.cli.study_command import Asked, measured_part
+from core.machine.environment import list_devices
+from core.selfcheck.checks import run_checks
+from core.selfcheck.export import self_check_data, self_check_text
+from core.selfcheck.run import SelfCheckPlan
+from core.selfcheck.task import SELF_CHECK
+from core.spec import Target
+from core.text import json_text
+
+
+@click.command("selfcheck")
+@click.option("--target", help="Such as cpu,threads=1 or gpu:0 (default: the GPU, else the CPU).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, which is what --out writes.")
+@click.option("--out", type=FILE, help="Write what an issue report needs, in JSON; nothing private is in it.")
+def selfcheck_command(target: str | None, as_json: bool, out: Path | None) -> None:
+    """Check, within two minutes, what the numbers rest on here; the first thing to run on a machine with a GPU.
+
+    Each check holds, fails, or cannot be seen here. Exit status 1 where one fails. Nothing is kept in the history.
+    """
+    if out is not None:
+        check_writable(out)
+    with refusing():
+        plan = SelfCheckPlan(_default() if target is None else _host(Target.parse(target)))
+    record = measured_part(SELF_CHECK, Asked(plan), store=False)
+    checks = run_checks(record)
+    data = self_check_data(record, checks)
+    unwritten = write_out(out, json_text(data))
+    conclude(self_check_text(record, checks), data if as_json else None, unwritten)
+    if any(check.status == "fails" for check in checks):
+        raise click.exceptions.Exit(1)
+
+
+def _default() -> Target:
+    """The first GPU that the driver shows, also one that TensorFlow cannot use: why not is what a check then says."""
+    return Target(device="gpu:0") if list_devices().gpus else Target()
+
+
+def _host(target: Target) -> Target:
+    """Raises BadInput where more than a device and its threads is asked for."""
+    if target != (host := Target(device=target.device, threads=target.threads)):
+        raise BadInput(f"selfcheck tries each way of executing by itself; accepted is a device, such as {host}.")
+    return host

@@ -1,0 +1,171 @@
+"""One GPU asked through NVML, and its answers as one summary. A question that it does not answer is asked once.
+
+Periods by NVIDIA's NVML reference: utilisation is that of a sample period of 1/6 s to 1 s before the question, power
+from Ampere on (GA100 aside) the mean of the last second, and PCIe throughput is counted over 20 ms while the caller
+waits. The energy counter moves every 20 to 100 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+from core.evidence import WHILE_BUSY, CardUse, ClockReason, Spread
+from core.machine.nvml import Handle
+
+IDLE = "GpuIdle"
+REASONS: dict[str, ClockReason] = {
+    "SwPowerCap": "power_cap",
+    "ApplicationsClocksSetting": "applications_clocks",
+    "SyncBoost": "sync_boost",
+    "DisplayClockSetting": "display_clocks",
+    "HwSlowdown": "hw_slowdown",
+    "SwThermalSlowdown": "sw_thermal",
+    "HwThermalSlowdown": "hw_thermal",
+    "HwPowerBrakeSlowdown": "power_brake",
+}
+"""NVML's names and ours."""
+PCIE = ("tx_mb_s", "rx_mb_s")
+OF_ALL_SLICES = ("util_pct", "power_w", "energy_j", *PCIE)
+"""What NVML knows of a GPU divided by MIG as a whole only: other slices' work is in it."""
+ENERGY_S = 2.0
+"""A shorter block has no energy: the counter and the mean of power reach too far beyond it."""
+DIGITS = 4
+"""Significant digits that are kept: a clock of 1,590 MHz needs them, and nothing is measured better."""
+
+
+@dataclass
+class CardSample:
+    """What was answered at a moment, by field of :class:`CardUse`; ``energy_j`` counts from whenever.
+
+    ``reasons`` is None where they are not known, ``idle`` whether the GPU called itself that.
+    """
+
+    at_s: float
+    values: dict[str, float] = field(default_factory=dict)
+    reasons: tuple[ClockReason, ...] | None = None
+    idle: bool = False
+
+
+class Card:
+    """A GPU that can be asked; ``library`` is pynvml, initialised."""
+
+    def __init__(self, library: Any, handle: Handle) -> None:
+        self._library = library
+        self.divided = handle.mig
+
+        def ask(name: str, *about: Any) -> Callable[[], Any]:
+            return lambda: getattr(library, name)(handle.card, *about)
+
+        def clock(kind: int) -> Callable[[], Any]:
+            return ask("nvmlDeviceGetClockInfo", kind)
+
+        def scaled(question: Callable[[], Any], by: float) -> Callable[[], float]:
+            return lambda: question() * by
+
+        self._questions: dict[str, Callable[[], float]] = {
+            "util_pct": lambda: float(library.nvmlDeviceGetUtilizationRates(handle.card).gpu),
+            "sm_mhz": clock(library.NVML_CLOCK_SM),
+            "memory_mhz": clock(library.NVML_CLOCK_MEM),
+            "power_w": scaled(ask("nvmlDeviceGetPowerUsage"), 1e-3),
+            "celsius": ask("nvmlDeviceGetTemperature", library.NVML_TEMPERATURE_GPU),
+            "used_mb": lambda: library.nvmlDeviceGetMemoryInfo(handle.own).used / 1e6,
+            "energy_j": scaled(ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3),
+            "tx_mb_s": scaled(ask("nvmlDeviceGetPcieThroughput", library.NVML_PCIE_UTIL_TX_BYTES), 1e-3),
+            "rx_mb_s": scaled(ask("nvmlDeviceGetPcieThroughput", library.NVML_PCIE_UTIL_RX_BYTES), 1e-3),
+        }
+        self._bits = [
+            ask("nvmlDeviceGetCurrentClocksEventReasons"),
+            ask("nvmlDeviceGetCurrentClocksThrottleReasons"),  # what drivers before 535 call them
+        ]
+        for name in OF_ALL_SLICES if self.divided else ():
+            del self._questions[name]
+
+    @property
+    def answers(self) -> frozenset[str]:
+        """The questions that it has not left unanswered so far."""
+        return frozenset(self._questions)
+
+    def ask(self, names: Iterable[str]) -> dict[str, float]:
+        """Answers to those of ``names`` that it answers."""
+        found: dict[str, float] = {}
+        for name in names:
+            if (question := self._questions.get(name)) is None:
+                continue
+            try:
+                found[name] = float(question())
+            except Exception:  # not supported here, or the GPU is lost; it will not be asked again
+                del self._questions[name]
+        return found
+
+    def sample(self, at_s: float) -> CardSample:
+        """All but PCIe throughput, which takes 20 ms a direction."""
+        sample = CardSample(at_s, self.ask([name for name in self._questions if name not in PCIE]))
+        while self._bits:
+            try:
+                bits = int(self._bits[0]())
+            except Exception:
+                del self._bits[0]
+                continue
+            sample.idle = bool(bits & self._bit(IDLE))
+            sample.reasons = tuple(ours for name, ours in REASONS.items() if bits & self._bit(name))
+            break
+        return sample
+
+    def _bit(self, name: str) -> int:
+        return int(getattr(self._library, f"nvmlClocksEventReason{name}", 0))
+
+
+def summarise(samples: Sequence[CardSample], length_s: float, cpu_ms: float, ask_ms: float) -> CardUse:
+    """Of at least one sample of a block or window that lasted ``length_s``."""
+    busy = [sample for sample in samples if not sample.idle]
+    counted: dict[ClockReason, int] = {}
+    for name in (name for sample in busy for name in sample.reasons or ()):
+        counted[name] = counted.get(name, 0) + 1
+    joules, source = energy(samples, length_s)
+    names = {name for sample in samples for name in sample.values} - {"energy_j"}
+
+    def seen(name: str) -> list[float]:
+        return [s.values[name] for s in (busy if name in WHILE_BUSY else samples) if name in s.values]
+
+    return CardUse(
+        length_s=kept(length_s),
+        samples=len(samples),
+        busy=len(busy),
+        energy_j=None if joules is None else kept(joules),
+        energy_from=source,
+        reasons=counted,
+        cpu_ms=kept(cpu_ms),
+        ask_ms=kept(ask_ms),
+        **{name: _spread(values) for name in names if (values := seen(name))},
+    )
+
+
+def energy(
+    samples: Sequence[CardSample], length_s: float
+) -> tuple[float, Literal["counter", "power"]] | tuple[None, None]:
+    """Joules over ``length_s``: mean power times the length, None where that is under two seconds.
+
+    Mean power is that from the first to the last change of the energy counter, so that how seldom it moves costs no
+    more than the time between two samples; without such a counter, the mean of the power samples.
+    """
+    if length_s < ENERGY_S:
+        return None, None
+    read = [(s.at_s, s.values["energy_j"]) for s in samples if "energy_j" in s.values]
+    moved = [after for before, after in pairwise(read) if after[1] > before[1]]
+    if len(moved) >= 2 and (between_s := moved[-1][0] - moved[0][0]) >= length_s / 2:
+        return (moved[-1][1] - moved[0][1]) / between_s * length_s, "counter"
+    power = [s.values["power_w"] for s in samples if "power_w" in s.values]
+    return (sum(power) / len(power) * length_s, "power") if power else (None, None)
+
+
+def kept(value: float) -> float:
+    """With the digits that are worth storing."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    least, most = min(values), max(values)
+    return kept(most) if least == most else (kept(sum(values) / len(values)), kept(least), kept(most))

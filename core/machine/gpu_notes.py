@@ -1,0 +1,352 @@
+"""What stands in the way of measuring on a GPU that NVML lists, in one sentence each: pure, from facts.
+
+Sources: TensorFlow's own start-up (it loads CUDA's libraries, then leaves out cards older than its code), NVIDIA's
+table of drivers for each major version of CUDA (CUDA compatibility, table 1), and for cards newer than all built code
+TensorFlow's issues 97387, 99592 and 101746.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from core.evidence import Gpu
+from core.machine.visible import ORDER, VISIBLE, Listed, Visible
+from core.numbers import byte_size
+from core.schema import Frozen
+from core.spec import Target
+
+Severity = Literal["unusable", "limited", "fact"]
+SEVERITIES: tuple[Severity, ...] = ("unusable", "limited", "fact")
+OF_USE = ("memory_taken", "memory_short", "exclusive_taken")
+"""Codes that our own workers give rise to, too, while they run."""
+
+OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}  # of CUDA's major version
+LEAST_FREE_BYTES = 800_000_000  # what CUDA, cuBLAS and cuDNN take of a card before any data
+MOSTLY_FREE = 0.8  # of a card: a desktop and the driver take less than the rest
+EXCLUSIVE, PROHIBITED = (1, 3), 2  # NVML's compute modes
+INSTALL = "“pip install -r requirements-gpu.txt”"
+NO_WINDOWS = (
+    "TensorFlow has had no GPU support on Windows itself since version 2.11; install Breakeven in WSL2 with "
+    "requirements-gpu.txt instead."
+)
+NO_ARM = (
+    "TensorFlow's package for Linux on ARM (aarch64) is built without CUDA, so that it uses no GPU; measure on an "
+    "x86-64 machine, or with a TensorFlow built from source with CUDA."
+)
+
+SENTENCES: dict[str, tuple[Severity, str]] = {
+    "driver_silent": (
+        "unusable",
+        "NVIDIA's driver is installed and does not answer (“{problem}”); restart this machine, and install the driver "
+        "again if “nvidia-smi” lists no GPU then.",
+    ),
+    "driver_old": (
+        "unusable",
+        "NVIDIA's driver{has} is too old for this TensorFlow: it knows CUDA {knows} at most, and CUDA {needs} is "
+        "needed; install driver {oldest}.",
+    ),
+    "windows": ("unusable", NO_WINDOWS),
+    "cpu_build_arm": ("unusable", NO_ARM),
+    "cpu_build": (
+        "unusable",
+        f"The installed TensorFlow is built without CUDA; uninstall it and run {INSTALL}.",
+    ),
+    "libraries_wrong": (
+        "unusable",
+        "TensorFlow's CUDA libraries do not fit it ({package} is {version}, and {wanted} with its files is wanted); "
+        f"run {INSTALL}.",
+    ),
+    "libraries_missing": (
+        "unusable",
+        f"A GPU and its driver are here, but TensorFlow's CUDA packages are not ({{package}}); run {INSTALL}.",
+    ),
+    "libraries_of_system": (
+        "fact",
+        "TensorFlow takes CUDA's libraries from the system here; “devices --probe” says whether they fit.",
+    ),
+    "no_cupti": (
+        "limited",
+        "CUPTI (nvidia-cuda-cupti) is missing, so that traces cannot show what a GPU does, while times are measured "
+        f"all the same; run {INSTALL}.",
+    ),
+    "no_nvcc": (
+        "limited",
+        "CUDA's compiler files (nvidia-cuda-nvcc) are missing, without which XLA may not compile for a GPU; run "
+        f"{INSTALL}.",
+    ),
+    "mig_empty": (
+        "limited",
+        "MIG is on and a card has no instance of it, so that CUDA cannot use that card; make one with “sudo nvidia-smi "
+        "mig -cgi 0 -C”, or switch MIG off with “sudo nvidia-smi -mig 0”.",
+    ),
+    "hidden": (
+        "unusable",
+        f"{VISIBLE} is “{{value}}”, which hides every GPU from TensorFlow; unset it, or set it to the number of the "
+        "GPU to measure.",
+    ),
+    "hidden_from_here": (
+        "limited",
+        f"{VISIBLE} is “{{value}}”, in which “{{entry}}” names no GPU of this machine, and CUDA hides all that follow; "
+        "correct it, or measure on what is left.",
+    ),
+    "hidden_some": (
+        "fact",
+        f"{VISIBLE} is “{{value}}” and leaves {{shown}} of {{total}} GPUs: {{names}}; unset it to measure another.",
+    ),
+    "order_unknown": (
+        "limited",
+        f"{ORDER} is “{{value}}”, so that which card a target such as gpu:0 means is seen only once TensorFlow runs; "
+        f"unset it, or name cards by UUID in {VISIBLE}.",
+    ),
+    "kinds_differ": ("fact", "The GPUs differ ({names}); name the one to measure as the target."),
+    "too_new": (
+        "unusable",
+        "{gpu} has compute capability {has}, newer than all code in this TensorFlow (up to {built}): compiling it for "
+        "the card takes half an hour or fails with CUDA_ERROR_INVALID_PTX; measure on another card, or with a "
+        "TensorFlow built from source for this one.",
+    ),
+    "no_code": (
+        "unusable",
+        "{gpu} has compute capability {has}, for which this TensorFlow has no code (it begins at {built}), so that it "
+        "leaves the card out; measure on a newer card, or with a TensorFlow built from source for this one.",
+    ),
+    "prohibited": (
+        "unusable",
+        "{gpu} is in compute mode “prohibited”, in which no program may compute on it; run “sudo nvidia-smi -c 0”.",
+    ),
+    "exclusive_taken": (
+        "unusable",
+        "{gpu} is in an exclusive compute mode and another process has it; end it, or run “sudo nvidia-smi -c 0”.",
+    ),
+    "exclusive": (
+        "limited",
+        "{gpu} is in an exclusive compute mode, so that two targets on it cannot be compared; for that run “sudo "
+        "nvidia-smi -c 0”.",
+    ),
+    "memory_taken": (
+        "unusable",
+        "{gpu} has {free} of {total} of memory free, too little for TensorFlow to start; end the processes that "
+        "“nvidia-smi” lists, or choose another device.",
+    ),
+    "memory_short": (
+        "limited",
+        "{gpu} has {free} of {total} of memory free because of other programs, so that large batches fail sooner and "
+        "times may be disturbed; “nvidia-smi” lists them.",
+    ),
+    "mig": (
+        "limited",
+        "{gpu} is a slice of a card (MIG): its memory is the slice's, but clocks, power and heat are the whole card's, "
+        "which other slices share; for undisturbed times keep those idle.",
+    ),
+}
+
+
+class GpuNote(Frozen):
+    """``code`` is stable, ``sentence`` says what it is and what to do. ``target``: the GPU concerned, None for all.
+
+    A plan that names an ``unusable`` GPU is refused; ``limited`` and ``fact`` are said.
+    """
+
+    code: str
+    severity: Severity
+    sentence: str
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Build:
+    """What the installed TensorFlow was built for; ``capabilities`` as it writes them (sm_80, compute_90)."""
+
+    cuda: bool
+    cuda_major: int | None = None
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Library:
+    """A CUDA library that TensorFlow wants: ``package`` in versions ``wanted``, of which ``version`` is installed.
+
+    ``purpose``: what fails without it. ``fits``: that version will do and its file is there. ``elsewhere``: the system
+    has a library of that name.
+    """
+
+    package: str
+    purpose: Literal["gpu", "trace", "xla"]
+    wanted: str = ""
+    version: str | None = None
+    fits: bool = False
+    elsewhere: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU as a framework would get it. ``mode`` is NVML's compute mode; ``taken``: some process computes on it."""
+
+    gpu: Gpu
+    free_bytes: int | None = None
+    mode: int | None = None
+    taken: bool = False
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """``cards`` in the framework's order (:mod:`core.machine.visible`), ``listed`` in NVML's.
+
+    ``problem``: why NVIDIA's driver, which is here, does not answer. ``cuda_driver``: the newest CUDA that it knows.
+    ``hidden_by`` and ``order``: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the user set them.
+    """
+
+    system: str
+    machine: str
+    cards: tuple[Card, ...] = ()
+    listed: tuple[Listed, ...] = ()
+    visible: Visible = field(default_factory=lambda: Visible(()))
+    problem: str | None = None
+    cuda_driver: tuple[int, int] | None = None
+    hidden_by: str | None = None
+    order: str | None = None
+    build: Build | None = None
+    libraries: tuple[Library, ...] = ()
+
+
+def gpu_notes(facts: GpuFacts) -> tuple[GpuNote, ...]:
+    """Everything to be said about the GPUs that the driver lists, what forbids to use them first."""
+    notes = [*_of_driver(facts), *_of_framework(facts), *_of_visibility(facts)]
+    for index, card in enumerate(facts.cards):
+        notes += _of_card(facts, index, card)
+    return tuple(sorted(notes, key=lambda note: SEVERITIES.index(note.severity)))
+
+
+def why_unusable(notes: Iterable[GpuNote], gpus: int, target: Target) -> str | None:
+    """Why a target cannot be measured, where that is known before its worker starts. ``gpus``: how many are visible."""
+    if not target.is_gpu:
+        return None
+    for note in notes:
+        if note.severity == "unusable" and note.target in (None, target.device):
+            return note.sentence
+    if gpus and int(target.device.removeprefix("gpu:")) >= gpus:
+        there = "only gpu:0" if gpus == 1 else f"gpu:0 to gpu:{gpus - 1}"
+        return f"There is no {target.device} here; choose among those that TensorFlow sees, {there}."
+    return None
+
+
+def _note(code: str, **words: object) -> GpuNote:
+    severity, sentence = SENTENCES[code]
+    return GpuNote(code=code, severity=severity, sentence=sentence.format(**words))
+
+
+def _of_driver(facts: GpuFacts) -> Iterator[GpuNote]:
+    if facts.problem is not None:
+        yield _note("driver_silent", problem=facts.problem[:80])
+    needs = facts.build.cuda_major if facts.build is not None else None
+    if facts.listed and needs is not None and facts.cuda_driver is not None and facts.cuda_driver[0] < needs:
+        has = next((f" {card.gpu.driver}" for card in facts.cards if card.gpu.driver), "")
+        oldest = f"{OLDEST_DRIVER[needs]} or newer" if needs in OLDEST_DRIVER else f"for CUDA {needs}"
+        yield _note("driver_old", has=has, knows="{}.{}".format(*facts.cuda_driver), needs=needs, oldest=oldest)
+
+
+def _of_framework(facts: GpuFacts) -> Iterator[GpuNote]:
+    """Of TensorFlow and its libraries; nothing where there is no card to use."""
+    if not facts.listed:
+        return
+    if facts.system == "Windows":
+        yield _note("windows")
+    elif facts.build is not None and not facts.build.cuda:
+        yield _note("cpu_build_arm" if (facts.system, facts.machine) == ("Linux", "aarch64") else "cpu_build")
+    else:
+        yield from _of_libraries(facts.libraries)
+
+
+def _of_libraries(libraries: tuple[Library, ...]) -> Iterator[GpuNote]:
+    """Where the system has a library of the right name, TensorFlow alone can tell whether it will do."""
+    absent = [one for one in libraries if not one.fits and not one.elsewhere]
+    needed = sorted((one for one in absent if one.purpose == "gpu"), key=lambda one: one.version is None)
+    if needed:
+        first = needed[0]
+        code = "libraries_missing" if first.version is None else "libraries_wrong"
+        yield _note(code, package=first.package, version=first.version, wanted=first.wanted)
+    elif any(one.purpose == "gpu" and not one.fits for one in libraries):
+        yield _note("libraries_of_system")
+    if any(one.purpose == "trace" for one in absent):
+        yield _note("no_cupti")
+    if any(one.purpose == "xla" for one in absent):
+        yield _note("no_nvcc")
+
+
+def _of_visibility(facts: GpuFacts) -> Iterator[GpuNote]:
+    """What CUDA's variables and MIG leave of the cards, and in which order."""
+    total, shown, entry = len(facts.listed), len(facts.cards), facts.visible.broken_by
+    names = ", ".join(f"gpu:{index} is {card.gpu.name}" for index, card in enumerate(facts.cards))
+    value = (facts.hidden_by or "")[:60]
+    waiting = any(card.mig and not card.slices for card in facts.listed)
+    if waiting:
+        severity: Severity = "limited" if shown else "unusable"
+        yield _note("mig_empty").model_copy(update={"severity": severity})
+    if facts.hidden_by is not None and total and not shown and not waiting:
+        yield _note("hidden", value=value)
+    elif entry is not None and shown:
+        yield _note("hidden_from_here", value=value, entry=entry[:40])
+    elif facts.hidden_by is not None and 0 < shown < total:
+        yield _note("hidden_some", value=value, shown=shown, total=total, names=names)
+    if shown and not facts.visible.known:
+        yield _note("order_unknown", value=(facts.order or "")[:40])
+    elif len({card.gpu.name for card in facts.cards}) > 1:
+        yield _note("kinds_differ", names=names)
+
+
+def _of_card(facts: GpuFacts, index: int, card: Card) -> Iterator[GpuNote]:
+    """Of one card. Where the order is not known it is no target's, and refuses none."""
+    known, name = facts.visible.known, card.gpu.name
+    gpu = f"gpu:{index} ({name})" if known else name
+    memory = {"free": byte_size(card.free_bytes or 0), "total": byte_size(card.gpu.memory_bytes or 0)}
+    found = [(code, memory) for code in _states(card)]
+    if facts.build is not None and facts.build.cuda and (capability := _capability(facts.build, card.gpu)) is not None:
+        code, built = capability
+        found.append((code, {"has": card.gpu.compute_capability or "", "built": built}))
+    for code, words in found:
+        note = _note(code, gpu=gpu, **words)
+        target = f"gpu:{index}" if known else None
+        severity = note.severity if known else "limited"
+        yield note.model_copy(update={"target": target, "severity": severity})
+
+
+def _states(card: Card) -> Iterator[str]:
+    """Codes of what a card is in: compute mode, memory, MIG."""
+    free, total = card.free_bytes, card.gpu.memory_bytes
+    if card.mode == PROHIBITED:
+        yield "prohibited"
+    if card.mode in EXCLUSIVE:
+        yield "exclusive_taken" if card.taken else "exclusive"
+    if free is not None and free < LEAST_FREE_BYTES:
+        yield "memory_taken"
+    elif free is not None and total and free < MOSTLY_FREE * total:
+        yield "memory_short"
+    if card.gpu.mig:
+        yield "mig"
+
+
+def _capability(build: Build, gpu: Gpu) -> tuple[str, str] | None:
+    """What a card's compute capability means for this build, with the end of it that the card lies beyond; None where
+    it has code for the card, or that is not known.
+
+    Binary code runs on cards of its major version from its minor one on. ``compute_…`` adds source (PTX), which can be
+    compiled for any newer card.
+    """
+    codes = [_code(text) for text in build.capabilities]
+    known = [code for code in codes if code is not None]
+    if gpu.compute_capability is None or not known or len(known) < len(codes):
+        return None
+    major, minor = (int(part) for part in gpu.compute_capability.split("."))
+    if any(code[0] == major and code[1] <= minor for code in known):
+        return None
+    code, end = ("too_new", max(known)) if (major, minor) > max(known) else ("no_code", min(known))
+    return code, f"{end[0]}.{end[1]}"
+
+
+def _code(text: str) -> tuple[int, int] | None:
+    """``(9, 0)`` of sm_90, compute_90, sm_90a or 9.0."""
+    found = re.fullmatch(r"(?:(?:sm|compute)_)?(\d+)\.?(\d)[af]?", text)
+    return (int(found[1]), int(found[2])) if found else None

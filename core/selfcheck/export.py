@@ -1,0 +1,96 @@
+"""A self-check as text, as a file, and read back from one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from core.files import read_limited
+from core.hardware.host import Cost, host_lines
+from core.numbers import counted, number, table
+from core.schema import UserError, parse_json
+from core.selfcheck.checks import WORDS, Check, run_checks
+from core.selfcheck.record import HOLDS, LACKS, SelfCheck
+from core.text import in_lines
+
+MAX_FILE_BYTES = 2_000_000
+ENDED = {"cancelled": " It was cancelled.", "interrupted": " It was interrupted."}
+
+
+def summary(record: SelfCheck, checks: tuple[Check, ...]) -> str:
+    """How many checks hold, fail and cannot be seen, in one sentence."""
+    count = {status: sum(check.status == status for check in checks) for status in WORDS}
+    parts = (f"{count['holds']} hold", counted(count["fails"], "fails", "fail"), f"{count['unseen']} {WORDS['unseen']}")
+    return f"Self-check of {record.target}: {parts[0]}, {parts[1]}, {parts[2]}.{ENDED.get(record.status, '')}"
+
+
+def self_check_text(record: SelfCheck, checks: tuple[Check, ...]) -> str:
+    """The checks as a table, what those say that do not hold, the host's costs, and what the file holds."""
+    rows = [(check.title, WORDS[check.status], check.figure) for check in checks]
+    lines = [summary(record, checks), "", *table(("check", "result", "figure"), rows), ""]
+    lines += reason_lines(checks)
+    lines += [
+        "",
+        *record.notes,
+        *floor_lines(record),
+        f"All figures are measured, {record.created_at}, {record.elapsed_s:.0f} s.",
+        "",
+    ]
+    return in_lines([*lines, *held_lines()])
+
+
+def reason_lines(checks: tuple[Check, ...]) -> list[str]:
+    """Why checks fail, then why others cannot be seen; each reason once."""
+    titles: dict[str, list[str]] = {}
+    for status in ("fails", "unseen"):
+        for check in checks:
+            if check.status == status:
+                titles.setdefault(check.sentence, []).append(check.title)
+    return [f"{first}{_others(len(rest))}: {sentence}" for sentence, (first, *rest) in titles.items()]
+
+
+def _others(count: int) -> str:
+    return f", and {counted(count, 'other check')}" if count else ""
+
+
+def floor_lines(record: SelfCheck) -> list[str]:
+    """What a training step and an operation cost on the host, by way of executing, with 95 % intervals."""
+    if record.host is None:
+        return []
+    return [
+        f"The host’s own cost, {line.execution} (measured): {_cost(line.step)} a step, {_cost(line.op)} an operation."
+        for line in host_lines(record.host)
+        if line.mode == "train"
+    ]
+
+
+def _cost(cost: Cost) -> str:
+    known = cost.low_us is not None and cost.high_us is not None
+    interval = f"{number(cost.low_us or 0)} to {number(cost.high_us or 0)}" if known else "too few rounds"
+    return f"{number(cost.us)} µs ({interval})"
+
+
+def held_lines() -> list[str]:
+    """What the file holds, for its owner to read before it is sent."""
+    return ["The file of --out or --json holds:", *(f"  {item}" for item in HOLDS), LACKS]
+
+
+def self_check_data(record: SelfCheck, checks: tuple[Check, ...]) -> dict[str, Any]:
+    """The file: what it says, what it holds, and the record that this follows from."""
+    return {
+        "verdict": summary(record, checks),
+        "holds": [*HOLDS, LACKS],
+        "checks": [asdict(check) for check in checks],
+        "record": record.model_dump(mode="json"),
+    }
+
+
+def read_self_check(path: Path) -> tuple[SelfCheck, tuple[Check, ...]]:
+    """A self-check from a file, and what it says, derived anew. Raises UserError."""
+    data = parse_json(read_limited(path, MAX_FILE_BYTES, "a self-check"))
+    record = data.get("record", data) if isinstance(data, dict) else data
+    if not isinstance(record, dict):
+        raise UserError("This is no Breakeven self-check.")
+    read = SelfCheck.from_data(record)
+    return read, run_checks(read)

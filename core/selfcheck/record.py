@@ -1,0 +1,220 @@
+"""What a self-check read and what it says of the machine: a record, immutable, that names nobody and no place.
+
+Every field is listed here one by one, so that nothing gets into the file because something else grew a field.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from core.evidence import CardUse, Ended, Environment, Interference
+from core.schema import Frozen
+from core.spec import Target
+from core.studies.host.record import HostStudy
+from core.studies.study import Record
+from core.traces.record import PARTS, CellTrace
+
+Part = Literal["cell", "loops", "trace", "factor", "memory", "host", "recurrent", "clusters", "floor"]
+"""What is read, in this order; each may fail alone. ``floor`` is what the host itself costs."""
+
+MAX_REPEATS, MAX_SAMPLES, MAX_LINES, MAX_GPUS, MAX_WORDS = 100, 1_000, 100, 64, 1_000
+Some = Annotated[float, Field(ge=0, le=1e12)]
+Ms = Annotated[float, Field(ge=1e-9, le=1e12)]
+"""A time that something took; a file of any origin must not divide by nothing."""
+Repeats = Annotated[tuple[Ms, ...], Field(min_length=1, max_length=MAX_REPEATS)]
+Words = Annotated[str, Field(max_length=MAX_WORDS)]
+Lines = Annotated[tuple[Words, ...], Field(max_length=MAX_LINES)]
+Bytes = Annotated[int, Field(ge=0)]
+
+HOLDS = (
+    "the target, the time (UTC), how long it took, and the version of Breakeven",
+    "the operating system, Python, and the versions of packages that matter",
+    "processor, cores, memory, clock and kind of virtual machine",
+    "of each GPU its name, memory, driver, compute capability and power limit, and what is known to be wrong with it",
+    "clocks, power, heat and memory of the GPU while it worked, where its driver tells them",
+    "every check with its figure, and the times, bytes and counts that it rests on",
+    "how much of the machine other programs used, without their names",
+    "step times of tiny networks: what a step and an operation cost on this host",
+)
+"""What the file holds, for its owner to read before it is sent."""
+LACKS = (
+    "It holds no host name nor its hash, no user name, no paths, no names of other programs, and no serial number or "
+    "UUID of a GPU."
+)
+
+
+class CardFacts(Frozen):
+    name: Words
+    memory_bytes: Bytes | None = None
+    driver: Words | None = None
+    compute_capability: Words | None = None
+    power_limit_w: Some | None = None
+    mig: bool | None = None
+
+
+class MachineFacts(Frozen):
+    """Of :class:`core.evidence.Environment` what may leave the machine."""
+
+    os: Words = ""
+    python: Words = ""
+    cpu: Words = ""
+    physical_cores: int | None = None
+    logical_cores: int | None = None
+    usable_cores: int | None = None
+    cpu_quota: Some | None = None
+    memory_bytes: Bytes | None = None
+    virtualisation: Words | None = None
+    governor: Words | None = None
+    cpu_mhz: Some | None = None
+    gpus: Annotated[tuple[CardFacts, ...], Field(max_length=MAX_GPUS)] = ()
+    versions: dict[Words, Words] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, environment: Environment) -> MachineFacts:
+        own = {name: getattr(environment, name) for name in cls.model_fields if name != "gpus"}
+        cards = [{name: getattr(gpu, name) for name in CardFacts.model_fields} for gpu in environment.gpus]
+        return cls(**own, gpus=tuple(CardFacts(**card) for card in cards))
+
+
+class Disturbance(Frozen):
+    """What else the machine did while a part was read; as :class:`core.evidence.Interference`, without names."""
+
+    other_cpu_pct: Some | None = None
+    steal_pct: Some | None = None
+    cpu_mhz: Some | None = None
+    gpu_shared: bool = False
+
+    @classmethod
+    def of(cls, seen: Interference) -> Disturbance:
+        same = {name: getattr(seen, name) for name in cls.model_fields if name != "gpu_shared"}
+        return cls(**same, gpu_shared=bool(seen.gpu_shared_by))
+
+
+class CellReading(Frozen):
+    """The prepared step. ``batch_bytes`` are those of one batch, samples and labels."""
+
+    network: Words
+    batch: int
+    batch_bytes: Bytes
+    placement: Lines = ()
+    host_ops: Lines = ()
+
+
+class Loops(Frozen):
+    """Milliseconds a step by repetition: as a block of ``steps``, in the barest loop, and with a synchronisation in
+    each step; ``sync_ms`` is what one takes on an idle device, ``clock_ms`` the clock's resolution.
+    """
+
+    steps: Annotated[int, Field(ge=1)]
+    block_ms: Repeats
+    bare_ms: Repeats
+    synced_ms: Repeats
+    sync_ms: Some
+    clock_ms: Some
+
+
+class Factor(Frozen):
+    """Milliseconds of a computation and of one that is ``factor`` times as long, each closed by a synchronisation;
+    ``left_ms``: what fetching a result of the longer one then still took.
+    """
+
+    factor: Annotated[int, Field(ge=2)]
+    size: int
+    short_ms: Repeats
+    long_ms: Repeats
+    left_ms: Repeats
+
+
+class TraceReading(Frozen):
+    """One trace of a few steps, added up. ``wall_ms`` is what the traced steps took by the worker's own clock."""
+
+    device: Words
+    steps: Annotated[int, Field(ge=1)]
+    step_ms: Ms
+    parts_ms: Some
+    compute_ms: Some
+    busy_ms: Some
+    kernels: Annotated[int, Field(ge=0)]
+    wall_ms: Ms
+    profiled_step_ms: Ms
+    unprofiled_step_ms: Ms
+    h2d_bytes: Bytes | None = None
+    d2h_bytes: Bytes | None = None
+
+    @classmethod
+    def of(cls, cell: CellTrace) -> TraceReading:
+        device = cell.device
+        return cls(
+            device=device.device,
+            steps=len(device.steps),
+            step_ms=sum(step.step_ms for step in device.steps),
+            parts_ms=sum(step.part_ms(part) for step in device.steps for part in PARTS),
+            compute_ms=sum(step.compute_ms for step in device.steps),
+            busy_ms=device.busy_ms,
+            kernels=device.kernels,
+            wall_ms=cell.profiled_step_ms * len(device.steps),
+            profiled_step_ms=cell.profiled_step_ms,
+            unprofiled_step_ms=cell.unprofiled_step_ms,
+            h2d_bytes=device.h2d_bytes,
+            d2h_bytes=device.d2h_bytes,
+        )
+
+
+class Memory(Frozen):
+    """By how much an allocation of ``known_bytes`` raised the peak."""
+
+    known_bytes: Annotated[int, Field(gt=0)]
+    rise_bytes: int
+
+
+class Clusters(Frozen):
+    """In ``steps`` traced steps of execution=xla: runs of compiled programs, and operations that ran one by one."""
+
+    steps: Annotated[int, Field(ge=1)]
+    clusters: Annotated[int, Field(ge=0)]
+    operations: Annotated[int, Field(ge=0)]
+
+
+class Readings(Frozen):
+    """What was read; None, or empty, where ``missing`` says why not.
+
+    ``lost`` is why a worker did not start or ended by itself, ``misplaced`` where the step ran instead, ``card`` what
+    the GPU did during the computations of ``factor``.
+    """
+
+    startup_s: Some | None = None
+    lost: Words | None = None
+    misplaced: Words | None = None
+    cell: CellReading | None = None
+    loops: Loops | None = None
+    factor: Factor | None = None
+    card: CardUse | None = None
+    traces: Annotated[tuple[TraceReading, ...], Field(max_length=MAX_REPEATS)] = ()
+    host_trace: TraceReading | None = None
+    memory: Memory | None = None
+    clusters: Clusters | None = None
+    recurrent: Lines | None = None
+    disturbances: Annotated[tuple[Disturbance, ...], Field(max_length=MAX_SAMPLES)] = ()
+    missing: dict[Part, Words] = Field(default_factory=dict)
+
+
+class SelfCheck(Record):
+    """A self-check of one target; :mod:`core.selfcheck.checks` derives what it says each time.
+
+    ``notes`` is what was known of the target's GPU before anything started on it.
+    ``host`` is a host study without its machine, which stands here, and without the names of other programs.
+    """
+
+    noun: ClassVar[str] = "self-check"
+
+    target: Target
+    status: Ended = "finished"
+    created_at: Words = ""
+    elapsed_s: Some = 0.0
+    breakeven: Words = ""
+    machine: MachineFacts = MachineFacts()
+    notes: Lines = ()
+    readings: Readings = Readings()
+    host: HostStudy | None = None

@@ -1,0 +1,295 @@
+"""Read what a self-check rests on: one worker on the target, part by part, within two minutes; each may fail alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from core import __version__
+from core.evidence import Ended, Interference
+from core.families import network_from_name
+from core.machine.environment import refuse_unusable
+from core.schema import UserError
+from core.selfcheck.private import anonymous
+from core.selfcheck.record import (
+    CellReading,
+    Clusters,
+    Disturbance,
+    Factor,
+    Loops,
+    MachineFacts,
+    Memory,
+    Part,
+    Readings,
+    SelfCheck,
+    TraceReading,
+)
+from core.spec import Execution, Pipeline, PipelineKind, Target, Workload
+from core.studies.host.record import HostStudy
+from core.studies.host.run import HostPlan, run_host_study
+from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words, unheard
+from core.worker.clock import Clock
+from core.worker.protocol import (
+    CellFailed,
+    Examine,
+    Examined,
+    Look,
+    Prepare,
+    Prepared,
+    R,
+    Request,
+    TraceSteps,
+    Worker,
+)
+
+BUDGET_S = 105.0
+"""Workers take some seconds to end: two minutes at most in all."""
+LEAST_S = 3.0  # for a part to be begun
+FLOOR_S, FLOOR_LEAST_S = 20.0, 35.0  # with the start of another worker
+NETWORKS = {"cpu": ("784-512-512-10", 256), "gpu": ("1024-4096-4096-4096-10", 4096)}
+"""Network and batch: some 10 ms a step on two cores, and 3 ms (H100) to 150 ms (T4) on a GPU, so that neither the
+start of a kernel nor the profiler is most of it."""
+RECURRENT, RECURRENT_BATCH = "lstm-128x1-28x28-10", 64
+FLOAT_BYTES, LABEL_BYTES = 4, 8
+BLOCK_MS, WARMUP_MS = 25.0, 500.0
+TRACED_MS, TRACES = 60.0, 7  # an interval of the median needs six
+LEAST_STEPS, MOST_STEPS = 2, 20
+SLOTS: dict[Part, int] = {"cell": 0, "host": 1, "clusters": 2, "recurrent": 3}
+ACTIVITIES: dict[Part, str] = {
+    "cell": "Preparing a step, and seeing where it runs",
+    "loops": "Timing blocks against barer loops",
+    "trace": "Tracing steps",
+    "factor": "Making a computation longer by a known factor",
+    "memory": "Allocating a known amount of memory",
+    "host": "Tracing steps that are fed from the host",
+    "recurrent": "Preparing a recurrent layer",
+    "clusters": "Compiling the step with XLA",
+    "floor": "Measuring what a step costs on the host",
+}
+OF_THE_CELL: tuple[Part, ...] = ("loops", "trace")
+NO_TIME = "There was no time for it within two minutes."
+STOPPED = "It was stopped before this was reached."
+OF_A_GPU: dict[Part, str] = {
+    "host": "A CPU target has no link that data would be copied over.",
+    "recurrent": "cuDNN serves GPUs only.",
+}
+
+
+@dataclass(frozen=True)
+class SelfCheckPlan:
+    """``target``: a device, and threads of a CPU; how a step is executed is part of what is checked."""
+
+    target: Target
+    budget_s: float = BUDGET_S
+
+
+def run_self_check(tools: StudyTools, plan: SelfCheckPlan) -> SelfCheck:
+    """Read everything that this machine shows within the budget. Raises Cancelled where nothing was read."""
+    return _Runner(tools, plan).run()
+
+
+class _Runner(StudyRunner):
+    def __init__(self, tools: StudyTools, plan: SelfCheckPlan) -> None:
+        super().__init__(tools, plan.budget_s)
+        self.target = plan.target
+        self.found: dict[str, Any] = {}
+        self.missing: dict[Part, str] = {}
+        self.disturbances: list[Disturbance] = []
+        self.versions: dict[str, str] = {}
+        self.notes: tuple[str, ...] = ()
+        self.host: HostStudy | None = None
+        self.traced_steps = MOST_STEPS
+
+    def run(self) -> SelfCheck:
+        try:
+            try:
+                self._of_worker()
+            except Cancelled:
+                raise
+            except UserError as error:
+                self._lose(error)
+            self._floor()
+        except Cancelled:
+            if not self.found:
+                raise
+        stopped = self.tools.cancel.is_set()
+        status: Ended = self.tools.stopped_as if stopped else "finished"
+        why = STOPPED if stopped else NO_TIME
+        missing = {part: self.missing.get(part, why) for part in ACTIVITIES if part not in self.found}
+        readings = Readings(missing=missing, disturbances=tuple(self.disturbances), **self._fields())
+        facts = MachineFacts.of(self.environment)
+        return SelfCheck(
+            target=self.target,
+            status=status,
+            created_at=self.created_at,
+            elapsed_s=self.elapsed_s,
+            breakeven=__version__,
+            machine=facts.model_copy(update={"versions": facts.versions | self.versions}),
+            notes=self.notes,
+            readings=readings,
+            host=self.host,
+        )
+
+    def _fields(self) -> dict[str, Any]:
+        """What was found, by the field of :class:`Readings`."""
+        names = {"trace": "traces", "host": "host_trace"}
+        return {names.get(name, name): value for name, value in self.found.items() if name != "floor"}
+
+    def _of_worker(self) -> None:
+        """All parts that one worker reads. Raises UserError where the target cannot be used or its worker is lost,
+        and Cancelled.
+        """
+        self.tell("starting", start_words(1), 0, len(ACTIVITIES))
+        if self.tools.interference is not None:
+            self.tools.interference.watch((self.target,))
+        self.notes = tuple(map(anonymous, refuse_unusable((self.target,))))
+        begin_s = self.clock.now_s()
+        with self.started((self.target,)) as (worker,):
+            self.found["startup_s"] = self.clock.now_s() - begin_s
+            self.versions = worker.ready.versions
+            self.interference((worker,))  # what starting took is nobody's interference
+            for part in ACTIVITIES:
+                if part != "floor" and self._begins(part):
+                    try:
+                        self.found[part] = getattr(self, f"_{part}")(worker)
+                    except CellFailed as error:
+                        self.missing[part] = anonymous(error.reason)
+                        if error.outcome == "misplaced" and part == "cell":
+                            self.found["misplaced"] = anonymous(error.reason)
+                    self.disturbances.append(Disturbance.of(self.interference((worker,))))
+
+    def _lose(self, error: UserError) -> None:
+        """Without its worker nothing more can be read; that it took too long is no fault of the worker."""
+        reason = anonymous(str(error)) if self.remaining_s > 0 else NO_TIME
+        if self.remaining_s > 0:
+            self.found["lost"] = reason
+        for part in ACTIVITIES:
+            if part != "floor" and part not in self.found:
+                self.missing.setdefault(part, reason)
+
+    def _begins(self, part: Part) -> bool:
+        """Whether a part can be read; why not is noted. Raises Cancelled."""
+        self.check()
+        self.tell("measuring", ACTIVITIES[part], list(ACTIVITIES).index(part), len(ACTIVITIES))
+        if not self.target.is_gpu and part in OF_A_GPU:
+            self.missing[part] = OF_A_GPU[part]
+        elif part in OF_THE_CELL and "cell" in self.missing:
+            self.missing[part] = self.missing["cell"]
+        elif self.remaining_s < (FLOOR_LEAST_S if part == "floor" else LEAST_S):
+            self.missing[part] = NO_TIME
+        return part not in self.missing
+
+    def _ask(self, worker: Worker, request: Request[R]) -> R:
+        return worker.ask(request, max(LEAST_S, self.remaining_s))
+
+    def _prepare(
+        self, worker: Worker, part: Part, execution: Execution, pipeline: PipelineKind = "resident"
+    ) -> Prepared:
+        network, batch = self._network(part)
+        request = Prepare(
+            workload=Workload(network=network_from_name(network)),
+            pipeline=Pipeline(kind=pipeline),
+            batch=batch,
+            slot=SLOTS[part],
+            variant=self.target.model_copy(update={"execution": execution}),
+            block_ms=BLOCK_MS,
+            warmup_ms=WARMUP_MS,
+        )
+        return self._ask(worker, request)
+
+    def _network(self, part: Part) -> tuple[str, int]:
+        if part == "recurrent":
+            return RECURRENT, RECURRENT_BATCH
+        return NETWORKS["gpu" if self.target.is_gpu else "cpu"]
+
+    def _cell(self, worker: Worker) -> CellReading:
+        prepared = self._prepare(worker, "cell", "graph")
+        self.block_steps = prepared.steps_per_block
+        step_ms = min(prepared.latency_ms)
+        self.traced_steps = max(LEAST_STEPS, min(MOST_STEPS, math.ceil(TRACED_MS / step_ms)))
+        network, batch = self._network("cell")
+        sample = math.prod(network_from_name(network).input_shape)
+        return CellReading(
+            network=network,
+            batch=batch,
+            batch_bytes=batch * (FLOAT_BYTES * sample + LABEL_BYTES),
+            placement=prepared.placement,
+            host_ops=prepared.host_ops,
+        )
+
+    def _examine(self, worker: Worker, look: Look, part: Part = "cell", steps: int = 1) -> Examined:
+        request = Examine(look=look, batch=self._network(part)[1], slot=SLOTS[part], steps=steps)
+        return self._ask(worker, request)
+
+    def _loops(self, worker: Worker) -> Loops:
+        ms = self._examine(worker, "loops", steps=self.block_steps).ms
+        return Loops(
+            steps=self.block_steps,
+            block_ms=ms["block"],
+            bare_ms=ms["bare"],
+            synced_ms=ms["synced"],
+            sync_ms=ms["sync"][0],
+            clock_ms=ms["clock"][0],
+        )
+
+    def _trace(self, worker: Worker) -> tuple[TraceReading, ...]:
+        found: list[TraceReading] = []
+        while len(found) < TRACES and (not found or self.remaining_s > LEAST_S):
+            self.check()
+            found.append(self._traced(worker, "cell"))
+        return tuple(found)
+
+    def _traced(self, worker: Worker, part: Part) -> TraceReading:
+        request = TraceSteps(batch=self._network(part)[1], slot=SLOTS[part], steps=self.traced_steps)
+        return TraceReading.of(self._ask(worker, request))
+
+    def _factor(self, worker: Worker) -> Factor:
+        with self.asking.watched(worker):  # by far the longest work that the GPU is given here
+            found = self._examine(worker, "factor")
+        self.found["card"] = self.asking.card
+        return Factor(**found.counts, **{f"{name}_ms": values for name, values in found.ms.items()})
+
+    def _memory(self, worker: Worker) -> Memory:
+        return Memory(**self._examine(worker, "memory").counts)
+
+    def _host(self, worker: Worker) -> TraceReading:
+        self._prepare(worker, "host", "graph", "host")
+        return self._traced(worker, "host")
+
+    def _clusters(self, worker: Worker) -> Clusters:
+        self._prepare(worker, "clusters", "xla")
+        return Clusters(**self._examine(worker, "clusters", "clusters", self.traced_steps).counts)
+
+    def _recurrent(self, worker: Worker) -> tuple[str, ...]:
+        return self._prepare(worker, "recurrent", "graph").placement
+
+    def _floor(self) -> None:
+        """The host study, without its machine and names. It ends in time, whatever it waits for. Raises Cancelled."""
+        if not self._begins("floor"):
+            return
+        until = _Until(self.tools.cancel, self.clock, self.end_s)
+        try:
+            tools = dataclasses.replace(self.tools, cancel=until, report=unheard)
+            study = run_host_study(tools, HostPlan(budget_s=FLOOR_S))
+        except StudyFailed as error:
+            self.check()
+            self.missing["floor"] = NO_TIME if until.is_set() else anonymous(str(error))
+            return
+        rounds = tuple(item.model_copy(update={"interference": Interference()}) for item in study.rounds)
+        warnings = tuple(w.model_copy(update={"text": anonymous(w.text)}) for w in study.warnings)
+        self.host = study.model_copy(update={"environment": None, "rounds": rounds, "warnings": warnings})
+        self.found["floor"] = True
+
+
+class _Until(threading.Event):
+    """A wish to stop that also comes with the end of the time."""
+
+    def __init__(self, wish: threading.Event, clock: Clock, end_s: float) -> None:
+        super().__init__()
+        self._wish, self._clock, self._end_s = wish, clock, end_s
+
+    def is_set(self) -> bool:
+        return self._wish.is_set() or self._clock.now_s() >= self._end_s

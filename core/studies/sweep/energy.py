@@ -1,0 +1,245 @@
+"""Joules a sample from a run's energy windows, and from which batch which target needs less. Pure.
+
+The windows of a cell are its independent values: their mean with a t interval, None below three windows. Of a GPU
+target it is the energy of the card, of a CPU target that of all CPU packages. *Net* is without what the same device
+took while idle, at the mean of the idle windows; how much those differ is in its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from core.analysis.statistics import MIN_UNITS, t_quantile
+from core.numbers import number
+from core.studies.sweep.record import EnergyWindow, Run
+
+Source = Literal["counter", "power", "package"]
+SOURCES: dict[Source, str] = {
+    "counter": "the GPU's energy counter",
+    "power": "power samples times time, as the GPU has no energy counter",
+    "package": "the CPU packages' energy counters",
+}
+
+
+@dataclass(frozen=True)
+class Level:
+    """A mean over windows with its 95 % bounds, None below three windows; ``error`` is the mean's standard error."""
+
+    value: float
+    low: float | None
+    high: float | None
+    error: float
+    windows: int
+
+    @property
+    def degrees(self) -> int:
+        return self.windows - 1
+
+
+@dataclass(frozen=True)
+class EnergyCell:
+    """Joules a sample of one target at one batch. ``fed`` is what the CPU packages took while a GPU target ran."""
+
+    target: int
+    batch: int
+    gross: Level
+    net: Level | None
+    fed: Level | None
+    watts: Level
+    source: Source
+
+    @property
+    def whole(self) -> float | None:
+        """Card and CPU packages together, joules a sample; None where the packages could not be read."""
+        return None if self.fed is None else self.gross.value + self.fed.value
+
+
+Pattern = Literal["crossover", "throughout", "open", "unknown"]
+
+
+@dataclass(frozen=True)
+class EnergyCrossover:
+    """``less`` is the target that needs less energy at ``above`` and every larger measured batch, the other at
+    ``below`` and every smaller one. ``throughout``: at every batch. ``open``: not decided at some batch, or more than
+    one change. ``unknown``: there are not both targets with an interval at any batch.
+    """
+
+    pattern: Pattern
+    less: int | None = None
+    below: int | None = None
+    above: int | None = None
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What a run's energy windows say; ``skipped`` are the reasons why there are none of something, each once."""
+
+    cells: tuple[EnergyCell, ...]
+    idle_w: dict[int, Level]
+    crossover: EnergyCrossover
+    skipped: tuple[str, ...]
+
+    def of(self, target: int) -> tuple[EnergyCell, ...]:
+        """A target's cells by rising batch."""
+        return tuple(cell for cell in self.cells if cell.target == target)
+
+
+def energy_of(run: Run) -> Energy:
+    """Everything derived from the windows of a run; empty where there are none."""
+    idle: dict[int, list[float]] = defaultdict(list)
+    groups: dict[tuple[int, int], list[EnergyWindow]] = defaultdict(list)
+    for window in run.energy:
+        if _joules(window) is None or not window.length_s:
+            continue
+        if window.batch is None:
+            idle[window.target].append(_watts(window))
+        elif window.steps:
+            groups[window.target, window.batch].append(window)
+    levels = {target: level(watts) for target, watts in idle.items()}
+    cells = tuple(_cell(target, batch, found, levels) for (target, batch), found in sorted(groups.items()))
+    reasons = dict.fromkeys(window.skipped for window in run.energy if window.skipped)
+    return Energy(cells, levels, _crossover(cells), tuple(reasons))
+
+
+def leads(run: Run) -> dict[int, float]:
+    """By batch with windows, whether the second target needs less energy than the first (+1) or more (−1), on the
+    face of it; 0 where one of them is not known.
+    """
+    means: dict[int, dict[int, float]] = defaultdict(dict)
+    for cell in energy_of(run).cells:
+        means[cell.batch][cell.target] = cell.gross.value
+    return {b: float(np.sign(found[0] - found[1])) if len(found) == 2 else 0.0 for b, found in means.items()}
+
+
+def level(values: Sequence[float]) -> Level:
+    """Mean and 95 % t interval of at least one value."""
+    mean, count = float(np.mean(values)), len(values)
+    error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else math.inf
+    return _bounded(mean, error, count)
+
+
+def _bounded(mean: float, error: float, count: int) -> Level:
+    if count < MIN_UNITS:
+        return Level(mean, None, None, math.inf, count)
+    half = t_quantile(0.975, count - 1) * error
+    return Level(mean, mean - half, mean + half, error, count)
+
+
+def _joules(window: EnergyWindow) -> float | None:
+    return window.card.energy_j if window.card is not None else window.package_j
+
+
+def _watts(window: EnergyWindow) -> float:
+    """Mean power; a card's own length is that of its summary."""
+    joules = _joules(window)
+    assert joules is not None
+    return joules / (window.card.length_s if window.card is not None else window.length_s)
+
+
+def _cell(target: int, batch: int, windows: Sequence[EnergyWindow], idle: dict[int, Level]) -> EnergyCell:
+    samples_s = [window.samples / window.length_s for window in windows]
+    gross = level([_watts(w) / rate for w, rate in zip(windows, samples_s, strict=True)])
+    fed = [w.package_j / w.samples for w in windows if w.card is not None and w.package_j is not None]
+    net = None
+    if (rest := idle.get(target)) is not None:
+        rate = float(np.mean(samples_s))
+        error = math.hypot(gross.error, rest.error / rate)
+        net = _bounded(gross.value - rest.value / rate, error, min(gross.windows, rest.windows))
+    first = windows[0].card
+    source: Source = "package" if first is None else first.energy_from or "power"
+    return EnergyCell(
+        target=target, batch=batch, gross=gross, net=net, fed=level(fed) if len(fed) == len(windows) else None,
+        watts=level([_watts(w) for w in windows]), source=source,
+    )  # fmt: skip
+
+
+def _crossover(cells: Sequence[EnergyCell]) -> EnergyCrossover:
+    """By a t test at every batch that has windows of both targets, corrected for their number (Bonferroni)."""
+    by_batch: dict[int, dict[int, Level]] = defaultdict(dict)
+    for cell in cells:
+        if cell.gross.low is not None:
+            by_batch[cell.batch][cell.target] = cell.gross
+    pairs = [(batch, found[0], found[1]) for batch, found in sorted(by_batch.items()) if len(found) == 2]
+    if not pairs:
+        return EnergyCrossover("unknown")
+    signs = [_sign(first, second, len(pairs)) for _, first, second in pairs]
+    known = [(batch, sign) for (batch, *_), sign in zip(pairs, signs, strict=True) if sign]
+    changes = [(a, b) for a, b in pairwise(known) if a[1] != b[1]]
+    if known and not changes and len(known) == len(signs):
+        return EnergyCrossover("throughout", less=int(known[0][1] > 0))
+    if len(changes) != 1 or not signs[0] or not signs[-1]:
+        return EnergyCrossover("open")
+    (below, _), (above, sign) = changes[0]
+    undecided = [batch for (batch, *_), found in zip(pairs, signs, strict=True) if not found]
+    if any(not below < batch < above for batch in undecided):
+        return EnergyCrossover("open")
+    return EnergyCrossover("crossover", less=int(sign > 0), below=below, above=above)
+
+
+def _sign(first: Level, second: Level, tests: int) -> int:
+    """+1 where the second needs significantly less, −1 the first, 0 undecided."""
+    difference = first.value - second.value
+    half = t_quantile(1 - 0.025 / tests, min(first.degrees, second.degrees)) * math.hypot(first.error, second.error)
+    return 0 if abs(difference) <= half else 1 if difference > 0 else -1
+
+
+def energy_sentence(run: Run, energy: Energy) -> str:
+    """The answer in one sentence; empty where nothing was measured and nothing refused."""
+    if not run.energy:
+        return ""
+    found, names = energy.crossover, run.target_names
+    who = [f"{name}{_what(run, index)}" for index, name in enumerate(names)]
+    if found.pattern == "crossover" and found.less is not None:
+        return (
+            f"{who[found.less]} needs less energy a sample than {who[1 - found.less]} from a batch between "
+            f"{found.below:,} and {found.above:,} on ({run.label}, 95 %)."
+        )
+    batches = sorted({cell.batch for cell in energy.cells})
+    where = f"batch{'' if len(batches) == 1 else 'es'} {', '.join(f'{batch:,}' for batch in batches)}"
+    if found.pattern == "throughout" and found.less is not None:
+        return (
+            f"{who[found.less]} needs less energy a sample than {who[1 - found.less]} wherever it was measured, at "
+            f"{where} ({run.label}, 95 %)."
+        )
+    if found.pattern == "open":
+        return f"Which target needs less energy a sample is open: its windows at {where} do not decide it."
+    return energy.skipped[0] if energy.skipped else "Too few energy windows to compare the targets' energy."
+
+
+def fed_sentence(run: Run, energy: Energy) -> str:
+    """What the CPU packages took while a GPU target ran, at its largest batch; empty where it is not known."""
+    cells = [cell for cell in energy.cells if cell.fed is not None]
+    if not cells:
+        return ""
+    cell = max(cells, key=lambda cell: cell.batch)
+    assert cell.fed is not None
+    return (
+        f"That is the GPU alone. While it ran batch {cell.batch:,}, the CPU packages took another "
+        f"{energy_words(cell.fed)} ({run.label})."
+    )
+
+
+def energy_words(found: Level) -> str:
+    """``120 mJ a sample (95 %: 110 mJ to 130 mJ)``; without an interval it says so."""
+    if found.low is None or found.high is None:
+        return f"{joules(found.value)} a sample (no interval: {found.windows} of {MIN_UNITS} windows)"
+    return f"{joules(found.value)} a sample (95 %: {joules(found.low)} to {joules(found.high)})"
+
+
+def joules(value: float) -> str:
+    """In J, mJ or µJ."""
+    size = abs(value)
+    scale, unit = (1.0, "J") if size >= 1 else (1e3, "mJ") if size >= 1e-3 else (1e6, "µJ")
+    return f"{number(scale * value)} {unit}"
+
+
+def _what(run: Run, target: int) -> str:
+    on_gpu = run.plan is not None and run.plan.targets[target].is_gpu
+    return " (the card alone)" if on_gpu else " (the CPU packages)"

@@ -1,0 +1,81 @@
+"""How each target of a run really ran: what its execution came to, why, and whether its float32 was TF32.
+
+Said by the worker that ran it. Runs from before that was recorded chose graph, xla or eager themselves, so that the
+plan says it, without a reason; whether they used TF32 follows from the card and the switch, which they kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.analysis.execution import expected, has_tf32, precision_words, setting_words
+from core.evidence import Compiled
+from core.spec import Target
+from core.studies.sweep.record import Run
+
+TF32_SWITCH = "tensor_float_32"  # "on" or "off" among the versions of older runs' GPU processes
+
+
+@dataclass(frozen=True)
+class RanAs:
+    """One target. ``why`` is None where it was not recorded; ``tf32``: None where it is not known, or no matter."""
+
+    target: Target
+    execution: Compiled
+    why: str | None
+    tf32: bool | None
+
+    @property
+    def words(self) -> str:
+        return setting_words(self.target, self.execution, self.why, self.tf32)
+
+    @property
+    def precision(self) -> str:
+        return precision_words(self.target, self.tf32)
+
+    @property
+    def data(self) -> dict[str, object]:
+        return {"execution": self.execution, "why": self.why, "precision": self.target.precision, "tf32": self.tf32}
+
+
+def ran_as(run: Run, index: int) -> RanAs | None:
+    """How that target ran; None where nobody knows: without a plan, or before Keras's own choice was made."""
+    if run.plan is None:
+        return None
+    target, tf32 = run.plan.targets[index], _tf32(run, index)
+    said = [setup for setup in run.setups if setup.target == index and setup.execution is not None]
+    if said and said[-1].execution is not None:
+        return RanAs(target, said[-1].execution, said[-1].execution_why, tf32)
+    return None if target.execution == "keras" else RanAs(target, target.execution, None, tf32)
+
+
+def ran_words(run: Run) -> tuple[str, ...]:
+    """What stands beside the verdict, a text for each target of which it is known."""
+    return tuple(found.words for index in (0, 1) if (found := ran_as(run, index)) is not None)
+
+
+def ran_line(run: Run, target: int | None = None) -> tuple[str, ...]:
+    """The same of both targets or of one in a line, as captions have it; none where nothing is known."""
+    indices = (0, 1) if target is None else (target,)
+    words = [found.words for index in indices if (found := ran_as(run, index)) is not None]
+    return (f"{'. '.join(words)}.",) if words else ()
+
+
+def resolved_target(run: Run, index: int) -> Target:
+    """The target with the execution that it came to, as recorded, else as Keras is expected to choose."""
+    assert run.plan is not None
+    target, found = run.plan.targets[index], ran_as(run, index)
+    execution = found.execution if found is not None else expected(run.plan.workload.network, target).execution
+    return target.model_copy(update={"execution": execution})
+
+
+def _tf32(run: Run, index: int) -> bool | None:
+    assert run.plan is not None
+    mine = [process for process in run.processes if process.target == index]
+    if not mine or not run.plan.targets[index].is_gpu:
+        return None
+    if mine[-1].tf32 is not None:
+        return mine[-1].tf32
+    gpus = run.environment.gpus if run.environment is not None else ()
+    has, switch = has_tf32(run.plan.targets[index].device, gpus), mine[-1].versions.get(TF32_SWITCH)
+    return None if has is None or switch is None else switch == "on" and has

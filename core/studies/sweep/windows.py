@@ -1,0 +1,150 @@
+"""Energy windows of a sweep: how long, of which cells, within which share of the budget.
+
+A single block is too short for energy: counters move every 20 to 100 ms, and NVML's power and utilisation are means of
+up to a second. A window is the same steps back to back for at least two seconds, after a run-up of one second that
+lets what was before leave those means. Several windows a cell give an interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from core.numbers import number, percent
+from core.studies.runner import Asking, StudyTools
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import EnergyWindow
+from core.worker.protocol import RunBlock, Worker
+
+WINDOW_S, RUN_UP_S = 2.0, 1.0
+WINDOWS = 3  # of a cell, and of the idle machine: the fewest that show how they differ
+BLOCK_S = 0.5  # of the blocks in a window, after each of which a wish to stop is heard
+PAUSE_S = 0.1
+SHARE, MOST_S = 0.25, 150.0  # of the budget that windows may take, and at most
+MOST_BATCHES = 8
+CELL_S = RUN_UP_S + WINDOWS * WINDOW_S
+SETUP_S = 1.0  # of a batch, for planning
+IDLE_S = WINDOWS * WINDOW_S  # of one GPU
+
+
+def reserve_s(plan: SweepPlan, refused: Mapping[int, str]) -> float:
+    """Seconds of the budget that are kept for windows of the targets that are not refused."""
+    return 0.0 if len(refused) == 2 else min(MOST_S, SHARE * plan.budget_s)
+
+
+def refusals(plan: SweepPlan, tools: StudyTools) -> dict[int, str]:
+    """By target, why it has no windows, as a sentence; both where no GPU has any, none where no GPU is measured."""
+    gpus = [index for index, target in enumerate(plan.targets) if target.is_gpu]
+    if not gpus or tools.meter is None:
+        return {}
+    asked = {index: tools.meter.refused(target.device) for index, target in enumerate(plan.targets)}
+    refused = {index: why for index, why in asked.items() if why}
+    if refused.keys() >= set(gpus):
+        return dict.fromkeys((0, 1), refused[gpus[0]])
+    needed_s = _least_s(plan, refused)
+    if reserve_s(plan, refused) < needed_s:
+        why = (
+            f"Energy was not measured: {percent(SHARE)} of the budget of {number(plan.budget_s)} s may go to it, and "
+            f"{needed_s:.0f} s are needed at the least; give the sweep {math.ceil(needed_s / SHARE)} s or more."
+        )
+        return {0: why, 1: why}
+    return refused
+
+
+def _least_s(plan: SweepPlan, refused: Mapping[int, str]) -> float:
+    """Seconds for the idle machine and one batch."""
+    targets = [target for index, target in enumerate(plan.targets) if index not in refused]
+    return IDLE_S * len({t.device for t in targets if t.is_gpu}) + SETUP_S + CELL_S * len(targets)
+
+
+def idle(tools: StudyTools, plan: SweepPlan, process: int, refused: Mapping[int, str]) -> Iterator[EnergyWindow]:
+    """Windows in which the workers are ready and nothing runs, of each target that is not refused.
+
+    A GPU is watched once, whatever targets run on it, and the CPU packages beside the first.
+    """
+    meter = tools.meter
+    assert meter is not None
+    targets = [(index, target) for index, target in enumerate(plan.targets) if index not in refused]
+    devices = list(dict.fromkeys(target.device for _, target in targets if target.is_gpu))
+    for index in range(WINDOWS):
+        for device in devices:
+            begin_j, begin_s = meter.package_j(), tools.clock.now_s()
+            meter.begin(device)
+            try:
+                while tools.clock.now_s() - begin_s < WINDOW_S:
+                    tools.check()
+                    meter.pause(PAUSE_S)
+                length_s, package_j = tools.clock.now_s() - begin_s, _more(begin_j, meter.package_j())
+            finally:
+                card = meter.end()
+            window = EnergyWindow(
+                target=0, index=index, process=process, length_s=round(length_s, 4), package_j=package_j
+            )
+            for place, target in targets:
+                if target.device == device:
+                    yield window.model_copy(update={"target": place, "card": card})
+                elif not target.is_gpu and device == devices[0]:
+                    yield window.model_copy(update={"target": place})
+
+
+def of_cell(
+    asking: Asking, tools: StudyTools, worker: Worker, window: EnergyWindow, step_ms: float
+) -> Iterator[EnergyWindow]:
+    """Windows of a prepared cell, after a run-up; ``window`` names the cell. Raises CellFailed or WorkerLost."""
+    meter, batch = tools.meter, window.batch
+    assert meter is not None
+    assert batch is not None
+    request = RunBlock(batch=batch, steps=max(1, math.ceil(1000 * BLOCK_S / step_ms)))
+    expected_s = request.steps * step_ms / 1000
+
+    def run(at_least_s: float) -> tuple[int, float]:
+        begin_s, steps = tools.clock.now_s(), 0
+        while True:
+            tools.check()
+            steps += asking.block(worker, request, expected_s).steps
+            if (length_s := tools.clock.now_s() - begin_s) >= at_least_s:
+                return steps, length_s
+
+    run(RUN_UP_S)
+    for index in range(WINDOWS):
+        begin_j = meter.package_j()
+        with asking.watched(worker):
+            steps, length_s = run(WINDOW_S)
+            package_j = _more(begin_j, meter.package_j())
+        yield window.model_copy(
+            update={"index": index, "steps": steps, "length_s": round(length_s, 4), "card": asking.card,
+                    "package_j": package_j}
+        )  # fmt: skip
+
+
+def cell_s(step_ms: float) -> float:
+    """How long the windows of a prepared cell take."""
+    step_s = step_ms / 1000
+    return max(RUN_UP_S, step_s) + WINDOWS * max(WINDOW_S, step_s)
+
+
+def next_batch(measured: tuple[int, ...], first: tuple[int, ...], leads: Mapping[int, float]) -> int | None:
+    """The measured batch to take windows of next, None when there are enough.
+
+    ``first`` come first. Then the middle of the bracket in which the target that needs less energy changes; ``leads``
+    has the batches that were done and, where it is known, the sign of the difference (else 0). Else the
+    middle of the widest gap.
+    """
+    for batch in first:
+        if batch not in leads:
+            return batch
+    done = sorted(leads)
+    if len(done) >= MOST_BATCHES:
+        return None
+    gaps = list(pairwise(done))
+    changes = {gap for gap in gaps if leads[gap[0]] * leads[gap[1]] < 0}
+    for low, high in sorted(gaps, key=lambda gap: (gap not in changes, gap[0] / gap[1])):
+        inside = [batch for batch in measured if low < batch < high]
+        if inside:
+            return min(inside, key=lambda batch: abs(math.log(batch * batch / (low * high))))
+    return None
+
+
+def _more(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else round(max(0.0, after - before), 3)

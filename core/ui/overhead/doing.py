@@ -1,0 +1,170 @@
+"""What the GPU was doing during its steps, and what a sample took: charts, sentences, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core.numbers import number
+from core.studies.sweep.card_figures import energy_figure, utilisation_figure
+from core.studies.sweep.card_use import (
+    UTILISATION,
+    CardRow,
+    card_rows,
+    clock_sentence,
+    cost_sentence,
+    reasons_words,
+    utilisation_sentence,
+)
+from core.studies.sweep.energy import SOURCES, Energy, Level, energy_of, energy_sentence, fed_sentence
+from core.studies.sweep.record import Run
+from core.ui import charts, registry
+from core.ui.tables import cleaned
+from core.ui.words import bounded, plain
+
+WHY_IDLE = (
+    "A GPU that is busy for a small share of the time waits for the rest: for the host to launch the next operation, "
+    "or for data. The traced parts say for which; a larger batch gives it more to do between two launches."
+)
+OFTEN_IDLE_PCT = 50.0
+CHARACTER_PX, CELL_PX = 6, 30  # of a table: a character at the mean of what stands in it, and the space around a text
+
+
+def rows_of(run: Run, target: int) -> tuple[CardRow, ...]:
+    """What the card of a target did, by batch."""
+    return registry.once(("cards", *_key(run), target), partial(card_rows, run, target))
+
+
+def show(run: Run, target: int) -> None:
+    """How busy the GPU was along the batch, and its clocks, power and heat; nothing where none was looked at.
+
+    Embedded, the chart alone.
+    """
+    rows = rows_of(run, target)
+    if not rows:
+        return
+    busy, embedded = utilisation_sentence(run, rows), st.context.is_embedded
+    if not embedded:
+        st.subheader("What the GPU was doing", anchor=False)
+        shares = [row.util_pct.value for row in rows if row.util_pct is not None]
+        why = WHY_IDLE if shares and min(shares) < OFTEN_IDLE_PCT else ""
+        st.markdown(plain(" ".join(filter(None, (busy, clock_sentence(rows), why)))))
+    if busy:
+        make = partial(utilisation_figure, run, target, rows)
+        charts.show("utilisation", make, f"Utilisation of the GPU by batch size. {busy}", f"{run.id}-utilisation",
+                    (*_key(run), target))  # fmt: skip
+    if not embedded:
+        with st.expander("Clocks, power, temperature and memory, by batch"):
+            _card_table(run, rows)
+            st.caption(plain(f"{UTILISATION} {registry.once(('cost', *_key(run)), partial(cost_sentence, run))}"))
+
+
+def energy(run: Run) -> None:
+    """Joules a sample of both targets, and from which batch which needs less; nothing where that was not looked at."""
+    if not run.energy:
+        return
+    found = registry.once(("energy", *_key(run)), partial(energy_of, run))
+    st.subheader("Energy a sample", anchor=False)
+    said = energy_sentence(run, found)
+    st.markdown(plain(f"{said} {fed_sentence(run, found)}"))
+    for why in found.skipped:
+        if why != said:
+            st.caption(plain(why))
+    if not found.cells:
+        return
+    make = partial(energy_figure, run, found)
+    charts.show("energy", make, f"Energy a sample by batch size. {said}", f"{run.id}-energy", _key(run))
+    _energy_table(run, found)
+
+
+def _key(run: Run) -> tuple[registry.Revision, int]:
+    return registry.revision(run), len(run.energy)
+
+
+def _card_table(run: Run, rows: Sequence[CardRow]) -> None:
+    table = pd.DataFrame(
+        {
+            "Batch": [f"{row.batch:,}" for row in rows],
+            **_known("Utilisation (%)", [_level(row.util_pct) for row in rows]),
+            **_known("Power (W)", [_level(row.power_w) for row in rows]),
+            "SM clock (MHz)": [_spread(row.sm_mhz) for row in rows],
+            "Memory clock (MHz)": [_spread(row.memory_mhz) for row in rows],
+            "Temperature (°C)": [_spread(row.celsius) for row in rows],
+            "Named as setting the clock": [reasons_words(row) for row in rows],
+            "Memory used (MB)": [_spread(row.used_mb) for row in rows],
+            "PCIe to the GPU (MB/s)": [_spread(row.rx_mb_s) for row in rows],
+            "PCIe from the GPU (MB/s)": [_spread(row.tx_mb_s) for row in rows],
+            "From": [f"{row.windows} windows" if row.windows else f"blocks, {row.samples} samples" for row in rows],
+            "Label": [run.label] * len(rows),
+        }
+    )
+    st.dataframe(
+        cleaned(table), hide_index=True, key="card-use", column_config=_widths(table),
+        alt="One row for each batch: utilisation, power, clocks, temperature, what set the clock, memory, PCIe.",
+    )  # fmt: skip
+    st.caption(
+        "In brackets: of utilisation and power the 95 % interval over windows, of the others the least and the most of "
+        "all samples, of clocks and temperature of those of the busy GPU. A power cap is normal under load; thermal "
+        "and hardware slowdowns are not. Utilisation and power need windows of two seconds, since the driver averages "
+        "them over up to a second."
+    )
+
+
+def _energy_table(run: Run, found: Energy) -> None:
+    table = pd.DataFrame(
+        {
+            "Batch": [f"{cell.batch:,}" for cell in found.cells],
+            "Target": [run.target_names[cell.target] for cell in found.cells],
+            "Gross (mJ a sample)": [_level(cell.gross, 1000) for cell in found.cells],
+            "Net of idle (mJ a sample)": [_level(cell.net, 1000) for cell in found.cells],
+            "CPU packages beside (mJ a sample)": [_level(cell.fed, 1000) for cell in found.cells],
+            "Power (W)": [_level(cell.watts) for cell in found.cells],
+            "Windows": [cell.gross.windows for cell in found.cells],
+            "From": [SOURCES[cell.source] for cell in found.cells],
+            "Label": [run.label] * len(found.cells),
+        }
+    )
+    st.dataframe(
+        cleaned(table), hide_index=True, key="energy-cells", column_config=_widths(table),
+        alt="One row for each target and batch: energy a sample gross, net of idle, and of the CPU packages beside.",
+    )  # fmt: skip
+    idle = [f"{run.target_names[target]} {_level(level)} W" for target, level in sorted(found.idle_w.items())]
+    rest = f" Idle, with the workers ready: {'; '.join(idle)}." if idle else ""
+    st.caption(
+        plain(
+            "Windows of two seconds and more of the same steps; in brackets 95 % intervals over the windows, which are "
+            f"of one worker process.{rest}"
+        )
+    )
+
+
+def _known(name: str, values: list[str]) -> dict[str, list[str]]:
+    """A column, unless nothing is known in any row."""
+    return {name: values} if any(values) else {}
+
+
+def _widths(table: pd.DataFrame) -> dict[str, Any]:
+    """For each column what its longest text takes, so that no value is cut; the table scrolls where it is too wide."""
+    longest = {str(name): max(len(str(text)) for text in (name, *table[name])) for name in table}
+    return {
+        name: st.column_config.Column(width=CELL_PX + CHARACTER_PX * characters) for name, characters in longest.items()
+    }
+
+
+def _level(found: Level | None, scale: float = 1.0) -> str:
+    if found is None:
+        return ""
+    low, high = (None if end is None else scale * end for end in (found.low, found.high))
+    words = bounded(scale * found.value, low, high)
+    return words if low is not None else f"{words} (no interval)"
+
+
+def _spread(found: tuple[float, float, float] | None) -> str:
+    if found is None:
+        return ""
+    mean, least, most = map(number, found)
+    return mean if least == most else f"{mean} ({least} to {most})"

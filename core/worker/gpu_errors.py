@@ -1,0 +1,161 @@
+"""What is wrong with a GPU, from what TensorFlow and CUDA say when a process starts or first runs on it. No framework.
+
+The signs are those of public reports, by project and number of the issue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+INSTALL = "run “pip install -r requirements-gpu.txt” in the environment that runs Breakeven"
+NVIDIA_SMI = "until “nvidia-smi” lists the GPU"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """``signs`` of it in a text, and one ``sentence`` with what to do, which may use the sign's named groups."""
+
+    signs: re.Pattern[str]
+    sentence: str | Callable[[re.Match[str]], str]
+
+    def explain(self, text: str) -> str | None:
+        found = self.signs.search(text)
+        if found is None:
+            return None
+        return self.sentence if isinstance(self.sentence, str) else self.sentence(found)
+
+
+def _no_code(found: re.Match[str]) -> str:
+    which = f" ({found['capability']})" if found["capability"] else ""
+    return (
+        f"This TensorFlow holds no code for the GPU's compute capability{which}, as with Blackwell cards; use NVIDIA's "
+        "own TensorFlow container, or a TensorFlow that was built for it."
+    )
+
+
+def _library(found: re.Match[str]) -> str:
+    what = found["library"] or found["missing"] or "some of its CUDA libraries"
+    return f"TensorFlow could not load {what}; {INSTALL}, and unset LD_LIBRARY_PATH if it points to another CUDA."
+
+
+CAUSES = (
+    Cause(  # tensorflow 44869, 62494; an empty string hides as much as -1
+        re.compile(r"hides all GPUs from CUDA|CUDA_VISIBLE_DEVICES=\"(-1)?\""),
+        "CUDA_VISIBLE_DEVICES hides every GPU; unset it, or set it to the number of the GPU, such as 0.",
+    ),
+    Cause(  # NVIDIA/nvidia-docker 1294, TensorRT-LLM 1806; tensorflow 44869
+        re.compile(
+            r"does not match DSO version|[Dd]river/library version mismatch|SYSTEM_DRIVER_MISMATCH"
+            r"|COMPAT_NOT_SUPPORTED_ON_DEVICE|forward compatibility was attempted"
+        ),
+        "NVIDIA's driver and the libraries that belong to it are of different versions, as after an update; restart "
+        "the machine, and give a container no compatibility libraries of its own.",
+    ),
+    Cause(  # ComfyUI-Molmo 26, candle 1846; before INVALID_HANDLE, which follows it
+        re.compile(r"driver version is insufficient|UNSUPPORTED_PTX_VERSION|unsupported toolchain|INSUFFICIENT_DRIVER"),
+        "NVIDIA's driver is older than TensorFlow's CUDA 12 needs; install the newest driver for this GPU.",
+    ),
+    Cause(  # tensorflow 97387, 99592, 101746, 60530, 46449
+        re.compile(
+            r"compatible with compute capability (?P<capability>[\d.]+\d)|INVALID_PTX|NO_BINARY_FOR_GPU"
+            r"|no kernel image is available|CUDA_ERROR_INVALID_HANDLE"
+        ),
+        _no_code,
+    ),
+    Cause(
+        re.compile(
+            r"[Cc]ompute capability (?P<has>[\d.]+\d)\. The minimum required Cuda capability is (?P<needs>[\d.]+\d)"
+        ),
+        lambda found: (
+            f"The GPU's compute capability is {found['has']} and TensorFlow needs {found['needs']}; "
+            "measure on the CPU, or on a newer GPU."
+        ),
+    ),
+    Cause(
+        re.compile(r"Ignoring visible gpu device.*The minimum required count is (?P<needs>\d+)"),
+        lambda found: (
+            f"TensorFlow leaves this GPU out because it has fewer than {found['needs']} multiprocessors; set "
+            "TF_MIN_GPU_MULTIPROCESSOR_COUNT to what it has."
+        ),
+    ),
+    Cause(  # colabtools 2170 and DeepFaceLab_Linux 89, vllm 5222
+        re.compile(r"ECC_UNCORRECTABLE|uncorrectable ECC"),
+        "The GPU's memory made an error that it could not correct (ECC); restart the machine, and have the card "
+        "checked if it comes again.",
+    ),
+    Cause(  # proteneer/timemachine 1203
+        re.compile(r"fallen off the bus|GPU is lost|CUDA_ERROR_DEVICE_LOST|\bXid\b"),
+        "The driver lost the GPU (“dmesg” shows an Xid error); restart the machine, check the card's power and heat.",
+    ),
+    Cause(  # gpustack 1254
+        re.compile(r"SYSTEM_NOT_READY|system not yet initialized"),
+        "The GPUs wait for NVIDIA's fabric manager; start it with “systemctl start nvidia-fabricmanager”.",
+    ),
+    Cause(  # DIGITS 2005, tensorflow 526, 48558
+        re.compile(r"busy or unavailable|CUDA_ERROR_DEVICE_UNAVAILABLE"),
+        "The GPU lets no further process in: another program has it and its compute mode is exclusive; end that "
+        "program, or allow several with “sudo nvidia-smi --compute-mode=0”.",
+    ),
+    Cause(  # tensorflow 47530, 45423
+        re.compile(
+            r"Loaded runtime CuDNN library: (?P<has>[\d.]*\d) but source was compiled with: (?P<needs>[\d.]*\d)"
+        ),
+        lambda found: (
+            f"cuDNN {found['has']} was loaded and TensorFlow needs {found['needs']}; {INSTALL}, and unset "
+            "LD_LIBRARY_PATH if it points to another cuDNN."
+        ),
+    ),
+    Cause(  # NVIDIA/tensorflow 110, tensorflow 34287, 110956
+        re.compile(
+            r"Could not load dynamic library '(?P<library>lib\w+)|Cannot dlopen some GPU"
+            r"|(?P<missing>lib(?:cu|nv)\w+)\.so[\d.]*: cannot open shared object file"
+        ),
+        _library,
+    ),
+    Cause(  # tensorflow 12237, 7272, 14475, 60713: its start needs memory, too
+        re.compile(
+            r"CUDA_ERROR_OUT_OF_MEMORY|failed to allocate .*from device|STATUS_ALLOC_FAILED"
+            r"|(CUBLAS|CUDNN)_STATUS_NOT_INITIALIZED|failed to create cublas handle|Could not create cudnn handle"
+        ),
+        "The GPU's memory is taken by another program; end it, “nvidia-smi” lists who holds memory.",
+    ),
+    Cause(  # tensorflow 25866, 46247, 41891
+        re.compile(r"ILLEGAL_ADDRESS|illegal memory access|LAUNCH_FAILED|unspecified launch failure|Unexpected Event"),
+        "A kernel failed on the GPU, after which CUDA refuses all further work of the process; if it comes again, "
+        "update NVIDIA's driver and have the card checked.",
+    ),
+    Cause(  # what libcuda's stub returns where there is none, seen with TensorFlow 2.21
+        re.compile(r"UNKNOWN ERROR \(303\)|SHARED_OBJECT_INIT_FAILED|kernel driver does not appear to be running"),
+        f"No NVIDIA driver is here; install it {NVIDIA_SMI} (a container needs “--gpus all”), then {INSTALL}.",
+    ),
+    Cause(  # tensorflow 62494, 16860, 40920
+        re.compile(r"CUDA_ERROR_NO_DEVICE|no CUDA-capable device|CUDA_ERROR_INVALID_DEVICE"),
+        f"The driver shows this process no GPU; see to it {NVIDIA_SMI} here (a container needs “--gpus all”).",
+    ),
+    Cause(  # tensorflow 7653
+        re.compile(r"cuInit.*CUDA_ERROR_UNKNOWN"),
+        "CUDA cannot start although a driver is here, as after the machine slept; restart the machine, or reload the "
+        "module nvidia_uvm.",
+    ),
+    Cause(  # tensorflow 62994: said where the CUDA runtime is not found, whatever the driver
+        re.compile(r"Could not find cuda drivers"),
+        f"TensorFlow found no CUDA libraries; {INSTALL}.",
+    ),
+    Cause(  # our own words, where nothing above was said
+        re.compile(r"TensorFlow found no GPU"),
+        "A GPU needs NVIDIA's driver and “pip install -r requirements-gpu.txt”, on Linux or WSL2.",
+    ),
+)
+"""The first that is found counts: what says most precisely why stands first."""
+
+
+def explain_gpu(said: str | Iterable[str]) -> str | None:
+    """One sentence for the person who must act, with what to do; None where nothing known is said.
+
+    ``said`` is an error's text or the lines of a log (of TensorFlow at level 0, since it tells some causes as
+    information only).
+    """
+    text = said if isinstance(said, str) else "\n".join(said)
+    return next((sentence for cause in CAUSES if (sentence := cause.explain(text)) is not None), None)

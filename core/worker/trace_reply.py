@@ -1,0 +1,45 @@
+"""What of a profiler trace goes into a reply, and fits there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.traces.budget import Cut, longest, within
+from core.traces.record import PARTS, DeviceTrace, StepParts, TraceReport
+from core.worker.protocol import MAX_LINE_BYTES, CellFailed
+
+SPANS = 1_200
+"""Of the timeline: enough for a picture."""
+TRACE_BYTES = MAX_LINE_BYTES - 64 * 1024
+"""Of the device, the host operations and the notes; the rest is for the few numbers beside them."""
+
+
+def reply_fields(trace: TraceReport, steps: int, per_call: int) -> dict[str, Any]:
+    """Fields of :class:`core.worker.protocol.Traced` from the trace of ``steps`` calls of ``per_call`` steps each.
+
+    Raises CellFailed where the trace cannot be of these.
+    """
+    device = trace.devices[0]
+    if len(device.steps) > steps:
+        raise CellFailed("error", f"The profiler's trace shows {len(device.steps):,} steps, but {steps} were run.")
+    notes, shown = list(trace.notes), longest(device.timeline, SPANS)
+    if len(shown) < len(device.timeline):
+        notes.append(f"Stored are the {len(shown):,} longest of the {len(device.timeline):,} events of the timeline.")
+    device = _a_step_each(device, per_call).model_copy(update={"timeline": shown})
+    cut = within(TRACE_BYTES, Cut(device, trace.host_ops, tuple(notes)))
+    return {
+        "device": cut.device,
+        "host_ops": cut.host_ops,
+        "notes": cut.notes,
+        "retraces": trace.retraces,
+        "dropped_events": trace.dropped_events,
+    }
+
+
+def _a_step_each(device: DeviceTrace, per_call: int) -> DeviceTrace:
+    """What is annotated is a call; where one runs several steps, the parts are divided among them."""
+    if per_call == 1:
+        return device
+    shares = ({f"{part}_ms": call.part_ms(part) / per_call for part in PARTS} for call in device.steps)
+    steps = tuple(StepParts(step_ms=sum(parts.values()), **parts) for parts in shares)
+    return device.model_copy(update={"steps": steps})

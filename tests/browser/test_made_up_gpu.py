@@ -1,0 +1,94 @@
+"""A made-up GPU (tests/support/made_up) from the command or the button to the page. Nothing here was measured."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browser import PATIENCE_MS, expect, settle
+from tests.support.made_up.states import ROOT, STATES, environment
+
+pytestmark = pytest.mark.browser
+OpenTab = Callable[..., Any]
+
+
+def sweep(state: str, folder: Path) -> None:
+    """A real sweep of few batches, kept in the folder's store."""
+    command = [sys.executable, "-m", "core", "sweep", "--preset", "784-128-10", "--targets", *STATES[state].targets,
+               "--batches", "8,512", "--no-refine", "--budget", "30"]  # fmt: skip
+    variables = environment(state, folder)
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+
+
+def choose(page: Any, box: Any, words: str) -> None:
+    """An option of a short list, which a script that still runs would close again."""
+    from playwright.sync_api import TimeoutError as Closed
+
+    for patience_ms in (5_000, 10_000, PATIENCE_MS):
+        settle(page)
+        box.click()
+        try:
+            return page.get_by_role("option", name=re.compile(words)).click(timeout=patience_ms)
+        except Closed:
+            page.keyboard.press("Escape")
+    raise AssertionError("the list does not stay open")
+
+
+def test_a_sweep_of_the_made_up_gpu_from_the_button_to_its_trace(
+    tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
+) -> None:
+    with serve(tmp_path, studies=False, variables=environment("good", tmp_path)) as address:
+        page = open_tab(address)
+        expect(page.get_by_role("combobox", name="Device").last).to_have_value("gpu:0 · Made-up GPU (simulated)")
+        page.get_by_role("radio", name="List").or_(page.get_by_role("button", name="List")).first.click()
+        sizes = page.get_by_role("textbox", name="Batch sizes to measure")
+        sizes.fill("8, 512")
+        sizes.press("Enter")
+        page.get_by_text("Pipeline, refinement, budget and precision").click()
+        budget = page.get_by_role("spinbutton", name="Budget (seconds)")
+        budget.fill("10")
+        budget.press("Enter")
+        expect(page.get_by_text("at most 10 s")).to_be_visible()
+        page.get_by_role("button", name="Measure this machine").click()
+        expect(page.get_by_text("Your newest run")).to_be_visible()
+        expect(page.get_by_text(re.compile("Made-up CPU .*Made-up GPU")).first).to_be_visible()
+        page.get_by_role("link", name="Overhead").click()
+        expect(page.get_by_text(re.compile("the device computes during"))).to_be_visible()
+        settle(page)
+        assert page.locator("[data-testid=stException]").count() == 0
+
+
+def test_a_gpu_without_cupti_is_measured_and_why_it_cannot_be_traced_is_said(
+    tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
+) -> None:
+    sweep("no_cupti", tmp_path)
+    with serve(tmp_path, studies=False, variables=environment("no_cupti", tmp_path)) as address:
+        page = open_tab(address)
+        expect(page.get_by_text(re.compile("GPU 0: XLA, as Keras chooses by default")).first).to_be_visible()
+        expect(page.get_by_text(re.compile("could not be traced.*CUPTI")).first).to_be_visible()
+        page.get_by_role("link", name="Overhead").click()
+        expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
+        assert page.get_by_text("the device computes during").count() == 0  # a trace of the host is none of the GPU
+        assert page.locator("[data-testid=stException]").count() == 0
+
+
+def test_a_gpu_that_is_too_new_is_named_not_proposed_and_refused(
+    tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
+) -> None:
+    with serve(tmp_path, studies=False, variables=environment("blackwell", tmp_path)) as address:
+        page = open_tab(address)
+        told = page.get_by_text(re.compile("compute capability 12.0, newer than all code"))
+        expect(told).to_have_count(1)
+        device = page.get_by_role("combobox", name="Device").last
+        expect(device).to_have_value("CPU")
+        choose(page, device, "cannot be used")
+        expect(device).to_have_value("gpu:0 · Made-up GPU (simulated) (cannot be used)")
+        settle(page)
+        page.get_by_role("button", name="Measure this machine").click()
+        expect(told).to_have_count(2)
+        assert not list(tmp_path.glob("activity-*"))  # which a worker leaves

@@ -1,0 +1,73 @@
+"""What the commands say of this machine's GPUs, and that a plan for one that cannot be used is refused at once."""
+
+import pytest
+
+from core.spec import Target
+from tests.support.commands import Command, as_json, done, refused
+from tests.support.fake_nvml import FakeCard
+from tests.support.gpus import BLACKWELL, plug_in
+from tests.support.simulation import Machine
+
+SWEEP = ("sweep", "--preset", "784-128-10", "--batches", "1,8", "--budget", "20", "--no-trace", "--no-store")
+PLANS = {
+    "sweep": (*SWEEP, "--targets", "cpu", "gpu:1"),
+    "pipeline": ("pipeline", "--preset", "784-128-10", "--target", "gpu:1", "--budget", "30", "--no-store"),
+    "frontier": ("frontier", "--targets", "cpu", "gpu:1", "--budget", "60", "--no-store"),
+    "memory": ("memory", "--preset", "784-128-10", "--target", "gpu:1", "--limit", "4GB", "--no-store"),
+}
+
+
+def test_a_card_newer_than_tensorflow_is_not_ready(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    plug_in(monkeypatch, BLACKWELL)
+    out, _ = done(cli("devices"))
+    assert "gpu:0  NVIDIA GeForce RTX 5090, 17.2 GB, driver 570.86.15; cannot be used, see below" in out
+    assert "compute capability 12.0, newer than all code in this TensorFlow (up to 9.0)" in out
+    assert "against gpu" not in out
+    data = as_json(cli("devices", "--json"))
+    assert not any(Target.parse(text).is_gpu for text in data["default_targets"])
+    assert [(note["code"], note["severity"], note["target"]) for note in data["notes"]] == [
+        ("too_new", "unusable", "gpu:0")
+    ]
+    assert data["notes"][0]["sentence"] in data["advice"]
+    assert {"cpu", "gpus", "tensorflow", "cuda_packages", "usable_cores", "probe"} <= set(data)
+
+
+def test_a_good_card_is_proposed_and_what_limits_it_is_said(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    plug_in(monkeypatch, FakeCard("NVIDIA L4", memory_used=8 * 2**30), BLACKWELL)
+    out, _ = done(cli("devices"))
+    assert "Compared by default: cpu against gpu:0" in out
+    assert "gpu:0 (NVIDIA L4) has 8.59 GB of 17.2 GB of memory free because of other programs" in out
+    assert "gpu:1  NVIDIA GeForce RTX 5090, 17.2 GB, driver 570.86.15; cannot be used, see below" in out
+
+
+@pytest.mark.parametrize("command", PLANS)
+def test_a_gpu_that_cannot_be_used_is_refused_before_anything_starts(
+    cli: Command, machine: Machine, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    plug_in(monkeypatch, FakeCard(), BLACKWELL)
+    said = refused(cli(*PLANS[command]))
+    assert "gpu:1 (NVIDIA GeForce RTX 5090) has compute capability 12.0" in said
+    assert machine.starts == 0
+
+
+def test_what_only_limits_a_gpu_is_said_and_it_is_measured(
+    cli: Command, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plug_in(monkeypatch, FakeCard(memory_used=8 * 2**30), BLACKWELL)
+    out, err = done(cli(*SWEEP, "--targets", "cpu", "gpu:0"))
+    assert machine.starts > 0
+    assert "of memory free because of other programs" in err
+    assert "ahead" in out or "Inconclusive" in out
+
+
+def test_the_second_cards_tf32_is_said_before_it_is_measured(
+    cli: Command, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what NVML says of it; not where it is switched off, and not of a card without it."""
+    plug_in(monkeypatch, FakeCard("NVIDIA Tesla T4", capability=(7, 5)), FakeCard("NVIDIA L4", capability=(8, 9)))
+    said = {}
+    for target in ("gpu:0", "gpu:1", "gpu:1,precision=float32_strict"):
+        _, err = done(cli(*SWEEP, "--targets", "cpu", target))
+        said[target] = next(line for line in err.splitlines() if line.startswith(f"{target}: XLA, as Keras chooses"))
+    assert machine.starts > 0
+    assert ["(TF32)" in line for line in said.values()] == [False, True, False]

@@ -1,0 +1,44 @@
+"""Every kind says where it measures: what is refused, and whose neighbours are looked for, rests on it."""
+
+from typing import Any
+
+import pytest
+
+from core.spec import Target, Workload
+from core.studies.diagnosis.run import DiagnosisPlan
+from core.studies.frontier.plan import FrontierPlan
+from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.host.run import HostPlan
+from core.studies.memory.plan import MemoryPlan
+from core.studies.memory.run import MemorySearch
+from core.studies.pipeline.plan import PipelinePlan
+from core.studies.registry import kinds
+from core.studies.sweep.start import new_run
+from core.ui.overhead.tracing import TRACE, Asked
+from tests.support.runs import make_run, on_card
+from tests.support.sweeps import plan
+
+GPU = Target(device="gpu:0")
+WORK = Workload(network="784-128-10")
+RUN = on_card(make_run())
+FRONTIER = {"family": "mlp", "depths": (1, 2), "widths": (32, 64), "batches": (1, 8), "targets": (Target(), GPU)}
+PLANS: dict[str, Any] = {
+    "sweep": new_run(plan()),
+    "diagnosis": DiagnosisPlan(RUN, 1, 8),
+    "frontier": FrontierPlan.model_validate(FRONTIER),
+    "memory": MemorySearch(MemoryPlan(workload=WORK, target=GPU, limit_bytes=10**9)),
+    "noise": NoisePlan(workload=WORK, target=GPU),
+    "pipeline": PipelinePlan(workload=WORK, target=GPU),
+    "host": HostPlan(),
+}
+
+
+@pytest.mark.parametrize("kind", kinds().values(), ids=lambda kind: kind.name)
+def test_every_kind_says_where_it_measures(kind: Any) -> None:
+    on_gpu = [target for target in kind.targets(PLANS[kind.name]) if target.is_gpu]
+    assert on_gpu == ([] if kind.name == "host" else [GPU])  # what the host costs is measured on its CPU
+
+
+def test_a_trace_is_of_one_target() -> None:
+    assert TRACE.targets(Asked(RUN, 1, 8)) == (GPU,)
+    assert not any(target.is_gpu for target in TRACE.targets(Asked(RUN, 0, 8)))

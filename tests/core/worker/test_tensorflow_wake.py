@@ -1,0 +1,58 @@
+"""A GPU target's block after a pause, with a device that idles as told: the steps are a CPU's here."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from core.spec import Pipeline, Target, Workload
+from core.worker.protocol import Prepare, RunBlock
+
+pytestmark = pytest.mark.tensorflow
+
+REQUEST = Prepare(workload=Workload(network="20-16-4"), pipeline=Pipeline(), batch=4, warmup_ms=50, block_ms=2)
+BLOCK = RunBlock(batch=4, steps=8)
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Seconds that the clock, which tells how long a device idled, jumps ahead by."""
+    from core.worker import tensorflow_worker as worker
+
+    ahead = SimpleNamespace(s=0.0)
+    real = worker.time.monotonic
+    clock = SimpleNamespace(
+        monotonic=lambda: real() + ahead.s, perf_counter_ns=worker.time.perf_counter_ns, time=worker.time.time
+    )
+    monkeypatch.setattr(worker, "time", clock)
+    return ahead
+
+
+def engine(monkeypatch: pytest.MonkeyPatch, target: Target) -> object:
+    """An engine whose target is said to be a GPU, and that runs on the CPU."""
+    from core.worker import tensorflow_worker as worker
+
+    made = worker.TensorFlowEngine(Target())
+    made.prepare(REQUEST)
+    monkeypatch.setattr(made, "_target", target)
+    return made
+
+
+def test_a_gpu_that_idled_runs_untimed_steps_first_and_records_them(
+    monkeypatch: pytest.MonkeyPatch, idle: SimpleNamespace
+) -> None:
+    gpu = engine(monkeypatch, Target(device="gpu:0"))
+    gpu.block(BLOCK)  # type: ignore[attr-defined]
+    assert gpu.block(BLOCK).wake_ms == 0.0  # type: ignore[attr-defined]
+    idle.s += 0.5
+    woken = gpu.block(BLOCK)  # type: ignore[attr-defined]
+    assert woken.wake_ms >= 100.0
+    assert woken.steps == 8
+    assert gpu.block(BLOCK).wake_ms == 0.0  # type: ignore[attr-defined]
+
+
+def test_a_cpu_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch, idle: SimpleNamespace) -> None:
+    cpu = engine(monkeypatch, Target())
+    idle.s += 60.0
+    assert cpu.block(BLOCK).wake_ms is None  # type: ignore[attr-defined]

@@ -1,0 +1,21 @@
+"""A state for this process itself, as the site gives it to others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.made_up.replaced import NVML, Replaced
+from tests.support.made_up.states import STATE, environment
+
+
+def put_into_state(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str) -> None:
+    """For commands and pages that run in this process, and workers that they start."""
+    for variable in (STATE, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(variable, raising=False)
+    for key, value in environment(name, folder).items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.delitem(sys.modules, NVML, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Replaced(), *sys.meta_path])
