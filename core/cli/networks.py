@@ -23,7 +23,11 @@ def network_options() -> Callable[[F], F]:
     """Decorator: a flag for every way to name a network, and for every size of every family."""
     names = [name for name in families() if name != OF_CODE]
     return together(
-        click.option("--family", type=click.Choice(names), help=f"Family of networks (default: {DEFAULT_FAMILY})."),
+        click.option(
+            "--family",
+            type=click.Choice(names),
+            help=f"Family of networks (default: the one that has the given sizes, {DEFAULT_FAMILY} first).",
+        ),
         click.option("--preset", help="Network by its short name, such as 784-512-512-10, lenet5 or ResNet50@96:10."),
         size_options(),
         click.option(
@@ -62,8 +66,18 @@ def network_of(given: dict[str, Any]) -> Network:
         from core.cli.model_code import network_from_code
 
         return network_from_code(given["model"], given.get("budget_s"))
-    family = given["family"] or DEFAULT_FAMILY
+    family = given["family"] or _family_with(list(sizes))
     return families()[family].from_choices(sizes_of(family, sizes))
+
+
+def _family_with(sizes: list[str]) -> str:
+    """The only family that has all these sizes; the default one where it has them, or no family has."""
+    having = [name for name, kind in families().items() if {*sizes} <= {choice.name for choice in kind.choices}]
+    if DEFAULT_FAMILY in having or not having:
+        return DEFAULT_FAMILY
+    if len(having) > 1:
+        raise UserError(f"{' and '.join(map(flag_of, sizes))} may mean {' or '.join(having)}; say which with --family.")
+    return having[0]
 
 
 def _family_of(way: str) -> str:

@@ -38,13 +38,15 @@ from core.hardware.model import modelled_as
 from core.hardware.own_cards import load_own
 from core.hardware.recorded import CardCurve, card_curve, recordings_of
 from core.numbers import number, table
+from core.schema import UserError
+from core.selfcheck.export import read_self_check
 from core.spec import Execution, Mode, Optimizer, Precision, Target, Workload, parse_batches
 from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
-from core.text import in_lines
+from core.text import in_lines, shown
 
 DEFAULT_BATCHES = "1:4096"
 
@@ -58,7 +60,7 @@ DEFAULT_BATCHES = "1:4096"
 @click.option("--precision", type=click.Choice(get_args(Precision)), default="float32", show_default=True)
 @click.option("--execution", type=click.Choice(get_args(Execution)), default="keras", show_default=True)
 @click.option("--fed", is_flag=True, help="Each batch comes over the link (default: data on the card).")
-@click.option("--host", type=FILE, help="A host study measured before, in JSON.")
+@click.option("--host", type=FILE, help="A host study measured before, or a self-check's file.")
 @click.option("--measure-host", is_flag=True, help="Measure the host's overhead on this machine, some 15 s.")
 @store_option
 @click.option("--host-out", type=FILE, help="Write the host study, for --host.")
@@ -157,9 +159,27 @@ def _costs(given: dict[str, Any], workload: Workload, execution: Compiled) -> tu
 
 
 def _read(path: Path) -> HostStudy:
-    """A study of another machine is recorded, not measured."""
-    study = read_study(HOST, path)
+    """A study, or that of a self-check; one of another machine is recorded, not measured. Raises BadInput."""
+    try:
+        study = read_study(HOST, path)
+    except BadInput:
+        study_or_none = _of_self_check(path)
+        if study_or_none is None:
+            raise
+        study = study_or_none
     return study if is_this_machine(study.environment) else study.model_copy(update={"label": "recorded"})
+
+
+def _of_self_check(path: Path) -> HostStudy | None:
+    """None where the file is no self-check. Raises BadInput where it has no host study."""
+    try:
+        record, _ = read_self_check(path)
+    except UserError:
+        return None
+    if record.host is None:
+        why = record.readings.missing.get("floor", "It was not read.")
+        raise BadInput(f"The self-check of {shown(str(path))} does not have what the host costs: {why}")
+    return record.host
 
 
 def _measure(store: bool) -> HostStudy:
@@ -180,8 +200,11 @@ def predict_text(
     """What it says of the crossover first, then every batch, what is withheld and why, and what it rests on."""
     lines = [] if crossover is None else [crossover.sentence, ""]
     settings = modelled_as(spec, workload, target)
-    columns = ("batch", "step ms", "95 % from", "to", "limited by", "label")
-    rows = [(f"{at.batch:,}", at.step_ms, at.low_ms, at.high_ms, at.limited_by, at.label) for at in curve.known]
+    columns = ("batch", "step ms", "95 % from", "to", "samples/s", "limited by", "label")
+    rows = [
+        (f"{at.batch:,}", at.step_ms, at.low_ms, at.high_ms, 1000 * at.batch / at.step_ms, at.limited_by, at.label)
+        for at in curve.known
+    ]
     lines.append(f"Modelled, not measured: {workload.title} on {spec.title}: {settings}")
     lines += table(columns, rows) if rows else []
     withheld = [point.batch for point in curve.points if point not in curve.known]

@@ -47,6 +47,8 @@ def description(tmp_path: Path) -> Path:
         (("--family", "transformer", "--norm", "post", "--heads", 8, "--feed-forward", 2),
          "transformer-128x2-h8-s128-f2-v20000-post-2"),
         (("--family", "recurrent", "--cell", "gru", "--sequence", 7), "gru-128x2-7x32-10"),
+        (("--application", "VGG16"), "VGG16@96:10"),
+        (("--heads", 8, "--width", 64), "transformer-64x2-h8-s128-f4-v20000-2"),
         (("--preset", "lenet5"), "lenet5"),
         (("--preset", "bert-mini-like", "--family", "transformer"), "bert-mini-like"),
         (("--preset", "20-8-4"), "20-8-4"),
@@ -67,7 +69,9 @@ def test_every_size_of_every_family_can_be_chosen_by_its_flag() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--heads", 4), "--heads is no size of mlp; leave it out, or choose --family transformer."),
+        (("--family", "mlp", "--heads", 4), "--heads is no size of mlp; leave it out, or choose --family transformer."),
+        (("--heads", 4, "--cell", "gru"), "--cell is no size of mlp; leave it out, or choose --family recurrent."),
+        (("--image", 32), "--image may mean application or cnn; say which with --family."),
         (("--family", "mlp", "--cell", "gru"), "--cell is no size of mlp; leave it out, or choose --family recurrent."),
         (("--family", "recurrent", "--cell", "rnn"), "Cell is “rnn”; accepted are LSTM, GRU."),
         (("--depth", "two"), "--depth is “two”; accepted is a whole number."),

@@ -7,12 +7,15 @@ import pytest
 
 from core.families import network_from_name
 from core.machine.environment import capture_environment
+from core.selfcheck.checks import run_checks
+from core.selfcheck.export import self_check_data
 from core.spec import Pipeline
 from core.studies.host.record import HostStudy
 from tests.support.commands import Command, as_json, done, refused
 from tests.support.hosts import cpu_run, host_machine, law, make_host_study
 from tests.support.keras_files import functional, layer, source, text
 from tests.support.runs import make_run, on_card, planned
+from tests.support.selfchecks import GPU, Device
 from tests.support.simulation import Machine
 
 ASKED = ("predict", "--gpu", "A100-80GB-SXM", "--preset", "784-512-512-10")
@@ -47,6 +50,9 @@ def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> 
     assert lines[0].startswith("Modelled, not measured: 784-512-512-10 (inference) on NVIDIA A100 80 GB SXM")
     assert lines[0].endswith(": XLA, as Keras chooses by default; float32 (TF32)")
     assert "label" in lines[1]
+    assert "samples/s" in lines[1]
+    step_ms, samples_per_s = (float(lines[3].split()[at].replace(",", "")) for at in (1, 4))
+    assert samples_per_s == pytest.approx(64_000 / step_ms, rel=2e-3)
     assert [line.split()[0] for line in lines[2:5]] == ["1", "64", "4,096"]
     assert all(line.endswith("modelled") for line in lines[2:5])
     assert any(line.startswith("Interval: ") for line in lines)
@@ -148,6 +154,16 @@ def test_a_keras_architecture_and_another_family_work(cli: Command, tmp_path: Pa
 )
 def test_what_is_wrong_gets_one_sentence_and_status_2(cli: Command, flags: tuple[object, ...], sentence: str) -> None:
     assert sentence in refused(cli(*ASKED, *flags))
+
+
+def test_a_self_check_says_what_the_host_costs(cli: Command, tmp_path: Path) -> None:
+    path, record = tmp_path / "check.json", Device(GPU).check()
+    path.write_text(json.dumps(self_check_data(record, run_checks(record))))
+    data = as_json(cli(*ASKED, "--batches", "1", "--host", path, "--json"))
+    assert data["host"]["label"] == "recorded"
+    without = record.model_copy(update={"host": None})
+    path.write_text(json.dumps(self_check_data(without, run_checks(without))))
+    assert "does not have what the host costs: It was not read." in refused(cli(*ASKED, "--host", path))
 
 
 def test_a_stranger_for_a_host_study_is_refused(cli: Command, tmp_path: Path) -> None:
