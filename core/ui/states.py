@@ -28,8 +28,8 @@ RANGE_ENDED = (
     "No crossover in the measured range. It may lie outside: widen the range of batches, or conclude that one target "
     "wins here."
 )
-OF_THE_DEVICE = ("gpu_slowed", "lost_", "trace_")
-"""Codes of warnings about what was measured itself, which come before those about what ran beside it."""
+OF_THE_DEVICE = ("gpu_slowed", "gpu_shared", "lost_", "trace_")
+"""Codes of warnings about the measured device itself, which come before those about the rest of the machine."""
 MIN_STARTS = 3  # of the workers; with fewer, intervals rest on how much processes differ elsewhere
 ICONS: dict[Level, str] = {"info": ":material/info:", "warning": ":material/warning:", "error": ":material/error:"}
 

@@ -48,14 +48,15 @@ def test_no_sentence_is_said_twice() -> None:
 
 
 def test_what_is_wrong_with_the_device_comes_before_its_neighbours() -> None:
-    both = Interference(other_cpu_pct=193.0, cpu_mhz=3000.0, throttled=True)
+    both = Interference(other_cpu_pct=193.0, cpu_mhz=3000.0, throttled=True, gpu_shared_by=("train.py",))
     run = make_run(2)
     rounds = tuple(item.model_copy(update={"interference": both}) for item in run.rounds)
     lost = Warning(code="lost_1_32_1", text="The worker of gpu:0 was lost.")
     run = run.model_copy(update={"rounds": rounds, "warnings": (*run.warnings, lost)})
     texts = [notice.text for notice in notices(run, analyse(run))]
-    found = [words for text in texts for words in ("Heat", "The worker of gpu:0", "Other") if text.startswith(words)]
-    assert found == ["Heat", "The worker of gpu:0", "Other"]
+    begins = ("Heat", "Other processes used the GPU", "The worker of gpu:0", "Other processes used 193 %")
+    found = [words for text in texts for words in begins if text.startswith(words)]
+    assert found == list(begins)
 
 
 def test_every_reason_for_doubt_has_a_remedy() -> None:
