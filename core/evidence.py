@@ -26,6 +26,9 @@ MAX_LOOP_PAIRS, MAX_LOOP_STEPS = 100, 10**9
 TargetIndex = Annotated[int, Field(ge=0, le=1)]
 
 
+TF32_CAPABILITY = (8, 0)  # of the first GPUs with it (NVIDIA Ampere architecture white paper)
+
+
 class Gpu(Frozen):
     """A GPU as a framework gets it: with ``mig`` a slice of a card, whose memory this is; the power limit is the
     card's. ``uuid_hash`` tells cards of one kind apart. None: not recorded.

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from core.analysis.cudnn import turns_xla_off
-from core.evidence import Compiled, Gpu
+from core.evidence import TF32_CAPABILITY, Compiled, Gpu
 from core.families import Network
 from core.families.code import Code
 from core.families.graph_network import GraphNetwork
 from core.numbers import counted
 from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
-
-TF32_CAPABILITY = (8, 0)  # of the first cards with it (NVIDIA Ampere architecture white paper)
 
 
 @dataclass(frozen=True)

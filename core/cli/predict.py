@@ -160,13 +160,7 @@ def _costs(given: dict[str, Any], workload: Workload, execution: Compiled) -> tu
 
 def _read(path: Path) -> HostStudy:
     """A study, or that of a self-check; one of another machine is recorded, not measured. Raises BadInput."""
-    try:
-        study = read_study(HOST, path)
-    except BadInput:
-        study_or_none = _of_self_check(path)
-        if study_or_none is None:
-            raise
-        study = study_or_none
+    study = _of_self_check(path) or read_study(HOST, path)
     return study if is_this_machine(study.environment) else study.model_copy(update={"label": "recorded"})
 
 

@@ -16,6 +16,7 @@ import keras
 import psutil
 import tensorflow as tf
 
+from core.evidence import TF32_CAPABILITY
 from core.families.code import CodeError, own_place, refuse_code
 from core.machine.environment import quota_cores, usable_cores
 from core.numbers import counted
@@ -64,7 +65,6 @@ from core.worker.tensorflow_trace import profiled_device, trace_steps
 from core.worker.tensorflow_training import Training
 
 MAX_DETAIL = 200
-TF32_CAPABILITY = (8, 0)  # of the first cards with it (NVIDIA Ampere architecture white paper)
 
 
 def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:

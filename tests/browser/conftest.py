@@ -48,13 +48,13 @@ def serve() -> Callable[..., Any]:
 @contextmanager
 def _served(folder: Path, studies: bool, variables: dict[str, str] | None = None) -> Iterator[str]:
     """A server over a new store, which must not have died or loaded a framework in the end. Ends with its children.
-    ``variables`` are added to its environment.
+    ``variables`` are its environment, else this process's, in which other tests may have hidden all GPUs.
     """
     _fill(folder / "data", studies)
     address = f"http://localhost:{(port := free_port())}"
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
-    environment = {**os.environ, "BREAKEVEN_DATA_DIR": str(folder / "data"), "BREAKEVEN_LOCK_DIR": str(folder)}
-    environment |= variables or {}
+    environment = dict(os.environ if variables is None else variables)
+    environment |= {"BREAKEVEN_DATA_DIR": str(folder / "data"), "BREAKEVEN_LOCK_DIR": str(folder)}
     log = (folder / "server.log").open("wb")
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
     try:
