@@ -1,7 +1,7 @@
 """Record the finished examples that everybody sees first: a real sweep on this machine with its environment, its
-diagnosis, noise and memory studies, a pipeline study and a frontier.
+diagnosis, noise and memory studies, a pipeline study, a frontier and what the host costs.
 
-    python -m benchmarks.record_example [sweep diagnosis pipeline frontier noise memory] [--budget 180] [--study 120]
+    python -m benchmarks.record_example [sweep diagnosis pipeline frontier noise memory host] [--budget 180]
 
 Writes core/data/example*.json. Only labels and names change on the way: what is measured here is recorded for
 everyone else.
@@ -22,6 +22,8 @@ from core.studies.frontier.kind import FRONTIER
 from core.studies.frontier.plan import FrontierPlan, Setting
 from core.studies.gradient_noise.kind import GRADIENT_NOISE
 from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.host.kind import HOST
+from core.studies.host.run import HostPlan
 from core.studies.kind import Context, Kind
 from core.studies.memory.kind import MEMORY
 from core.studies.memory.plan import MemoryPlan
@@ -41,7 +43,7 @@ NOISE_S, NOISE_LOSS, MEMORY_S = 60.0, 1.6, 90.0  # the loss is one that a minute
 MEMORY_BYTES = 1_000_000_000  # small, so that the search ends below the largest batch there is
 
 
-KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory")
+KINDS = ("sweep", "diagnosis", "pipeline", "frontier", "noise", "memory", "host")
 
 
 def main() -> None:
@@ -60,6 +62,7 @@ def main() -> None:
             FRONTIER: frontier_plan(options.map),
             GRADIENT_NOISE: NoisePlan(workload=WORKLOAD, run_id=run.id, target_loss=NOISE_LOSS, budget_s=NOISE_S),
             MEMORY: MemorySearch(memory_plan(run)),
+            HOST: HostPlan(),
         }
         for kind, plan in plans.items():
             if kind.name in wanted:

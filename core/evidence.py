@@ -11,7 +11,7 @@ from core.schema import Frozen
 
 Status = Literal["running", "finished", "cancelled", "interrupted", "failed"]
 Ended = Literal["finished", "cancelled", "interrupted", "failed"]
-Label = Literal["measured", "recorded", "modelled"]
+Label = Literal["measured", "recorded", "published", "modelled"]
 Outcome = Literal[
     "measured", "skipped", "out_of_memory", "crashed", "hung", "nan_loss", "misplaced", "error", "pending"
 ]
@@ -121,6 +121,13 @@ class Environment(Resources):
     load_1min: float | None = None
     gpus: tuple[Gpu, ...] = ()
     versions: dict[str, str] = Field(default_factory=dict)
+
+
+def same_machine(first: Environment | None, second: Environment | None) -> bool | None:
+    """Whether two environments name the same machine; None where one is not known."""
+    if first is None or second is None:
+        return None
+    return (first.hostname_hash, first.cpu) == (second.hostname_hash, second.cpu)
 
 
 class Killed(Frozen):

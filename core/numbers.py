@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 
+WHOLE = 1e-6  # a batch so near to a whole one is that one: bisection and logarithms do not meet it exactly
+
 
 def number(value: float) -> str:
     """Three significant digits, thousands separated, without an exponent for ordinary sizes."""
@@ -28,6 +30,16 @@ def table_number(value: float | None) -> str:
 def rounded(value: float) -> str:
     """A batch size or a cost to the digits that mean something: whole from 10 on, one decimal below."""
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
+
+
+def first_batch(value: float) -> str:
+    """The first whole batch from ``value`` on, for a crossover between two batches: 2.6 is ``3``."""
+    return f"{math.ceil(value - WHOLE):,}"
+
+
+def last_batch(value: float) -> str:
+    """The last whole batch up to ``value``."""
+    return f"{math.floor(value + WHOLE):,}"
 
 
 def counted(count: int, thing: str, things: str | None = None) -> str:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.ui import charts, downloads, evidence, navigation, opened, registry, share, verdict
-from core.ui.hardware import modelled
+from core.ui.hardware import modelled, published
 from core.ui.words import plain
 
 navigation.guard()
@@ -22,15 +22,19 @@ elif answer is not None:
     image = charts.image_choice("image")
     charts.grid(("step time", "speed-up", "throughput", "overhead"), run, answer, image=image, card=card)
     with st.container(horizontal=True):
-        for page in ("diagnosis", "batch", "hardware"):
-            navigation.link(page, run=run.id)
+        if run.label == "published":
+            published.to_gallery("All published curves, with the model beside them")
+        else:
+            for page in ("diagnosis", "batch", "hardware"):
+                navigation.link(page, run=run.id)
 
 if not st.context.is_embedded:
     st.subheader("Cells", anchor=False)
     evidence.cells(run, answer)
     if answer is not None:
         evidence.fits(run, answer)
-        evidence.how_swept(run, answer)
+        if run.label != "published":
+            evidence.how_swept(run, answer)
     share.heading()
     share.links({"run": run.id, **modelled.address()})
     with st.container(horizontal=True):

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.ui import navigation, opened
-from core.ui.hardware import draft, evidence, form, page, result
+from core.ui.hardware import draft, evidence, form, page, published, result
 from core.ui.words import plain
 
 navigation.guard()
@@ -29,7 +29,7 @@ else:
 top = st.container()
 for sentence in problems:
     st.info(plain(sentence), icon=":material/info:")
-options = form.options(run, options, targets, cards)
+options = form.options(run, options, usual, targets, cards)
 seen = page.compared(run, answer, options, prices)
 form.keep_host(seen.host)
 with top:
@@ -49,8 +49,10 @@ navigation.tabs(
         "All cards": every_card,
         "What limits it": lambda: result.limits(seen),
         "Host and evidence": lambda: evidence.show(seen),
+        published.TAB: published.show,
         "Your own card": lambda: form.own(run, cards),
     },
+    first=published.TAB if published.asked() else None,
 )
 result.export_and_share(seen)
 navigation.link("crossover", "The measured verdict of this run and its charts", run=run.id)

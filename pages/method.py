@@ -3,6 +3,7 @@
 import streamlit as st
 
 from core.ui import demo, machine, method, navigation, selfcheck
+from core.ui.hardware import published
 
 navigation.guard()
 st.header("Method", anchor=False)
@@ -16,3 +17,4 @@ navigation.tabs(
         "This machine": machine.environment_view,
     },
 )
+published.to_gallery("How far to trust the model of GPUs: published curves of real CPUs and GPUs beside it")

@@ -172,7 +172,7 @@ def benchmark_commands() -> list[str]:
 
 @pytest.mark.parametrize("line", benchmark_commands())
 def test_a_benchmark_has_the_flags_shown(line: str) -> None:
-    place = ROOT / "benchmarks" / line.split()[2].removeprefix("benchmarks.")
+    place = ROOT / "benchmarks" / line.split()[2].removeprefix("benchmarks.").replace(".", "/")
     source = text_of(place / "command.py" if place.is_dir() else place.with_suffix(".py"))
     assert all(f'"{flag}"' in source for flag in re.findall(r"--[a-z-]+", line))
 

@@ -23,7 +23,8 @@ MARKDOWN = {
 }  # fmt: skip
 """Elements whose first argument, help and others of the names below Streamlit takes for Markdown."""
 NAMED = {"label", "help", "text", "value", "delta", "body", "placeholder", "format_func"}
-NUMBER_FIELDS = {"number_input", "date_input", "select_slider"}
+NUMBER_FIELDS = {"number_input", "date_input", "select_slider", "checkbox", "toggle"}
+"""Elements whose value is no text."""
 TABLES = {"table": "written", "dataframe": "cleaned"}
 ESCAPED = {"plain", "clean", "written", "cleaned"}
 NUMBERS = {"number", "duration", "percent", "byte_size", "counted", "len", "rounded", "bounded", "table_number",

@@ -11,7 +11,7 @@ from core.numbers import byte_size
 from core.studies.gradient_noise.answer import TrainingNoise
 from core.studies.sweep.answer import Verdict
 
-PointLabel = Literal["measured", "recorded", "modelled", "interpolated"]
+PointLabel = Label | Literal["interpolated"]
 Edge = Literal["smallest", "largest", "memory"]
 NEAR_BEST = 0.05
 """Batches within 5 % of the best are as good as it: so far a choice may lie from it."""

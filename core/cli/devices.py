@@ -6,7 +6,7 @@ import click
 
 from core.cli.files import json_flag
 from core.cli.terminal import show, show_json
-from core.evidence import Environment
+from core.evidence import Environment, same_machine
 from core.machine.environment import Devices, capture_environment, list_devices
 from core.numbers import byte_size
 from core.spec import Target
@@ -26,8 +26,7 @@ def target_of(text: str | None) -> Target:
 
 def is_this_machine(environment: Environment | None) -> bool:
     """Whether something was measured here; not where its machine is unknown."""
-    here = capture_environment()
-    return environment is not None and (environment.hostname_hash, environment.cpu) == (here.hostname_hash, here.cpu)
+    return same_machine(environment, capture_environment()) is True
 
 
 @click.command()

@@ -67,6 +67,8 @@ def network_of(given: dict[str, Any]) -> Network:
 
         return network_from_code(given["model"], given.get("budget_s"))
     family = given["family"] or _family_with(list(sizes))
+    if [*sizes] == ["application"]:  # named alone it is as keras.applications makes it, not as small as a form starts
+        return network_from_name(sizes["application"], family)
     return families()[family].from_choices(sizes_of(family, sizes))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import click
 
@@ -31,12 +31,16 @@ from core.cli.terminal import say
 from core.evidence import Compiled
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
 from core.hardware.compare import GPU, batches_between, cpu_index
+from core.hardware.conditions import BUILD_WORDS, Build, Conditions
 from core.hardware.crossing import ModelledCrossover, cross
 from core.hardware.export import curve_data
-from core.hardware.host import HostCosts, assumed_costs, host_of_study
+from core.hardware.host import Cost, HostCosts, HostKind
+from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
+from core.hardware.host_loop import with_loop_of
+from core.hardware.host_study import host_of_study
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import load_own
-from core.hardware.recorded import CardCurve, card_curve, recordings_of
+from core.hardware.recorded import CardCurve, card_curve, conditions_of, recordings_of
 from core.numbers import number, table
 from core.schema import UserError
 from core.selfcheck.export import read_self_check
@@ -45,10 +49,21 @@ from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.loop import loop_of
 from core.studies.sweep.record import Run
 from core.text import in_lines, shown
 
 DEFAULT_BATCHES = "1:4096"
+KINDS: tuple[HostKind, ...] = get_args(HostKind)
+
+
+class _Host(click.ParamType):
+    """A kind of host by its word, anything else a path."""
+
+    name = "host"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HostKind | Path:  # noqa: ARG002
+        return value if value in KINDS else Path(value)
 
 
 @click.command("predict")
@@ -60,7 +75,22 @@ DEFAULT_BATCHES = "1:4096"
 @click.option("--precision", type=click.Choice(get_args(Precision)), default="float32", show_default=True)
 @click.option("--execution", type=click.Choice(get_args(Execution)), default="keras", show_default=True)
 @click.option("--fed", is_flag=True, help="Each batch comes over the link (default: data on the card).")
-@click.option("--host", type=FILE, help="A host study measured before, or a self-check's file.")
+@click.option(
+    "--implementation",
+    type=click.Choice(get_args(Build)),
+    default="keras",
+    show_default=True,
+    help="keras: Keras 3 as installed; fused: a vendor's build that runs normalisation, loss and optimizer as "
+    "one kernel each.",
+)
+@click.option("--under-fit", is_flag=True, help="Add what the loop of fit itself costs a step on that host.")
+@click.option(
+    "--host",
+    type=_Host(),
+    metavar=f"{'|'.join(KINDS)}|FILE",
+    help=f"What drives the card: a weak cloud machine (2 virtual cores), a desktop or a server, or FILE, a host "
+    f"study measured before or a self-check's file (./weak for one of that name). Default: {USUAL_KIND}.",
+)
 @click.option("--measure-host", is_flag=True, help="Measure the host's overhead on this machine, some 15 s.")
 @store_option
 @click.option("--host-out", type=FILE, help="Write the host study, for --host.")
@@ -77,28 +107,31 @@ def predict_command(context: click.Context, **_: Any) -> None:
     given = context.params
     spec, cards = _card(given["gpu"])
     run = read_file(given["against"]) if given["against"] is not None else None
-    workload, target, fed = _workload(given, run), _target(given), _is_fed(given, run)
+    workload, conditions = _workload(given, run), _conditions(given, run)
+    target = conditions.as_built(_target(given))
     with refusing():
         batches = parse_batches(given["batches"])
     recordings = recordings_of([read_file(path) for path in given["recorded"]], spec, cards)
     if given["recorded"] and not recordings:
         raise BadInput(f"No run given by --recorded ran on {spec.name}.")
     against = None if run is None else _cpu_of(run)
-    costs, unwritten = _costs(given, workload, expected(workload.network, target).execution)
+    costs, unwritten = _costs(given, workload, expected(workload.network, target).execution, run, against)
 
-    def curve_at(batches: Sequence[int]) -> CardCurve:
-        return card_curve(spec, workload, target, batches, costs, fed, recordings)
+    def curve_at(batches: Sequence[int], conditions: Conditions) -> CardCurve:
+        return card_curve(spec, workload, target, batches, costs, conditions, recordings)
 
-    curve, crossover = curve_at(batches), None
+    curve, crossover = curve_at(batches, conditions), None
     if run is not None and against is not None:
-        crossover = cross(run, against[0], curve_at(batches_between(*against)), against[1])
+        # the run's own steps were measured without the loop of fit, so the card's are compared without it
+        card = curve_at(batches_between(*against), replace(conditions, under_fit=False))
+        crossover = cross(run, against[0], card, against[1])
     if given["as_json"]:
-        data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), "fed": fed}
+        data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), **asdict(conditions)}
         data["settings"] = modelled_as(spec, workload, target)
         data["crossover"] = None if crossover is None else asdict(crossover)
         conclude(None, data, unwritten)
     else:
-        conclude(predict_text(spec, workload, target, curve, costs, crossover), None, unwritten)
+        conclude(predict_text(spec, workload, target, conditions, curve, costs, crossover), None, unwritten)
 
 
 def _card(name: str) -> tuple[GpuSpec, dict[str, GpuSpec]]:
@@ -126,9 +159,10 @@ def _target(given: dict[str, Any]) -> Target:
     return Target(device=GPU.device, precision=given["precision"], execution=given["execution"])
 
 
-def _is_fed(given: dict[str, Any], run: Run | None) -> bool:
-    """As asked, and where the run's own data are not resident on the device."""
-    return bool(given["fed"]) or (run is not None and run.plan is not None and run.plan.pipeline.kind != "resident")
+def _conditions(given: dict[str, Any], run: Run | None) -> Conditions:
+    """As asked; data come over the link also where the run's own are not resident on the device."""
+    fed = given["fed"] or (run is not None and run.plan is not None and conditions_of(run.plan).fed)
+    return Conditions(fed=fed, build=given["implementation"], under_fit=given["under_fit"])
 
 
 def _cpu_of(run: Run) -> tuple[Answer, int]:
@@ -140,26 +174,38 @@ def _cpu_of(run: Run) -> tuple[Answer, int]:
     return answer, index
 
 
-def _costs(given: dict[str, Any], workload: Workload, execution: Compiled) -> tuple[HostCosts, Failure | None]:
+def _costs(
+    given: dict[str, Any],
+    workload: Workload,
+    execution: Compiled,
+    run: Run | None,
+    against: tuple[Answer, int] | None,
+) -> tuple[HostCosts, Failure | None]:
     """The host's overhead: read, measured now, or assumed; and why its file was not written. Raises BadInput or
     Failure.
     """
-    if given["host"] is not None and given["measure_host"]:
-        raise BadInput("--host reads a study that was measured before; leave out --measure-host.")
+    host: HostKind | Path | None = given["host"]
+    if host is not None and given["measure_host"]:
+        raise BadInput("--host says what drives the card; leave out --measure-host, or --host.")
     if given["host_out"] is not None:
         if not given["measure_host"]:
             raise BadInput("--host-out writes what --measure-host measures; give both.")
         check_writable(given["host_out"])
-    if given["host"] is None and not given["measure_host"]:
-        return assumed_costs(execution), None
-    study = _measure(given["store"]) if given["measure_host"] else _read(given["host"])
+    if not given["measure_host"] and not isinstance(host, Path):
+        return costs_of_kind(host or USUAL_KIND, execution), None
+    study = _measure(given["store"]) if given["measure_host"] else _read(cast(Path, host))
     unwritten = write_out(given["host_out"], study.to_json(indent=1))
     with refusing():
-        return host_of_study(study, workload.mode, execution), unwritten
+        costs = host_of_study(study, workload.mode, execution)
+    if run is not None and against is not None:
+        costs = with_loop_of(costs, study.environment, run, against[1])
+    return costs, unwritten
 
 
 def _read(path: Path) -> HostStudy:
     """A study, or that of a self-check; one of another machine is recorded, not measured. Raises BadInput."""
+    if not path.exists() and path.name == str(path) and path.name not in KINDS:
+        raise BadInput(f"“{shown(str(path))}” is neither a kind of host ({', '.join(KINDS)}) nor a file.")
     study = _of_self_check(path) or read_study(HOST, path)
     return study if is_this_machine(study.environment) else study.model_copy(update={"label": "recorded"})
 
@@ -187,12 +233,16 @@ def predict_text(
     spec: GpuSpec,
     workload: Workload,
     target: Target,
+    conditions: Conditions,
     curve: CardCurve,
     costs: HostCosts,
     crossover: ModelledCrossover | None,
 ) -> str:
     """What it says of the crossover first, then every batch, what is withheld and why, and what it rests on."""
+    loop = loop_of(workload)
     lines = [] if crossover is None else [crossover.sentence, ""]
+    if crossover is not None and conditions.under_fit:
+        lines.insert(1, f"That compares steps without what {loop} itself costs, as the run was measured.")
     settings = modelled_as(spec, workload, target)
     columns = ("batch", "step ms", "95 % from", "to", "samples/s", "limited by", "label")
     rows = [
@@ -200,16 +250,26 @@ def predict_text(
         for at in curve.known
     ]
     lines.append(f"Modelled, not measured: {workload.title} on {spec.title}: {settings}")
+    held = "with" if conditions.under_fit else "without"
+    build = BUILD_WORDS[conditions.build]
+    lines.append(f"Run by {build}; host: {costs.words}; {held} what {loop} itself costs a step.")
     lines += table(columns, rows) if rows else []
     withheld = [point.batch for point in curve.points if point not in curve.known]
     if withheld:
         lines.append(f"Withheld at batch {', '.join(f'{batch:,}' for batch in withheld)}: {curve.reason}")
     lines += ["", *dict.fromkeys(f"Interval: {at.basis}" for at in curve.known)]
-    op = costs.op
-    low, high = op.low_us, op.high_us
-    spread = f" ({number(low)} to {number(high)})" if low is not None and high is not None else ""
-    each = "" if costs.execution == "xla" else f" and {number(op.us)} µs{spread} an operation"
+    each = "" if costs.execution == "xla" else f" and {_us(costs.op)} an operation"
     lines.append(f"Host overhead is {costs.label}: {number(costs.step.us)} µs a step{each}. {costs.source}")
+    if conditions.under_fit:
+        fit = costs.fit
+        source = "" if fit.source == costs.source else f" {fit.source}."
+        lines.append(f"What {loop} itself costs is {fit.label}: {_us(fit)} a step.{source}")
     if curve.corrected_by:
         lines.append(f"Corrected by {curve.corrected_by}")
     return in_lines(lines)
+
+
+def _us(cost: Cost) -> str:
+    """Microseconds, in brackets the interval where one is known."""
+    known = cost.low_us is not None and cost.high_us is not None
+    return f"{number(cost.us)} µs" + (f" ({number(cost.low_us or 0)} to {number(cost.high_us or 0)})" if known else "")

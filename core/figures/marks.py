@@ -43,7 +43,7 @@ def values_of(points: Sequence[Point]) -> list[float]:
 
 def add_curve(figure: go.Figure, points: Sequence[Point], name: str, look: Look, label: Label, group: str) -> None:
     """A curve with markers, and its 95 % band behind it."""
-    shown = literal(f"{name} ({label})" if label == "modelled" else name)
+    shown = literal(f"{name} ({label})" if label in ("modelled", "published") else name)
     add_band(figure, points, shown, look.band(), group)
     figure.add_scatter(
         x=[p.batch for p in points], y=[p.value for p in points], mode="lines+markers", name=shown,

@@ -46,16 +46,24 @@ def chart_config(image: str, filename: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Look:
-    """How one curve is drawn; colour, marker and dash all differ, so that any one of them is enough."""
+    """How one curve is drawn; colour, marker and dash all differ, so that any one of them is enough.
+
+    Modelled is dashed and hollow, published thin with filled markers that have a dot in the middle.
+    """
 
     colour: str
     symbol: str
     dash: str
 
     def line(self, label: Label) -> dict[str, Any]:
+        if label == "published":
+            return {"color": self.colour, "width": 1.4, "dash": "solid"}
         return {"color": self.colour, "width": 2.4, "dash": "dash" if label == "modelled" else self.dash}
 
     def marker(self, label: Label) -> dict[str, Any]:
+        if label == "published":
+            dotted = f"{self.symbol}-dot"
+            return {"color": self.colour, "symbol": dotted, "size": 10, "line": {"width": 1.2, "color": PAPER}}
         symbol = f"{self.symbol}-open" if label == "modelled" else self.symbol
         return {"color": self.colour, "symbol": symbol, "size": 8, "line": {"width": 1.5, "color": self.colour}}
 
@@ -91,7 +99,7 @@ class Evidence(Protocol):
 
 def environment_line(run: Evidence) -> str:
     """Label, day and machine in one line, for the inside of a picture."""
-    parts = [run.label, run.created_at[:10]]
+    parts = [run.label, *([run.created_at[:10]] if run.created_at else [])]
     environment = run.environment
     if environment is None:
         return " · ".join([*parts, "machine unknown (imported points)"])

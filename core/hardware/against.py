@@ -8,14 +8,14 @@ from typing import Literal
 
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import batches_between, cpu_index
+from core.hardware.conditions import Conditions
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
 from core.hardware.model import modelled_as
-from core.hardware.recorded import CardCurve, Recording, card_curve
+from core.hardware.recorded import CardCurve, Recording, card_curve, conditions_of
 from core.schema import UserError
 from core.spec import Target
 from core.studies.sweep.answer import Answer
-from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
 
 
@@ -31,7 +31,7 @@ class Against:
 
     spec: GpuSpec
     settings: str
-    fed: bool
+    conditions: Conditions
     costs: HostCosts
     curve: CardCurve
     crossovers: tuple[ModelledCrossover, ...]
@@ -59,19 +59,14 @@ def card_target(cpu: Target) -> Target:
     return cpu.model_copy(update={"device": "gpu:0", "threads": None})
 
 
-def is_fed(plan: SweepPlan) -> bool:
-    """Whether every batch comes over the card's link, since the run's data are not on the device."""
-    return plan.pipeline.kind != "resident"
-
-
 def against(
     run: Run, answer: Answer, index: int, spec: GpuSpec, costs: HostCosts, recordings: Sequence[Recording] = ()
 ) -> Against:
     """The card against the run's measured targets; ``index`` is that of :func:`compared_with`."""
     assert run.plan is not None
-    target, fed = card_target(run.plan.targets[index]), is_fed(run.plan)
+    target, conditions = card_target(run.plan.targets[index]), conditions_of(run.plan)
     batches = batches_between(answer, index)
-    curve = card_curve(spec, run.plan.workload, target, batches, costs, fed, recordings)
+    curve = card_curve(spec, run.plan.workload, target, batches, costs, conditions, recordings)
     others = [i for i, other in enumerate(run.plan.targets) if i != index and not other.is_gpu]
     crossovers = tuple(cross(run, answer, curve, i) for i in (index, *others))
     speed_ups = (speed_up(run, answer, curve, batch, 0) for batch in batches)
@@ -79,7 +74,7 @@ def against(
     return Against(
         spec,
         modelled_as(spec, run.plan.workload, target),
-        fed,
+        conditions,
         costs,
         curve,
         crossovers,

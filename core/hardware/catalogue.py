@@ -39,6 +39,8 @@ Gigabytes = Annotated[float, Field(ge=0.5, le=10_000)]
 GigabytesPerSecond = Annotated[float, Field(ge=0.1, le=100_000)]
 Microseconds = Annotated[float, Field(ge=0.05, le=1_000)]
 Watts = Annotated[float, Field(ge=1, le=10_000)]
+Multiprocessors = Annotated[int, Field(ge=1, le=1_024)]
+CacheMegabytes = Annotated[float, Field(ge=0.1, le=1_024)]
 
 
 class UnknownGpu(UserError):
@@ -58,7 +60,9 @@ class GpuSpec(Frozen):
     """One card as its maker states it.
 
     ``fp32_tflops``: outside tensor cores. ``tf32_tflops`` and ``half_tflops`` (fp16 or bf16): tensor cores, dense,
-    summing in fp32. ``bandwidth_gb_s``: of the card's memory. ``link_gb_s``: usable from host to device.
+    summing in fp32. ``bandwidth_gb_s``: of the card's memory. ``multiprocessors``: NVIDIA's streaming multiprocessors,
+    AMD's compute units, Apple's GPU cores. ``l2_mb``: the L2 cache that they share, in the megabytes of data sheets
+    (2²⁰ bytes for caches, 5 % above 10⁶), without AMD's Infinity Cache. ``link_gb_s``: usable from host to device.
     ``launch_us``: spacing of small kernels that follow each other in a stream. ``power_limited``: its power keeps the
     card well below its peak in long arithmetic. Gigabytes are 10⁹ bytes. ``sources``: where each field is from, by its
     name; also why a field is None, where there is a reason.
@@ -74,6 +78,8 @@ class GpuSpec(Frozen):
     half_tflops: Tflops | None = None
     memory_gb: Gigabytes
     bandwidth_gb_s: GigabytesPerSecond
+    multiprocessors: Multiprocessors | None = None
+    l2_mb: CacheMegabytes | None = None
     link: Text
     link_gb_s: GigabytesPerSecond
     launch_us: Microseconds

@@ -9,12 +9,14 @@ from itertools import groupby
 from typing import Literal
 
 from core.hardware.catalogue import CardPrice, GpuSpec
+from core.hardware.conditions import USUAL, Build, Conditions
+from core.hardware.constants import PEAKS
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled
-from core.hardware.model import Limit, peak_of, rate_of
+from core.hardware.model import Limit, peaks_of, rate_of, runs_as
+from core.hardware.op_table import step_table
 from core.hardware.recorded import CardCurve, RecordedStep, Recording, card_curve
-from core.hardware.work import ops_of
 from core.schema import UserError
 from core.spec import Target, Workload, geometric_grid
 from core.studies.sweep.answer import Answer
@@ -92,7 +94,7 @@ def compare(
     *,
     index: int = 0,
     target: Target = GPU,
-    fed: bool = False,
+    conditions: Conditions = USUAL,
     recordings: Sequence[Recording] = (),
     key: SortKey = "crossover",
 ) -> tuple[CardReading, ...]:
@@ -105,7 +107,7 @@ def compare(
     batches = batches_between(answer, index, batch)
     found = []
     for spec in cards:
-        curve = card_curve(spec, run.plan.workload, target, batches, costs, fed, recordings)
+        curve = card_curve(spec, run.plan.workload, target, batches, costs, conditions, recordings)
         price = (prices or {}).get(spec.name, spec.price)
         found.append(_reading(run, answer, spec, curve, batch, price, index))
     return sort_readings(found, key)
@@ -182,13 +184,15 @@ def limits_of(curve: CardCurve) -> tuple[Limited, ...]:
     return tuple(Limited(points[0].batch, points[-1].batch, by) for by, points in groups)
 
 
-def roofline(spec: GpuSpec, workload: Workload, target: Target, curve: CardCurve) -> tuple[RooflinePoint, ...]:
+def roofline(
+    spec: GpuSpec, workload: Workload, target: Target, curve: CardCurve, build: Build = "keras"
+) -> tuple[RooflinePoint, ...]:
     """The workload's steps in the card's roofline, one point for each batch of ``curve`` that has a number."""
     found = []
     peak_tflops = roof_of(spec, workload, target)
     for point in curve.known:
-        ops = ops_of(workload, target, point.batch)
-        flops, moved = sum(op.flops for op in ops), sum(op.bytes for op in ops)
+        ops = step_table(workload, runs_as(workload, target, build), point.batch, build)
+        flops, moved = float(ops.flops.sum()), float(ops.bytes.sum())
         if flops <= 0 or moved <= 0:
             continue
         bounds = [flops / ms * 1e-9 for ms in (point.step_ms, point.high_ms, point.low_ms) if ms is not None]
@@ -200,5 +204,6 @@ def roofline(spec: GpuSpec, workload: Workload, target: Target, curve: CardCurve
 
 def roof_of(spec: GpuSpec, workload: Workload, target: Target) -> float:
     """The peak rate in TFLOP/s of the operations that most of a large batch's arithmetic is in."""
-    heaviest = max(ops_of(workload, target, LARGE_BATCH), key=lambda op: op.flops)
-    return rate_of(spec, peak_of(spec, target, heaviest))
+    ops = step_table(workload, target, LARGE_BATCH, "keras")
+    peaks = peaks_of(spec, target.precision, ops)
+    return rate_of(spec, PEAKS[peaks[int(ops.flops.argmax())]])

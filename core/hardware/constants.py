@@ -5,35 +5,69 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from core.hardware.layers import LayerClass
 from core.schema import Frozen
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_model.json"
 
 Peak = Literal["fp32", "tf32", "half"]
+PEAKS: tuple[Peak, ...] = get_args(Peak)
+KINDS: tuple[str, ...] = (*get_args(LayerClass), "loss", "optimizer")
+"""Classes of operations; shares stand in the order of these two."""
+CONVOLUTIONS = frozenset({"convolution", "pointwise", "winograd", "grouped", "depthwise"})
+Shares = NDArray[np.float64]
 Share = Annotated[float, Field(gt=0, le=1)]
+WINOGRAD = 2.25
+"""How many times fewer multiplications Winograd's F(2 × 2, 3 × 3) needs than it counts (Lavin and Gray 2016)."""
+ArithmeticShare = Annotated[float, Field(gt=0, le=WINOGRAD)]
 
 
 class Constants(Frozen):
     """``arithmetic`` holds the reachable share of the peak rate by op class and peak (“dense/half”), and
     ``power_limited`` that of cards whose power budget binds in long arithmetic; a class that is missing uses “other”.
     ``bandwidth`` is the reachable share of the memory bandwidth by op class. ``exponent`` is q, with which host and
-    device time join, ``overlap`` p, with which arithmetic and traffic of one operation do. ``sustained_ms`` says how
-    much arithmetic is long. ``transfer_start_us`` is what a copy over the link costs however small. ``found`` says of
-    each constant where it comes from.
+    device time join, ``overlap`` p, with which arithmetic and traffic of one operation do, ``overlap_convolution`` that
+    of convolutions, whose kernels load while they multiply. ``sustained_ms`` says how much arithmetic is long.
+    ``fused_op``: operations that a fused build's kernel costs the host; ``xla_op``: those that one of a compiled step
+    does. ``fill``: blocks for each multiprocessor at which products reach half their rate. ``cache_speed``: how many
+    times faster than memory the last-level cache is for what fits in ``cache_share`` of it. ``transfer_start_us`` is
+    what a copy over the link costs however small. ``found`` says of each constant where it comes from.
     """
 
     exponent: Annotated[float, Field(ge=1, le=10)]
     overlap: Annotated[float, Field(ge=1, le=10)]
-    arithmetic: Mapping[str, Share]
-    power_limited: Mapping[str, Share]
+    overlap_convolution: Annotated[float, Field(ge=1, le=10)]
+    arithmetic: Mapping[str, ArithmeticShare]
+    power_limited: Mapping[str, ArithmeticShare]
     sustained_ms: Annotated[float, Field(gt=0)]
     bandwidth: Mapping[str, Share]
+    fused_op: Annotated[float, Field(ge=1)]
+    xla_op: Annotated[float, Field(ge=0)]
+    fill: Annotated[float, Field(ge=0)]
+    cache_speed: Annotated[float, Field(ge=1)]
+    cache_share: Annotated[float, Field(gt=0)]
     transfer_start_us: Annotated[float, Field(ge=0)]
     found: Mapping[str, str]
+
+    def shares(self) -> tuple[Shares, Shares]:
+        """Arithmetic shares, and those under a power limit: arrays over :data:`KINDS` and :data:`PEAKS`."""
+        reached = [[self.arithmetic_share(kind, peak) for peak in PEAKS] for kind in KINDS]
+        limited = [[self.limited_share(kind, peak) for peak in PEAKS] for kind in KINDS]
+        return np.array(reached), np.array(limited)
+
+    def bandwidth_shares(self) -> Shares:
+        """Share of the memory bandwidth: an array over :data:`KINDS`."""
+        return np.array([self.bandwidth_share(kind) for kind in KINDS])
+
+    def overlaps(self) -> Shares:
+        """The overlap's exponent: an array over :data:`KINDS`."""
+        return np.array([self.overlap_convolution if kind in CONVOLUTIONS else self.overlap for kind in KINDS])
 
     def arithmetic_share(self, kind: str, peak: Peak) -> float:
         """Share of the peak rate that kernels of this class reach."""

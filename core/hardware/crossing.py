@@ -22,10 +22,11 @@ import numpy as np
 from core.analysis.numerics import bisect, rising_zeros, zero_between
 from core.analysis.statistics import MIN_UNITS, Array, normal_quantile
 from core.hardware.catalogue import GpuSpec
+from core.hardware.conditions import USUAL, Conditions
 from core.hardware.constants import constants
 from core.hardware.model import HostOverhead, predict
 from core.hardware.recorded import CardCurve
-from core.numbers import number, rounded
+from core.numbers import first_batch, last_batch, number
 from core.spec import Target, Workload
 from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.observations import PROCESS_ALLOWANCE
@@ -49,6 +50,8 @@ FACTS: dict[Fact, tuple[str, str]] = {
 class ModelledCrossover:
     """The batch from which the card is ahead. ``low`` and ``high`` (95 %) hold the model's error and the CPU's noise;
     None where the range compared does not bound it on that side. A ``batch`` that equals ``first`` means so or less.
+
+    They lie between batches; in words a crossover is the first whole batch from there on.
 
     ``first`` and ``last`` are the range compared. ``cpu_noise_known`` is False for imported points without
     rounds, whose interval holds the model's error alone.
@@ -197,8 +200,8 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
     elif segments in ([1], [-1, 1]) and signs[-1] == 1:
         kind = "from"
         batch, low, high = _interval(ratio, signs)
-        at, least = (f"{first:,} or less" if value is None else rounded(value) for value in (batch, low))
-        text = f"{gpu} ahead of {cpu} from batch {at}, 95 % interval {least} to {rounded(high)}."
+        at, least = (f"{first:,} or less" if value is None else first_batch(value) for value in (batch, low))
+        text = f"{gpu} ahead of {cpu} from batch {at}, 95 % interval {least} to {first_batch(high)}."
         batch = float(first) if batch is None else batch
     else:
         low, high, text = _open(ratio, signs, segments, gpu, cpu)
@@ -227,26 +230,26 @@ def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, 
 def _open(
     ratio: _Ratio, signs: Array, segments: list[int], gpu: str, cpu: str
 ) -> tuple[float | None, float | None, str]:
-    """What is known without a crossover bounded above: how far one is significantly faster (95 %)."""
+    """What is known without a crossover bounded above: how far one is clearly faster (95 %)."""
     x = ratio.x
     if not segments:
         best = f"{math.exp(float(ratio.low.min())):.2g} to {math.exp(float(ratio.high.max())):.2g} times"
         return (
             None,
             None,
-            f"not resolved: neither {gpu} nor {cpu} is significantly faster (95 %) at any batch ({best} the speed).",
+            f"not resolved: neither {gpu} nor {cpu} is clearly faster (95 %) at any batch ({best} the speed).",
         )
     if segments == [-1] and signs[0] == -1:
         low = 2.0 ** zero_between(x, ratio.high, int(np.flatnonzero(signs != -1)[0]) - 1)
         return (
             low,
             None,
-            f"{cpu} significantly faster (95 %) than {gpu} up to batch {rounded(low)}; not resolved above.",
+            f"{cpu} clearly faster (95 %) than {gpu} up to batch {last_batch(low)}; not resolved above.",
         )
     if len(segments) == 1:
         who, sure = (gpu, cpu)[segments[0] < 0], x[signs == segments[0]]
-        within = f"from batch {rounded(2.0 ** sure[0])} to {rounded(2.0 ** sure[-1])}"
-        return None, None, f"not resolved: {who} is significantly faster (95 %) {within}, nobody elsewhere."
+        within = f"from batch {first_batch(2.0 ** sure[0])} to {last_batch(2.0 ** sure[-1])}"
+        return None, None, f"not resolved: {who} is clearly faster (95 %) {within}, nobody elsewhere."
     names = {1: gpu, -1: cpu}
     order = ", then ".join(names[sign] for sign in segments)
     return None, None, f"not resolved as one crossover: with rising batch {order} is ahead."
@@ -261,7 +264,7 @@ def what_would_have_to_be_true(
     answer: Answer,
     curve: CardCurve,
     batch: int,
-    fed: bool = False,
+    conditions: Conditions = USUAL,
     index: int = 0,
 ) -> tuple[Needed, ...]:
     """For launch spacing, link (where data are fed) and memory bandwidth: the value that moves the crossover to
@@ -275,13 +278,13 @@ def what_would_have_to_be_true(
     cpu = run.target_names[index]
     found = []
     for fact in FACTS:
-        if fact == "link_gb_s" and not fed:
+        if fact == "link_gb_s" and not conditions.fed:
             continue
         now = float(getattr(spec, fact))
 
         def log_step(value: float, fact: Fact = fact) -> float:
             changed = spec.model_copy(update={fact: value})
-            return math.log(predict(changed, workload, target, batch, host, own, fed).step_ms)
+            return math.log(predict(changed, workload, target, batch, host, own, conditions).step_ms)
 
         # the model's step must become so many logs longer for parity; its error and the CPU's noise shift that
         here = log_step(now)

@@ -11,6 +11,7 @@ from typing import Any
 
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import CardReading, RooflinePoint
+from core.hardware.decision import Decision
 from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.recorded import CardCurve, RecordedStep
@@ -19,7 +20,7 @@ MODELLED = "modelled"
 
 
 def curve_data(curve: CardCurve, costs: HostCosts) -> dict[str, Any]:
-    """``points`` that are modelled hold no more than batch, times and limit; recorded ones name their own label."""
+    """``points`` that are modelled hold batch, times, limit and rate alone; recorded ones name their own label."""
     basis = dict.fromkeys(point.basis for point in curve.known if isinstance(point, Modelled))
     return {
         "gpu": curve.gpu,
@@ -41,18 +42,21 @@ def point_data(point: Modelled | RecordedStep) -> dict[str, Any]:
         "low_ms": point.low_ms,
         "high_ms": point.high_ms,
         "limited_by": point.limited_by,
+        "samples_per_s": 1000 * point.batch / point.step_ms,
     }
     return data if isinstance(point, Modelled) else data | {"label": point.label, "basis": point.basis}
 
 
 def host_data(costs: HostCosts) -> dict[str, Any]:
-    """Microseconds; ``step`` and ``op`` are those that enter this prediction."""
+    """Microseconds; ``step`` and ``op`` are those that enter this prediction, ``fit`` where it is one under fit."""
     return {
         "label": costs.label,
+        "kind": costs.kind,
         "step": asdict(costs.step),
         "op": asdict(costs.op),
         "xla_call_us": costs.host.xla_call_us,
         "source": costs.source,
+        "fit": asdict(costs.fit),
     }
 
 
@@ -77,11 +81,12 @@ def roofline_data(spec: GpuSpec, points: Sequence[RooflinePoint]) -> dict[str, A
     return {"gpu": spec.name, "label": MODELLED, "points": [asdict(point) for point in points]}
 
 
-def comparison_data(readings: Sequence[CardReading], cpu: str, batch: int, costs: HostCosts) -> dict[str, Any]:
-    """The whole table as it is sorted."""
+def comparison_data(readings: Sequence[CardReading], decision: Decision, costs: HostCosts) -> dict[str, Any]:
+    """The whole table as it is sorted, and what it decides."""
     return {
         "label": MODELLED,
-        "against": cpu,
-        "batch": batch,
+        "against": decision.cpu,
+        "batch": decision.batch,
+        "decision": asdict(decision),
         "cards": [reading_data(reading, costs) for reading in readings],
     }

@@ -34,7 +34,7 @@ from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.model import Limit
 from core.hardware.recorded import CardCurve, RecordedStep
-from core.numbers import number, rounded
+from core.numbers import first_batch, number
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
@@ -70,13 +70,7 @@ def against_figure(
     Cards from which every number is withheld are named below the plot.
     """
     figure = go.Figure()
-    cpu, cells = run.target_names[index], [cell for cell in answer.cells if cell.target == index]
-    points = [
-        Point(c.batch, c.step_ms, c.low_ms, c.high_ms, f"batch {c.batch:,}<br>{_times(c.step_ms, c.low_ms, c.high_ms)}")
-        for c in cells
-    ]
-    named = short(cpu, NAME) if run.label == MODELLED else f"{short(cpu, NAME)} ({run.label})"
-    add_curve(figure, points, named, TARGET_LOOKS[0], run.label, "cpu")
+    points = add_cpu(figure, run, answer, index)
     rows = 1 + sum(
         _add_card(figure, one.curve, look) for one, look in zip(readings[:MAX_CARDS], CARD_LOOKS, strict=False)
     )
@@ -91,6 +85,19 @@ def against_figure(
     corrected = [f"Corrected by {one.curve.corrected_by}." for one in readings if one.curve.corrected_by]
     notes = [f"{NOTHING_RAN} {BANDS}", host_line(costs), *_withheld_lines(readings), *corrected]
     return frame(figure, title, [workload_line(run)], notes, run, legend_rows=rows)
+
+
+def add_cpu(figure: go.Figure, run: Run, answer: Answer, index: int) -> list[Point]:
+    """The step times (ms) of the run's target ``index`` with its label in the legend; returns its points."""
+    points = [
+        Point(c.batch, c.step_ms, c.low_ms, c.high_ms, f"batch {c.batch:,}<br>{_times(c.step_ms, c.low_ms, c.high_ms)}")
+        for c in answer.cells
+        if c.target == index
+    ]
+    name = short(run.target_names[index], NAME)
+    named = name if run.label == MODELLED else f"{name} ({run.label})"
+    add_curve(figure, points, named, TARGET_LOOKS[0], run.label, "cpu")
+    return points
 
 
 def _times(step_ms: float, low_ms: float | None, high_ms: float | None) -> str:
@@ -173,7 +180,7 @@ def _words_in_plot(figure: go.Figure, label: str, cpu: Sequence[Point], readings
 def host_line(costs: HostCosts) -> str:
     """Where the model's host overhead is from, in one line."""
     each = "" if costs.execution == "xla" else f" and {number(costs.op.us)} µs an operation"
-    return f"Host overhead {costs.label}: {number(costs.step.us)} µs a step{each}."
+    return f"Host overhead {costs.words}: {number(costs.step.us)} µs a step{each}."
 
 
 def _withheld_lines(readings: Sequence[CardReading]) -> list[str]:
@@ -185,21 +192,21 @@ def _withheld_lines(readings: Sequence[CardReading]) -> list[str]:
 
 
 def crossover_words(found: ModelledCrossover) -> str:
-    """From which batch the card is ahead, as a table or a row of a picture has room for it."""
+    """From which whole batch the card is ahead, as a table or a row of a picture has room for it."""
     if found.kind == "gpu ahead throughout":
         return "ahead throughout"
     if found.kind == "cpu ahead throughout":
         return "CPU ahead throughout"
     if found.kind == "withheld":
         return "withheld"
-    low = f"{rounded(found.first or 1)} or less" if found.low is None else rounded(found.low)
+    low = f"{found.first or 1:,} or less" if found.low is None else first_batch(found.low)
     if found.kind == "from" and found.batch is not None and found.high is not None:
         if _at_start(found):
-            return f"{rounded(found.batch)} or less (at most {rounded(found.high)})"
-        return f"{rounded(found.batch)} ({low} to {rounded(found.high)})"
+            return f"{first_batch(found.batch)} or less (at most {first_batch(found.high)})"
+        return f"{first_batch(found.batch)} ({low} to {first_batch(found.high)})"
     if found.high is not None:
-        return f"not resolved; by {rounded(found.high)} (95 %)"
-    return "not resolved" if found.low is None else f"not resolved; not before {rounded(found.low)} (95 %)"
+        return f"not resolved; by {first_batch(found.high)} (95 %)"
+    return "not resolved" if found.low is None else f"not resolved; not before {first_batch(found.low)} (95 %)"
 
 
 def _at_start(found: ModelledCrossover) -> bool:
@@ -239,7 +246,8 @@ def _add_row(figure: go.Figure, row: int, one: CardReading, look: Look, span: tu
     if found.batch is not None and not _at_start(found):
         figure.add_scatter(
             x=[found.batch], y=[row], mode="markers", name=name, showlegend=False,
-            marker={**look.marker("modelled"), "size": 12}, hovertemplate=f"<b>{name}</b><br>%{{x:.3g}}<extra></extra>",
+            marker={**look.marker("modelled"), "size": 12},
+            hovertemplate=f"<b>{name}</b><br>from batch {first_batch(found.batch)}<extra></extra>",
         )  # fmt: skip
     figure.add_annotation(
         x=0, xref="paper", xanchor="left", y=row, yanchor="bottom", yshift=7, showarrow=False, font={"size": 12.5},

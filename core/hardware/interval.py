@@ -1,9 +1,10 @@
-"""How far to trust a modelled step: intervals from the errors that the model made on cards held out of its fit.
+"""How far to trust a modelled step: intervals from the errors that the model made on steps held out of its fit.
 
-Log errors (measured / modelled) fall into classes by family, region of batch and phase. A class keeps quantiles of the
-errors about their own card's median, and how much those medians scatter from card to card. A card that was not in the
-data is a new draw of the latter, so that a few cards give a wide interval by Student's t, however many points each
-had. Without evidence near, the interval widens by a stated factor, or the number is withheld with the reason.
+Log errors (measured / modelled) fall into classes by family and by what limits the step. A class keeps quantiles of the
+errors on chips and on sources that the constants had not been fitted to, each source and card with its own weight, so
+that many rows of one table do not pass for many tables. Where launches limit, the step is the host's: its error is the
+host's spread (:mod:`core.hardware.host_kinds`), or what a host study leaves open, beside that of a known host. Without
+evidence near, the interval widens by a stated factor, or the number is withheld with the reason.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from core.analysis.execution import resolved
-from core.analysis.statistics import normal_quantile, t_quantile
 from core.families.code import Code
 from core.hardware.catalogue import GpuSpec
-from core.hardware.constants import Constants, constants
-from core.hardware.model import HostOverhead, Limit, ModelledParts, predict, runs_tf32
+from core.hardware.conditions import USUAL, Conditions
+from core.hardware.constants import CONVOLUTIONS, Constants, constants
+from core.hardware.model import HostOverhead, Limit, ModelledParts, predict, runs_as
 from core.hardware.work import ops_of
 from core.schema import Frozen
 from core.spec import Target, Workload
@@ -36,25 +36,22 @@ WITHHELD_MAKERS = {
 }
 OTHER_MAKERS = {"amd": (1.5, "widened: the data hold products on two older AMD cards alone")}
 MEASURED_ARCHITECTURES = frozenset({"Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper"})
-DRIVER_SCATTER = 0.2
-"""Assumed: a host measured without a GPU does not show what its driver takes to launch; about 20 % of an operation."""
 
 Family = Literal["dense", "cnn", "transformer", "recurrent", "other"]
-Region = Literal["launch", "knee", "work"]
+Region = Literal["launch", "bandwidth", "arithmetic"]
 ErrorPhase = Literal["train", "infer"]
-HOST_WEIGHT: dict[Region, float] = {"launch": 1.0, "knee": 0.5, "work": 0.1}
-"""How much of a host's log error reaches the step's, roughly its share of the step."""
 REGION_WORDS: dict[Region, str] = {
     "launch": "where launches limit",
-    "knee": "where launches and work are alike",
-    "work": "where work limits",
+    "bandwidth": "where memory traffic limits",
+    "arithmetic": "where arithmetic limits",
 }
 
 
 class ErrorClass(Frozen):
-    """Held-out log errors of one class. ``median`` is that of the cards' medians; ``between`` their standard deviation
-    from card to card; ``low_90`` … ``high_95`` quantiles of points about their own card's median. ``borrowed`` says
-    whose errors they are where the class has none of its own; they are then widened.
+    """Held-out log errors of one class: quantiles, steps of a source and card weighing the less the more there are.
+
+    ``between``: standard deviation of the cards' medians. ``borrowed`` says whose errors they are where the class has
+    none of its own; they are then widened.
     """
 
     gpus: Annotated[int, Field(ge=1)]
@@ -67,25 +64,21 @@ class ErrorClass(Frozen):
     high_95: Annotated[float, Field(ge=0)]
     borrowed: str | None = None
 
-    def bounds(self, confidence: float = CONFIDENCE, more: float = 0.0, factor: float = 1.0) -> tuple[float, float]:
-        """Log errors between which a new card's new point lies with that confidence, 0.9 or 0.95.
-
-        ``more`` is a further standard deviation, of what the class does not hold; ``factor`` widens for thin evidence.
-        """
+    def bounds(self, confidence: float = CONFIDENCE, factor: float = 1.0) -> tuple[float, float]:
+        """Log errors between which a new point lies with that confidence, 0.9 or 0.95; ``factor`` widens for thin
+        evidence."""
         low, high = (self.low_95, self.high_95) if confidence > 0.9 else (self.low_90, self.high_90)
-        scatter = math.inf
-        if self.gpus > 1:
-            scatter = t_quantile((1 + confidence) / 2, self.gpus - 1) * self.between * math.sqrt(1 + 1 / self.gpus)
-        other = normal_quantile((1 + confidence) / 2) * more
-        below, above = (factor * math.hypot(part, scatter, other) for part in (low, high))
-        return self.median - below, self.median + above
+        return factor * low, factor * high
 
 
 class Coverage(Frozen):
-    """Share of held-out points inside 90 % intervals that were made without their chip, each card and source alike."""
+    """Of held-out points: the share inside 90 % intervals that were made without their chip, and without their source,
+    and the median of such an interval's upper bound over its lower."""
 
-    share: Annotated[float, Field(ge=0, le=1)]
-    cards_and_sources: Annotated[int, Field(ge=1)]
+    points: Annotated[int, Field(ge=1)]
+    chip: Annotated[float, Field(ge=0, le=1)]
+    source: Annotated[float, Field(ge=0, le=1)]
+    high_over_low: Annotated[float, Field(ge=1)]
 
 
 class ErrorShare(Frozen):
@@ -96,29 +89,41 @@ class ErrorShare(Frozen):
     ninety: Annotated[float, Field(ge=0)]
 
 
-class CardError(ErrorShare):
-    """On one card held out of the fit: over all its points, and by the region of batch that they lie in."""
+class HeldOutError(ErrorShare):
+    """On one chip's card or one source held out of the fit: over all its points, and by what limits them."""
 
     family: str
     phase: ErrorPhase
-    gpu: str
+    name: str
     by_region: dict[Region, ErrorShare]
 
 
-class Errors(Frozen):
-    """Error classes by “family/region/phase”, with the cards and sources behind them and their date.
+class Goal(Frozen):
+    """A goal for the median error of a kind of network, and what it is with chips and with sources held out."""
 
-    ``assumed_host`` is the standard deviation of the log error that an assumed host adds where the host limits.
-    ``coverage_90`` and ``errors`` are the accuracy to report.
+    what: str
+    points: Annotated[int, Field(ge=1)]
+    goal: float
+    chip: float
+    source: float
+
+
+class Errors(Frozen):
+    """Error classes by “family/region”, with “/limited” for power-limited cards, of launches with the mode or
+    “/assumed” where the host is; and their date.
+
+    ``coverage_90``, by class and by “family, batch 32 and above”, ``goals``, ``by_card`` and ``by_source`` are the
+    accuracy to report.
     """
 
     dated: str
     gpus: tuple[str, ...]
     sources: tuple[str, ...]
-    assumed_host: Annotated[float, Field(ge=0)]
     classes: Mapping[str, ErrorClass]
     coverage_90: Mapping[str, Coverage]
-    errors: tuple[CardError, ...]
+    goals: tuple[Goal, ...]
+    by_card: tuple[HeldOutError, ...]
+    by_source: tuple[HeldOutError, ...]
 
 
 @dataclass(frozen=True)
@@ -158,40 +163,57 @@ def modelled_step(
     target: Target,
     batch: int,
     host: HostOverhead,
-    fed: bool = False,
+    conditions: Conditions = USUAL,
     model: Constants | None = None,
     known: Errors | None = None,
 ) -> Modelled | Withheld:
     """Step time on the card with its 95 % interval, or the reason why there is none."""
     known = known or errors()
-    target = resolved(workload, target)
-    parts = predict(spec, workload, target, batch, host, model or constants(), fed)
+    target = runs_as(workload, target, conditions.build)
+    parts = predict(spec, workload, target, batch, host, model or constants(), conditions)
     region = region_of(parts)
-    family, phase = family_of(workload), "train" if workload.training else "infer"
-    found = known.classes.get(f"{family}/{region}/{phase}")
+    family, host_known = family_of(workload), host.label != "assumed"
+    by_region = {each: class_of(known, spec, workload, each, host_known=host_known) for each in REGION_WORDS}
+    found = by_region[region]
     maker = spec.vendor.strip().casefold()
     if maker in WITHHELD_MAKERS:
         return Withheld(spec.name, batch, WITHHELD_MAKERS[maker])
     if found is None:
         why = f"Nothing published here says how far the model errs for {family} networks {REGION_WORDS[region]}."
         return Withheld(spec.name, batch, why)
-    thin = thin_evidence(spec, target, region)
-    more = (known.assumed_host if host.label == "assumed" else DRIVER_SCATTER) * HOST_WEIGHT[region]
-    low, high = found.bounds(more=more, factor=math.prod((factor for factor, _ in thin), start=1.0))
-    # the model's own number is always inside, also where the median error says that it leans
-    low, high = min(low, 0.0), max(high, 0.0)
-    words = [f"errors on {found.gpus} cards held out of the fit ({found.points:,} points)"]
+    thin = thin_evidence(spec, target, host_known=host_known)
+    factor = math.prod((factor for factor, _ in thin), start=1.0)
+    low, high = 0.0, 0.0
+    for each, share in region_shares(parts).items():
+        own = (by_region[each] or found).bounds(factor=factor)
+        low, high = low + share * own[0], high + share * own[1]
+    cards = f"errors on {found.gpus} cards held out of the fit ({found.points:,} points)"
+    words = [f"{cards} {REGION_WORDS[region]}"]
     words += ([found.borrowed] if found.borrowed else []) + [reason for _, reason in thin]
     low_ms, high_ms = parts.step_ms * math.exp(low), parts.step_ms * math.exp(high)
     basis = "; ".join(words)
     return Modelled(spec.name, batch, parts.step_ms, low_ms, high_ms, parts.limited_by, basis, region, parts)
 
 
-def thin_evidence(spec: GpuSpec, target: Target, region: Region) -> tuple[tuple[float, str], ...]:
+def class_of(
+    known: Errors, spec: GpuSpec, workload: Workload, region: Region, *, host_known: bool
+) -> ErrorClass | None:
+    """The errors to take for such a network there: where launches limit those of its mode, or none beside the spread of
+    an assumed host, which holds them; elsewhere those of power-limited cards alone where there are enough.
+    """
+    family = family_of(workload)
+    if region == "launch":
+        mode = "train" if workload.training else "infer"
+        return known.classes.get(f"{family}/launch/{mode if host_known else 'assumed'}")
+    limited = known.classes.get(f"{family}/{region}/limited") if spec.power_limited else None
+    return limited or known.classes.get(f"{family}/{region}")
+
+
+def thin_evidence(spec: GpuSpec, target: Target, *, host_known: bool = False) -> tuple[tuple[float, str], ...]:
     """Factors by which the interval widens because the measurements are of something else, each with the reason.
 
     The factors are judgement, not measured: half as wide again where there is little of a maker, twice where there is
-    nothing, a quarter for a newer generation, another execution or a rate that nobody measured.
+    nothing, a quarter for a newer generation or an execution that nobody measured.
     """
     found = []
     maker = spec.vendor.strip().casefold()
@@ -199,20 +221,30 @@ def thin_evidence(spec: GpuSpec, target: Target, region: Region) -> tuple[tuple[
         found.append(OTHER_MAKERS.get(maker, (2.0, f"widened: no measurement on cards of {spec.vendor}")))
     elif spec.architecture not in MEASURED_ARCHITECTURES:
         found.append((1.25, f"widened: hardly any measurement of the {spec.architecture} generation"))
-    if target.execution != "graph":
-        found.append((1.25, f"widened: no measurement of {target.execution} execution"))
-    if region == "work" and runs_tf32(spec, target):
-        found.append((1.25, "widened: no measurement of products in TF32"))
+    if target.execution == "eager":
+        found.append((1.25, "widened: Keras run eagerly was not measured"))
+    if target.execution == "xla" and host_known:
+        found.append((1.25, "widened: no compiled step with a known host was measured"))
     return tuple(found)
 
 
+def region_shares(parts: ModelledParts) -> dict[Region, float]:
+    """How much each region's errors count: by the square of overhead (host and launches), memory traffic and
+    arithmetic, so that intervals change without a jump where another part becomes the largest.
+    """
+    times: dict[Region, float] = {
+        "launch": max(parts.host_ms, parts.launch_ms),
+        "bandwidth": parts.bandwidth_ms,
+        "arithmetic": parts.arithmetic_ms,
+    }
+    total = sum(ms**2 for ms in times.values())
+    return {region: ms**2 / total for region, ms in times.items()} if total > 0 else {"launch": 1.0}
+
+
 def region_of(parts: ModelledParts) -> Region:
-    """Whether overhead (host and launches) or work (arithmetic and traffic) makes the step, or both do."""
-    overhead = max(parts.host_ms, parts.launch_ms)
-    work = max(parts.arithmetic_ms, parts.bandwidth_ms)
-    if work < overhead / 2:
-        return "launch"
-    return "work" if work > 2 * overhead else "knee"
+    """What is the largest part of the step on the card: overhead (host and launches), memory traffic or arithmetic."""
+    shares = region_shares(parts)
+    return max(shares, key=lambda region: shares[region])
 
 
 def family_of(workload: Workload) -> Family:
@@ -222,6 +254,6 @@ def family_of(workload: Workload) -> Family:
         return "transformer"
     if "recurrent" in kinds:
         return "recurrent"
-    if kinds & {"convolution", "depthwise"}:
+    if kinds & CONVOLUTIONS:
         return "cnn"
     return "dense" if kinds <= DENSE_KINDS and not isinstance(workload.network, Code) else "other"

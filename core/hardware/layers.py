@@ -10,21 +10,28 @@ from typing import Any, Literal
 
 from core.architecture.counts import LayerCount, shapes
 from core.architecture.graph import Graph, Layer
+from core.architecture.rule import Shape
 from core.families import Network
 from core.families.graph_network import GraphNetwork
 from core.families.mlp import Mlp
 
 LayerClass = Literal[
-    "dense", "convolution", "depthwise", "attention", "recurrent", "normalisation", "elementwise", "embedding",
-    "pooling",
+    "dense", "convolution", "pointwise", "winograd", "grouped", "depthwise", "attention", "recurrent", "normalisation",
+    "elementwise", "embedding", "pooling",
 ]  # fmt: skip
+"""Convolutions by what cuDNN does with them: ``pointwise`` (1 × 1) is a matrix product; ``winograd`` (3 × 3, stride 1)
+needs fewer multiplications in float32 (Lavin and Gray 2016); ``grouped`` and ``depthwise`` have sums of few values;
+``convolution`` is any other."""
+WINOGRAD_CHANNELS = 16
+"""Input channels from which cuDNN's Winograd kernels are chosen; the first layer of a network has fewer."""
 
 
 @dataclass(frozen=True)
 class Kernels:
     """Kernels of one kind of layer: in inference, in training forward, and for each gradient (0: as in inference).
 
-    ``traversals`` counts how often its values are read or written beside once in and once out: forward, gradient.
+    ``traversals`` counts how often its values are read or written beside once in and once out: in inference, in
+    training forward, for its gradients together; ``fused`` the same where it is one kernel (XLA, a fused build).
     ``fusible``: XLA makes few of the many, as of a normalisation.
     """
 
@@ -34,14 +41,15 @@ class Kernels:
     fusible: bool = False
     training_kernels: int = 0
     gradient_kernels: int = 0
-    traversals: tuple[int, int] = (0, 0)
+    traversals: tuple[float, float, float] = (0, 0, 0)
+    fused: tuple[float, float, float] = (0, 0, 0)
 
 
 # Kernels in TensorFlow's graph execution with Keras 3's layers, counted in traced graphs (tests compare them). A
 # convolution calls cuDNN once; batch and layer normalisation are moments and scaling in element-wise operations, each
 # of which reads and writes all values; attention is four Dense layers, two batched products, a softmax and the
 # transposes between.
-LAYER_NORM = Kernels("normalisation", 10, fusible=True, traversals=(6, 10))
+LAYER_NORM = Kernels("normalisation", 10, fusible=True, traversals=(6, 6, 10), fused=(0, 0, 1))
 KINDS: dict[str, Kernels] = {
     "Dense": Kernels("dense", 1),
     "Embedding": Kernels("embedding", 1, variables=1),
@@ -50,7 +58,13 @@ KINDS: dict[str, Kernels] = {
     **{f"DepthwiseConv{rank}D": Kernels("depthwise", 1) for rank in (1, 2)},
     **{f"SeparableConv{rank}D": Kernels("depthwise", 2, variables=3) for rank in (1, 2)},
     "BatchNormalization": Kernels(
-        "normalisation", 7, fusible=True, training_kernels=16, gradient_kernels=12, traversals=(5, 10)
+        "normalisation",
+        7,
+        fusible=True,
+        training_kernels=16,
+        gradient_kernels=12,
+        traversals=(2, 5, 10),
+        fused=(0, 1, 1),
     ),
     "LayerNormalization": LAYER_NORM,
     "GroupNormalization": LAYER_NORM,
@@ -63,11 +77,26 @@ KINDS: dict[str, Kernels] = {
     **{name: Kernels("recurrent", 4, variables=3) for name in ("LSTM", "GRU", "SimpleRNN")},
     "Bidirectional": Kernels("recurrent", 9, variables=6),
     **{name: Kernels("elementwise", 0) for name in ("Flatten", "Reshape", "Identity")},
+    "Dropout": Kernels("elementwise", 0, training_kernels=4, gradient_kernels=1),
 }
 ACTIVATION_KERNELS = {"linear": 0, "gelu": 5, "silu": 2, "swish": 2, "hard_silu": 4, "hard_swish": 4, "mish": 3}
 """Element-wise kernels of an activation function; 1 where it is not named here."""
+PRODUCTS = frozenset({"dense", "convolution", "pointwise", "winograd", "grouped", "depthwise"})
 STEP_KERNELS = 2
 """Launches a time step of a recurrent layer in cuDNN's standard algorithm: a product and the gates."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A layer's matrix product for one sample, or the one that its convolution amounts to: ``groups`` of rows × columns
+    results, each a sum of ``depth`` products over ``channels`` of the input. Of an attention it is one projection's.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    channels: int
+    groups: int = 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +104,8 @@ class Shaped:
     """One layer: its ``count`` for one sample, its ``kernels``, and how many values (``inputs``) it reads.
 
     ``passes`` are its element-wise kernels beside its own (bias, activation), ``sequential`` the time steps of a
-    recurrent layer, else 1.
+    recurrent layer, else 1. ``activated``: one of the passes is more than adding a bias. ``product`` is None where
+    shapes are not known or nothing is multiplied.
     """
 
     count: LayerCount
@@ -83,6 +113,8 @@ class Shaped:
     inputs: int
     passes: int
     sequential: int
+    activated: bool
+    product: Product | None = None
 
     def touched(self, batch: int) -> float:
         """Parameters that one pass reads or writes: an embedding looks up the rows of its batch alone."""
@@ -99,23 +131,66 @@ def shaped_layers(network: Network) -> tuple[Shaped, ...]:
     last = len(network.layers) - 1
     for number, count in enumerate(network.layers):
         options = {"activation": "relu" if number < last else "linear"}
-        found.append(_shaped(count, _guessed(count, isinstance(network, Mlp)), options, inputs, 1))
+        kernels = _guessed(count, isinstance(network, Mlp))
+        product = Product(1, count.activations, inputs, inputs) if kernels.kind == "dense" else None
+        found.append(_shaped(count, kernels, options, inputs, 1, product))
         inputs = count.activations
     return tuple(found)
 
 
 def _of_graph(network: GraphNetwork) -> tuple[Shaped, ...]:
     graph = network.graph
-    sizes = {name: math.prod(shape) for name, shape in shapes(graph).items()}
-    steps = {name: shape[0] for name, shape in shapes(graph).items()}
+    places = shapes(graph)
+    sizes = {name: math.prod(shape) for name, shape in places.items()}
+    steps = {name: shape[0] for name, shape in places.items()}
     found = []
     for layer, count in zip(graph.layers, network.layers, strict=True):
         options = _options(graph, layer)
         kernels = KINDS.get(layer.kind, _other(layer.kind))
         inputs = sum(sizes[name] for name in set(layer.inputs))
         sequential = steps[layer.inputs[0]] if kernels.kind == "recurrent" else 1
-        found.append(_shaped(count, kernels, options, inputs, sequential))
+        given, made = places[layer.inputs[0]], places[layer.name]
+        product = _product(layer.kind, options, given, made)
+        if kernels.kind == "convolution" and product is not None:
+            kernels = dataclasses.replace(kernels, kind=_convolution(options, given[-1], product))
+        found.append(_shaped(count, kernels, options, inputs, sequential, product))
     return tuple(found)
+
+
+def _product(kind: str, options: Any, given: Shape, made: Shape) -> Product | None:
+    """Of Dense layers, attention and convolutions; a transposed convolution is the gradient of one."""
+    if kind == "Dense":
+        return Product(math.prod(made[:-1]), made[-1], given[-1], given[-1])
+    if kind == "MultiHeadAttention":
+        inner = options["num_heads"] * options["key_dim"]
+        return Product(math.prod(given[:-1]), inner, given[-1], given[-1])
+    if kind.startswith(("Conv", "DepthwiseConv")) and "Transpose" not in kind:
+        groups = given[-1] if kind.startswith("Depthwise") else options.get("groups", 1)
+        channels = given[-1] // groups
+        depth = _window(options, len(given) - 1) * channels
+        return Product(math.prod(made[:-1]), made[-1] // groups, depth, channels, groups)
+    if kind.startswith("Conv"):
+        columns = _window(options, len(given) - 1) * made[-1]
+        return Product(math.prod(given[:-1]), columns, given[-1], given[-1])
+    return None
+
+
+def _window(options: Any, rank: int) -> int:
+    size = options.get("kernel_size", 1)
+    return int(size) ** rank if isinstance(size, int) else math.prod(size)
+
+
+def _convolution(options: Any, channels: int, product: Product) -> LayerClass:
+    if product.groups > 1:
+        return "grouped"
+    size, strides, dilation = (
+        set(value) if isinstance(value := options.get(name, 1), tuple | list) else {value}
+        for name in ("kernel_size", "strides", "dilation_rate")
+    )
+    if size == {1}:
+        return "pointwise"
+    plain = size == {3} and strides == {1} and dilation == {1}
+    return "winograd" if plain and channels >= WINOGRAD_CHANNELS else "convolution"
 
 
 def _options(graph: Graph, layer: Layer) -> Any:
@@ -135,13 +210,15 @@ def _guessed(count: LayerCount, mlp: bool) -> Kernels:
     return KINDS["Conv2D"]
 
 
-def _shaped(count: LayerCount, kernels: Kernels, options: Any, inputs: int, sequential: int) -> Shaped:
-    product = kernels.kind in ("dense", "convolution", "depthwise")
-    biased = product and options.get("use_bias", True)
-    active = ACTIVATION_KERNELS.get(options.get("activation") or "linear", 1) if product else 0
+def _shaped(
+    count: LayerCount, kernels: Kernels, options: Any, inputs: int, sequential: int, product: Product | None = None
+) -> Shaped:
+    multiplies = kernels.kind in PRODUCTS
+    biased = multiplies and options.get("use_bias", True)
+    active = ACTIVATION_KERNELS.get(options.get("activation") or "linear", 1) if multiplies else 0
     own = dataclasses.replace(
         kernels,
         kernels=kernels.kernels + (STEP_KERNELS * sequential if kernels.kind == "recurrent" else 0),
-        variables=kernels.variables if not product or biased else kernels.variables - 1,
+        variables=kernels.variables if not multiplies or biased else kernels.variables - 1,
     )
-    return Shaped(count, own, inputs, int(biased) + active, sequential)
+    return Shaped(count, own, inputs, int(biased) + active, sequential, bool(active), product)

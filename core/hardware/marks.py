@@ -17,7 +17,7 @@ from core.hardware.against import Against
 from core.hardware.crossing import ModelledCrossover
 from core.hardware.interval import Modelled
 from core.hardware.recorded import RecordedStep
-from core.numbers import rounded
+from core.numbers import first_batch
 
 CARD_LOOK = Look("#009E73", "square", "solid")
 GROUP = "modelled card"
@@ -63,8 +63,8 @@ def _crossover_span(crossover: ModelledCrossover) -> tuple[Span, ...]:
     """
     if crossover.batch is None or crossover.high is None or crossover.first is None:
         return ()
-    low = f"{crossover.first:,} or less" if crossover.low is None else rounded(crossover.low)
-    text = f"modelled crossover {rounded(crossover.batch)} ({low} to {rounded(crossover.high)})"
+    low = f"{crossover.first:,} or less" if crossover.low is None else first_batch(crossover.low)
+    text = f"modelled crossover {first_batch(crossover.batch)} ({low} to {first_batch(crossover.high)})"
     return (Span(crossover.batch, crossover.low or crossover.first, crossover.high, text, CARD_LOOK.colour, "dot"),)
 
 

@@ -20,14 +20,16 @@ from pydantic import Field
 
 from core.analysis.execution import expected_words, resolved
 from core.hardware.catalogue import GpuSpec
-from core.hardware.constants import Constants, Peak
-from core.hardware.work import Op, OpClass, ops_of
+from core.hardware.conditions import USUAL, Build, Conditions
+from core.hardware.constants import KINDS, PEAKS, Constants, Peak
+from core.hardware.op_table import Floats, OpTable, step_table
 from core.schema import Frozen
-from core.spec import Target, Workload
+from core.spec import Precision, Target, Workload
 
 Limit = Literal["launch", "bandwidth", "arithmetic", "transfer", "host"]
-TENSOR_CLASSES = frozenset({"dense", "convolution", "attention", "recurrent"})
 INPUT_BYTES, LABEL_BYTES = 4, 8
+RECURRENT = KINDS.index("recurrent")
+TFLOPS_EACH, SMALL_L2_MB = 0.3, 4.0
 _MS_PER_US = 1e-3
 
 Times = TypeVar("Times", float, NDArray[np.float64])
@@ -40,13 +42,14 @@ class HostOverhead(Frozen):
     """What the machine's CPU spends on driving a device, in microseconds.
 
     ``per_op_us`` for each operation of a graph, ``eager_op_us`` for each one run eagerly, ``xla_call_us`` for each
-    compiled step, ``step_us`` for each step whatever it runs.
+    compiled step, ``step_us`` for each step whatever it runs, ``fit_us`` for what the loop of ``fit`` adds to a step.
     """
 
     per_op_us: Cost
     xla_call_us: Cost
     eager_op_us: Cost
     step_us: Cost
+    fit_us: Cost = 0.0
     label: Literal["measured", "assumed"]
 
 
@@ -74,17 +77,23 @@ class DeviceTime:
 
 
 def predict(
-    spec: GpuSpec, workload: Workload, target: Target, batch: int, host: HostOverhead, constants: Constants, fed: bool
+    spec: GpuSpec,
+    workload: Workload,
+    target: Target,
+    batch: int,
+    host: HostOverhead,
+    constants: Constants,
+    conditions: Conditions = USUAL,
 ) -> ModelledParts:
-    """Step time of ``workload`` on the card at ``batch`` samples; with ``fed`` the batch crosses the link each step."""
-    target = resolved(workload, target)
-    ops = ops_of(workload, target, batch)
-    device = device_time(spec, target, ops, constants)
-    base_ms = host.step_us * _MS_PER_US / target.steps_per_execution
-    host_ms = host_time(target, ops, host)
-    transfer_ms = transfer_time(spec, workload, batch, constants) if fed else 0.0
-    q = constants.exponent
-    step_ms = base_ms + joined(host_ms, device.total_ms, q) + transfer_ms
+    """Step time of ``workload`` on the card at ``batch`` samples."""
+    target = runs_as(workload, target, conditions.build)
+    table = step_table(workload, target, batch, conditions.build)
+    device = device_time(spec, target, table, constants)
+    step_us = host.step_us + (host.fit_us if conditions.under_fit else 0.0)
+    base_ms = step_us * _MS_PER_US / target.steps_per_execution
+    host_ms = host_time(target, table, host, constants, conditions.build)
+    transfer_ms = transfer_time(spec, workload, batch, constants) if conditions.fed else 0.0
+    step_ms = base_ms + joined(host_ms, device.total_ms, constants.exponent) + transfer_ms
     parts: dict[Limit, float] = {
         "host": base_ms + host_ms,
         "launch": device.launch_ms,
@@ -96,57 +105,87 @@ def predict(
     return ModelledParts(**{f"{part}_ms": ms for part, ms in parts.items()}, step_ms=step_ms, limited_by=limited_by)
 
 
-def joined(one: Times, other: Times, exponent: float) -> Times:
+def runs_as(workload: Workload, target: Target, build: Build) -> Target:
+    """The target as it runs: what Keras chooses; a fused build has nobody who chooses, and runs its graph."""
+    if build == "fused" and target.execution == "keras":
+        return target.model_copy(update={"execution": "graph"})
+    return resolved(workload, target)
+
+
+def joined(one: Times, other: Times, exponent: float | Floats) -> Times:
     """(one^q + other^q)^(1/q): two parts that overlap, the larger of them at least and their sum at most."""
-    return (one**exponent + other**exponent) ** (1 / exponent)
+    return (one**exponent + other**exponent) ** (1 / exponent)  # type: ignore[return-value]
 
 
-def host_time(target: Target, ops: tuple[Op, ...], host: HostOverhead) -> float:
-    """What handing the operations over takes on a resolved target, in ms: by operation, or as one compiled call."""
+def host_time(
+    target: Target, table: OpTable, host: HostOverhead, constants: Constants, build: Build = "keras"
+) -> float:
+    """What handing the operations over takes on a resolved target, in ms: by operation, or as one compiled call and
+    the kernels that it launches."""
+    kernels = float(table.kernels.sum())
+    handed = kernels
+    if build == "fused":  # cuDNN itself launches the time steps of a recurrent layer
+        handed = float(np.where(table.kind == RECURRENT, 1.0, constants.fused_op) @ table.kernels)
     if target.execution == "xla":
-        return host.xla_call_us * _MS_PER_US
+        return (host.xla_call_us + constants.xla_op * host.per_op_us * kernels) * _MS_PER_US
     each = host.eager_op_us if target.execution == "eager" else host.per_op_us
-    return each * sum(op.kernels for op in ops) * _MS_PER_US
+    return each * handed * _MS_PER_US
 
 
-def device_time(spec: GpuSpec, target: Target, ops: tuple[Op, ...], constants: Constants) -> DeviceTime:
+def device_time(spec: GpuSpec, target: Target, table: OpTable, constants: Constants) -> DeviceTime:
     """What the card takes for the operations, one after the other."""
-    launch = arithmetic = bandwidth = total = 0.0
-    for op in ops:
-        launch_ms = spec.launch_us * op.kernels * _MS_PER_US
-        arithmetic_ms = arithmetic_time(spec, op.kind, peak_of(spec, target, op), op.flops, constants)
-        bandwidth_ms = bandwidth_time(spec, op.kind, op.bytes, constants)
-        launch += launch_ms
-        arithmetic += arithmetic_ms
-        bandwidth += bandwidth_ms
-        total += launch_ms + joined(arithmetic_ms, bandwidth_ms, constants.overlap)
-    return DeviceTime(launch, arithmetic, bandwidth, total)
+    launch = spec.launch_us * table.kernels * _MS_PER_US
+    arithmetic = arithmetic_time(spec, target.precision, table, constants)
+    bandwidth = bandwidth_time(spec, table, constants)
+    total = launch + joined(arithmetic, bandwidth, constants.overlaps()[table.kind])
+    return DeviceTime(*(float(part.sum()) for part in (launch, arithmetic, bandwidth, total)))
 
 
-def arithmetic_time(spec: GpuSpec, kind: OpClass, peak: Peak, flops: Times, constants: Constants) -> Times:
-    """Arithmetic of one operation in ms, at the rate its class reaches.
+def arithmetic_time(spec: GpuSpec, precision: Precision, table: OpTable, constants: Constants) -> Floats:
+    """Arithmetic of each operation in ms, at the rate that its class reaches and its blocks can fill.
 
+    A product has its rate where every multiprocessor has blocks to work on; with ``fill`` blocks for each it has half.
     A card whose power budget binds runs at its clock for a while and slows in long arithmetic: the reached share falls
     from the class's own to the class's under the power limit, half way at ``constants.sustained_ms`` of arithmetic.
     """
-    at_peak = flops / rate_of(spec, peak) * 1e-9
-    share = constants.arithmetic_share(kind, peak)
-    limited = constants.limited_share(kind, peak) if spec.power_limited else share
-    return at_peak / (limited + (share - limited) / (1 + at_peak / constants.sustained_ms))
+    peak = peaks_of(spec, precision, table)
+    rates = np.array([rate_of(spec, each) for each in PEAKS])
+    shares, limited = constants.shares()
+    at_peak = table.flops / rates[peak] * 1e-9
+    share = shares[table.kind, peak]
+    if spec.power_limited:
+        bound = limited[table.kind, peak]
+        share = bound + (share - bound) / (1 + at_peak / constants.sustained_ms)
+    blocks = constants.fill * multiprocessors_of(spec)
+    return at_peak / share * (1 + blocks / table.tiles)
 
 
-def bandwidth_time(spec: GpuSpec, kind: OpClass, moved: Times, constants: Constants) -> Times:
-    """Memory traffic of one operation in ms."""
-    return moved / (spec.bandwidth_gb_s * constants.bandwidth_share(kind)) * 1e-6
+def bandwidth_time(spec: GpuSpec, table: OpTable, constants: Constants) -> Floats:
+    """Memory traffic of each operation in ms; what one kernel moves is faster where it fits in the card's cache."""
+    at_once = table.bytes / np.maximum(table.kernels, 1)
+    kept = constants.cache_share * l2_mb_of(spec) * 1e6
+    saved = (1 - 1 / constants.cache_speed) / (1 + (at_once / kept) ** 2)
+    return table.bytes / (spec.bandwidth_gb_s * constants.bandwidth_shares()[table.kind]) * 1e-6 * (1 - saved)
 
 
-def peak_of(spec: GpuSpec, target: Target, op: Op) -> Peak:
-    """Which of the card's rates bounds the operation."""
-    if op.kind not in TENSOR_CLASSES:
-        return "fp32"
-    if target.is_mixed and spec.half_tflops is not None:
-        return "half"
-    return "tf32" if runs_tf32(spec, target) else "fp32"
+def peaks_of(spec: GpuSpec, precision: Precision, table: OpTable) -> NDArray[np.int64]:
+    """Which of the card's rates bounds each operation, as numbers in :data:`~core.hardware.constants.PEAKS`."""
+    wanted: Peak = "fp32"
+    if precision in ("mixed_float16", "mixed_bfloat16") and spec.half_tflops is not None:
+        wanted = "half"
+    elif precision == "float32" and spec.tf32_tflops is not None:
+        wanted = "tf32"
+    return np.where(table.tensor, PEAKS.index(wanted), PEAKS.index("fp32"))
+
+
+def multiprocessors_of(spec: GpuSpec) -> float:
+    """Of the card; where nobody stated them, as many as NVIDIA's recent ones of that rate have."""
+    return spec.multiprocessors or max(1.0, spec.fp32_tflops / TFLOPS_EACH)
+
+
+def l2_mb_of(spec: GpuSpec) -> float:
+    """Of the card; where nobody stated it, a small one."""
+    return spec.l2_mb or SMALL_L2_MB
 
 
 def runs_tf32(spec: GpuSpec, target: Target) -> bool:

@@ -16,12 +16,14 @@ from core.architecture.strict_json import parse
 from core.files import look, read_limited, write_whole
 from core.hardware.catalogue import (
     OTHER,
+    CacheMegabytes,
     CardPrice,
     Fact,
     Gigabytes,
     GigabytesPerSecond,
     GpuSpec,
     Microseconds,
+    Multiprocessors,
     Name,
     Text,
     Tflops,
@@ -51,6 +53,8 @@ class OwnCard(Frozen):
     half_tflops: Tflops | None = None
     memory_gb: Gigabytes
     bandwidth_gb_s: GigabytesPerSecond
+    multiprocessors: Multiprocessors | None = None
+    l2_mb: CacheMegabytes | None = None
     link: Text
     link_gb_s: GigabytesPerSecond | None = None
     launch_us: Microseconds | None = None

@@ -22,14 +22,16 @@ from typing import Literal
 
 from core.analysis.execution import resolved
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
+from core.hardware.conditions import USUAL, Conditions
 from core.hardware.constants import constants
 from core.hardware.host import HostCosts
-from core.hardware.interval import Modelled, Region, Withheld, errors, family_of, modelled_step
+from core.hardware.interval import Modelled, Region, Withheld, class_of, errors, family_of, modelled_step
 from core.hardware.model import HostOverhead, Limit, predict
 from core.numbers import counted
 from core.spec import Target, Workload
 from core.studies.sweep.analyse import cell_statistics
 from core.studies.sweep.answer import CellStats
+from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.ran_as import resolved_target
 from core.studies.sweep.record import Run
 
@@ -45,7 +47,7 @@ class Recording:
     title: str
     workload: Workload
     target: Target
-    fed: bool
+    conditions: Conditions
     cells: tuple[CellStats, ...]
     label: Literal["measured", "recorded"]
 
@@ -100,7 +102,7 @@ def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpe
     found = []
     for run in runs:
         label = run.label
-        if run.plan is None or run.environment is None or label == "modelled":
+        if run.plan is None or run.environment is None or label == "published" or label == "modelled":
             continue
         cells = cell_statistics(run)
         for index, target in enumerate(run.plan.targets):
@@ -110,10 +112,15 @@ def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpe
                 continue
             seen = next((p.device_name for p in run.processes if p.target == index), "")
             if (_card(seen, cards) or _card(run.environment.gpus[number].name, cards)) == spec.name:
-                fed = run.plan.pipeline.kind != "resident"
+                conditions = conditions_of(run.plan)
                 ran = resolved_target(run, index)
-                found.append(Recording(spec.name, run.id, run.name, run.plan.workload, ran, fed, mine, label))
+                found.append(Recording(spec.name, run.id, run.name, run.plan.workload, ran, conditions, mine, label))
     return tuple(found)
+
+
+def conditions_of(plan: SweepPlan) -> Conditions:
+    """As the run was measured: every batch comes over the card's link unless the run's data are on the device."""
+    return Conditions(fed=plan.pipeline.kind != "resident")
 
 
 def _card(name: str, cards: Mapping[str, GpuSpec]) -> str | None:
@@ -129,7 +136,7 @@ def card_curve(
     target: Target,
     batches: Sequence[int],
     costs: HostCosts,
-    fed: bool = False,
+    conditions: Conditions = USUAL,
     recordings: Sequence[Recording] = (),
 ) -> CardCurve:
     """Step times of the card at each batch: recorded where they were, else modelled and corrected by recordings.
@@ -138,22 +145,24 @@ def card_curve(
     """
     host = costs.host
     mine = [one for one in recordings if one.gpu == spec.name]
-    same = next((one for one in reversed(mine) if _is_same(one, workload, target, fed)), None)
+    same = next((one for one in reversed(mine) if _is_same(one, workload, target, conditions)), None)
     others = [one for one in mine if one.workload != workload and family_of(one.workload) == family_of(workload)]
     seen = _errors_by_region(spec, host, others)
     points: list[Point] = []
     used: set[str] = set()
     for batch in sorted(set(batches)):
-        modelled = modelled_step(spec, workload, target, batch, host, fed)
+        modelled = modelled_step(spec, workload, target, batch, host, conditions)
         replaced = _replaced(spec, modelled, same, host) if same is not None else None
         if replaced is not None and same is not None:
             points.append(replaced)
             used.add(same.run_id)
             continue
-        point = _corrected(_bounded(modelled), workload, seen)
+        point = _corrected(_bounded(modelled), spec, workload, seen)
         if isinstance(point, Modelled) and point is not modelled:
             used |= {one.run_id for one in others}
-        points.append(point if isinstance(point, Withheld) else _widened(point, spec, workload, target, costs, fed))
+        points.append(
+            point if isinstance(point, Withheld) else _widened(point, spec, workload, target, costs, conditions)
+        )
     return CardCurve(spec.name, tuple(points), _named(spec, mine, used))
 
 
@@ -165,27 +174,43 @@ def _bounded(point: Modelled | Withheld) -> Modelled | Withheld:
 
 
 def _widened(
-    point: Modelled, spec: GpuSpec, workload: Workload, target: Target, costs: HostCosts, fed: bool
+    point: Modelled,
+    spec: GpuSpec,
+    workload: Workload,
+    target: Target,
+    costs: HostCosts,
+    conditions: Conditions,
 ) -> Modelled:
-    """The interval with the host's own in it: what each of its costs does at its bounds, added as squares in log."""
-
-    def log_step(host: HostOverhead) -> float:
-        return math.log(predict(spec, workload, target, point.batch, host, constants(), fed).step_ms)
-
-    here = log_step(costs.host)
-    shifts = [(log_step(low) - here, log_step(high) - here) for low, high in costs.bounds()]
-    down = math.hypot(math.log(point.step_ms / point.low_ms), *(low for low, _ in shifts))
-    up = math.hypot(math.log(point.high_ms / point.step_ms), *(high for _, high in shifts))
+    """The interval with the host's own in it, added as squares in log."""
+    less, more = host_part(spec, workload, target, point.batch, costs, conditions)
+    down = math.hypot(math.log(point.step_ms / point.low_ms), less)
+    up = math.hypot(math.log(point.high_ms / point.step_ms), more)
     basis = f"{point.basis} and the {costs.label} host's"
     return _moved(point, 0.0, -down, up, basis)
 
 
-def _is_same(one: Recording, workload: Workload, target: Target, fed: bool) -> bool:
+def host_part(
+    spec: GpuSpec, workload: Workload, target: Target, batch: int, costs: HostCosts, conditions: Conditions
+) -> tuple[float, float]:
+    """How many logs the step is shorter and longer with the host's costs at their bounds, each for itself, added as
+    squares.
+    """
+
+    def log_step(host: HostOverhead) -> float:
+        return math.log(predict(spec, workload, target, batch, host, constants(), conditions).step_ms)
+
+    here = log_step(costs.host)
+    bounds = costs.bounds(under_fit=conditions.under_fit)
+    shifts = [(log_step(low) - here, log_step(high) - here) for low, high in bounds]
+    return math.hypot(*(low for low, _ in shifts)), math.hypot(*(high for _, high in shifts))
+
+
+def _is_same(one: Recording, workload: Workload, target: Target, conditions: Conditions) -> bool:
     recorded, asked = (
         (each.precision, each.execution, each.steps_per_execution)
         for each in (resolved(one.workload, one.target), resolved(workload, target))
     )
-    return one.workload == workload and recorded == asked and one.fed == fed
+    return one.workload == workload and recorded == asked and one.conditions == conditions
 
 
 def _named(spec: GpuSpec, mine: Sequence[Recording], used: set[str]) -> str | None:
@@ -199,7 +224,7 @@ def _replaced(spec: GpuSpec, modelled: Modelled | Withheld, same: Recording, hos
     batch = modelled.batch
     if batch in batches:
         cell = same.cells[batches.index(batch)]
-        limit = predict(spec, same.workload, same.target, batch, host, constants(), same.fed).limited_by
+        limit = predict(spec, same.workload, same.target, batch, host, constants(), same.conditions).limited_by
         basis = f"{same.label}: {same.title}"
         return RecordedStep(spec.name, batch, cell.step_ms, cell.low_ms, cell.high_ms, limit, basis, same.label)
     place = bisect_right(batches, batch)
@@ -217,7 +242,7 @@ def _between(
     """
     errors = []
     for cell in ends:
-        there = modelled_step(spec, same.workload, same.target, cell.batch, host, same.fed)
+        there = modelled_step(spec, same.workload, same.target, cell.batch, host, same.conditions)
         if isinstance(there, Withheld):
             return None
         errors.append(math.log(cell.step_ms / there.step_ms))
@@ -239,19 +264,21 @@ def _errors_by_region(spec: GpuSpec, host: HostOverhead, others: Sequence[Record
     found: dict[Region, dict[Workload, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in others:
         for cell in one.cells:
-            there = modelled_step(spec, one.workload, one.target, cell.batch, host, one.fed)
+            there = modelled_step(spec, one.workload, one.target, cell.batch, host, one.conditions)
             if isinstance(there, Modelled):
                 found[there.region][one.workload].append(math.log(cell.step_ms / there.step_ms))
     return {region: [median(values) for values in each.values()] for region, each in found.items()}
 
 
 def _corrected(
-    modelled: Modelled | Withheld, workload: Workload, seen: Mapping[Region, Sequence[float]]
+    modelled: Modelled | Withheld,
+    spec: GpuSpec,
+    workload: Workload,
+    seen: Mapping[Region, Sequence[float]],
 ) -> Modelled | Withheld:
     if isinstance(modelled, Withheld) or not seen.get(modelled.region):
         return modelled
-    phase = "train" if workload.training else "infer"
-    found = errors().classes.get(f"{family_of(workload)}/{modelled.region}/{phase}")
+    found = class_of(errors(), spec, workload, modelled.region, host_known=True)  # how cards and workloads differ
     if found is None:
         return modelled
     here = seen[modelled.region]

@@ -2,21 +2,28 @@
 
 A layer's operations are its main kernel (a matrix product, a convolution) and the element-wise passes that TensorFlow
 runs around it as kernels of their own. Training adds the loss, the gradients in reverse order and the optimizer. XLA
-fuses element-wise passes with each other, so that they launch and move less.
+fuses element-wise passes with each other and with the layers before them, so that they launch and move less; a fused
+build (:mod:`core.hardware.conditions`) has one kernel for each layer, loss and variable, but still one after the other.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from core.analysis.execution import expected
-from core.hardware.layers import LayerClass, Shaped, shaped_layers
+from core.hardware.conditions import Build
+from core.hardware.layers import PRODUCTS, LayerClass, Product, Shaped, shaped_layers
 from core.spec import Optimizer, Target, Workload
 
 OpClass = LayerClass | Literal["loss", "optimizer"]
 Phase = Literal["forward", "backward", "optimizer"]
+Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 WIDTH_BYTES = 4
 HALF_BYTES = 2
@@ -27,12 +34,25 @@ LOSS_KERNELS = {"forward": 18, "backward": 8}
 traced graphs."""
 LOSS_PASSES = 4
 """Reads and writes of all outputs in either direction."""
+TILE, SPLIT_SUM = 64, 512
+"""A block of a GPU makes some 64 × 64 results of a product; libraries split sums that are longer than some 512 among
+blocks where there would be too few (Nvidia, Matrix Multiplication Background User's Guide)."""
+ATTENTION_PRODUCTS = {"MultiHeadAttention": 8}
+"""Of the kernels of an attention layer, those of its four projections: a product and a bias each."""
+FUSED_INSIDE = {"normalisation": 0.0, "elementwise": 0.0, "attention": 1.6}
+"""Reads and writes of what a layer makes inside where it is one kernel, 2 otherwise; of an attention the masks of its
+dropout are bytes."""
+ALIGNED = {"half": 8, "single": 4}
+"""Channels in and out that tensor cores take without padding, by the width of the values (cuDNN's guide)."""
 
 
 @dataclass(frozen=True)
 class Op:
     """One operation of a step. ``kernels`` counts launches, ``sequential`` the dependent steps that share the work
     (time steps of a recurrent layer), ``flops`` a multiply-add as 2, ``bytes`` what is read and written.
+
+    ``tiles``: blocks that can work on it side by side; infinite where that limits nothing. ``tensor``: whether its
+    shape allows tensor cores.
     """
 
     name: str
@@ -42,6 +62,8 @@ class Op:
     flops: float
     bytes: float
     sequential: int = 1
+    tiles: float = math.inf
+    tensor: bool = True
 
 
 @dataclass(frozen=True)
@@ -54,27 +76,43 @@ class _Update:
 
 # Keras 3 updates each variable by element-wise TensorFlow operations (keras/src/optimizers/sgd.py, adam.py); each
 # reads one or two tensors and writes one; Adam computes its bias corrections again for each variable, ten operations on
-# single numbers. Counted in traced graphs. Fused by XLA, each value is read and written once.
+# single numbers. Counted in traced graphs. Fused, each value is read and written once.
 UPDATES: dict[Optimizer, _Update] = {"sgd": _Update(2, 5), "momentum": _Update(5, 13), "adam": _Update(22, 32)}
 FUSED_UPDATES: dict[Optimizer, _Update] = {"sgd": _Update(1, 3), "momentum": _Update(1, 5), "adam": _Update(1, 7)}
 
 
-def ops_of(workload: Workload, target: Target, batch: int) -> tuple[Op, ...]:
+@dataclass(frozen=True)
+class _How:
+    """How the kernels of a step are made: ``fused`` where each layer is one, ``joined`` where XLA also makes layers
+    without weights part of the ones before them."""
+
+    training: bool
+    half: bool
+    fused: bool
+    joined: bool
+
+    @property
+    def width(self) -> int:
+        return HALF_BYTES if self.half else WIDTH_BYTES
+
+
+def ops_of(workload: Workload, target: Target, batch: int, build: Build = "keras") -> tuple[Op, ...]:
     """The step's operations at ``batch`` samples: forward, then (in training) loss, backward and optimizer."""
-    return _ops(workload, expected(workload.network, target).execution == "xla", target.is_mixed, batch)
+    xla = expected(workload.network, target).execution == "xla"
+    how = _How(workload.training, target.is_mixed, fused=xla or build == "fused", joined=xla)
+    return _ops(workload, how, batch)
 
 
 @lru_cache(maxsize=4096)
-def _ops(workload: Workload, fused: bool, half: bool, batch: int) -> tuple[Op, ...]:
-    width = HALF_BYTES if half else WIDTH_BYTES
+def _ops(workload: Workload, how: _How, batch: int) -> tuple[Op, ...]:
     layers = shaped_layers(workload.network)
-    found = [op for layer in layers for op in _forward(layer, batch, width, fused, workload.training)]
+    found = [op for layer in layers for op in _forward(layer, batch, how)]
     if not workload.training:
         return tuple(found)
     outputs = layers[-1].count.activations * batch
-    found += [_loss(phase, outputs, fused) for phase in ("forward", "backward")]
-    found += [op for layer in reversed(layers) for op in _backward(layer, batch, width, fused)]
-    found += [op for layer in layers for op in _update(layer, workload.optimizer, half, fused)]
+    found += [_loss(phase, outputs, how.fused) for phase in ("forward", "backward")]
+    found += [op for layer in reversed(layers) for op in _backward(layer, batch, how)]
+    found += [op for layer in layers for op in _update(layer, workload.optimizer, how)]
     return tuple(found)
 
 
@@ -83,59 +121,127 @@ def _loss(phase: Literal["forward", "backward"], values: float, fused: bool) -> 
     return Op(f"loss {phase}", "loss", phase, kernels, 5.0 * values, float(WIDTH_BYTES * LOSS_PASSES * values))
 
 
-def _forward(layer: Shaped, batch: int, width: int, fused: bool, training: bool) -> list[Op]:
+def _forward(layer: Shaped, batch: int, how: _How) -> list[Op]:
     found, count, own = [], layer.count, layer.kernels
-    if own.kernels:
-        kernels = _fused(layer, (training and own.training_kernels) or own.kernels, fused)
-        moved = _moved(layer, batch, width, 0 if fused else own.traversals[0])
-        flops = float(count.forward_flops * batch)
-        found.append(Op(count.name, own.kind, "forward", kernels, flops, moved, layer.sequential))
+    counted = (how.training and own.training_kernels) or own.kernels
+    if counted:
+        kernels = _kernels(layer, counted, how)
+        traversals = (own.fused if how.fused else own.traversals)[1 if how.training else 0]
+        flops, moved = float(count.forward_flops * batch), _moved(layer, batch, how, traversals)
+        found += _parts(layer, count.name, "forward", kernels, flops, moved, batch, how)
     if layer.passes:
         name = f"{count.name} element-wise"
-        found.append(_pass(name, "forward", layer.passes, count.activations * batch, width, fused))
+        found.append(_pass(layer, name, "forward", batch, how))
     return found
 
 
-def _backward(layer: Shaped, batch: int, width: int, fused: bool) -> list[Op]:
+def _backward(layer: Shaped, batch: int, how: _How) -> list[Op]:
     found, count, own = [], layer.count, layer.kernels
     if layer.passes:
         name = f"{count.name} element-wise gradient"
-        found.append(_pass(name, "backward", layer.passes, count.activations * batch, width, fused))
+        found.append(_pass(layer, name, "backward", batch, how))
     gradients = []
     if count.parameters and own.kernels:
         gradients.append(("weight gradient", count.weight_gradient_flops))
-    if count.input_gradient_flops or (own.kernels and not count.parameters):
+    if count.input_gradient_flops or ((own.kernels or own.training_kernels) and not count.parameters):
         gradients.append(("input gradient", count.input_gradient_flops))
-    kernels = _fused(layer, own.gradient_kernels or own.kernels, fused)
-    moved = _moved(layer, batch, width, 0 if fused else own.traversals[1] // max(1, len(gradients)))
+    kernels = _kernels(layer, own.gradient_kernels or own.kernels or own.training_kernels, how)
+    traversals = (own.fused if how.fused else own.traversals)[2] / max(1, len(gradients))
     for name, flops in gradients:
-        what = f"{count.name} {name}"
-        found.append(Op(what, own.kind, "backward", kernels, float(flops * batch), moved, layer.sequential))
+        moved = _moved(layer, batch, how, traversals)
+        found += _parts(layer, f"{count.name} {name}", "backward", kernels, float(flops * batch), moved, batch, how)
     return found
 
 
-def _moved(layer: Shaped, batch: int, width: int, traversals: int) -> float:
+def _parts(
+    layer: Shaped, name: str, phase: Phase, kernels: int, flops: float, moved: float, batch: int, how: _How
+) -> list[Op]:
+    """One operation, or for an attention its projections and its scores, whose shapes differ."""
+    kind, product = layer.kernels.kind, layer.product
+    if kind == "attention" and product is not None:
+        return _attention(layer, product, name, phase, kernels, flops, moved, batch, how)
+    tiles, tensor = math.inf, True
+    if product is not None:
+        tiles = _tiles(product, name, batch)
+        least = ALIGNED["half" if how.half else "single"]
+        tensor = kind == "dense" or (product.columns % least == 0 and product.channels % least == 0)
+    return [Op(name, kind, phase, kernels, flops, moved, layer.sequential, tiles, tensor)]
+
+
+def _attention(
+    layer: Shaped, product: Product, name: str, phase: Phase, kernels: int, flops: float, moved: float, batch: int,
+    how: _How,
+) -> list[Op]:  # fmt: skip
+    """``product`` is that of one projection; the scores of all heads are products of their own."""
+    projected = min(flops, 8.0 * product.rows * product.columns * product.depth * batch)
+    values = 8.0 * product.rows * product.columns * batch
+    weights = layer.touched(batch)
+    through = min(moved, how.width * (values + weights))
+    ours = max(1, round(kernels * ATTENTION_PRODUCTS["MultiHeadAttention"] / layer.kernels.kernels))
+    if flops < projected or (phase == "backward" and "input" in name):
+        return [Op(name, "dense", phase, ours, flops, through, 1, 4 * _tiles(product, name, batch))]
+    return [
+        Op(f"{name}: projections", "dense", phase, ours, projected, through, 1, 4 * _tiles(product, name, batch)),
+        Op(f"{name}: scores", "attention", phase, max(1, kernels - ours), flops - projected, moved - through),
+    ]
+
+
+def _tiles(product: Product, name: str, batch: int) -> float:
+    """Blocks that can work side by side: of the results of forward, weight gradient or input gradient."""
+    rows, columns, depth = float(product.rows * batch), float(product.columns), float(product.depth)
+    if name.endswith("weight gradient"):
+        rows, depth = depth, rows
+    elif name.endswith("input gradient"):
+        columns, depth = depth, columns
+    return product.groups * float(blocks(rows, columns, depth))
+
+
+def blocks(rows: Numbers, columns: Numbers, depth: Numbers) -> Numbers:
+    """Blocks of a product of rows × columns results with sums of ``depth``, of one or of many products at once."""
+    return np.ceil(rows / TILE) * np.ceil(columns / TILE) * np.maximum(1.0, depth / SPLIT_SUM)
+
+
+def _moved(layer: Shaped, batch: int, how: _How, traversals: float) -> float:
     """Bytes in and out: inputs, outputs, what is made inside, weights, and ``traversals`` of the outputs beside."""
-    values = layer.inputs + layer.count.activations * (1 + traversals) + 2 * layer.count.internal
-    return float(width * (values * batch + layer.touched(batch)))
+    kind, outputs = layer.kernels.kind, layer.count.activations
+    inside = 2.0 if not how.fused else FUSED_INSIDE.get(kind, 2.0)
+    if kind in PRODUCTS:  # what an activation function keeps its own pass moves
+        inside = 0.0
+    values = layer.inputs + outputs * (1 + traversals) + inside * layer.count.internal
+    if how.joined and kind == "elementwise":  # XLA has the layer before in registers: other inputs remain
+        values = max(0, layer.inputs - outputs)
+    return float(how.width * (values * batch + layer.touched(batch)))
 
 
-def _fused(layer: Shaped, kernels: int, fused: bool) -> int:
-    return max(1, kernels // FUSED) if fused and layer.kernels.fusible else kernels
+def _kernels(layer: Shaped, kernels: int, how: _How) -> int:
+    if how.joined and layer.kernels.kind == "elementwise":
+        return 0
+    if not how.fused or not kernels:
+        return kernels
+    if layer.kernels.kind == "attention":
+        return math.ceil(kernels / 2)
+    return 1 if layer.kernels.fusible else kernels
 
 
-def _pass(name: str, phase: Phase, passes: int, values: float, width: int, fused: bool) -> Op:
-    """Element-wise kernels one after the other, each reading and writing ``values``; one alone when fused."""
-    kernels = 1 if fused else passes
-    return Op(name, "elementwise", phase, kernels, float(passes * values), 2.0 * width * kernels * values)
+def _pass(layer: Shaped, name: str, phase: Phase, batch: int, how: _How) -> Op:
+    """Element-wise kernels one after the other, each reading and writing all values. Fused, there is one alone; a bias
+    is added by the product itself, and its gradient reads the values once.
+    """
+    values = float(layer.count.activations * batch)
+    kernels, traversals = layer.passes, 2.0 * layer.passes
+    if how.fused:
+        kernels, traversals = 1, 2.0
+        if not layer.activated:
+            kernels, traversals = (0, 0.0) if phase == "forward" else (1, 1.0)
+    return Op(name, "elementwise", phase, kernels, layer.passes * values, traversals * how.width * values)
 
 
-def _update(layer: Shaped, optimizer: Optimizer, half: bool, fused: bool) -> list[Op]:
+def _update(layer: Shaped, optimizer: Optimizer, how: _How) -> list[Op]:
     size, variables = float(layer.count.parameters), layer.kernels.variables
     if not size:
         return []
-    update = (FUSED_UPDATES if fused else UPDATES)[optimizer]
+    update = (FUSED_UPDATES if how.fused else UPDATES)[optimizer]
     kernels, moved = update.kernels * variables, update.passes * WIDTH_BYTES
-    if half and not fused:  # the weights' copy in half precision, and the gradient's in single
+    if how.half and not how.fused:  # the weights' copy in half precision, and the gradient's in single
         kernels, moved = kernels + 2 * variables, moved + 2 * (WIDTH_BYTES + HALF_BYTES)
     return [Op(f"{layer.count.name} update", "optimizer", "optimizer", kernels, update.passes * size, moved * size)]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from core.files import read_limited
-from core.hardware.host import Cost, host_lines
+from core.hardware.host import Cost
+from core.hardware.host_study import host_lines
 from core.numbers import counted, number, table
 from core.schema import UserError, parse_json
 from core.selfcheck.checks import WORDS, Check, run_checks

@@ -14,7 +14,9 @@ from core.ui.states import ICONS, Notice
 from core.ui.words import LABEL_ICONS, plain
 
 Colour = Literal["green", "blue", "violet", "orange", "grey", "red"]
-LABEL_COLOURS: dict[Label, Colour] = {"measured": "green", "recorded": "blue", "modelled": "violet"}
+LABEL_COLOURS: dict[Label, Colour] = {
+    "measured": "green", "recorded": "blue", "published": "orange", "modelled": "violet",
+}  # fmt: skip
 DRAW_NOTICE = {"info": st.info, "warning": st.warning, "error": st.error}
 
 

@@ -94,13 +94,6 @@ def gpu_notice(machine: Machine) -> None:
                 st.markdown(f"- {advice}")
 
 
-def same_machine(first: Environment | None, second: Environment | None) -> bool | None:
-    """Whether two environments name the same machine; None where one is not known."""
-    if first is None or second is None:
-        return None
-    return (first.hostname_hash, first.cpu) == (second.hostname_hash, second.cpu)
-
-
 @st.cache_resource(ttl=30, max_entries=1, show_spinner=False)
 def now() -> Environment:
     """This machine at this time."""

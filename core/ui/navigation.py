@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from core.store import StoreError
-from core.ui import registry
+from core.ui import machine, registry
 from core.ui.words import plain
 
 ROUTED = "routed"
@@ -24,6 +24,8 @@ class Page(NamedTuple):
 
 
 PAGES = {
+    "start": Page("Start", ":material/balance:",
+        "From which batch size a GPU that is not here would beat this CPU: measured against modelled.", embeds=False),
     "sweep": Page("Sweep", ":material/speed:",
         "Choose a workload and two targets, measure this machine, watch it happen.", "Measure this machine",
         embeds=False),
@@ -50,13 +52,23 @@ PAGES = {
     "method": Page("Method", ":material/menu_book:",
         "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
 }  # fmt: skip
-"""By the names of their files and addresses; the first one opens at the root address."""
+"""By the names of their files and addresses."""
+
+
+def first() -> str:
+    """The page at the root address: without a GPU the question about one, else the sweep that answers it."""
+    try:
+        return "sweep" if machine.devices().has_gpu else "start"
+    except StoreError:  # which every page says
+        return "start"
 
 
 def pages() -> list[StreamlitPage]:
+    """All of them; with a GPU the menu leaves out what asks for one."""
+    opens = first()
     return [
         st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
-                default=name == next(iter(PAGES)))
+                default=name == opens, visibility="hidden" if name == "start" and opens != "start" else "visible")
         for name, page in PAGES.items()
     ]  # fmt: skip
 
@@ -67,9 +79,10 @@ def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
     st.page_link(f"pages/{name}.py", label=label or page.link, icon=icon or page.icon, query_params=query or None)
 
 
-def tabs(key: str, parts: Mapping[str, Callable[[], None]]) -> None:
-    """A tab for each part, of which only the open one is drawn."""
-    for tab, draw in zip(st.tabs(list(parts), key=key, on_change="rerun"), parts.values(), strict=True):
+def tabs(key: str, parts: Mapping[str, Callable[[], None]], first: str | None = None) -> None:
+    """A tab for each part, of which only the open one is drawn; ``first`` is open until another is chosen."""
+    shown = st.tabs(list(parts), default=first, key=key, on_change="rerun")
+    for tab, draw in zip(shown, parts.values(), strict=True):
         if tab.open:
             with tab:
                 draw()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
+from core.hardware.published import published_run
 from core.schema import UserError
 from core.store import RunNotFound, Store, StoreError, Summary, only_readable
 from core.studies.kind import Kind
@@ -104,10 +105,15 @@ def forget_runs() -> None:
 
 
 def find_run(run_id: str) -> Run:
-    """A run by id: the shipped example, the sweep that is running here, or a stored one. Raises RunNotFound."""
+    """A run by id: the shipped example, a published one, the sweep that is running here, or a stored one.
+
+    Raises RunNotFound.
+    """
     shipped = example()
     if shipped is not None and shipped.id == run_id:
         return shipped
+    if (printed := published_run(run_id)) is not None:
+        return printed
     snapshot = engine().jobs.snapshot(SWEEP.name)
     if snapshot is not None and snapshot.active and snapshot.id == run_id:
         running: Run = snapshot.record
@@ -167,12 +173,13 @@ def readable(kind: str) -> dict[str, Any]:
     return only_readable(engine().store.summaries(kind), lambda summary: load(kind, summary.id))
 
 
-def newest_own() -> Run | None:
-    """The newest run measured here that has rounds and can be read, or None."""
+def newest_own(fits: Callable[[Run], bool] = lambda _: True) -> Run | None:
+    """The newest run measured here that has rounds, can be read and ``fits``, or None."""
     for summary in summaries():
         if summary.label == "measured" and summary.rounds and summary.status != "running":
             with suppress(UserError):  # a damaged one says so where it is opened
-                return find_run(summary.id)
+                if fits(run := find_run(summary.id)):
+                    return run
     return None
 
 

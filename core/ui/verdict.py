@@ -78,5 +78,10 @@ def show_notices(run: Run, answer: Answer | None, unfolded: int) -> None:
         with st.expander(f"{len(found) - unfolded} {'more ' if unfolded else ''}to know about this run"):
             for notice in found[unfolded:]:
                 st.markdown(f"- {plain(notice.text)}")
-    if answer is not None and answer.verdict.next_batch is not None and run.status != "running":
+    if answer is not None and answer.verdict.next_batch is not None and _can_go_on(run):
         st.caption(f"Next batch size worth measuring: {answer.verdict.next_batch:,}.")
+
+
+def _can_go_on(run: Run) -> bool:
+    """Whether another batch could be measured: not of a sweep that is running, or that somebody else published."""
+    return run.status != "running" and run.label != "published"

@@ -10,6 +10,7 @@ from core.text import clean
 LABEL_ICONS = {
     "measured": ":material/straighten:",
     "recorded": ":material/inventory_2:",
+    "published": ":material/menu_book:",
     "modelled": ":material/function:",
 }
 OUTCOMES = {

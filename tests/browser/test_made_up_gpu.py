@@ -83,7 +83,7 @@ def test_a_gpu_that_is_too_new_is_named_not_proposed_and_refused(
     tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
 ) -> None:
     with serve(tmp_path, studies=False, variables=environment("blackwell", tmp_path)) as address:
-        page = open_tab(address)
+        page = open_tab(f"{address}/sweep")
         told = page.get_by_text(re.compile("compute capability 12.0, newer than all code"))
         expect(told).to_have_count(1)
         device = page.get_by_role("combobox", name="Device").last

@@ -51,9 +51,9 @@ def measure(page: Any) -> None:
 
 
 def test_a_real_sweep_is_seen_by_every_tab_and_can_be_cancelled(own_server: str, open_tab: OpenTab) -> None:
-    page = open_tab(own_server)
+    page = open_tab(f"{own_server}/sweep")
     measure(page)
-    second = open_tab(own_server)
+    second = open_tab(f"{own_server}/sweep")
     expect(second.get_by_text("Cells done")).to_be_visible()
     expect(second.get_by_role("button", name="Measure this machine")).to_be_disabled()
     page.reload()
@@ -70,7 +70,7 @@ def test_a_server_that_is_ended_leaves_a_sweep_that_can_be_resumed(
     tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
 ) -> None:
     with serve(tmp_path, studies=False) as address:  # ends it with SIGTERM
-        measure(open_tab(address))
+        measure(open_tab(f"{address}/sweep"))
     store = Store(f"sqlite:///{tmp_path / 'data' / 'runs.sqlite3'}")
     newest = store.summaries()[0]
     store.close()

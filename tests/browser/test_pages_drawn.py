@@ -1,7 +1,9 @@
 """Every page in a real browser: what AppTest cannot see. Nothing here writes, so one server does."""
 
+import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,36 @@ def test_cold_deep_link_opens_the_run_inside_the_frame(own_server: str, open_tab
     expect(page.get_by_role("heading", name=run.name)).to_be_visible()
     page.get_by_role("link", name="History").click()
     expect(page.get_by_role("heading", name="History")).to_be_visible()
+
+
+def test_without_a_gpu_the_first_screen_answers_above_the_fold(
+    tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
+) -> None:
+    """Sentence, button and both plots with their axes; another card is another answer; a phone scrolls down only."""
+    with serve(tmp_path, studies=False, variables={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}) as address:
+        page = open_tab(address)
+        page.set_viewport_size({"width": 1440, "height": 900})
+        expect(page.get_by_role("heading", name="From which batch size would a GPU beat this CPU?")).to_be_visible()
+        expect(page.get_by_text(re.compile("^Modelled: T4 "))).to_be_visible()
+        expect(page.locator(".js-plotly-plot")).to_have_count(2)
+        settle(page)
+        for title in [*page.locator(".xtitle").all(), page.get_by_role("button", name="Measure this CPU")]:
+            assert title.bounding_box()["y"] + title.bounding_box()["height"] < 900
+        box = page.get_by_role("combobox", name="Modelled GPU")
+        box.click()
+        box.fill("H100-SXM")
+        page.get_by_role("option", name="H100-SXM (modelled, runs no worker)").click()
+        expect(page.get_by_text(re.compile("^Modelled: H100-SXM "))).to_be_visible()
+        for width in (1440, 1024):
+            page.set_viewport_size({"width": width, "height": 900})
+            settle(page)
+            for chart in page.locator(".js-plotly-plot").all():
+                assert_words_apart(chart)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.set_viewport_size({"width": 390, "height": 844})
+        settle(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.locator("[data-testid=stException]").count() == 0
 
 
 def test_dark_browser_gets_a_dark_page_and_dark_charts(server: str, open_tab: OpenTab) -> None:
@@ -87,7 +119,7 @@ def test_the_batch_page_draws_every_tab(server: str, open_tab: OpenTab, width: i
 
 def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open_tab: OpenTab) -> None:
     """Its words stay apart from the measured ones in a narrow window, and no worker is started for it."""
-    page = open_tab(server)
+    page = open_tab(f"{server}/sweep")
     page.set_viewport_size({"width": 1024, "height": 768})
     box = page.get_by_role("combobox", name="Against a modelled GPU")
     expect(box).to_be_visible()

@@ -2,7 +2,18 @@
 
 import pytest
 
-from core.numbers import byte_size, counted, duration, large, number, percent, rounded, table_number
+from core.numbers import (
+    byte_size,
+    counted,
+    duration,
+    first_batch,
+    large,
+    last_batch,
+    number,
+    percent,
+    rounded,
+    table_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +39,15 @@ def test_numbers_in_tables_have_four_and_nothing_stands_for_the_unknown() -> Non
 @pytest.mark.parametrize(("value", "words"), [(1.0, "1"), (2.46, "2.5"), (41.4, "41"), (16_384, "16,384")])
 def test_batch_sizes_are_whole_from_ten_on(value: float, words: str) -> None:
     assert rounded(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "first", "last"),
+    [(1.0, "1", "1"), (2.01, "3", "2"), (2.6, "3", "2"), (16 - 1e-9, "16", "16"), (16 + 1e-9, "16", "16"),
+     (118.2, "119", "118"), (16_383.5, "16,384", "16,383")],
+)  # fmt: skip
+def test_a_batch_is_whole_whichever_way_it_is_looked_for(value: float, first: str, last: str) -> None:
+    assert (first_batch(value), last_batch(value)) == (first, last)
 
 
 def test_things_are_counted() -> None:

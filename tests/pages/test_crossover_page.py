@@ -13,7 +13,7 @@ from core.studies.sweep.record import Run, Status
 from core.ui import downloads, registry
 from tests.support.commands import holds
 from tests.support.loops import loop_cost, with_loops
-from tests.support.pages import ROOT, chart_titles, keep, open_page, says, text_of
+from tests.support.pages import PATIENCE_S, ROOT, chart_titles, keep, open_page, says, text_of
 from tests.support.runs import make_run
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -33,7 +33,7 @@ def test_the_address_names_the_run_else_the_newest_own_one_or_the_example_opens(
 
 def test_cold_page_gets_its_frame_and_keeps_the_query(engine: Any) -> None:
     run_id = keep(engine.store, make_run(1))
-    at = AppTest.from_file(str(ROOT / "dashboard.py"))
+    at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
     at.switch_page("pages/crossover.py")
     at.query_params["run"] = run_id
     at.run()

@@ -8,9 +8,12 @@ import streamlit as st
 from core.hardware import interval
 from core.hardware.own_cards import FILE_NAME, OwnCard, read_own, save_own
 from core.store.database import data_dir
+from core.studies.host.kind import HOST
 from core.studies.host.run import HostPlan
+from core.studies.registry import example_id
+from core.studies.sweep.record import Run
 from core.ui.hardware import page
-from tests.support.batch_page import kept
+from tests.support.batch_page import RUN, kept
 from tests.support.commands import holds
 from tests.support.hardware_page import OVERTAKES, STEP, STUDY, traces, turn
 from tests.support.hosts import make_host_study
@@ -22,15 +25,15 @@ pytestmark = pytest.mark.usefixtures("this_machine")
 
 
 def test_an_assumed_host_is_measured_on_demand(engine: Any) -> None:
-    at = turn(open_page("hardware", run=kept(engine), host="assumed"), "Host and evidence")
-    says(at, "Host overhead: assumed", "published step times of one Dense layer")
+    at = turn(open_page("hardware", run=kept(engine), host="server"), "Host and evidence")
+    says(at, "Host overhead: assumed, a server", "Assumed for a server: ")
     assert start(engine, at, "host") == HostPlan()
     engine.store.add_study("host", "20260107-new", STUDY)
     at.run()
     assert "Host overhead: measured" in text_of(at)
 
 
-def test_a_measured_host_counts_until_the_assumed_one_is_chosen(engine: Any) -> None:
+def test_a_measured_host_counts_until_a_kind_is_chosen(engine: Any) -> None:
     run_id = kept(engine, host=STUDY)
     at = turn(open_page("hardware", run=run_id, execution="graph"), "Host and evidence")
     assert "Host overhead: measured" in text_of(at)
@@ -38,10 +41,20 @@ def test_a_measured_host_counts_until_the_assumed_one_is_chosen(engine: Any) -> 
     assert float(step.split(" ")[0]) == pytest.approx(300, rel=0.1)  # its true cost in µs
     lines = at.dataframe[0].value
     assert {"graph", "xla", "eager"} == set(lines["execution"])
-    at.button_group(key=f"hardware_host-{run_id}-20260107-host").select("Assumed").run()
-    assert "Host overhead: assumed" in text_of(at)
-    at.button_group(key=f"hardware_host-{run_id}-assumed").select("Measured").run()
+    measured = at.selectbox(key=f"hardware_host-{run_id}-20260107-host")
+    assert measured.options == ["Measured on this machine", "A weak cloud machine", "A desktop", "A server"]
+    measured.select("weak").run()
+    assert "Host overhead: assumed, a weak cloud machine" in text_of(at)
+    at.selectbox(key=f"hardware_host-{run_id}-weak").select("20260107-host").run()
     assert "Host overhead: measured" in text_of(at)
+
+
+def test_what_fit_costs_is_said_of_a_measured_host_too(engine: Any) -> None:
+    at = turn(open_page("hardware", run=kept(engine, host=STUDY), fit="with"), "Host and evidence")
+    assert "fit adds to a step (assumed)" in [metric.label for metric in at.metric]
+    says(at, "Host overhead: measured", "What fit itself adds, assumed: Assumed for a desktop: ")
+    without = turn(open_page("hardware", run=kept(engine)), "Host and evidence")
+    assert not [metric.label for metric in without.metric if "fit" in metric.label]
 
 
 def test_a_host_of_another_machine_is_recorded_and_said(engine: Any) -> None:
@@ -57,22 +70,43 @@ def test_a_study_without_that_execution_or_unreadable_is_said_and_costs_are_assu
     graph_only = make_host_study(cells=[cell for cell in STUDY.cells if cell.execution == "graph"])
     run_id = kept(engine, host=graph_only.model_copy(update={"environment": make_environment()}))
     at = open_page("hardware", run=run_id, execution="eager")
-    says(at, "This host study holds no eager steps in training", "Until then they are assumed.")
+    says(at, "This host study holds no eager steps in training", "Until then a desktop is assumed.")
     text = text_of(open_page("hardware", run=run_id, host="gone", execution="graph"))
     assert "There is no such host study here; the newest one counts." in text
     damage(engine.store, "20260107-host")
     st.cache_resource.clear()
     text = text_of(open_page("hardware", run=run_id, host="gone"))
-    holds(text, "This is no Breakeven host study", "There is no such host study here; costs are assumed.")
+    holds(text, "This is no Breakeven host study", "There is no such host study here; a desktop is assumed.")
 
 
 def test_the_models_errors_stand_on_the_page_with_their_date(engine: Any) -> None:
     at = turn(open_page("hardware", run=kept(engine)), "Host and evidence")
-    assert interval.errors().dated in next(one.label for one in at.expander if "held out" in one.label)
+    assert interval.errors().dated in next(one.label for one in at.expander if "not fitted to" in one.label)
     frames = [set(frame.value.columns) for frame in at.dataframe]
-    assert {"family", "phase", "gpu", "points", "median", "ninety", "launch", "knee", "work"} in frames
+    assert {"what", "points", "goal", "chip", "source"} in frames
+    held_out = {"family", "phase", "name", "points", "median", "ninety", "launch", "bandwidth", "arithmetic"}
+    assert frames.count(held_out) == 2  # by card and by source
     assert any({"region", "interval", "held"} <= columns for columns in frames)
     assert any({"fact", "value", "source"} == columns for columns in frames)
+
+
+def test_the_shipped_host_counts_for_the_example_alone_and_is_missed_by_nothing(
+    engine: Any, example: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = example_id(HOST)
+    assert next(iter(page.studies(example))) == shipped
+    assert shipped not in page.studies(RUN)
+    assert page.counting("", page.studies(RUN)) == "desktop"
+    study = make_host_study().model_copy(update={"environment": RUN.environment})
+    engine.store.add_study("host", "20260105-host01", study)
+    assert list(page.studies(RUN)) == ["20260105-host01"]
+    assert list(page.studies(example)) == [shipped, "20260105-host01"]
+    monkeypatch.setattr(page, "load_example", refuse)
+    assert list(page.studies(example)) == ["20260105-host01"]
+
+
+def refuse(_: str) -> None:
+    raise OSError
 
 
 def test_a_card_of_ones_own_is_kept_compared_with_and_removed(engine: Any) -> None:

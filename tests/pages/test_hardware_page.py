@@ -1,6 +1,7 @@
 """The Hardware page: what it says of a run, what it refuses, what it starts, and that nothing leaves it unlabelled."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,11 @@ from core.ui.share import json_bytes
 from tests.support.batch_page import FIRST, RUN, SECOND, kept
 from tests.support.commands import holds
 from tests.support.hardware_page import LABELS, OVERTAKES, STEP, gpu_run, traces, turn
+from tests.support.hosts import cpu_run
 from tests.support.pages import open_page, says, text_of, titles
 from tests.support.runs import planned
+
+BATCHES = (1, 8, 64, 512)
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 
@@ -24,10 +28,19 @@ pytestmark = pytest.mark.usefixtures("this_machine")
 def test_the_verdict_stands_first_and_says_modelled_wherever_it_is(engine: Any) -> None:
     at = open_page("hardware", run=kept(engine))
     text = text_of(at)
-    assert at.subheader[0].value.replace("&#58;", ":").startswith("Modelled: ")
+    headline = at.subheader[0].value.replace("&#58;", ":")
+    assert re.match(r"Modelled: at batch 64, (\d+|none) of 44 cards (is|are) clearly faster than the CPU \(", headline)
     assert titles(at) == [STEP, OVERTAKES]
-    assert "Modelled, at batch 64, of 44 cards: " in text
+    assert "the 95 % interval of the speed-up" in text
     assert all(metric.label.endswith(", modelled") for metric in at.metric)
+    counts = {m.label.removesuffix(", modelled"): m.value for m in at.metric if m.value.endswith(" of 44")}
+    assert list(counts) == ["Clearly faster", "Clearly slower", "Not resolved", "No number"]
+    assert sum(int(value.split(" ")[0]) for value in counts.values()) == 44
+    assert f"{counts['No number'].split(' ')[0]} get no number." in headline
+    assert f"How many times as fast as {SECOND} at batch 64 (modelled)" in text
+    cards = [metric for metric in at.metric if not metric.value.endswith(" of 44")]
+    assert len(cards) == 4
+    assert all(metric.value.endswith("×") and "× to " in metric.delta for metric in cards)
     badges = [str(one.proto) for one in at.get("markdown")]
     assert any("host overhead assumed" in badge for badge in badges)
     assert any("modelled" in badge and "violet" in badge for badge in badges)
@@ -46,13 +59,21 @@ def test_the_choices_are_in_the_address_and_an_address_reopens_them(engine: Any)
     at.number_input(key=f"hardware_batch-{run_id}").set_value(128).run()
     at.selectbox(key=f"hardware_precision-{run_id}").select("mixed_float16").run()
     at.button_group(key=f"hardware_data-{run_id}").select("Fed each step").run()
+    at.button_group(key=f"hardware_build-{run_id}").select("fused").run()
+    at.checkbox(key=f"hardware_fit-{run_id}").check().run()
+    at.selectbox(key=f"hardware_host-{run_id}-desktop").select("weak").run()
     at.button_group(key=f"hardware_against-{run_id}").select(0).run()
     query = {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
     assert query == {
         "run": run_id, "against": "first", "batch": "128", "gpus": "L4", "precision": "mixed_float16",
-        "execution": "keras", "data": "fed",
+        "execution": "keras", "data": "fed", "build": "fused", "fit": "with", "host": "weak",
     }  # fmt: skip
     again = open_page("hardware", **query)
+    says(again, "How steps run, changed: mixed_float16; each batch over the link; a fused build; with what the loop of "
+         "fit adds; driven by a weak cloud machine.", "host overhead assumed, a weak cloud machine",
+         "The modelled steps hold what fit itself adds, the CPU’s measured steps do not.")  # fmt: skip
+    assert again.checkbox(key=f"hardware_fit-{run_id}").value is True
+    assert again.selectbox(key=f"hardware_host-{run_id}-weak").value == "weak"
     assert again.number_input(key=f"hardware_batch-{run_id}").value == 128
     assert again.multiselect(key=f"hardware_gpus-{run_id}").value == ["L4"]
     assert f"{FIRST} (measured)" in traces(again)
@@ -95,11 +116,12 @@ def test_a_family_that_is_withheld_gets_the_reason_and_no_number(engine: Any, mo
     monkeypatch.setattr(interval, "errors", lambda: known.model_copy(update={"classes": none}))
     at = open_page("hardware", run=kept(engine))
     text = text_of(at)
-    assert at.subheader[0].value.replace("&#58;", ":").startswith("Modelled: no number is given. ")
+    headline = at.subheader[0].value.replace("&#58;", ":")
+    assert headline.startswith(f"Modelled: none of 44 cards gets a speed-up over the CPU ({SECOND}) at batch 64.")
     assert "says how far the model errs for dense networks" in text
     assert titles(at) == [STEP]
     assert not [name for name in traces(at) if "modelled" in name]
-    assert {metric.value for metric in at.metric} == {"withheld"}
+    assert {metric.value for metric in at.metric} == {"0 of 44", "44 of 44", "no number"}
     turn(at, "All cards")
     assert set(at.dataframe[0].value["label"]) == {"withheld"}
     turn(at, "What limits it")
@@ -115,12 +137,34 @@ def test_the_table_has_every_card_sorted_as_chosen_and_withheld_ones_last(engine
     assert withheld == sorted(withheld)
     assert any(withheld)
     at.button_group(key="hardware_sort").select("speed_up").run()
-    ratios = [float(words.split(" ")[0]) for words in at.dataframe[0].value["speed_up"] if words]
+    table = at.dataframe[0].value
+    ratios = [float(words.split(" ")[0]) for words in table["speed_up"] if words]
     assert ratios == sorted(ratios, reverse=True)
+    assert [standing == "no number" for standing in table["standing"]] == withheld
+    open_ = table["standing"] == "not resolved"
+    assert not any(table["resolve"][~open_]) if "resolve" in table else not any(open_)
     at.button_group(key="hardware_sort").select("cost").run()
     costs = [float(words.split(" ")[0]) for words in at.dataframe[0].value["cost"] if words]
     assert len(costs) > 5
     assert costs == sorted(costs)
+
+
+def test_a_card_that_is_not_resolved_says_what_would_resolve_it(engine: Any) -> None:
+    """The CPU takes just what the card is modelled to take, so that no interval can tell them apart."""
+    first = cpu_run(lambda batch: 0.5 + 0.2 * batch, BATCHES)
+    options = draft.usual_options(first, analyse(first), 0, catalogue())
+    curve = page.compared(first, analyse(first), options, {}).reading("T4").curve
+    steps = {point.batch: point.step_ms for point in curve.known}
+    run = cpu_run(steps.__getitem__, BATCHES).model_copy(update={"id": "20260106-tie"})
+    at = open_page("hardware", run=kept(engine, run), gpus="T4", batch="64", against="first")
+    sentence = "Modelled: T4 is not resolved at batch 64 ("
+    holds(text_of(at), sentence, "Measuring the host’s overhead (15 s here, ")
+    turn(at, "All cards")
+    table = at.dataframe[0].value
+    tie = table[table["card"] == "T4"].iloc[0]
+    assert (tie["standing"], bool(tie["resolve"])) == ("not resolved", True)
+    turn(at, "What limits it")
+    assert sentence in text_of(at)
 
 
 def test_a_price_of_ones_own_changes_the_cost_and_a_wrong_one_is_refused(engine: Any) -> None:
@@ -150,10 +194,13 @@ def test_what_limits_a_card_its_roofline_and_what_would_have_to_be_true(engine: 
     at.selectbox(key=f"hardware_card-{run_id}").select("B200").run()
     assert titles(at)[0] == "What limits B200 by batch (modelled)"
     text = text_of(at)
-    holds(text, "Modelled: B200 is limited by ",
+    holds(text, "Modelled: B200 is limited by ", "Modelled: B200 is ",
           f"Modelled: for B200 to meet {SECOND} at batch 64, its spacing of small kernels")  # fmt: skip
     assert "link from host to card" not in text
     at.button_group(key=f"hardware_data-{run_id}").select("Fed each step").run()
+    at.button_group(key=f"hardware_build-{run_id}").select("fused").run()
+    at.checkbox(key=f"hardware_fit-{run_id}").check().run()
+    at.selectbox(key=f"hardware_host-{run_id}-desktop").select("weak").run()
     assert f"Modelled: for B200 to meet {SECOND} at batch 64, its link from host to card" in text_of(at)
     at.number_input(key=f"hardware_needed-{run_id}-64").set_value(5000).run()
     assert "can be compared from batch 1 to 1,024" in text_of(at)
@@ -205,6 +252,12 @@ def test_the_file_holds_every_card_and_no_number_without_a_label(engine: Any) ->
     assert list(unlabelled(data)) == []
     assert (data["label"], data["run"], data["run_label"], data["against"]) == ("modelled", RUN.id, "measured", SECOND)
     assert {card["gpu"] for card in data["cards"]} == set(catalogue())
+    decision = data["decision"]
+    counts = [decision[name] for name in ("faster", "slower", "not_resolved", "no_number")]
+    assert sum(counts) == len(decision["cards"]) == len(data["cards"])
+    assert decision["sentence"] == seen.decision.sentence
+    assert (decision["label"], decision["batch"], decision["cpu"]) == ("modelled", usual.batch, SECOND)
+    assert [card["gpu"] for card in decision["cards"]] == [card["gpu"] for card in data["cards"]]
     assert [one["gpu"] for one in data["chosen"]] == list(usual.gpus)
     assert all(one["needed"] and one["roofline"]["points"] for one in data["chosen"])
     assert all(card["curve"]["host"]["label"] == "assumed" for card in data["cards"])

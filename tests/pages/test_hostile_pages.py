@@ -27,8 +27,8 @@ from tests.support.pages import ended, keep, open_page, running, sweeping
 RECORDS, FILLER = hostile_records()
 RUN = RECORDS["sweep"]
 PAGES = [
-    ("sweep", ""), ("crossover", ""), ("frontier", ""), ("overhead", ""), ("pipeline", ""), ("diagnosis", ""),
-    ("history", ""), ("method", "This machine"),
+    ("start", ""), ("sweep", ""), ("crossover", ""), ("frontier", ""), ("overhead", ""), ("pipeline", ""),
+    ("diagnosis", ""), ("history", ""), ("method", "This machine"),
     *(("batch", tab) for tab in ("Batch", "Noise scale", "Memory", "Cost", "Every number")),
     *(("hardware", tab) for tab in ("Curves", "All cards", "What limits it", "Host and evidence", "Your own card")),
 ]  # fmt: skip
@@ -144,14 +144,16 @@ def test_two_runs_are_compared_as_text(engine: Any, monkeypatch: pytest.MonkeyPa
     [(page, "run") for page in ("crossover", "batch", "hardware", "overhead", "diagnosis")]
     + [("frontier", "study"), ("pipeline", "study"), ("diagnosis", "study"), ("batch", "noise"), ("batch", "memory")]
     + [("hardware", name) for name in ("host", "gpus", "batch", "precision", "against")]
-    + [("crossover", "gpu"), ("overhead", "target"), ("overhead", "batch")],
+    + [("start", "gpu"), ("crossover", "gpu"), ("overhead", "target"), ("overhead", "batch")],
 )
 @pytest.mark.usefixtures("this_machine", "stored")
 def test_a_page_shows_its_address_as_text(page: str, name: str) -> None:
     check(open_page(page, **({"run": RUN.id} | {name: f"{MARKUP[0]} {HOSTILE}"})))
 
 
-@pytest.mark.parametrize("page", ["sweep", "frontier", "pipeline", "diagnosis", "batch", "hardware", "overhead"])
+@pytest.mark.parametrize(
+    "page", ["start", "sweep", "frontier", "pipeline", "diagnosis", "batch", "hardware", "overhead"]
+)
 @pytest.mark.parametrize("state", ["elsewhere", "refused", "running", "failed", "unavailable"])
 @pytest.mark.usefixtures("this_machine", "stored")
 def test_a_page_shows_what_happens_as_text(page: str, state: str, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +166,7 @@ def test_a_page_shows_what_happens_as_text(page: str, state: str, engine: Any, m
         elif state == "failed":
             engine.jobs.show(ended(kind, HOSTILE, error=HOSTILE))
     if state == "running":
-        engine.jobs.show(sweeping(RUN) if page == "sweep" else running(page, HOSTILE, at))
+        engine.jobs.show(sweeping(RUN) if page in ("start", "sweep") else running(page, HOSTILE, at))
     if state == "unavailable":
         monkeypatch.setattr(engine.store, "summaries", failing)
     shown = open_page(page, run=RUN.id)

@@ -11,6 +11,7 @@ from core.spec import Target
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.record import Run
 from core.ui import downloads
+from tests.support.batch_page import kept
 from tests.support.commands import holds
 from tests.support.hosts import make_curve, make_host_study
 from tests.support.pages import chart_titles, keep, open_page, says, sweeping, text_of, with_gpu
@@ -105,7 +106,7 @@ def test_the_choice_goes_along_to_crossover_and_stands_in_every_address(engine: 
     assert "modelled" not in " ".join(chart_titles(at))
 
 
-@pytest.mark.parametrize("page", ["", "crossover"])
+@pytest.mark.parametrize("page", ["sweep", "crossover"])
 def test_an_address_opens_with_its_card_however_it_is_spelt(page: str) -> None:
     at = open_page(page, gpu="v100 16gb pcie")
     assert at.selectbox(key=CHOICE).value == CARD
@@ -129,7 +130,7 @@ def test_an_unknown_card_in_the_address_is_answered_with_the_nearest_names() -> 
     assert at.selectbox(key=CHOICE).value == ""
 
 
-@pytest.mark.parametrize("page", ["", "crossover"])
+@pytest.mark.parametrize("page", ["sweep", "crossover"])
 def test_a_withheld_card_says_why_and_draws_nothing(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     withhold(monkeypatch)
     at = choose(open_page(page))
@@ -137,7 +138,7 @@ def test_a_withheld_card_says_why_and_draws_nothing(page: str, monkeypatch: pyte
     assert f"Modelled: withheld for {CARD}. Nothing was ever measured there." in text
     assert not [name for name in names_in_charts(at) if CARD in name]
     assert "with a modelled GPU" not in " ".join(chart_titles(at))
-    if not page:
+    if page == "sweep":
         assert f"{CARD} gets no number for this workload: Nothing was ever measured there." in text
 
 
@@ -155,7 +156,7 @@ def test_with_a_real_gpu_the_choice_is_there_but_folded(monkeypatch: pytest.Monk
     folded = [e for e in open_page().expander if e.label == "Against a modelled GPU"]
     assert not folded
     with_gpu(monkeypatch)
-    for page in ("", "crossover"):
+    for page in ("sweep", "crossover"):
         at = open_page(page)
         (place,) = (e for e in at.expander if e.label == "Against a modelled GPU")
         assert not place.proto.expanded
@@ -198,9 +199,11 @@ def test_exports_of_a_run_stay_measured(engine: Any) -> None:
 
 
 def test_the_card_says_where_the_hosts_overhead_is_from(engine: Any) -> None:
-    assert "the host's overhead is assumed." in text_of(choose(open_page("crossover")))
+    assert "the host's overhead is recorded." in text_of(choose(open_page("crossover")))  # of the example: its own
+    run_id = kept(engine)
+    assert "the host's overhead is assumed, a desktop." in text_of(choose(open_page("crossover", run=run_id)))
     engine.store.add_study("host", "20260105-host01", make_host_study())  # of a machine unknown here
-    text = text_of(choose(open_page("crossover")))
+    text = text_of(choose(open_page("crossover", run=run_id)))
     holds(text, "the host's overhead is recorded.", "The host overhead was measured on another machine")
 
 

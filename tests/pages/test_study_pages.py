@@ -59,7 +59,7 @@ class Place:
         return at.button(key=self.button)
 
 
-SWEEP = Place("sweep", "", "measure_sweep", counted="Cells done 5 of 14")
+SWEEP = Place("sweep", "sweep", "measure_sweep", counted="Cells done 5 of 14")
 FRONTIER = Place(
     "frontier", "frontier", "measure_frontier", lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
     "No break-even in this map.", "Settings measured 5 of 14",

@@ -290,7 +290,7 @@ def test_what_the_history_lacks_is_said_and_can_be_downloaded(engine: Any) -> No
 
 def test_a_history_that_was_set_aside_is_said_on_every_page(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.store._database, "notice", "It was set aside as x.")
-    for page in ("", "history"):
+    for page in ("", "sweep", "history"):
         assert "It was set aside as x." in [w.value for w in open_page(page).warning]
 
 
@@ -316,7 +316,7 @@ def test_a_store_that_does_not_open_is_said_on_every_page(monkeypatch: pytest.Mo
         raise StoreError("Written by a newer version of Breakeven.")
 
     monkeypatch.setattr(registry, "engine", fail)
-    for page in ("", "crossover", "history", "method"):
+    for page in ("", "sweep", "crossover", "history", "method"):
         assert [e.value for e in open_page(page).error] == ["Written by a newer version of Breakeven."]
 
 

@@ -25,11 +25,12 @@ def round_card(**facts: Any) -> GpuSpec:
 
 
 def plain_constants(**values: Any) -> Constants:
-    """Every rate is reached in full, nothing overlaps."""
+    """Every rate is reached in full at any size, nothing overlaps, no cache; a compiled step is one call."""
     shares = {f"other/{peak}": 1.0 for peak in ("fp32", "tf32", "half")}
     given: dict[str, Any] = {
-        "exponent": 1.0, "overlap": 1.0, "arithmetic": shares, "power_limited": shares, "sustained_ms": 1.0,
-        "bandwidth": {"other": 1.0}, "transfer_start_us": 0.0, "found": {},
+        "exponent": 1.0, "overlap": 1.0, "overlap_convolution": 1.0, "arithmetic": shares, "power_limited": shares,
+        "sustained_ms": 1.0, "bandwidth": {"other": 1.0}, "fused_op": 1.0, "xla_op": 0.0, "fill": 0.0,
+        "cache_speed": 1.0, "cache_share": 0.5, "transfer_start_us": 0.0, "found": {},
     }  # fmt: skip
     return Constants(**{**given, **values})
 
@@ -42,16 +43,22 @@ def steady_host(**costs: Any) -> HostOverhead:
 
 
 def flat_errors(between: float = 0.1, within: float = 0.1, gpus: int = 10) -> Errors:
-    """The same error class everywhere."""
-    one = ErrorClass(
-        gpus=gpus, points=1000, median=0.0, between=between,
-        low_90=-1.64 * within, high_90=1.64 * within, low_95=-1.96 * within, high_95=1.96 * within,
-    )  # fmt: skip
-    classes = {f"dense/{region}/{phase}": one for region in ("launch", "knee", "work") for phase in ("train", "infer")}
-    coverage = {"dense/work/train": Coverage(share=0.9, cards_and_sources=gpus)}
-    return Errors(
-        dated="2026-01-01", gpus=(), sources=(), assumed_host=0.4, classes=classes, coverage_90=coverage, errors=()
+    """The same error class for dense networks everywhere; beside an assumed host's spread none, as it is shipped."""
+    none = ErrorClass(
+        gpus=gpus, points=1000, median=0.0, between=between, low_90=0.0, high_90=0.0, low_95=0.0, high_95=0.0
     )
+    one = none.model_copy(
+        update={
+            "low_90": -1.64 * within, "high_90": 1.64 * within, "low_95": -1.96 * within, "high_95": 1.96 * within
+        }
+    )  # fmt: skip
+    names = ("launch/train", "launch/infer", "bandwidth", "arithmetic")
+    classes = {f"dense/{name}": one for name in names} | {"dense/launch/assumed": none}
+    coverage = {"dense/arithmetic": Coverage(points=1000, chip=0.9, source=0.9, high_over_low=1.4)}
+    return Errors(
+        dated="2026-01-01", gpus=(), sources=(), classes=classes, coverage_90=coverage, goals=(), by_card=(),
+        by_source=(),
+    )  # fmt: skip
 
 
 def workload(network: str = "784-512-512-10", **choices: Any) -> Workload:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from core.evidence import Block, Process
+from core.hardware.against import Against, against
 from core.hardware.constants import constants
-from core.hardware.host import Cost, HostCosts
+from core.hardware.crossing import cross
+from core.hardware.host import Cost, FitCost, HostCosts
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.model import HostOverhead, predict
 from core.hardware.recorded import CardCurve
@@ -26,6 +28,7 @@ from tests.support.runs import make_run
 from tests.support.simulation import QUIET, Curve, Machine, NoiseModel
 from tests.support.tools import tools_for
 
+MADE_UP = "made up for a test"
 TRUE_STEP_US = {"graph": 300.0, "xla": 340.0, "eager": 900.0}
 TRUE_OP_US = {"graph": 2.0, "xla": 0.5, "eager": 60.0}
 CARD = round_card(
@@ -72,9 +75,13 @@ def make_host_study(
 
 def make_costs(step_us: float = 300.0, op_us: float = 5.0, spread: float = 1.0) -> HostCosts:
     """A host whose costs are known to a factor of ``spread`` either way."""
-    host = HostOverhead(per_op_us=op_us, xla_call_us=0.0, eager_op_us=5 * op_us, step_us=step_us, label="measured")
+    fit_us = 2 * step_us
+    host = HostOverhead(
+        per_op_us=op_us, xla_call_us=0.0, eager_op_us=5 * op_us, step_us=step_us, fit_us=fit_us, label="measured"
+    )
     step, op = (Cost(us, us / spread, us * spread) for us in (step_us, op_us))
-    return HostCosts(host, "graph", step, op, "made up for a test", "measured")
+    fit = FitCost(fit_us, fit_us / spread, fit_us * spread, MADE_UP, "measured")
+    return HostCosts(host, "graph", step, op, MADE_UP, "measured", fit)
 
 
 def make_curve(
@@ -87,7 +94,7 @@ def make_curve(
 ) -> CardCurve:
     """A modelled curve whose error lies between exp(log_low) ≤ 1 and exp(log_high) ≥ 1 at every batch."""
     run = make_run()
-    parts = predict(CARD, run.plan.workload, Target(device="gpu:0"), 1, make_costs().host, constants(), False)
+    parts = predict(CARD, run.plan.workload, Target(device="gpu:0"), 1, make_costs().host, constants())
     points: list[Modelled | Withheld] = []
     for batch in batches:
         if batch in withheld:
@@ -97,6 +104,12 @@ def make_curve(
         low_ms, high_ms = ms * math.exp(log_low), ms * math.exp(log_high)
         points.append(Modelled(gpu, batch, ms, low_ms, high_ms, "launch", "a test's errors", "launch", parts))
     return CardCurve(gpu, tuple(points))
+
+
+def with_curve(run: Run, answer: Answer, curve: CardCurve) -> Against:
+    """:data:`CARD` beside the run's second target, with that curve in place of its own."""
+    found = against(run, answer, 1, CARD, make_costs())
+    return dataclasses.replace(found, curve=curve, crossovers=tuple(cross(run, answer, curve, i) for i in (1, 0)))
 
 
 def cpu_run(

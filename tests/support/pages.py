@@ -125,11 +125,15 @@ def damage(store: Store, study_id: str, body: str = "{}") -> str:
     return study_id
 
 
+PATIENCE_S = 60
+"""For one run of a page, which takes well under a second where nothing else runs."""
+
+
 def open_page(
-    page: str = "", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: str
+    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: str
 ) -> AppTest:
-    """The app at a page and one of its tabs, as after a click in its navigation."""
-    at = AppTest.from_file(str(ROOT / "dashboard.py"))
+    """The app at a page and one of its tabs, as after a click in its navigation; at its root address without a page."""
+    at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
     at._bidi_component_manager = _components()
     if tab:
         at.session_state[f"{page}_tab"] = tab
@@ -137,7 +141,7 @@ def open_page(
     for name, value in query.items():
         at.query_params[name] = value
     if page:
-        # What AppTest.switch_page does once a first run has told it the pages; that run would draw the Sweep page
+        # What AppTest.switch_page does once a first run has told it the pages; that run would draw the first page
         at._page_hash = calc_hash(page)
     at.run()
     return at

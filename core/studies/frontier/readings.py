@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.numerics import Array, runs, sign_changes, zero_between
+from core.evidence import Label
 from core.numbers import rounded
 from core.studies.frontier.plan import AXES, Axis, Setting
 from core.studies.frontier.record import FrontierStudy
@@ -46,7 +47,7 @@ class PointReading:
     log2_speed_up: float
     low: float
     high: float
-    label: Literal["measured", "recorded", "modelled", "interpolated"]
+    label: Label | Literal["interpolated"]
     sentence: str
 
 

@@ -20,5 +20,6 @@ HOST: Kind[HostPlan, HostStudy, tuple[HostStep, ...]] = Kind(
         "steps": [asdict(step) for step in steps],
         "record": study.model_dump(mode="json"),
     },
+    example="example_host.json",
 )
 KIND = HOST

@@ -12,6 +12,7 @@ import numpy as np
 
 from core.analysis.statistics import bounded_median
 from core.numbers import number
+from core.spec import Workload
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import LoopCost, Run
@@ -74,7 +75,12 @@ def why_not(plan: SweepPlan, step_ms: float, window_s: float) -> str:
 
 def loop_name(run: Run) -> str:
     """The function of Keras that the run's steps are of."""
-    return "fit" if run.plan is None or run.plan.workload.training else "predict"
+    return "fit" if run.plan is None else loop_of(run.plan.workload)
+
+
+def loop_of(workload: Workload) -> str:
+    """The function of Keras that runs such steps."""
+    return "fit" if workload.training else "predict"
 
 
 def loop_lines(run: Run, answer: Answer | None) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inli
 LABELS = {
     "measured": "measured on the machine below",
     "recorded": "recorded elsewhere and imported",
+    "published": "published by a public source; not measured here",
     "modelled": "modelled: computed, not measured",
 }
 NUMBERS = (

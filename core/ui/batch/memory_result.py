@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.analysis.execution import chosen_line
+from core.evidence import same_machine
 from core.figures.style import environment_line
 from core.numbers import byte_size, counted, duration
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, batch_words, steady_words, wrong_fits
@@ -19,7 +20,6 @@ from core.ui.batch import form, page
 from core.ui.batch.draft import target_order
 from core.ui.batch.page import Evidence
 from core.ui.card import label_badge, metric, predicted_badge, result_card
-from core.ui.machine import same_machine
 from core.ui.states import stopped
 from core.ui.tables import written
 from core.ui.words import OUTCOMES, plain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from core.evidence import same_machine
 from core.spec import MAX_BUDGET_S
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.remedies import REMEDIES, arms_for, family
@@ -48,7 +49,7 @@ def form(run: Run, answer: Answer | None, why: str | None) -> DiagnosisPlan | No
         st.info(plain(why), icon=":material/info:")
     if run.plan is None or answer is None:
         return None
-    if why is None and machine.same_machine(run.environment, machine.now()) is False:
+    if why is None and same_machine(run.environment, machine.now()) is False:
         st.warning(ELSEWHERE, icon=":material/warning:")
     busy = busy_sentence() if why is None else None
     with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -7,6 +7,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from core.evidence import same_machine
 from core.figures.style import environment_line
 from core.numbers import counted, duration
 from core.studies.diagnosis.answer import DiagnosisAnswer, Finding, Judgement, diagnose
@@ -18,7 +19,6 @@ from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.ui import charts, evidence, registry, share
 from core.ui.card import DRAW_NOTICE, Badge, draw_notices, interval_metric, label_badge, result_card
-from core.ui.machine import same_machine
 from core.ui.states import ICONS, Level, Notice, few_starts, stopped
 from core.ui.tables import written
 from core.ui.words import plain

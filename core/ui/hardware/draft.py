@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from core.hardware.against import is_fed
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, find_gpu, shared
 from core.hardware.compare import CardReading
+from core.hardware.conditions import BUILD_WORDS, Build, Conditions
+from core.hardware.decision import CardDecision, Decision, remedy_words
 from core.hardware.figures import MAX_CARDS, crossover_words
-from core.hardware.interval import REGION_WORDS, Errors, ErrorShare
+from core.hardware.host import KIND_WORDS
+from core.hardware.interval import REGION_WORDS, Errors, ErrorShare, HeldOutError
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import YOURS, OwnCard
+from core.hardware.recorded import conditions_of
 from core.numbers import percent
 from core.spec import MAX_BATCH, MIN_BATCH, Execution, Precision, Target
 from core.studies.sweep.answer import Answer
@@ -29,7 +32,6 @@ CURRENCY = "USD"
 """List prices are in it; the user's own are asked for in it too, so that costs can be ranked."""
 MAX_PER_HOUR = 1e4
 PRICE_LIMITS = f"A price an hour is above 0 and at most {MAX_PER_HOUR:,.0f}"
-ASSUMED = "assumed"
 OTHER_LINK = "another"
 NO_PLAN = (
     "Only points were imported for this run. Without its plan there is no workload that could be modelled on a GPU."
@@ -45,7 +47,7 @@ STILL_RUNNING = "This sweep is still running; wait until it has ended. Modelling
 class Options:
     """What is compared: the run's target ``index``, the user's ``batch``, up to six ``gpus``, and how steps run.
 
-    ``fed``: each batch crosses the link. ``host`` is a host study's id, :data:`ASSUMED`, or empty for the newest one.
+    ``host`` is a host study's id, a kind of host, or empty for the newest study, where there is one.
     """
 
     index: int
@@ -53,13 +55,14 @@ class Options:
     gpus: tuple[str, ...]
     precision: Precision
     execution: Execution
-    fed: bool
+    conditions: Conditions
     host: str = ""
 
     @property
     def target(self) -> Target:
         """As the model takes it."""
-        return Target(device="gpu:0", precision=self.precision, execution=self.execution)
+        target = Target(device="gpu:0", precision=self.precision, execution=self.execution)
+        return self.conditions.as_built(target)
 
     def query(self) -> dict[str, str]:
         """The same as an address holds it."""
@@ -69,7 +72,9 @@ class Options:
             "gpus": BETWEEN.join(self.gpus),
             "precision": self.precision,
             "execution": self.execution,
-            "data": "fed" if self.fed else "resident",
+            "data": "fed" if self.conditions.fed else "resident",
+            "build": self.conditions.build,
+            "fit": "with" if self.conditions.under_fit else "without",
         }
         return shown | ({"host": self.host} if self.host else {})
 
@@ -101,7 +106,7 @@ def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuS
         gpus=tuple(name for name in USUAL_CARDS if name in cards) or tuple(cards)[:1],
         precision=run.plan.targets[index].precision,
         execution=run.plan.targets[index].execution,
-        fed=is_fed(run.plan),
+        conditions=conditions_of(run.plan),
     )
 
 
@@ -125,9 +130,34 @@ def read_options(
     for field, values in (("precision", get_args(Precision)), ("execution", get_args(Execution))):
         if query.get(field) in values:
             options = replace(options, **{field: query[field]})  # type: ignore[arg-type]
+    return replace(options, conditions=_conditions(query, usual.conditions)), tuple(problems)
+
+
+def _conditions(query: Mapping[str, str], usual: Conditions) -> Conditions:
+    found = usual
     if query.get("data") in ("fed", "resident"):
-        options = replace(options, fed=query["data"] == "fed")
-    return options, tuple(problems)
+        found = replace(found, fed=query["data"] == "fed")
+    if query.get("build") in get_args(Build):
+        found = replace(found, build=query["build"])  # type: ignore[arg-type]
+    if query.get("fit") in ("with", "without"):
+        found = replace(found, under_fit=query["fit"] == "with")
+    return found
+
+
+def changed_words(options: Options, usual: Options) -> str:
+    """How the modelled steps run otherwise than usual, as a sentence; empty where they do not."""
+    now, then = options.conditions, usual.conditions
+    parts = {
+        options.precision: options.precision != usual.precision,
+        f"execution {options.execution}": options.execution != usual.execution,
+        "each batch over the link" if now.fed else "data on the card": now.fed != then.fed,
+        BUILD_WORDS[now.build]: now.build != then.build,
+        "with what the loop of fit adds" if now.under_fit else "without the loop of fit": now.under_fit
+        != then.under_fit,
+        **{f"driven by {words}": options.host == kind for kind, words in KIND_WORDS.items()},
+    }
+    changed = [words for words, is_changed in parts.items() if is_changed]
+    return f"How steps run, changed: {'; '.join(changed)}." if changed else ""
 
 
 def _named_cards(text: str, cards: Mapping[str, GpuSpec]) -> tuple[tuple[str, ...], list[str]]:
@@ -237,19 +267,21 @@ def own_prices(amounts: Mapping[str, float | None], dated: str) -> tuple[dict[st
     return prices, errors
 
 
-def card_rows(readings: Sequence[CardReading], batch: int) -> list[dict[str, str]]:
+def card_rows(readings: Sequence[CardReading], decision: Decision) -> list[dict[str, str]]:
     """The table of all cards as words, in their order; every row says whose label it carries."""
-    return [_row(reading, batch) for reading in readings]
+    return [_row(reading, decision.card(reading.spec.name), decision.batch) for reading in readings]
 
 
-def _row(reading: CardReading, batch: int) -> dict[str, str]:
+def _row(reading: CardReading, decided: CardDecision, batch: int) -> dict[str, str]:
     cost, step, faster = reading.cost, reading.step, reading.speed_up
     price = cost.price if cost is not None else None
     return {
         "card": f"{reading.spec.name} (yours)" if reading.spec.own else reading.spec.name,
         "label": label_of(reading),
         "crossover": crossover_words(reading.crossover),
+        "standing": decided.standing,
         "speed_up": "" if faster is None else bounded(faster.ratio, faster.low, faster.high),
+        "resolve": remedy_words(decided),
         "step_ms": "" if step is None else bounded(step.step_ms, step.low_ms, step.high_ms),
         "cost": "" if cost is None else f"{bounded(cost.per_million, cost.low, cost.high)} {cost.price.currency}",
         "limited_by": next((part.by for part in reading.limits if part.first <= batch <= part.last), ""),
@@ -276,31 +308,48 @@ def settings_lines(run: Run, options: Options, readings: Sequence[CardReading]) 
     )
 
 
-def summary(readings: Sequence[CardReading], batch: int, cpu: str) -> str:
-    """How many of all cards are significantly faster at the batch (95 %), and of how many nothing is known."""
-    known = [reading.speed_up for reading in readings if reading.speed_up is not None]
-    if not known:
-        return f"Modelled: {len(readings)} cards; none has a speed-up over {cpu} at batch {batch:,}."
-    ahead, behind = sum(s.low > 1 for s in known), sum(s.high < 1 for s in known)
-    parts = [f"{ahead} significantly faster than {cpu} (95 %)", f"{behind} significantly slower"]
-    parts += [f"{len(known) - ahead - behind} not resolved"] if ahead + behind < len(known) else []
-    parts += [f"{len(readings) - len(known)} without a number"] if len(known) < len(readings) else []
-    return f"Modelled, at batch {batch:,}, of {len(readings)} cards: {', '.join(parts)}."
+def goal_rows(known: Errors) -> list[dict[str, str]]:
+    """What the model's error was to be, and what it is with chips and with sources held out."""
+    return [
+        {
+            "what": goal.what,
+            "points": f"{goal.points:,}",
+            "goal": f"at most {percent(goal.goal)}",
+            "chip": percent(goal.chip),
+            "source": percent(goal.source),
+        }
+        for goal in known.goals
+    ]
 
 
-def card_errors(known: Errors) -> list[dict[str, str]]:
-    """How far the model erred on each card held out of its fit."""
+def batch_rows(known: Errors) -> list[dict[str, str]]:
+    """How often intervals of whole networks held, and how wide they are, at small and at large batches."""
+    return [
+        {
+            "what": what,
+            "points": f"{held.points:,}",
+            "chip": percent(held.chip),
+            "source": percent(held.source),
+            "ratio": f"{held.high_over_low:.1f}",
+        }
+        for what, held in known.coverage_90.items()
+        if "batch" in what
+    ]
+
+
+def held_out_errors(found: Sequence[HeldOutError]) -> list[dict[str, str]]:
+    """How far the model erred on each card, or each source, held out of its fit."""
     return [
         {
             "family": held_out.family,
             "phase": held_out.phase,
-            "gpu": held_out.gpu,
+            "name": held_out.name,
             "points": f"{held_out.points:,}",
             "median": percent(held_out.median),
             "ninety": percent(held_out.ninety),
             **{region: _share_words(held_out.by_region.get(region)) for region in REGION_WORDS},
         }
-        for held_out in known.errors
+        for held_out in found
     ]
 
 
@@ -308,23 +357,30 @@ def _share_words(share: ErrorShare | None) -> str:
     return "" if share is None else f"{percent(share.median)} / {percent(share.ninety)} ({share.points:,})"
 
 
+CLASS_WORDS = {
+    "limited": "power-limited cards",
+    "train": "training, host known",
+    "infer": "inference, host known",
+    "assumed": "host assumed: its spread holds them",
+}
+
+
 def class_errors(known: Errors) -> list[dict[str, str]]:
-    """What intervals are made of, by family, region of batch and phase, and how often they held; borrowed ones last."""
+    """What intervals are made of, by family and what limits the step, and how often they held; borrowed ones last."""
     rows = []
     for key, spread in sorted(known.classes.items(), key=lambda item: item[1].borrowed is not None):
-        family, region, phase = key.split("/")
+        family, region, *which = key.split("/")
         low, high = spread.bounds(0.9)
-        held = known.coverage_90.get(key)
+        held = known.coverage_90.get(f"{family}/{region}")
         rows.append(
             {
-                "family": family,
+                "family": ", ".join([family, *(CLASS_WORDS[part] for part in which)]),
                 "region": REGION_WORDS[region],  # type: ignore[index]
-                "phase": phase,
                 "gpus": str(spread.gpus),
                 "points": f"{spread.points:,}",
                 "median": f"{100 * math.expm1(spread.median):+.0f} %",
                 "interval": "" if math.isinf(high) else f"{math.exp(low):.2f} to {math.exp(high):.2f}",
-                "held": "" if held is None else percent(held.share),
+                "held": "" if held is None else f"{percent(held.chip)} / {percent(held.source)}",
                 "evidence": spread.borrowed or "its own measurements",
             }
         )

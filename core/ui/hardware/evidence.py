@@ -7,10 +7,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.hardware.host import Cost, host_lines
+from core.hardware.host import Cost
+from core.hardware.host_study import host_lines
 from core.hardware.interval import REGION_WORDS, Modelled, errors
 from core.numbers import number, percent
 from core.studies.host.record import HostStudy
+from core.studies.sweep.loop import loop_name
 from core.ui import evidence
 from core.ui.card import metric
 from core.ui.hardware import draft, form
@@ -23,13 +25,17 @@ def host(seen: Compared) -> None:
     """The host's costs: measured or assumed, from what, and the button that measures them."""
     host = seen.host
     costs = host.costs
-    st.subheader(f"Host overhead: {costs.label}", anchor=False)
+    st.subheader(f"Host overhead: {plain(costs.words)}", anchor=False)
     with st.container(horizontal=True):
         _cost("A step", costs.step)
         if costs.execution != "xla":
             _cost("An operation", costs.op)
+        if seen.options.conditions.under_fit:
+            _cost(f"{loop_name(seen.run)} adds to a step ({costs.fit.label})", costs.fit)
     st.caption(plain(costs.source))
-    form.host(seen.run, host)
+    if seen.options.conditions.under_fit and costs.fit.source != costs.source:
+        st.caption(plain(f"What {loop_name(seen.run)} itself adds, {costs.fit.label}: {costs.fit.source}"))
+    form.host(host)
     if host.study is not None:
         _host_table(host.study[1])
 
@@ -64,29 +70,47 @@ def _host_table(study: HostStudy) -> None:
 def accuracy() -> None:
     """How far the model errs on cards that it never saw, with the date."""
     known = errors()
-    with st.expander(f"How far the model errs on cards held out of its fit ({plain(known.dated)})"):
+    with st.expander(f"How far the model errs on what it was not fitted to ({plain(known.dated)})"):
+        by_goal: dict[str, Any] = {
+            "what": "Whole networks", "points": "Points", "goal": "Goal for the median error",
+            "chip": st.column_config.TextColumn("Chip held out", help="Median error on chips not fitted to."),
+            "source": st.column_config.TextColumn("Source held out", help="Median error on sources not fitted to."),
+        }  # fmt: skip
+        evidence.table(pd.DataFrame(draft.goal_rows(known)), "hardware-goals", by_goal,
+                       "Median errors of the model against their goals.")  # fmt: skip
+        by_batch: dict[str, Any] = {
+            "what": "90 % intervals of whole networks", "points": "Points",
+            "chip": st.column_config.TextColumn("Hold, chip held out", help="Share of points inside."),
+            "source": st.column_config.TextColumn("Hold, source held out", help="Share of points inside."),
+            "ratio": st.column_config.TextColumn("High over low", help="Median of upper over lower bound."),
+        }  # fmt: skip
+        evidence.table(pd.DataFrame(draft.batch_rows(known)), "hardware-batches", by_batch,
+                       "How often the model's intervals hold, and how wide they are.")  # fmt: skip
         by_card: dict[str, Any] = {
-            "family": "Measurements of", "phase": "Phase", "gpu": "Card held out", "points": "Points",
+            "family": "Measurements of", "phase": "Phase", "name": "Held out", "points": "Points",
             "median": st.column_config.TextColumn("Median error", help="Of modelled ÷ measured − 1, without its sign."),
             "ninety": st.column_config.TextColumn("90th percentile", help="Nine in ten points err less."),
             **{region: st.column_config.TextColumn(
-                words.capitalize(), help="Median / 90th percentile (points) in this region of batch.")
+                words.capitalize(), help="Median / 90th percentile (points) there.")
                for region, words in REGION_WORDS.items()},
         }  # fmt: skip
-        st.dataframe(cleaned(pd.DataFrame(draft.card_errors(known))), hide_index=True, key="hardware-errors-card",
-                     column_config=by_card, height=420, alt="Held-out errors of the model card by card.")  # fmt: skip
+        for found, key, what in ((known.by_card, "card", "card by card"), (known.by_source, "source", "by source")):
+            st.dataframe(cleaned(pd.DataFrame(draft.held_out_errors(found))), hide_index=True,
+                         key=f"hardware-errors-{key}", column_config=by_card, height=320,
+                         alt=f"Held-out errors of the model {what}.")  # fmt: skip
         by_class: dict[str, Any] = {
-            "family": "Family", "region": "Region of batch", "phase": "Phase", "gpus": "Cards", "points": "Points",
-            "median": st.column_config.TextColumn("Leaning", help="Median of measured over modelled, card by card."),
+            "family": "Family", "region": "What limits the step", "gpus": "Cards", "points": "Points",
+            "median": st.column_config.TextColumn("Leaning", help="Median of measured over modelled."),
             "interval": st.column_config.TextColumn(
-                "90 % of measured ÷ modelled", help="For a card that is not in the data: what intervals are made of."),
+                "90 % of measured ÷ modelled", help="On what was held out: what intervals are made of."),
             "held": st.column_config.TextColumn(
-                "Held", help="Share of held-out points inside 90 % intervals made without their chip."),
+                "Held", help="Share of points inside 90 % intervals made without their chip / without their source."),
             "evidence": "Rests on",
         }  # fmt: skip
         evidence.table(pd.DataFrame(draft.class_errors(known)), "hardware-errors-class", by_class,
-                       "Held-out errors of the model by family, region and phase.")  # fmt: skip
-        st.caption(plain(f"Sources: {'; '.join(known.sources)}. Every row is from constants fitted without that card."))
+                       "Held-out errors of the model by family and what limits the step.")  # fmt: skip
+        sources = "; ".join(known.sources)
+        st.caption(plain(f"Sources: {sources}. Every row is from constants fitted without what it names."))
 
 
 def show(seen: Compared) -> None:

@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any, get_args
+from typing import Any
 
 import streamlit as st
 
 from core.hardware.catalogue import CardPrice, GpuSpec
 from core.hardware.figures import MAX_CARDS
 from core.hardware.own_cards import FILE_NAME, OwnCard, add_own, save_own
-from core.spec import Execution, Precision
 from core.store.database import data_dir
 from core.studies.host.run import HostPlan
 from core.studies.sweep.record import Run
 from core.text import clean
 from core.ui.fields import Places
-from core.ui.hardware import page
+from core.ui.hardware import page, steps
 from core.ui.hardware.draft import (
-    ASSUMED,
     CURRENCY,
     OTHER_LINK,
     Options,
     OwnDraft,
     build_own,
+    changed_words,
     links,
     own_prices,
     wrong_batch,
 )  # fmt: skip
 from core.ui.study_page import busy_notice, busy_sentence
-from core.ui.words import EXECUTION_HELP, TF32_HELP, plain
+from core.ui.words import plain
 
 KEEP: Any = "session"  # choices survive a visit to another page
 PROBLEM = "hardware_problem_card"
-FED, RESIDENT = "Fed each step", "Resident"
-MEASURED_HOST, ASSUMED_HOST = "Measured", "Assumed"
 
 
-def options(run: Run, asked: Options, targets: tuple[int, ...], cards: dict[str, GpuSpec]) -> Options:
+def options(run: Run, asked: Options, usual: Options, targets: tuple[int, ...], cards: dict[str, GpuSpec]) -> Options:
     """The row of choices; what they hold now goes into the address."""
     wrong = Places()
     _hold_cards(run, asked, cards)
@@ -51,27 +48,18 @@ def options(run: Run, asked: Options, targets: tuple[int, ...], cards: dict[str,
             "Your batch", value=asked.batch, step=1, key=f"hardware_batch-{run.id}", width=120,
             help="At which speed-up, cost and limit are reported.",
         )  # fmt: skip
-        precision: Precision = st.selectbox(
-            "Precision", get_args(Precision), index=get_args(Precision).index(asked.precision), width=170,
-            key=f"hardware_precision-{run.id}", help=f"On the GPU. {TF32_HELP}",
-        )  # fmt: skip
-        execution: Execution = st.selectbox(
-            "Execution", get_args(Execution), index=get_args(Execution).index(asked.execution), width=110,
-            key=f"hardware_execution-{run.id}", help=f"On the GPU. {EXECUTION_HELP}",
-        )  # fmt: skip
-        data = st.segmented_control(
-            "Data", [RESIDENT, FED], default=FED if asked.fed else RESIDENT, required=True,
-            key=f"hardware_data-{run.id}", help="Already on the card, or over the link in each step.",
-        )  # fmt: skip
         index = _against(run, asked, targets)
+        precision, execution, conditions = steps.choices(run, asked)
     wrong.here("batch")
     if sentence := wrong_batch(batch):
         wrong.fill({"batch": f"{sentence} Until then {asked.batch:,} counts."})
         batch = asked.batch
-    chosen = Options(index, int(batch or asked.batch), tuple(gpus), precision, execution, data == FED, asked.host)
+    chosen = Options(index, int(batch or asked.batch), tuple(gpus), precision, execution, conditions, asked.host)
     for name, value in chosen.query().items():
         if st.query_params.get(name) != value:
             st.query_params[name] = value
+    if changed := changed_words(chosen, usual):
+        st.caption(plain(changed))
     return chosen
 
 
@@ -97,15 +85,9 @@ def _against(run: Run, asked: Options, targets: tuple[int, ...]) -> int:
     return asked.index if chosen is None else chosen
 
 
-def host(run: Run, host: page.Host) -> None:
-    """Whether the host's costs are measured or assumed, and the button that measures them."""
+def host(host: page.Host) -> None:
+    """The button that measures the host's costs."""
     busy = busy_sentence()
-    if host.study is not None or st.query_params.get("host") == ASSUMED:
-        st.segmented_control(
-            "Host overhead", [MEASURED_HOST, ASSUMED_HOST], required=True, key=f"hardware_host-{run.id}-{host.key}",
-            default=ASSUMED_HOST if host.study is None else MEASURED_HOST, on_change=_turn_host,
-            args=(host.study is not None,),
-        )  # fmt: skip
     again: dict[str, Any] = {"label": "Measure it again", "type": "secondary"}
     page.PAGE.start_button(
         HostPlan(), busy, **({} if host.study is None else again),
@@ -122,13 +104,6 @@ def keep_host(host: page.Host) -> None:
     """Put the host that counts into the address; not while one is measured, to which the page turns afterwards."""
     if page.PAGE.running() is None and host.study is not None:
         st.query_params["host"] = host.key
-
-
-def _turn_host(measured: bool) -> None:
-    if measured:
-        st.query_params["host"] = ASSUMED
-    else:
-        st.query_params.pop("host", None)
 
 
 def _price_key(name: str) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 import streamlit as st
 
 from core.analysis.execution import expected
-from core.hardware.against import Against, against, card_target, compared_with, is_fed
+from core.hardware.against import Against, against, card_target, compared_with
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
 from core.hardware.crossing import ModelledCrossover
-from core.hardware.host import assumed_costs
+from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
 from core.hardware.interval import Modelled
 from core.hardware.model import modelled_as
-from core.hardware.recorded import card_curve
-from core.numbers import number, rounded
+from core.hardware.recorded import card_curve, conditions_of
+from core.numbers import first_batch, number
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
@@ -27,7 +27,7 @@ from core.text import clean
 from core.ui import machine, registry
 from core.ui.card import label_badge, metric, result_card
 from core.ui.hardware import page
-from core.ui.hardware.draft import usual_options
+from core.ui.hardware.draft import USUAL_CARDS, usual_options
 from core.ui.navigation import link
 from core.ui.words import plain
 
@@ -44,20 +44,39 @@ HELP = (
 
 def choose(*, folded: bool, width: Any = "stretch") -> None:
     """The choice among all cards, folded where a real GPU can be measured; it is kept in session and address."""
+    known = _known()
+    opened = st.session_state.get(KEY) is not None
+    place: Any = st.expander(TITLE, icon=":material/function:", expanded=opened) if folded else st.container()
+    with place:
+        _field("Modelled GPU" if folded else f"**{TITLE}**", [NONE, *known], width)
+
+
+def pick(width: Any = "stretch") -> GpuSpec:
+    """The same where there must be a card: that of the session or the address, else the first usual one."""
+    known = _known()
+    if not st.session_state.get(KEY):
+        st.session_state[KEY] = next(name for name in (*USUAL_CARDS, *known) if name in known)
+    return known[_field("**Modelled GPU**", list(known), width)]
+
+
+def _known() -> dict[str, GpuSpec]:
+    """Every card, once an address was followed and a choice that is gone forgotten."""
     known = page.cards()
     if problem := page.own_cards()[1]:
         st.warning(plain(problem), icon=":material/search_off:")
     _follow_address(known)
     if st.session_state.get(KEY, NONE) not in known:
         st.session_state.pop(KEY, None)
-    opened = st.session_state.get(KEY) is not None
-    place: Any = st.expander(TITLE, icon=":material/function:", expanded=opened) if folded else st.container()
-    with place:
-        name: str = st.selectbox(
-            "Modelled GPU" if folded else f"**{TITLE}**", [NONE, *known],
-            format_func=lambda name: clean(_option(name)), key=KEY, help=HELP, persist_state="session", width=width,
-        )  # fmt: skip
+    return known
+
+
+def _field(label: str, names: list[str], width: Any) -> str:
+    name: str = st.selectbox(
+        label, names, format_func=lambda name: clean(_option(name)), key=KEY, help=HELP, persist_state="session",
+        width=width,
+    )  # fmt: skip
     _put(name)
+    return name
 
 
 def offer(run: Run) -> None:
@@ -114,8 +133,8 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
         return
     ends = sorted({plan.batches[0], plan.batches[len(plan.batches) // 2], plan.batches[-1]})
     target = card_target(cpu)
-    costs = assumed_costs(expected(plan.workload.network, target).execution)
-    curve = card_curve(spec, plan.workload, target, ends, costs, is_fed(plan))
+    costs = costs_of_kind(USUAL_KIND, expected(plan.workload.network, target).execution)
+    curve = card_curve(spec, plan.workload, target, ends, costs, conditions_of(plan))
     if not curve.known:
         place.info(plain(f"{spec.name} gets no number for this workload: {curve.reason}"), icon=":material/function:")
         return
@@ -176,9 +195,9 @@ def _rests_on(comparison: Against) -> list[str]:
     """What was modelled, and what its interval holds."""
     if not comparison.curve.known:
         return []
-    data = "each batch over the link" if comparison.fed else "data resident on the card"
+    data = "each batch over the link" if comparison.conditions.fed else "data resident on the card"
     basis = next((point.basis for point in comparison.curve.known if isinstance(point, Modelled)), None)
-    about = f"{comparison.spec.title}: {comparison.settings}; {data}; the host's overhead is {comparison.costs.label}."
+    about = f"{comparison.spec.title}: {comparison.settings}; {data}; the host's overhead is {comparison.costs.words}."
     return (
         [about]
         if basis is None
@@ -190,7 +209,7 @@ def _numbers(comparison: Against) -> None:
     crossover, end = comparison.crossover, comparison.at_end
     with st.container(horizontal=True):
         if crossover.kind == "from" and crossover.batch is not None:
-            metric("Crossover (modelled)", f"batch {rounded(crossover.batch)}", _bounds(crossover),
+            metric("Crossover (modelled)", f"batch {first_batch(crossover.batch)}", _bounds(crossover),
                    "From there on the card is ahead, with the 95 % interval of model and noise.")  # fmt: skip
         if end is not None:
             metric(f"Speed-up over {crossover.cpu} at batch {end.batch:,} (modelled)", f"{number(end.ratio)}×",
@@ -200,5 +219,5 @@ def _numbers(comparison: Against) -> None:
 
 
 def _bounds(crossover: ModelledCrossover) -> str:
-    low = f"{crossover.first:,} or less" if crossover.low is None else rounded(crossover.low)
-    return f"{low} to {rounded(crossover.high)}" if crossover.high is not None else f"{low} or more"
+    low = f"{crossover.first:,} or less" if crossover.low is None else first_batch(crossover.low)
+    return f"{low} to {first_batch(crossover.high)}" if crossover.high is not None else f"{low} or more"

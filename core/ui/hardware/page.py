@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import streamlit as st
 
 from core.analysis.execution import expected
+from core.evidence import same_machine
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, catalogue, find_gpu
 from core.hardware.compare import CardReading, compare, cpu_index
-from core.hardware.host import HostCosts, assumed_costs, host_of_study
+from core.hardware.decision import Decision, decide
+from core.hardware.host import KIND_WORDS, HostCosts, HostKind
+from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
+from core.hardware.host_loop import with_loop_of
+from core.hardware.host_study import host_of_study
+from core.hardware.narrowing import Modelling
 from core.hardware.own_cards import FILE_NAME, OwnCards, read_own
 from core.hardware.recorded import Recording, recordings_of
+from core.schema import UserError
 from core.store import StoreError
 from core.store.database import data_dir
 from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
+from core.studies.registry import example_id, load_example
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
 from core.ui import machine, registry
 from core.ui.hardware import draft
-from core.ui.hardware.draft import ASSUMED, Options
+from core.ui.hardware.draft import Options
 from core.ui.navigation import link
 from core.ui.study_page import StudyPage
 from core.ui.words import plain
@@ -36,7 +45,7 @@ NOT_THIS_HOST = (
 
 @dataclass(frozen=True)
 class Host:
-    """The host's costs with where they are from: a stored study with its id, or None where they are assumed.
+    """The host's costs with where they are from: a stored study with its id, or None where a kind is assumed.
 
     ``problem``: why no study is used although one was asked for or is there; else empty.
     """
@@ -48,7 +57,7 @@ class Host:
     @property
     def key(self) -> str:
         """For addresses and caches."""
-        return ASSUMED if self.study is None else self.study[0]
+        return str(self.costs.kind) if self.study is None else self.study[0]
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class Compared:
     cards: Mapping[str, GpuSpec]
     host: Host
     readings: tuple[CardReading, ...]
+    decision: Decision
     key: tuple[object, ...]
 
     @property
@@ -108,40 +118,60 @@ def cards() -> dict[str, GpuSpec]:
 
 
 def host(run: Run, options: Options) -> Host:
-    """The host's costs for the options' steps: of the study they name, else of the newest one here, else assumed."""
+    """The host's costs for the options' steps: of the kind or study they name, else of the newest one here, else of
+    a desktop.
+    """
     assert run.plan is not None
     execution = expected(run.plan.workload.network, options.target).execution
-    assumed = assumed_costs(execution)
-    if options.host == ASSUMED:
-        return Host(assumed, None)
-    known = studies()
-    named = options.host if options.host in known else next(iter(known), None)
-    problem = ""
-    if options.host and options.host not in known:
-        problem = "There is no such host study here; " + ("the newest one counts." if named else "costs are assumed.")
-    if named is None:
-        return Host(assumed, None, problem)
+    known = studies(run)
+    counts = counting(options.host, known)
+    problem = "" if options.host in ("", counts) else f"There is no such host study here; {_COUNTS[counts in known]}."
+    if counts not in known:
+        return Host(costs_of_kind(_kind(counts), execution), None, problem)
     try:
-        costs = host_of_study(known[named], run.plan.workload.mode, execution)
+        costs = host_of_study(known[counts], run.plan.workload.mode, execution)
     except ValueError as error:
-        return Host(assumed, None, f"{error} Until then they are assumed.")
-    return Host(costs, (named, known[named]), problem)
+        problem = f"{error} Until then {KIND_WORDS[USUAL_KIND]} is assumed."
+        return Host(costs_of_kind(USUAL_KIND, execution), None, problem)
+    costs = with_loop_of(costs, known[counts].environment, run, options.index)
+    return Host(costs, (counts, known[counts]), problem)
 
 
-def studies() -> dict[str, HostStudy]:
-    """Host studies that can be read, those of this machine first, newest first; others are recorded."""
-    known = {study_id: _labelled(study) for study_id, study in PAGE.readable().items()}
-    return dict(sorted(known.items(), key=lambda item: item[1].label != "measured"))
+_COUNTS = {True: "the newest one counts", False: f"{KIND_WORDS[USUAL_KIND]} is assumed"}
+
+
+def counting(asked: str, known: Mapping[str, HostStudy]) -> str:
+    """The host that counts where ``asked`` (a study, a kind or nothing) was asked for: a study's id or a kind."""
+    return asked if asked in known or asked in KIND_WORDS else next(iter(known), USUAL_KIND)
+
+
+def _kind(name: str) -> HostKind:
+    return next(kind for kind in KIND_WORDS if kind == name)
+
+
+def studies(run: Run) -> dict[str, HostStudy]:
+    """Host studies that can be read, those of this machine first, newest first; others are recorded. The shipped one
+    is of the machine of the example, and counts there alone, first.
+    """
+    shipped = example_id(HOST)
+    known = {study_id: _labelled(study) for study_id, study in PAGE.readable().items() if study_id != shipped}
+    known = dict(sorted(known.items(), key=lambda item: item[1].label != "measured"))
+    example = registry.example()
+    if example is None or run.id != example.id:
+        return known
+    with suppress(OSError, UserError):
+        known = {shipped: load_example(HOST.name), **known}
+    return known
 
 
 def _labelled(study: HostStudy) -> HostStudy:
-    here = machine.same_machine(study.environment, machine.now())
+    here = same_machine(study.environment, machine.now())
     return study if here else study.model_copy(update={"label": "recorded"})
 
 
 def other_machine(run: Run, host: Host) -> bool:
     """Whether a measured host is not that of the run."""
-    return host.study is not None and not machine.same_machine(host.study[1].environment, run.environment)
+    return host.study is not None and not same_machine(host.study[1].environment, run.environment)
 
 
 def recordings(run: Run, known: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
@@ -180,13 +210,17 @@ def _readings(key: tuple[object, ...], _make: partial[tuple[CardReading, ...]]) 
 
 def compared(run: Run, answer: Answer, options: Options, prices: Mapping[str, CardPrice]) -> Compared:
     """Every card against the run's CPU, sorted by crossover."""
+    assert run.plan is not None
     known, driver = cards(), host(run, options)
     recorded = recordings(run, known)
-    asked = (options.index, options.batch, str(options.target), options.fed, driver.key)
+    asked = (options.index, options.batch, str(options.target), options.conditions, driver.key)
     own = tuple(repr(spec) for spec in known.values() if spec.own)
     key = (registry.revision(run), asked, own, repr(prices), tuple((item.run_id, item.gpu) for item in recorded))
     make = partial(
         compare, run, answer, tuple(known.values()), driver.costs, options.batch, prices, index=options.index,
-        target=options.target, fed=options.fed, recordings=recorded,
+        target=options.target, conditions=options.conditions, recordings=recorded,
     )  # fmt: skip
-    return Compared(run, answer, options, known, driver, _readings(key, make), key)
+    found = _readings(key, make)
+    how = Modelling(run.plan.workload, options.target, driver.costs, options.conditions)
+    decision = registry.once(("decision", *key), lambda: decide(found, options.batch, how))
+    return Compared(run, answer, options, known, driver, found, decision, key)

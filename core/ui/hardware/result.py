@@ -15,59 +15,97 @@ from core.figures.style import environment_line
 from core.hardware.catalogue import checked_on
 from core.hardware.compare import CardReading, SortKey, roof_of, roofline, sort_readings
 from core.hardware.crossing import Needed, what_would_have_to_be_true
+from core.hardware.decision import Decision
 from core.hardware.export import comparison_data, roofline_data
 from core.hardware.figures import against_figure, crossover_words, crossovers_figure, limits_figure
 from core.hardware.interval import Modelled, errors
 from core.hardware.model import modelled_as
 from core.hardware.roofline_figure import roofline_figure
+from core.numbers import number
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.figures import workload_line
+from core.studies.sweep.loop import loop_name
 from core.ui import charts, share
-from core.ui.card import Badge, Colour, interval_metric, label_badge, result_card
+from core.ui.card import Badge, Colour, label_badge, metric, result_card
 from core.ui.hardware import draft, form, page
 from core.ui.hardware.page import Compared
 from core.ui.tables import cleaned
 from core.ui.words import plain
 
 SORTS: dict[SortKey, str] = {"crossover": "Crossover", "speed_up": "Speed-up at your batch", "cost": "Cost"}
+CLEARLY = "Clearly: the 95 % interval of the speed-up, of model and measured noise together, lies on one side of 1."
+RESOLVE_HELP = (
+    "Which measurement would narrow the interval until it excludes 1, and to what, if the estimate stays where it is. "
+    "Host study: of this machine, below. Self-check: the file of a machine with such a card, for predict --host. "
+    "Recorded sweep: of another such network on such a card, imported in History."
+)
 SHOWN_METRICS = 4
 HOST_COLOURS: dict[str, Colour] = {"assumed": "orange", "measured": "green", "recorded": "blue"}
 HOST_HELP = {
-    "assumed": "Nothing was measured on this machine: what the framework costs on the host is taken from published "
-    "times. Measure it below.",
+    "assumed": "What the framework costs on such a host is taken from published step times. Choose another under "
+    "“How steps run”, or measure this machine below.",
     "measured": "What the framework costs on this machine’s CPU was measured here.",
     "recorded": "Measured on another machine and kept here.",
 }
 
 
+UNDER_FIT = (
+    "The modelled steps hold what {loop} itself adds, the CPU’s measured steps do not. Against a CPU under {loop}, the "
+    "cards would overtake earlier and by more than is said here."
+)
+
+
 def card(seen: Compared) -> None:
-    """The verdict with its labels and the crossovers of the chosen cards."""
+    """The verdict with its labels, how many cards it decides, and the chosen ones."""
     run, costs = seen.run, seen.host.costs
     shown = sort_readings(seen.chosen or seen.readings, "crossover")
-    overhead = Badge(f"host overhead {costs.label}", ":material/developer_board:", HOST_COLOURS[costs.label],
+    overhead = Badge(f"host overhead {costs.words}", ":material/developer_board:", HOST_COLOURS[costs.label],
                      HOST_HELP[costs.label])  # fmt: skip
     badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead]
     about = (
-        draft.summary(seen.readings, seen.options.batch, seen.cpu),
+        CLEARLY,
         *draft.settings_lines(run, seen.options, shown),
         workload_line(run),
         environment_line(run),
     )
-    with (
-        result_card("Against GPUs that are not here", badges, _headline(shown), about, status=run.status),
-        st.container(horizontal=True),
-    ):
-        for reading in shown[:SHOWN_METRICS]:
-            found = reading.crossover
-            before = "from batch " if found.kind == "from" else ""
-            interval_metric(f"{reading.spec.name}, modelled", crossover_words(found), found.sentence, before=before)
+    with result_card("Against GPUs that are not here", badges, seen.decision.sentence, about, status=run.status):
+        with st.container(horizontal=True):
+            _counts(seen.decision)
+        st.caption(plain(f"How many times as fast as {seen.cpu} at batch {seen.decision.batch:,} (modelled):"))
+        with st.container(horizontal=True):
+            for reading in shown[:SHOWN_METRICS]:
+                _card_metric(reading, seen.decision)
 
 
-def _headline(shown: tuple[CardReading, ...]) -> str:
-    """What is said of the card that overtakes first; of none where every number is withheld."""
-    if shown[0].withheld:
-        return f"Modelled: no number is given. {shown[0].curve.reason or shown[0].withheld}"
-    return shown[0].crossover.sentence
+def _counts(decision: Decision) -> None:
+    """How many cards are on which side; cards without a number only where there are any."""
+    counts = (
+        ("Clearly faster", decision.faster, f"The 95 % interval of the speed-up over {decision.cpu} lies above 1."),
+        ("Clearly slower", decision.slower, f"The 95 % interval of the speed-up over {decision.cpu} lies below 1."),
+        ("Not resolved", decision.not_resolved, "The interval holds 1. “All cards” says what would resolve each."),
+        ("No number", decision.no_number, "“All cards” says why."),
+    )
+    for name, count, meaning in counts:
+        if count or name != "No number":
+            metric(f"{name}, modelled", f"{count} of {len(decision.cards)}", None, meaning)
+
+
+def _card_metric(reading: CardReading, decision: Decision) -> None:
+    """The speed-up of one card at the batch, and from which batch it is ahead."""
+    faster, decided = reading.speed_up, decision.card(reading.spec.name)
+    with st.container(gap="xsmall"):
+        name = f"{reading.spec.name}, modelled"
+        if faster is None:
+            metric(name, "no number", None, decided.sentence)
+        else:
+            metric(name, f"{number(faster.ratio)}×", f"{number(faster.low)}× to {number(faster.high)}×",
+                   decided.sentence)  # fmt: skip
+        st.caption(plain(_crossover_line(reading)))
+
+
+def _crossover_line(reading: CardReading) -> str:
+    words = crossover_words(reading.crossover)
+    return f"Crossover: batch {words}" if reading.crossover.kind == "from" else f"Crossover: {words}"
 
 
 def notices(seen: Compared) -> None:
@@ -78,6 +116,8 @@ def notices(seen: Compared) -> None:
         st.warning(plain(seen.host.problem), icon=":material/warning:")
     elif page.other_machine(seen.run, seen.host):
         st.info(page.NOT_THIS_HOST, icon=":material/info:")
+    if seen.options.conditions.under_fit:
+        st.warning(plain(UNDER_FIT.format(loop=loop_name(seen.run))), icon=":material/warning:")
     if why := draft.unmeasured_batch(seen.run, seen.answer, seen.options.index, seen.options.batch):
         st.info(plain(why), icon=":material/info:")
     withheld = [reading for reading in seen.chosen if not reading.curve.known]
@@ -108,7 +148,10 @@ def pictures(seen: Compared) -> None:
         if any(not reading.withheld for reading in seen.chosen):
             make = partial(crossovers_figure, seen.run, seen.answer, seen.options.index, seen.chosen)
             chart("crossovers", seen, make, "Where each card overtakes, modelled.")
-    lines = [reading.crossover.sentence for reading in sort_readings(seen.chosen, "crossover")]
+    lines = []
+    for reading in sort_readings(seen.chosen, "crossover"):
+        decided = seen.decision.card(reading.spec.name)
+        lines += [reading.crossover.sentence] + ([decided.sentence] if decided.standing == "not resolved" else [])
     st.markdown("\n".join(f"- {plain(line)}" for line in lines))
 
 
@@ -118,12 +161,14 @@ def table(seen: Compared) -> None:
         "Sorted by", list(SORTS), default="crossover", required=True, key="hardware_sort",
         format_func=SORTS.__getitem__, persist_state=form.KEEP,
     )  # fmt: skip
-    rows = pd.DataFrame(draft.card_rows(sort_readings(seen.readings, key or "crossover"), seen.options.batch))
+    rows = pd.DataFrame(draft.card_rows(sort_readings(seen.readings, key or "crossover"), seen.decision))
     at, text = f"{seen.options.batch:,}", st.column_config.TextColumn
     config: dict[str, Any] = {
         "card": text("Card", pinned=True, width=150),
         "crossover": text("Ahead from batch", width=180, help="With its 95 % interval; modelled."),
+        "standing": text(f"At batch {at}", width=120, help=f"{CLEARLY} Modelled."),
         "speed_up": text(f"Speed-up at {at}", width=160, help=f"Over {plain(seen.cpu)}; modelled."),
+        "resolve": text("What would resolve it", width=260, help=RESOLVE_HELP),
         "step_ms": text(f"Step at {at} (ms)", width=170, help="With its 95 % interval."),
         "cost": text("A million samples", width=250, help="Price × step time at your batch."),
         "limited_by": text(f"Limited at {at} by", help="The largest part of the step."),
@@ -131,8 +176,7 @@ def table(seen: Compared) -> None:
         "label": text("Label", width=90),
         "note": text("Note", help="Why numbers are withheld, or what corrected them."),
     }
-    if not rows["note"].any():
-        rows = rows.drop(columns="note")
+    rows = rows.drop(columns=[name for name in ("note", "resolve") if not rows[name].any()])
     st.dataframe(cleaned(rows), hide_index=True, key=f"hardware-table-{seen.run.id}", column_config=config, height=560,
                  alt="One row for each GPU, modelled unless its label says otherwise.")  # fmt: skip
     st.caption(
@@ -162,6 +206,7 @@ def limits(seen: Compared) -> None:
         make = partial(roofline_figure, reading.spec, roof_of(reading.spec, workload, target), under, points)
         chart("roofline", seen, make, f"Roofline of {name}; its steps are modelled.", name)
     st.markdown(plain(limit_words(reading)))
+    st.markdown(plain(seen.decision.card(name).sentence))
     _needed(seen, reading)
 
 
@@ -191,7 +236,7 @@ def needed(seen: Compared, reading: CardReading, batch: int) -> tuple[Needed, ..
     assert seen.run.plan is not None
     return what_would_have_to_be_true(
         reading.spec, seen.run.plan.workload, seen.options.target, seen.host.costs.host, seen.run, seen.answer,
-        reading.curve, batch, seen.options.fed, seen.options.index,
+        reading.curve, batch, seen.options.conditions, seen.options.index,
     )  # fmt: skip
 
 
@@ -220,5 +265,5 @@ def content(seen: Compared) -> dict[str, Any]:
         for reading in seen.chosen
     ]
     about: dict[str, Any] = {"run": seen.run.id, "run_label": seen.run.label, "workload": workload.title}
-    about |= {"target": str(options.target), "fed": options.fed, "errors_of": errors().dated}
-    return comparison_data(seen.readings, seen.cpu, options.batch, seen.host.costs) | about | {"chosen": details}
+    about |= {"target": str(options.target), **asdict(options.conditions), "errors_of": errors().dated}
+    return comparison_data(seen.readings, seen.decision, seen.host.costs) | about | {"chosen": details}

@@ -7,10 +7,12 @@ from typing import Any
 
 from core.families import Network
 from core.schema import UserError
-from core.spec import MAX_CROSSOVER_WIDTH, Pipeline, Workload, geometric_grid, parse_batches
+from core.spec import MAX_CROSSOVER_WIDTH, Pipeline, Target, Workload, geometric_grid, parse_batches
 from core.studies.sweep.fits import check_fits
 from core.studies.sweep.plan import SweepPlan
 from core.ui.checks import Checks, Outcome, checked_budget, checked_targets, make_workload
+
+USUAL_RANGE = (1, 1024)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,17 @@ def build(draft: Draft, available_bytes: int, limited: str = "") -> SweepOutcome
         "crossover_width": checks.attempt("crossover width", lambda: _crossover_width(draft.crossover_width_pct)),
         "step_width": checks.attempt("width", lambda: _width("The step time's", draft.width_pct, 100, "it")),
     }
+    return _planned(checks, values, available_bytes, limited)
+
+
+def usual(workload: Workload, targets: tuple[Target, Target], available_bytes: int, limited: str = "") -> SweepOutcome:
+    """What a form that nobody touched holds, but with this workload; fields and limits as :func:`build` has them."""
+    values = {"workload": workload, "targets": targets, "batches": geometric_grid(*USUAL_RANGE)}
+    return _planned(Checks(), values, available_bytes, limited)
+
+
+def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limited: str) -> SweepOutcome:
+    workload = values["workload"]
     if checks.errors:
         return SweepOutcome(plan=None, errors=checks.errors, workload=workload)
     plan = checks.attempt("batches", lambda: SweepPlan.model_validate(values))

@@ -18,7 +18,7 @@ from core.ui import machine
 from core.ui.fields import PREFETCH, Places, two_targets, workload_fields
 from core.ui.hardware import modelled
 from core.ui.network_form import KEEP
-from core.ui.sweep.draft import Draft, SweepOutcome, build
+from core.ui.sweep.draft import USUAL_RANGE, Draft, SweepOutcome, build
 from core.ui.sweep.live import PAGE
 from core.ui.words import PIPELINES, PYTHON_HELP, plain
 
@@ -46,7 +46,7 @@ def show(busy: str | None) -> None:
     _cost(outcome, here)
     wrong.fill(outcome.errors)
     with top:
-        PAGE.form_button(outcome.plan, busy, _says, start=lambda plan: PAGE.start(new_run(plan, name.strip() or None)))
+        PAGE.form_button(outcome.plan, busy, says, start=lambda plan: PAGE.start(new_run(plan, name.strip() or None)))
 
 
 def _batches(wrong: Places) -> tuple[Any, ...]:
@@ -62,9 +62,9 @@ def _batches(wrong: Places) -> tuple[Any, ...]:
         chosen: tuple[Any, ...] = ("list", text)
     else:
         left, right = st.columns(2)
-        low = left.number_input("Smallest", value=1, step=1, key="form_low", persist_state=KEEP)
+        low = left.number_input("Smallest", value=USUAL_RANGE[0], step=1, key="form_low", persist_state=KEEP)
         high = right.number_input(
-            "Largest", value=1024, step=1, key="form_high", persist_state=KEEP,
+            "Largest", value=USUAL_RANGE[1], step=1, key="form_high", persist_state=KEEP,
             help=f"{MIN_BATCH} to {MAX_BATCH:,}; doublings in between.",
         )  # fmt: skip
         chosen = ("range", low, high)
@@ -165,5 +165,6 @@ def _listed(batches: tuple[int, ...]) -> str:
     return ", ".join(shown if len(shown) <= 12 else [*shown[:5], "…", *shown[-4:]])
 
 
-def _says(plan: SweepPlan) -> str:
+def says(plan: SweepPlan) -> str:
+    """What a plan measures, in one sentence."""
     return f"{plan.title}, batch {plan.batches[0]:,} to {plan.batches[-1]:,}, at most {duration(plan.budget_s)}."

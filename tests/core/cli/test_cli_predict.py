@@ -2,24 +2,35 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.families import network_from_name
+from core.hardware.conditions import Conditions
+from core.hardware.host_study import DRIVER_US
+from core.hardware.recorded import card_curve
 from core.machine.environment import capture_environment
 from core.selfcheck.checks import run_checks
 from core.selfcheck.export import self_check_data
 from core.spec import Pipeline
 from core.studies.host.record import HostStudy
+from core.studies.sweep.record import Run
 from tests.support.commands import Command, as_json, done, refused
 from tests.support.hosts import cpu_run, host_machine, law, make_host_study
 from tests.support.keras_files import functional, layer, source, text
+from tests.support.loops import loop_cost, with_loops
 from tests.support.runs import make_run, on_card, planned
 from tests.support.selfchecks import GPU, Device
 from tests.support.simulation import Machine
 
 ASKED = ("predict", "--gpu", "A100-80GB-SXM", "--preset", "784-512-512-10")
-POINT = ["batch", "step_ms", "low_ms", "high_ms", "limited_by"]
+POINT = ["batch", "step_ms", "low_ms", "high_ms", "limited_by", "samples_per_s"]
+BEFORE = {
+    "gpu", "label", "points", "withheld", "host", "basis", "corrected_by", "workload", "target", "fed", "settings",
+    "crossover",
+}  # fmt: skip
+"""What --json held before it said which host and build."""
 
 
 @pytest.fixture
@@ -37,11 +48,38 @@ def test_json_has_the_promised_shape_and_labels(cli: Command) -> None:
     assert [point["batch"] for point in data["points"]] == [2**i for i in range(13)]
     for point in data["points"]:
         assert list(point) == POINT
+        assert point["samples_per_s"] == pytest.approx(1000 * point["batch"] / point["step_ms"])
         assert 0 < point["low_ms"] < point["step_ms"] < point["high_ms"]
     times = [point["step_ms"] for point in data["points"]]
     assert times == sorted(times)
     assert (data["host"]["label"], data["crossover"], data["corrected_by"]) == ("assumed", None, None)
     assert data["workload"] == "784-512-512-10 (training, adam)"
+    assert set(data) == {*BEFORE, "build", "under_fit"}
+    assert set(data["host"]) == {"label", "step", "op", "xla_call_us", "source", "kind", "fit"}
+    assert (data["build"], data["under_fit"], data["host"]["kind"]) == ("keras", False, "desktop")
+
+
+@pytest.mark.parametrize("flags", [("--application", "VGG16"), ("--preset", "VGG16")])
+def test_a_known_network_needs_no_family_and_each_line_says_rate_and_limit(
+    cli: Command, flags: tuple[str, str]
+) -> None:
+    asked = ("predict", "--gpu", "T4", *flags, "--batches", "32")
+    out, _ = done(cli(*asked))
+    assert out.splitlines()[0].startswith("Modelled, not measured: VGG16")
+    *_, samples_per_s, limit, label = out.splitlines()[3].split()
+    (point,) = as_json(cli(*asked, "--json"))["points"]
+    assert float(samples_per_s.replace(",", "")) == pytest.approx(point["samples_per_s"], rel=2e-3)
+    assert (limit, label) == (point["limited_by"], "modelled")
+
+
+def test_a_known_network_named_alone_is_as_keras_applications_makes_it(cli: Command) -> None:
+    asked = ("predict", "--gpu", "T4", "--batches", "8")
+    alone = done(cli(*asked, "--application", "VGG16"))[0]
+    assert alone.splitlines()[0].startswith("Modelled, not measured: VGG16 (")
+    assert done(cli(*asked, "--preset", "VGG16@224:1000"))[0] == alone
+    assert done(cli(*asked, "--application", "VGG16", "--image", "224", "--classes", "1000"))[0] == alone
+    small = done(cli(*asked, "--application", "VGG16", "--image", "64", "--classes", "10"))[0]
+    assert "VGG16@64:10" in small.splitlines()[0]
 
 
 def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> None:
@@ -49,14 +87,15 @@ def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> 
     lines = out.splitlines()
     assert lines[0].startswith("Modelled, not measured: 784-512-512-10 (inference) on NVIDIA A100 80 GB SXM")
     assert lines[0].endswith(": XLA, as Keras chooses by default; float32 (TF32)")
-    assert "label" in lines[1]
-    assert "samples/s" in lines[1]
-    step_ms, samples_per_s = (float(lines[3].split()[at].replace(",", "")) for at in (1, 4))
+    assert "label" in lines[2]
+    assert "samples/s" in lines[2]
+    step_ms, samples_per_s = (float(lines[4].split()[at].replace(",", "")) for at in (1, 4))
     assert samples_per_s == pytest.approx(64_000 / step_ms, rel=2e-3)
-    assert [line.split()[0] for line in lines[2:5]] == ["1", "64", "4,096"]
-    assert all(line.endswith("modelled") for line in lines[2:5])
+    assert [line.split()[0] for line in lines[3:6]] == ["1", "64", "4,096"]
+    assert all(line.endswith("modelled") for line in lines[3:6])
     assert any(line.startswith("Interval: ") for line in lines)
-    assert any(line.startswith("Host overhead is assumed: ") and "5 to 15" in line for line in lines)
+    assert lines[1] == "Run by Keras 3; host: assumed, a desktop; without what predict itself costs a step."
+    assert any(line.startswith("Host overhead is assumed: ") and "Assumed for a desktop" in line for line in lines)
 
 
 def test_a_driver_s_name_finds_the_card_and_unknown_ones_get_the_nearest(cli: Command) -> None:
@@ -78,11 +117,76 @@ def test_options_of_the_target_change_the_prediction(cli: Command) -> None:
     assert step_ms("--mode", "infer") < plain
 
 
+def test_kinds_of_host_builds_and_fit_are_asked_for_and_said(cli: Command) -> None:
+    def data(*flags: str) -> Any:
+        return as_json(cli(*ASKED, "--batches", "1", "--execution", "graph", "--json", *flags))
+
+    def step_ms(*flags: str) -> float:
+        return float(data(*flags)["points"][0]["step_ms"])
+
+    assert step_ms("--host", "weak") != step_ms("--host", "desktop") == step_ms()
+    assert data("--host", "server")["host"]["kind"] == "server"
+    under_fit = data("--under-fit")
+    assert under_fit["under_fit"] is True
+    added_us = 1000 * (under_fit["points"][0]["step_ms"] - step_ms())
+    assert added_us == pytest.approx(under_fit["host"]["fit"]["us"])
+    assert under_fit["host"]["fit"]["label"] == "assumed"
+    out, _ = done(cli(*ASKED, "--batches", "1", "--host", "weak", "--under-fit", "--implementation", "fused"))
+    lines = out.splitlines()
+    assert lines[1] == "Run by a fused build; host: assumed, a weak cloud machine; with what fit itself costs a step."
+    assert any(line.startswith("What fit itself costs is assumed: ") for line in lines)
+
+
+def test_the_build_reaches_the_model(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def seen(*args: Any, **named: Any) -> Any:
+        asked.append(args[5])
+        return card_curve(*args, **named)
+
+    monkeypatch.setattr("core.cli.predict.card_curve", seen)
+    assert as_json(cli(*ASKED, "--batches", "1", "--implementation", "fused", "--json"))["build"] == "fused"
+    assert asked == [Conditions(build="fused")]
+    assert "graph" in done(cli(*ASKED, "--batches", "1", "--implementation", "fused"))[0].splitlines()[0]
+
+
+def test_a_kinds_word_wins_over_a_file_of_that_name(
+    cli: Command, host_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(host_file.parent)
+    host_file.rename("weak")
+    flags = (*ASKED, "--batches", "1", "--json", "--host")
+    assert as_json(cli(*flags, "weak"))["host"]["kind"] == "weak"
+    assert as_json(cli(*flags, "./weak"))["host"]["label"] == "measured"
+    assert "“strong” is neither a kind of host (weak, desktop, server) nor a file" in refused(cli(*flags, "strong"))
+
+
+def test_what_fit_costs_on_a_measured_host_is_from_the_run_where_that_is_of_this_machine(
+    cli: Command, tmp_path: Path, host_file: Path
+) -> None:
+    path = tmp_path / "run.json"
+    run = with_loops(cpu_run(lambda batch: 0.05 * batch**0.9, tuple(2**i for i in range(13))), loop_cost(0))
+    flags = ("predict", "--gpu", "T4", "--against", path, "--host", host_file, "--batches", "1", "--under-fit")
+
+    def fit_of(run: Run) -> Any:
+        path.write_text(run.to_json())
+        return as_json(cli(*flags, "--json"))
+
+    here = run.model_copy(update={"environment": capture_environment()})
+    assert (elsewhere := fit_of(run))["host"]["fit"]["label"] == "assumed"
+    found = fit_of(here)
+    assert found["host"]["fit"]["label"] == here.label
+    assert run.name in found["host"]["fit"]["source"]
+    assert found["crossover"] == elsewhere["crossover"]  # both sides without it, whatever it costs
+    out, _ = done(cli(*flags))
+    assert out.splitlines()[1] == "That compares steps without what fit itself costs, as the run was measured."
+
+
 def test_a_measured_host_is_read_and_one_of_another_machine_is_recorded(cli: Command, host_file: Path) -> None:
     flags = (*ASKED, "--batches", "1", "--execution", "graph", "--json", "--host")
     here = json.loads(cli(*flags, host_file)[1])["host"]
     assert here["label"] == "measured"
-    assert here["op"]["us"] == pytest.approx(2.0)
+    assert here["op"]["us"] == pytest.approx(2.0 + DRIVER_US)
     assert here["step"]["us"] == pytest.approx(300.0)
     host_file.write_text(make_host_study().to_json())
     assert json.loads(cli(*flags, host_file)[1])["host"]["label"] == "recorded"
@@ -95,7 +199,7 @@ def test_the_host_is_measured_on_simulated_workers_and_written(cli: Command, mac
     out, err = done(
         cli(*ASKED, "--batches", "1", "--execution", "graph", "--json", "--measure-host", "--host-out", out_file)
     )
-    assert json.loads(out)["host"]["op"]["us"] == pytest.approx(2.0, rel=0.05)
+    assert json.loads(out)["host"]["op"]["us"] == pytest.approx(2.0 + DRIVER_US, rel=0.05)
     assert "Starting a worker process" in err
     assert len(HostStudy.from_json(out_file.read_text()).rounds) >= 9
 

@@ -5,6 +5,7 @@ import pytest
 from core.hardware.against import against, card_target, compared_with
 from core.hardware.catalogue import catalogue
 from core.hardware.compare import batches_between
+from core.hardware.conditions import USUAL
 from core.hardware.crossing import cross, speed_up
 from core.hardware.recorded import Recording, card_curve
 from core.spec import Pipeline, Target
@@ -46,10 +47,10 @@ def test_only_the_device_differs_from_the_cpu_target_and_a_real_gpu_in_the_run_i
 def test_data_that_are_not_resident_cross_the_link_and_recordings_replace_the_model() -> None:
     fed = against(planned(RUN, pipeline=Pipeline(kind="host")), ANSWER, 1, CARD, COSTS)
     resident = against(RUN, ANSWER, 1, CARD, COSTS)
-    assert (fed.fed, resident.fed) == (True, False)
+    assert (fed.conditions.fed, resident.conditions.fed) == (True, False)
     assert fed.curve.known[-1].step_ms > resident.curve.known[-1].step_ms
     cells = tuple(cell for cell in ANSWER.cells if cell.target == 0 and cell.batch in (64, 128))
-    recording = Recording(CARD.name, "a-run", "A run", RUN.plan.workload, GPU, False, cells, "recorded")
+    recording = Recording(CARD.name, "a-run", "A run", RUN.plan.workload, GPU, USUAL, cells, "recorded")
     found = against(RUN, ANSWER, 1, CARD, COSTS, (recording,))
     labels = {point.batch: point.label for point in found.curve.known}
     assert (labels[32], labels[64], labels[128], labels[256]) == ("modelled", "recorded", "recorded", "modelled")

@@ -23,6 +23,8 @@ from core.hardware.catalogue import (
 CARDS = catalogue()
 EACH = pytest.mark.parametrize("spec", CARDS.values(), ids=lambda spec: spec.name)
 TENSOR_CORES = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
+HALF_WIDTH = ("Volta", "Turing", "CDNA 2")
+"""Architectures whose multiprocessors add 64 products in a clock; P100 and A100 do too, the others 128."""
 HAS_TF32 = ("Ampere", "Ada", "Hopper", "Blackwell")
 
 
@@ -42,7 +44,7 @@ def test_the_shipped_file_has_the_cards_asked_for_with_every_value_and_its_sourc
 
 @EACH
 def test_every_field_has_a_source(spec: GpuSpec):
-    optional = {"tf32_tflops", "half_tflops", "tdp_w"}
+    optional = {"tf32_tflops", "half_tflops", "tdp_w", "l2_mb"}
     fields = set(GpuSpec.model_fields) - {"name", "title", "aliases", "vendor", "price", "sources", "own"}
     given = {field for field in fields if getattr(spec, field) is not None}
     assert given <= set(spec.sources)
@@ -68,6 +70,25 @@ def test_peaks_are_dense_and_in_the_proportions_of_hardware(spec: GpuSpec):
 
 
 @EACH
+def test_the_peak_in_float32_implies_a_clock_that_exists(spec: GpuSpec):
+    """A count of multiprocessors that is far off, or of another width, would need a clock that no card has."""
+    wide = 64 if spec.architecture in HALF_WIDTH or spec.name.startswith(("P100", "A100")) else 128
+    assert 1.0 <= 1e3 * spec.fp32_tflops / (2 * wide * spec.multiprocessors) <= 3.2  # GHz
+
+
+@EACH
+def test_the_cache_is_known_and_of_its_generation(spec: GpuSpec):
+    if spec.vendor == "Apple":
+        assert spec.l2_mb is None
+        assert spec.sources["l2_mb"].startswith("left out: ")
+        return
+    assert spec.sources["multiprocessors"]
+    assert spec.sources["l2_mb"]
+    large = spec.architecture in ("Ada", "Hopper", "Blackwell") or spec.name.startswith(("A100", "MI300X"))
+    assert (24 if large else 2) <= spec.l2_mb <= (126 if large else 8)
+
+
+@EACH
 def test_memory_links_and_power_are_physically_plausible(spec: GpuSpec):
     assert 8 <= spec.memory_gb <= 200
     assert 60 <= spec.bandwidth_gb_s <= 8_000
@@ -88,6 +109,8 @@ def test_known_numbers_stand_as_their_makers_state_them():
     assert (a100.fp32_tflops, a100.tf32_tflops, a100.half_tflops, a100.bandwidth_gb_s) == (19.5, 156, 312, 2039)
     assert (h100.fp32_tflops, h100.half_tflops, h100.bandwidth_gb_s, h100.tdp_w) == (67, 989.5, 3350, 700)
     assert (t4.fp32_tflops, t4.tf32_tflops, t4.half_tflops, t4.bandwidth_gb_s) == (8.1, None, 65, 320)
+    chips = [(card.multiprocessors, card.l2_mb) for card in (t4, a100, h100, CARDS["L4"])]
+    assert chips == [(40, 4), (108, 40), (132, 50), (58, 48)]
     assert {spec.name for spec in CARDS.values() if spec.power_limited} == {"P4", "T4", "L4"}
 
 

@@ -27,6 +27,7 @@ def test_the_least_a_card_needs_is_filled_in_by_class_and_says_so():
     assert spec.launch_us == shared().launch_us["other"].value
     assert not spec.power_limited
     assert spec.assumed("power_limited")
+    assert (spec.multiprocessors, spec.l2_mb) == (None, None)
     (spec,) = parse_own(text(LEAST | {"architecture": "Ada", "tdp_w": 70})).specs()
     assert spec.launch_us == shared().launch_us["Ada"].value
     assert spec.power_limited
@@ -34,11 +35,13 @@ def test_the_least_a_card_needs_is_filled_in_by_class_and_says_so():
 
 def test_what_a_person_states_is_theirs_and_nothing_is_put_over_it():
     price = {"per_hour": 1.5, "currency": "EUR", "dated": "2026-11-01"}
+    chip = {"multiprocessors": 46, "l2_mb": 36}
     (spec,) = parse_own(
-        text(LEAST | {"link": "wire", "link_gb_s": 9, "launch_us": 3, "power_limited": True, "price": price})
+        text(LEAST | {"link": "wire", "link_gb_s": 9, "launch_us": 3, "power_limited": True, "price": price} | chip)
     ).specs()
     assert (spec.link_gb_s, spec.launch_us, spec.power_limited) == (9.0, 3.0, True)
-    assert {spec.sources[key] for key in ("link_gb_s", "launch_us", "power_limited")} == {"yours"}
+    assert (spec.multiprocessors, spec.l2_mb) == (46, 36.0)
+    assert {spec.sources[key] for key in ("link_gb_s", "launch_us", "power_limited", *chip)} == {"yours"}
     assert spec.price.source == "yours"
 
 
@@ -55,6 +58,9 @@ def test_what_a_person_states_is_theirs_and_nothing_is_put_over_it():
         (text(LEAST | {"fp32_tflops": "20"}), "fp32_tflops"),
         (text(LEAST | {"fp32_tflops": -1}), "fp32_tflops"),
         (text(LEAST | {"memory_gb": 1e9}), "memory_gb"),
+        (text(LEAST | {"multiprocessors": 0}), "multiprocessors"),
+        (text(LEAST | {"multiprocessors": 1.5}), "multiprocessors"),
+        (text(LEAST | {"l2_mb": 4096}), "l2_mb"),
         (text(LEAST | {"name": "<b>"}), "name"),
         (text(LEAST | {"name": ""}), "name"),
         (text(LEAST | {"colour": "green"}), "colour"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.hardware.conditions import Conditions
 from core.hardware.constants import constants
 from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_to_be_true
 from core.hardware.model import predict
@@ -50,6 +51,18 @@ def test_a_shift_of_the_modelled_curve_moves_the_crossover_as_computed(gpu_ms: f
         assert one.low is None
     assert one.label == "modelled"
     assert one.sentence.startswith("Modelled: Card 1 ahead of cpu,threads=1 from batch ")
+
+
+@settings(max_examples=25)
+@given(st.floats(0.05, 20.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_every_batch_in_a_sentence_is_whole_and_that_of_the_crossover_the_first_at_which_the_card_is_ahead(
+    gpu_ms: float, down: float, up: float
+):
+    one = found(make_curve(lambda _: gpu_ms, BATCHES, -down, up))
+    assert not re.search(r"(batch|interval|to|less) [\d,]*\.\d", one.sentence.split(" (")[0])
+    if one.kind == "from" and one.batch > 1:
+        whole = int(re.search(r"from batch ([\d,]+)", one.sentence)[1].replace(",", ""))
+        assert whole - 1 < one.batch <= whole + 1e-6
 
 
 def test_both_noises_add_as_squares_and_processes_that_were_not_seen_are_allowed_for():
@@ -110,7 +123,7 @@ def test_ahead_throughout_names_the_range_and_a_card_not_surely_ahead_has_an_upp
     below = found(make_curve(lambda _: 0.09, BATCHES, -0.5, 0.5))
     assert (below.kind, below.batch, below.first, below.low) == ("from", 1.0, 1, None)
     assert below.high == pytest.approx(crossing_of(0.09 * math.exp(0.5)), rel=1e-6)
-    assert "from batch 1 or less, 95 % interval 1 or less to 1.6." in below.sentence
+    assert "from batch 1 or less, 95 % interval 1 or less to 2." in below.sentence
 
 
 def test_what_is_open_above_or_not_at_all_bounded_is_not_resolved():
@@ -118,10 +131,10 @@ def test_what_is_open_above_or_not_at_all_bounded_is_not_resolved():
     assert above.kind == "not resolved"
     assert above.low == pytest.approx(crossing_of(20.0 * math.exp(-0.5)), rel=1e-6)
     assert (above.batch, above.high) == (None, None)
-    assert "significantly faster (95 %) than Card 1 up to batch" in above.sentence
+    assert f"cpu,threads=1 clearly faster (95 %) than Card 1 up to batch {math.floor(above.low)};" in above.sentence
     neither = found(make_curve(cpu_ms, BATCHES, -0.2, 0.2))
     assert neither.kind == "not resolved"
-    assert "neither Card 1 nor cpu,threads=1 is significantly faster" in neither.sentence
+    assert "neither Card 1 nor cpu,threads=1 is clearly faster" in neither.sentence
     assert "0.82 to 1.2 times" in neither.sentence
     one = found(make_curve(lambda _: 0.01, BATCHES, -math.inf, math.inf))
     assert one.kind == "not resolved"
@@ -133,11 +146,9 @@ def test_a_card_that_falls_behind_again_or_a_lead_that_fades_is_no_crossover():
     assert "with rising batch Card 1, then cpu,threads=1 is ahead" in one.sentence
     fades = found(make_curve(lambda b: 0.01 * b, BATCHES, -1.0, 1.0))
     assert (fades.kind, fades.batch) == ("not resolved", None)
-    assert re.search(r"Card 1 is significantly faster .95 %. from batch 1 to 6\d\d, nobody elsewhere", fades.sentence)
+    assert re.search(r"Card 1 is clearly faster .95 %. from batch 1 to 6\d\d, nobody elsewhere", fades.sentence)
     grows = found(make_curve(lambda b: 0.2 * b, BATCHES, -1.0, 1.0))
-    assert re.search(
-        r"cpu,threads=1 is significantly faster \(95 %\) from batch 4\.\d to 1,024, nobody elsewhere", grows.sentence
-    )
+    assert "cpu,threads=1 is clearly faster (95 %) from batch 5 to 1,024, nobody elsewhere" in grows.sentence
 
 
 def test_withheld_points_are_neither_bridged_nor_passed_over_in_silence():
@@ -180,8 +191,10 @@ def test_what_would_have_to_be_true_makes_both_take_the_same_time(fact: str):
     costs = make_costs(step_us=100.0, op_us=0.5)
     run = cpu_run(lambda b: 0.5 * b**0.5, BATCHES)
     workload, batch = run.plan.workload, 16
-    curve = card_curve(CARD, workload, GPU, BATCHES, costs, fed=True)
-    read = what_would_have_to_be_true(CARD, workload, GPU, costs.host, run, cells_of(run), curve, batch, fed=True)
+    curve = card_curve(CARD, workload, GPU, BATCHES, costs, conditions=Conditions(fed=True))
+    read = what_would_have_to_be_true(
+        CARD, workload, GPU, costs.host, run, cells_of(run), curve, batch, conditions=Conditions(fed=True)
+    )
     one = next(each for each in read if each.fact == fact)
     assert one.now == getattr(CARD, fact)
     assert one.sentence.startswith("Modelled: for Card 1 to meet cpu,threads=1 at batch 16, its ")
@@ -190,7 +203,7 @@ def test_what_would_have_to_be_true_makes_both_take_the_same_time(fact: str):
         assert fact != "launch_us"
         return
     changed = CARD.model_copy(update={fact: one.needed})
-    step_ms = predict(changed, workload, GPU, batch, costs.host, constants(), True).step_ms
+    step_ms = predict(changed, workload, GPU, batch, costs.host, constants(), Conditions(fed=True)).step_ms
     assert step_ms == pytest.approx(2.0, rel=1e-6)
     if one.low is not None:
         assert one.low <= one.needed <= one.high

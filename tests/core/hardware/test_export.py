@@ -10,9 +10,12 @@ import pytest
 
 from core.hardware.catalogue import CardPrice
 from core.hardware.compare import compare, roofline
+from core.hardware.conditions import Conditions
 from core.hardware.crossing import what_would_have_to_be_true
+from core.hardware.decision import Decision, decide
 from core.hardware.export import comparison_data, curve_data, roofline_data
-from core.hardware.host import assumed_costs
+from core.hardware.host_kinds import costs_of_kind
+from core.hardware.narrowing import Modelling
 from core.hardware.recorded import CardCurve, RecordedStep, card_curve
 from core.spec import Target
 from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
@@ -22,7 +25,7 @@ LABELS = {"modelled", "recorded", "measured", "assumed"}
 A_TIME = re.compile(r"(_ms|_us|_tflops|per_million)$|^(ratio|reached|needed|low|high|batch_low)$")
 BATCHES = (1, 8, 64, 512)
 GPU = Target(device="gpu:0")
-COSTS = make_costs()
+COSTS, ASSUMED = make_costs(), costs_of_kind("desktop", "graph")
 WORKLOAD = make_plan().workload
 PRICE = CardPrice(per_hour=2.0, currency="EUR", dated="2026-11-01", source="yours")
 
@@ -78,14 +81,20 @@ def recorded_curve() -> CardCurve:
     return CardCurve(CARD.name, points, "recorded on Card 1: a run")
 
 
+def decision(readings: Any) -> Decision:
+    return decide(readings, 64, Modelling(WORKLOAD, GPU, ASSUMED, Conditions()))
+
+
 def everything() -> list[Any]:
     run, readings = table()
     curve = readings[0].curve
-    needed = what_would_have_to_be_true(CARD, WORKLOAD, GPU, COSTS.host, run, cells_of(run), curve, 64, fed=True)
+    needed = what_would_have_to_be_true(
+        CARD, WORKLOAD, GPU, COSTS.host, run, cells_of(run), curve, 64, conditions=Conditions(fed=True)
+    )
     return [
-        comparison_data(readings, "cpu", 64, COSTS),
+        comparison_data(readings, decision(readings), COSTS),
         curve_data(recorded_curve(), COSTS),
-        curve_data(curve, assumed_costs()),
+        curve_data(curve, ASSUMED),
         [dataclasses.asdict(each) for each in needed],
         roofline_data(CARD, roofline(CARD, WORKLOAD, GPU, curve)),
     ]
@@ -131,10 +140,10 @@ def test_no_modelled_point_holds_more_than_asked_and_recorded_ones_and_the_host_
     data = curve_data(recorded_curve(), COSTS)
     assert (data["gpu"], data["label"]) == (CARD.name, "modelled")
     modelled, recorded, last = data["points"]
-    assert list(modelled) == list(last) == ["batch", "step_ms", "low_ms", "high_ms", "limited_by"]
+    assert list(modelled) == list(last) == ["batch", "step_ms", "low_ms", "high_ms", "limited_by", "samples_per_s"]
     assert recorded["label"] == "recorded"
     assert data["withheld"] == [{"batch": 512, "reason": "Nothing was ever measured there."}]
     assert data["corrected_by"] == "recorded on Card 1: a run"
     curve = card_curve(CARD, WORKLOAD, GPU, (1,), COSTS)
     assert curve_data(curve, COSTS)["host"]["label"] == "measured"
-    assert curve_data(curve, assumed_costs())["host"]["label"] == "assumed"
+    assert curve_data(curve, ASSUMED)["host"]["label"] == "assumed"

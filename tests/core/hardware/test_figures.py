@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.figures.style import on_dark
 from core.hardware.compare import CardReading, compare, roof_of, roofline
+from core.hardware.conditions import Conditions
 from core.hardware.crossing import ModelledCrossover, cross
 from core.hardware.figures import MAX_CARDS, against_figure, crossover_words, crossovers_figure, limits_figure
 from core.hardware.recorded import CardCurve, RecordedStep, card_curve
@@ -69,7 +70,7 @@ def unmarked(figure: go.Figure) -> list[str]:
 
 
 def all_figures() -> dict[str, go.Figure]:
-    curve = card_curve(CARD, WORKLOAD, GPU, BATCHES, COSTS, fed=True)
+    curve = card_curve(CARD, WORKLOAD, GPU, BATCHES, COSTS, conditions=Conditions(fed=True))
     found = [card("A", 1.0), card("B", 40.0), recorded_card(), card("D", withheld=BATCHES)]
     points = roofline(CARD, WORKLOAD, GPU, curve)
     return {
@@ -181,7 +182,8 @@ def test_crossovers_have_a_row_each_at_their_batch_with_open_ends_as_arrows() ->
     ("change", "expected"),
     [
         ({}, "41 (19 to 90)"),
-        ({"batch": 2.24, "low": None}, "2.2 (1 or less to 90)"),
+        ({"batch": 2.24, "low": None}, "3 (1 or less to 90)"),
+        ({"batch": 2.6, "low": 1.2, "high": 118.3}, "3 (2 to 119)"),
         ({"batch": 1.0, "low": None, "high": 9.0}, "1 or less (at most 9)"),
         ({"kind": "gpu ahead throughout", "batch": None}, "ahead throughout"),
         ({"kind": "cpu ahead throughout", "batch": None}, "CPU ahead throughout"),
@@ -197,7 +199,7 @@ def test_crossovers_in_words(change: dict[str, Any], expected: str) -> None:
 
 
 def test_shares_of_the_parts_add_up_to_all_of_them() -> None:
-    curve = card_curve(CARD, WORKLOAD, GPU, BATCHES, COSTS, fed=True)
+    curve = card_curve(CARD, WORKLOAD, GPU, BATCHES, COSTS, conditions=Conditions(fed=True))
     figure = limits_figure(RUN, CARD, curve, COSTS)
     assert len(figure.data) == 5
     for column in zip(*(one.y for one in figure.data), strict=True):

@@ -5,18 +5,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.hardware.host import (
-    ASSUMED_OP_HIGH_US,
-    ASSUMED_OP_LOW_US,
-    assumed_costs,
-    assumed_host,
+from core.hardware.host import KIND_WORDS
+from core.hardware.host_kinds import costs_of_kind, kinds
+from core.hardware.host_loop import with_loop_of
+from core.hardware.host_study import (
+    DRIVER_HIGH_US,
+    DRIVER_LOW_US,
+    DRIVER_US,
+    as_if_measured,
     fit_line,
     host_lines,
     host_of_study,
     kernels_of,
 )
 from core.studies.host.record import host_cells
+from core.studies.sweep.loop import added
 from tests.support.hosts import TRUE_OP_US, TRUE_STEP_US, make_costs, make_host_study, with_blocks
+from tests.support.loops import loop_cost, with_loops
+from tests.support.runs import make_environment, make_run
 
 
 @given(st.floats(1.0, 1e4), st.floats(0.0, 1e3), st.lists(st.integers(1, 900), min_size=2, max_size=5, unique=True))
@@ -45,9 +51,9 @@ def test_costs_of_a_study_without_noise_are_the_true_ones_an_operation_as_the_mo
         assert line.misfit == pytest.approx(0.0, abs=1e-9)
     graph, xla, eager = (host_of_study(study, "train", one).host for one in ("graph", "xla", "eager"))
     assert graph.label == "measured"
-    assert (graph.step_us, graph.per_op_us) == pytest.approx((300.0, 2.0))
+    assert (graph.step_us, graph.per_op_us) == pytest.approx((300.0, 2.0 + DRIVER_US))
     assert (xla.step_us, xla.xla_call_us) == pytest.approx((300.0, 40.0))  # together the compiled step's 340
-    assert (eager.step_us, eager.eager_op_us) == pytest.approx((900.0, 60.0))
+    assert (eager.step_us, eager.eager_op_us) == pytest.approx((900.0, 60.0 + DRIVER_US))
     counts = {(c.execution, c.mode, c.depth): kernels_of(study, i) for i, c in enumerate(study.cells)}
     assert counts["graph", "train", 20] > counts["graph", "train", 8] > counts["graph", "infer", 8] > 0
     assert counts["xla", "train", 2] == counts["graph", "train", 2]
@@ -88,28 +94,51 @@ def test_intervals_hold_the_true_costs_as_often_as_they_say_and_too_few_rounds_h
 @pytest.mark.parametrize("execution", ["graph", "eager", "xla"])
 def test_what_a_gpus_driver_adds_is_allowed_for_where_operations_are_dispatched(execution):
     study = make_host_study()
-    line = next(line for line in host_lines(study) if (line.execution, line.mode) == (execution, "train"))
+    dispatched = "graph" if execution == "xla" else execution
+    line = next(line for line in host_lines(study) if (line.execution, line.mode) == (dispatched, "train"))
     op = host_of_study(study, "train", execution).op
-    assert op.us == line.op.us
-    assert op.high_us == (line.op.high_us if execution == "xla" else max(line.op.high_us, ASSUMED_OP_HIGH_US))
+    assert 0 < DRIVER_LOW_US < DRIVER_US < DRIVER_HIGH_US
+    assert op.us == line.op.us + DRIVER_US
+    assert (op.low_us, op.high_us) == (line.op.low_us + DRIVER_LOW_US, line.op.high_us + DRIVER_HIGH_US)
+
+
+@pytest.mark.parametrize("execution", ["graph", "eager", "xla"])
+def test_an_assumed_host_that_is_measured_as_it_was_assumed_leaves_the_drivers_part_open_alone(execution):
+    costs = costs_of_kind("desktop", execution)
+    measured = as_if_measured(costs)
+    assert (measured.label, measured.host.label, measured.kind, measured.spread) == ("measured", "measured", None, None)
+    assert measured.host == costs.host.model_copy(update={"label": "measured"})
+    ((low, high),) = measured.bounds()
+    field = "eager_op_us" if execution == "eager" else "per_op_us"
+    added = (DRIVER_LOW_US - DRIVER_US, DRIVER_HIGH_US - DRIVER_US)
+    assert [getattr(one, field) - getattr(costs.host, field) for one in (low, high)] == pytest.approx(added)
 
 
 def test_an_execution_that_was_not_measured_is_refused_and_another_machines_study_is_recorded():
     study = make_host_study(cells=[cell for cell in host_cells() if cell.execution == "graph"])
     with pytest.raises(ValueError, match="no xla steps in training; measure the host again"):
         host_of_study(study, "train", "xla")
-    assert host_of_study(study).host.eager_op_us == assumed_host().eager_op_us
+    assert host_of_study(study).host.eager_op_us == costs_of_kind("desktop", "graph").host.eager_op_us
     study = make_host_study().model_copy(update={"label": "recorded"})
     assert (host_of_study(study).label, host_of_study(make_host_study()).label) == ("recorded", "measured")
 
 
-def test_without_a_study_the_published_spread_is_assumed_and_says_so():
-    costs = assumed_costs("graph")
-    assert (costs.label, costs.host.label) == ("assumed", "assumed")
-    assert costs.source.startswith("assumed: published")
-    assert (costs.op.low_us, costs.op.high_us) == (ASSUMED_OP_LOW_US, ASSUMED_OP_HIGH_US)
-    assert costs.op.low_us < costs.host.per_op_us < costs.op.high_us
-    assert len(assumed_costs("xla").bounds()) == 1
+@pytest.mark.parametrize("execution", ["graph", "eager", "xla"])
+def test_a_kind_of_host_is_assumed_and_a_weak_ones_steps_cost_more(execution):
+    found = {kind: costs_of_kind(kind, execution) for kind in kinds()}
+    assert set(found) == set(KIND_WORDS)
+    for kind, costs in found.items():
+        assert (costs.label, costs.host.label, costs.fit.label, costs.kind) == ("assumed", "assumed", "assumed", kind)
+        assert costs.words == f"assumed, {KIND_WORDS[kind]}"
+        assert costs.source.startswith(f"Assumed for {KIND_WORDS[kind]}: ")
+        assert costs.step.low_us < costs.step.us < costs.step.high_us
+        assert costs.host.fit_us == costs.fit.us > 0
+        ((low, high),) = costs.bounds()
+        assert low.step_us < costs.host.step_us < high.step_us
+        assert low.fit_us < costs.host.fit_us < high.fit_us
+    weak, desktop = found["weak"], found["desktop"]
+    assert weak.step.us > desktop.step.us
+    assert weak.fit.us > desktop.fit.us
 
 
 def test_bounds_change_one_cost_at_a_time():
@@ -118,3 +147,21 @@ def test_bounds_change_one_cost_at_a_time():
     assert (step_low.step_us, step_high.step_us) == (50.0, 200.0)
     assert (step_low.per_op_us, op_low.step_us) == (4.0, 100.0)
     assert (op_low.per_op_us, op_high.per_op_us) == (2.0, 8.0)
+    *_, (fit_low, fit_high) = costs.bounds(under_fit=True)
+    assert (fit_low.fit_us, fit_high.fit_us, fit_low.step_us) == (100.0, 400.0, 100.0)
+
+
+def test_what_fit_costs_on_a_measured_host_is_a_desktops_unless_a_run_of_that_machine_measured_it():
+    here = make_environment()
+    study, run = make_host_study().model_copy(update={"environment": here}), with_loops(make_run(1), loop_cost(0))
+    costs = host_of_study(study)
+    assert (costs.label, costs.kind, costs.words) == ("measured", None, "measured")
+    assert costs.fit == costs_of_kind("desktop", "graph").fit
+    assert costs.host.fit_us == costs.fit.us
+    from_run = with_loop_of(costs, here, run, 0)
+    assert from_run.fit.us == from_run.host.fit_us == pytest.approx(1000 * added(run.loops[0]).step_ms)
+    assert (from_run.fit.label, from_run.step) == (run.label, costs.step)
+    assert run.name in from_run.fit.source
+    other = here.model_copy(update={"hostname_hash": "0"})
+    assert with_loop_of(costs, other, run, 0) == with_loop_of(costs, None, run, 0) == costs
+    assert with_loop_of(costs, here, run.model_copy(update={"loops": ()}), 0) == costs

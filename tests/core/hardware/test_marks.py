@@ -7,14 +7,13 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from core.hardware.against import Against, against
-from core.hardware.crossing import cross
+from core.hardware.against import Against
 from core.hardware.marks import overlay
 from core.hardware.recorded import CardCurve, RecordedStep
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.figures import speed_up_figure, step_time_figure
 from tests.support.figures import traces_by_mode, upright, words
-from tests.support.hosts import CARD, make_costs, make_curve
+from tests.support.hosts import CARD, make_curve, with_curve
 from tests.support.runs import BATCHES, make_run
 
 RUN = make_run(3)
@@ -24,9 +23,7 @@ WITH_CARD = (step_time_figure, speed_up_figure)
 
 def beside(curve: CardCurve | None = None) -> Against:
     """The card with a known curve: 1 ms at every batch, so that both CPUs cross it."""
-    curve = curve or make_curve(lambda _: 1.0, BATCHES, -0.2, 0.3)
-    found = against(RUN, ANSWER, 1, CARD, make_costs())
-    return dataclasses.replace(found, curve=curve, crossovers=tuple(cross(RUN, ANSWER, curve, i) for i in (1, 0)))
+    return with_curve(RUN, ANSWER, curve or make_curve(lambda _: 1.0, BATCHES, -0.2, 0.3))
 
 
 def traces_of_card(figure: go.Figure) -> list[Any]:
@@ -77,7 +74,7 @@ def test_the_modelled_crossover_is_marked_beside_the_measured_one_where_it_is_re
     lines = [shape.x0 for shape in upright(figure)]
     assert card.crossover.batch in lines
     assert ANSWER.verdict.crossovers[0].batch in lines
-    assert f"modelled crossover {card.crossover.batch:.0f} (" in words(figure)
+    assert f"modelled crossover {math.ceil(card.crossover.batch)} (" in words(figure)
     assert "faster than cpu,threads=1" in words(figure)
     card = beside(make_curve(lambda _: 1.0, BATCHES, -2.0, 0.1))
     assert card.crossover.low is None

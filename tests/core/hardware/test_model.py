@@ -1,33 +1,60 @@
+import dataclasses
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.hardware.constants import constants
-from core.hardware.model import joined, modelled_as, peak_of, predict, rate_of, transfer_time
-from core.hardware.work import ops_of
+from core.hardware.conditions import Conditions
+from core.hardware.constants import CONVOLUTIONS, KINDS, PEAKS, WINOGRAD, constants
+from core.hardware.model import (
+    arithmetic_time,
+    bandwidth_time,
+    device_time,
+    host_time,
+    joined,
+    modelled_as,
+    peaks_of,
+    predict,
+    rate_of,
+    runs_as,
+    transfer_time,
+)
+from core.hardware.op_table import OpTable, step_table, table_of
+from core.hardware.work import Op, ops_of
 from core.spec import Target
 from tests.support.hardware import GPU, NETWORKS, XLA, plain_constants, round_card, steady_host, workload
 
 RATES = st.floats(0.5, 3000)
-FACTS = st.sampled_from(["bandwidth_gb_s", "fp32_tflops", "link_gb_s"])
+FACTS = st.sampled_from(["bandwidth_gb_s", "fp32_tflops", "tf32_tflops", "half_tflops", "link_gb_s", "l2_mb"])
 PARTS_MS = st.just(0.0) | st.floats(1e-9, 1e4)
 BATCHES = st.integers(1, 65_536)
 PRECISIONS, EXECUTIONS = st.sampled_from(["float32", "mixed_float16"]), st.sampled_from(["graph", "xla", "eager"])
 TARGETS = st.builds(Target, device=st.just("gpu:0"), precision=PRECISIONS, execution=EXECUTIONS)
 WORKLOADS = st.builds(workload, st.sampled_from(NETWORKS), mode=st.sampled_from(["train", "infer"]))
+CONDITIONS = st.builds(
+    Conditions, fed=st.booleans(), build=st.sampled_from(["keras", "fused"]), under_fit=st.booleans()
+)
 CARDS = st.builds(
     round_card, fp32_tflops=RATES, tf32_tflops=st.none() | RATES, half_tflops=st.none() | RATES,
-    bandwidth_gb_s=st.floats(10, 10_000), power_limited=st.booleans(),
+    bandwidth_gb_s=st.floats(10, 10_000), power_limited=st.booleans(), l2_mb=st.none() | st.floats(0.5, 200),
+    multiprocessors=st.none() | st.integers(1, 300),
 )  # fmt: skip
+ONE_OP = Op("op", "dense", "forward", 1, 1e9, 1e6, tiles=80.0)
+
+
+def one_op(**values) -> OpTable:
+    return table_of((dataclasses.replace(ONE_OP, **values),))
 
 
 def test_a_step_by_hand() -> None:
     """All rates in full and nothing overlapping: every part adds up."""
     ops = ops_of(workload(), GPU, 256)
     kernels, flops, moved = (sum(getattr(op, name) for op in ops) for name in ("kernels", "flops", "bytes"))
-    parts = predict(round_card(), workload(), GPU, 256, steady_host(), plain_constants(), fed=True)
+    parts = predict(
+        round_card(), workload(), GPU, 256, steady_host(), plain_constants(), conditions=Conditions(fed=True)
+    )
     assert parts.host_ms == pytest.approx(0.1 + 0.005 * kernels)
     assert parts.launch_ms == pytest.approx(0.002 * kernels)
     assert parts.arithmetic_ms == pytest.approx(flops / 10e12 * 1e3)
@@ -38,30 +65,43 @@ def test_a_step_by_hand() -> None:
 
 
 @settings(max_examples=60)
-@given(CARDS, WORKLOADS, TARGETS, BATCHES, st.booleans())
+@given(CARDS, WORKLOADS, TARGETS, BATCHES, CONDITIONS)
 def test_no_step_is_faster_than_peak_bandwidth_and_link_allow_and_its_largest_part_limits_it(
-    card, asked, target, batch, fed
+    card, asked, target, batch, conditions
 ) -> None:
-    ops = ops_of(asked, target, batch)
-    parts = predict(card, asked, target, batch, steady_host(), constants(), fed)
-    at_peak = sum(op.flops / rate_of(card, peak_of(card, target, op)) * 1e-9 for op in ops)
-    streamed = sum(op.bytes / card.bandwidth_gb_s * 1e-6 for op in ops)
-    copied = batch * math.prod(asked.network.input_shape) * 4 / card.link_gb_s * 1e-6 if fed else 0.0
-    assert parts.step_ms >= max(at_peak, streamed) + copied
+    """A 3 × 3 convolution needs 2.25 times fewer multiplications than it counts; what a kernel moves may be in the
+    cache, which is so many times faster than memory."""
+    known = constants()
+    ran = runs_as(asked, target, conditions.build)
+    table = step_table(asked, ran, batch, conditions.build)
+    rates = np.array([rate_of(card, peak) for peak in PEAKS])[peaks_of(card, target.precision, table)]
+    fewer = np.where(table.kind == KINDS.index("winograd"), WINOGRAD, 1.0)
+    at_peak = float(np.sum(table.flops / rates / fewer)) * 1e-9
+    streamed = float(table.bytes.sum()) / card.bandwidth_gb_s / known.cache_speed * 1e-6
+    copied = batch * math.prod(asked.network.input_shape) * 4 / card.link_gb_s * 1e-6 if conditions.fed else 0.0
+    parts = predict(card, asked, target, batch, steady_host(fit_us=70), known, conditions)
+    assert parts.step_ms >= (max(at_peak, streamed) + copied) * (1 - 1e-12)
     by_name = {name: getattr(parts, f"{name}_ms") for name in ("host", "launch", "arithmetic", "bandwidth", "transfer")}
     assert by_name[parts.limited_by] == max(by_name.values())
     assert max(by_name.values()) <= parts.step_ms * (1 + 1e-12)
 
 
 @settings(max_examples=60)
-@given(CARDS, WORKLOADS, TARGETS, BATCHES, BATCHES, st.floats(1.01, 10), FACTS)
-def test_neither_fewer_samples_nor_a_better_card_take_more_time(card, asked, target, one, other, factor, fact) -> None:
+@given(CARDS, WORKLOADS, TARGETS, BATCHES, BATCHES, st.floats(1.01, 10), FACTS, CONDITIONS)
+def test_neither_fewer_samples_nor_a_better_card_take_more_time(
+    card, asked, target, one, other, factor, fact, conditions
+) -> None:
+    """More multiprocessors at the same rate are no better card: it takes more blocks to fill them."""
+
     def step_ms(batch: int, on=card) -> float:
-        return predict(on, asked, target, batch, steady_host(), constants(), True).step_ms
+        return predict(on, asked, target, batch, steady_host(), constants(), conditions).step_ms
 
     assert step_ms(min(one, other)) <= step_ms(max(one, other)) * (1 + 1e-12)
-    better = card.model_copy(update={fact: factor * getattr(card, fact)})
-    assert step_ms(one, better) <= step_ms(one) * (1 + 1e-12)
+    if (now := getattr(card, fact)) is not None:
+        # a card whose multiprocessors nobody stated has as many as its rate says
+        card = card.model_copy(update={"multiprocessors": card.multiprocessors or 100})
+        better = card.model_copy(update={fact: factor * now})
+        assert step_ms(one, better) <= step_ms(one, card) * (1 + 1e-12)
 
 
 @given(PARTS_MS, PARTS_MS, st.floats(1, 10))
@@ -75,26 +115,64 @@ def test_a_power_budget_costs_little_in_short_arithmetic_and_all_of_it_in_long()
     free, bound = round_card(), round_card(power_limited=True)
 
     def arithmetic(card, batch: int) -> float:
-        return predict(card, workload("784-8192x2-10"), GPU, batch, steady_host(), known, False).arithmetic_ms
+        return predict(card, workload("784-8192x2-10"), GPU, batch, steady_host(), known).arithmetic_ms
 
     assert arithmetic(bound, 1) == pytest.approx(arithmetic(free, 1), rel=0.1)
     assert arithmetic(bound, 65_536) == pytest.approx(arithmetic(free, 65_536) / 0.4, rel=0.05)
 
 
 def test_float32_products_run_as_tf32_where_there_is_some_and_half_precision_needs_its_own_rate() -> None:
-    op = ops_of(workload(mode="infer"), GPU, 8)[0]
-    half = Target(device="gpu:0", precision="mixed_bfloat16")
-    assert peak_of(round_card(), GPU, op) == "fp32"
-    assert peak_of(round_card(tf32_tflops=80.0), GPU, op) == "tf32"
+    half = Target(device="gpu:0", precision="mixed_bfloat16", execution="graph")
     strict = GPU.model_copy(update={"precision": "float32_strict"})
-    assert peak_of(round_card(tf32_tflops=80.0), strict, op) == "fp32"
+
+    def peaks(card, target: Target) -> dict[str, str]:
+        table = step_table(workload(), target, 8, "keras")
+        found = peaks_of(card, target.precision, table)
+        return {KINDS[kind]: PEAKS[peak] for kind, peak in zip(table.kind, found, strict=True)}
+
+    assert set(peaks(round_card(), GPU).values()) == {"fp32"}
+    assert peaks(round_card(tf32_tflops=80.0), GPU)["dense"] == "tf32"
+    assert peaks(round_card(tf32_tflops=80.0), GPU)["optimizer"] == "fp32"
+    assert set(peaks(round_card(tf32_tflops=80.0), strict).values()) == {"fp32"}
     assert modelled_as(round_card(tf32_tflops=80.0), workload(), GPU) == "graph, as asked; float32 (TF32)"
     assert modelled_as(round_card(), workload(), GPU) == "graph, as asked"
     assert modelled_as(round_card(tf32_tflops=80.0), workload(), strict) == "graph, as asked; float32 without TF32"
-    assert peak_of(round_card(), half, op) == "half"
-    assert peak_of(round_card(half_tflops=None), half, op) == "fp32"
-    update = ops_of(workload(), half, 8)[-1]
-    assert peak_of(round_card(), half, update) == "fp32"
+    assert peaks(round_card(), half)["dense"] == "half"
+    assert peaks(round_card(), half)["optimizer"] == "fp32"
+    assert set(peaks(round_card(half_tflops=None), half).values()) == {"fp32"}
+    odd = one_op(kind="pointwise", tensor=False)
+    assert PEAKS[peaks_of(round_card(), "mixed_float16", odd)[0]] == "fp32"
+
+
+def test_a_product_has_half_its_rate_where_so_many_blocks_as_fill_it_half() -> None:
+    known = plain_constants(fill=0.5)
+    card = round_card(multiprocessors=160)
+    full = arithmetic_time(card, "float32", one_op(tiles=math.inf), known)
+    assert full == pytest.approx([0.1])
+    assert arithmetic_time(card, "float32", one_op(tiles=80.0), known) == pytest.approx([0.2])
+    assert arithmetic_time(card, "float32", one_op(tiles=8000.0), known) == pytest.approx([0.101])
+    assert arithmetic_time(round_card(), "float32", one_op(tiles=10.0), known) > full  # of a card that nobody stated
+
+
+def test_what_fits_in_its_share_of_the_cache_is_as_much_faster_as_the_cache_is() -> None:
+    known = plain_constants(cache_speed=2.0, cache_share=0.5)
+    card = round_card(l2_mb=20.0)
+
+    def ms(megabytes: float, kernels: int = 1) -> float:
+        return float(bandwidth_time(card, one_op(bytes=megabytes * 1e6, kernels=kernels), known)[0])
+
+    assert ms(0.01) == pytest.approx(0.005e-3, rel=1e-3)
+    assert ms(10) == pytest.approx(0.75 * 0.01)
+    assert ms(10_000) == pytest.approx(10.0, rel=1e-3)
+    assert ms(10_000, kernels=10_000) == pytest.approx(1000 * ms(10), rel=0.34)  # each of them moves but 1 MB
+    assert ms(10_000, kernels=10_000) < 0.51 * ms(10_000)
+
+
+def test_convolutions_overlap_their_loads_by_an_exponent_of_their_own() -> None:
+    known = plain_constants(overlap=1.0, overlap_convolution=2.0)
+    by_kind = dict(zip(KINDS, known.overlaps(), strict=True))
+    assert {kind for kind, value in by_kind.items() if value == 2.0} == CONVOLUTIONS
+    assert by_kind["dense"] == by_kind["attention"] == 1.0
 
 
 def test_the_host_hands_over_operations_one_by_one_or_a_compiled_step_at_once() -> None:
@@ -104,7 +182,7 @@ def test_the_host_hands_over_operations_one_by_one_or_a_compiled_step_at_once() 
     several = Target(device="gpu:0", execution="graph", steps_per_execution=10)
 
     def host_ms(target: Target) -> float:
-        return predict(round_card(), workload(), target, 8, host, plain_constants(), False).host_ms
+        return predict(round_card(), workload(), target, 8, host, plain_constants()).host_ms
 
     assert host_ms(GPU) == pytest.approx(0.1 + 0.005 * kernels)
     assert host_ms(several) == pytest.approx(0.01 + 0.005 * kernels)
@@ -112,18 +190,70 @@ def test_the_host_hands_over_operations_one_by_one_or_a_compiled_step_at_once() 
     assert host_ms(XLA) == pytest.approx(0.1 + 0.050)
 
 
+def test_a_compiled_steps_kernels_a_fused_builds_and_the_loop_of_fit_cost_the_host_what_the_constants_say() -> None:
+    known = plain_constants(xla_op=3.0, fused_op=2.0)
+    host = steady_host(fit_us=700)
+
+    def host_ms(target: Target, **conditions) -> float:
+        return predict(round_card(), workload(), target, 8, host, known, Conditions(**conditions)).host_ms
+
+    compiled, fused = (sum(op.kernels for op in ops_of(workload(), *how)) for how in ((XLA, 8), (GPU, 8, "fused")))
+    assert host_ms(XLA) == pytest.approx(0.1 + 0.050 + 3 * 0.005 * compiled)
+    assert host_ms(GPU, build="fused") == pytest.approx(0.1 + 2 * 0.005 * fused)
+    assert host_ms(GPU, under_fit=True) == pytest.approx(host_ms(GPU) + 0.7)
+    several = GPU.model_copy(update={"steps_per_execution": 10})
+    assert host_ms(several, under_fit=True) == pytest.approx(host_ms(several) + 0.07)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("mode", ["train", "infer"])
+def test_a_fused_build_runs_its_graph_and_its_kernels_are_never_slower_than_those_of_keras(
+    network: str, mode: str
+) -> None:
+    asked, keras, fused = workload(network, mode=mode), Target(device="gpu:0"), Conditions(build="fused")
+    assert runs_as(asked, keras, "fused").execution == "graph"
+    assert runs_as(asked, XLA, "fused").execution == "xla"
+    for batch in (1, 32, 1024, 65_536):
+        tables = [step_table(asked, GPU, batch, build) for build in ("keras", "fused")]
+        of_keras, of_fused = (device_time(round_card(), GPU, table, constants()) for table in tables)
+        assert of_fused.total_ms <= of_keras.total_ms
+        same = constants().model_copy(update={"fused_op": 1.0})
+        parts = [predict(round_card(), asked, GPU, batch, steady_host(), same, how) for how in (Conditions(), fused)]
+        assert parts[1].step_ms <= parts[0].step_ms
+        assert parts[1] == predict(round_card(), asked, keras, batch, steady_host(), same, fused)
+
+
+def test_a_fused_build_trains_no_slower_than_keras_on_the_host_either() -> None:
+    for network in NETWORKS:
+        keras, fused = (
+            predict(round_card(), workload(network), GPU, 1, steady_host(), constants(), how)
+            for how in (Conditions(), Conditions(build="fused"))
+        )
+        assert fused.step_ms <= keras.step_ms, network
+
+
+def test_the_time_steps_of_a_recurrent_layer_are_launched_by_cudnn_and_cost_a_fused_build_no_more() -> None:
+    kernels = {op.kind: op.kernels for op in ops_of(workload("lstm-32x2-128x9-6", mode="infer"), GPU, 8, "fused")}
+    table = step_table(workload("lstm-32x2-128x9-6", mode="infer"), GPU, 8, "fused")
+    recurrent = float(table.kernels[table.kind == KINDS.index("recurrent")].sum())
+    assert recurrent > 100 * kernels["dense"]
+    known = plain_constants(fused_op=3.0)
+    expected = 0.005 * (recurrent + 3.0 * (float(table.kernels.sum()) - recurrent))
+    assert host_time(GPU, table, steady_host(), known, "fused") == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(("network", "like"), [("784-512-512-10", XLA), ("lstm-32x2-128x9-6", GPU)])
 def test_keras_is_modelled_as_what_it_chooses(network: str, like: Target) -> None:
     keras = Target(device="gpu:0")
     asked = workload(network)
-    parts = [predict(round_card(), asked, one, 8, steady_host(), plain_constants(), False) for one in (keras, like)]
+    parts = [predict(round_card(), asked, one, 8, steady_host(), plain_constants()) for one in (keras, like)]
     assert parts[0] == parts[1]
     assert ops_of(asked, keras, 8) == ops_of(asked, like, 8)
 
 
 def test_resident_data_cross_no_link_and_labels_do_in_training_only() -> None:
     known = plain_constants(transfer_start_us=33.0)
-    assert predict(round_card(), workload(), GPU, 64, steady_host(), known, False).transfer_ms == 0
+    assert predict(round_card(), workload(), GPU, 64, steady_host(), known).transfer_ms == 0
     training = transfer_time(round_card(), workload(), 64, known)
     inference = transfer_time(round_card(), workload(mode="infer"), 64, known)
     assert inference == pytest.approx(0.033 + 64 * 784 * 4 / 25e9 * 1e3)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from core.families import network_from_name
 from core.hardware.catalogue import catalogue
+from core.hardware.conditions import USUAL, Conditions
+from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled, Withheld, errors, modelled_step
 from core.hardware.recorded import (
     SPAN_95,
@@ -35,19 +37,21 @@ COSTS = make_costs()
 BATCHES = (1, 8, 64, 512)
 
 
-def recording(workload: Workload, factor, batches=BATCHES, gpu=CARD.name, target=GPU, fed=False) -> Recording:
+def recording(workload: Workload, factor, batches=BATCHES, gpu=CARD.name, target=GPU, conditions=USUAL) -> Recording:
     """A run whose step times are ``factor`` times the model's."""
     cells = []
     for batch in batches:
-        there = modelled_step(CARD, workload, target, batch, COSTS.host, fed)
+        there = modelled_step(CARD, workload, target, batch, COSTS.host, conditions)
         assert isinstance(there, Modelled)
         ms = there.step_ms * (factor(batch) if callable(factor) else factor)
         cells.append(CellStats(0, batch, 20, ms, 0.98 * ms, 1.03 * ms))
-    return Recording(gpu, f"run-{workload.network.name}", "A run", workload, target, fed, tuple(cells), "recorded")
+    return Recording(
+        gpu, f"run-{workload.network.name}", "A run", workload, target, conditions, tuple(cells), "recorded"
+    )
 
 
-def curve(*recordings: Recording, batches=BATCHES, fed=False, target=GPU) -> CardCurve:
-    return card_curve(CARD, HERE, target, batches, COSTS, fed, recordings)
+def curve(*recordings: Recording, batches=BATCHES, conditions=USUAL, target=GPU) -> CardCurve:
+    return card_curve(CARD, HERE, target, batches, COSTS, conditions, recordings)
 
 
 def plain(batch: int) -> Modelled:
@@ -85,7 +89,7 @@ def test_between_recorded_batches_the_error_is_interpolated_and_its_change_is_in
     assert "between two recorded batches" in middle.basis
 
 
-@pytest.mark.parametrize("other", [{"gpu": "Card 2"}, {"target": XLA}, {"fed": True}])
+@pytest.mark.parametrize("other", [{"gpu": "Card 2"}, {"target": XLA}, {"conditions": Conditions(fed=True)}])
 def test_recordings_of_other_circumstances_replace_nothing(other: dict):
     made = curve(recording(HERE, 1.4, **other))
     assert not any(isinstance(point, RecordedStep) for point in made.points)
@@ -180,17 +184,38 @@ def on(card, label="recorded", **plan):
     return on_card(make_run(processes=1, passes=1, rounds_per_pass=6, label=label), card, **plan)
 
 
+def test_what_fit_costs_widens_the_interval_of_steps_under_fit_alone():
+    sure = make_costs()
+    low_us, high_us = sure.fit.us / 3, 3 * sure.fit.us
+    unsure = replace(sure, fit=replace(sure.fit, low_us=low_us, high_us=high_us))
+
+    def point(costs: HostCosts, conditions: Conditions) -> Modelled:
+        (found,) = card_curve(CARD, HERE, GPU, (1,), costs, conditions).known
+        return found
+
+    assert point(unsure, USUAL) == point(sure, USUAL)
+    under_fit = Conditions(under_fit=True)
+    one, other = point(sure, under_fit), point(unsure, under_fit)
+    assert other.step_ms == one.step_ms > point(sure, USUAL).step_ms
+    assert other.low_ms < one.low_ms < one.high_ms < other.high_ms
+
+
 def test_runs_are_matched_by_the_name_that_the_driver_gives_the_card_and_others_are_none():
     cards = catalogue()
     spec = cards["A100-80GB-SXM"]
     run = on("NVIDIA A100-SXM4-80GB")
     (one,) = recordings_of([run], spec, cards)
-    assert (one.gpu, one.target, one.label, one.fed) == (spec.name, XLA, "recorded", False)  # Keras's own choice
+    assert (one.gpu, one.target, one.label, one.conditions.fed) == (
+        spec.name,
+        XLA,
+        "recorded",
+        False,
+    )  # Keras's own choice
     assert {cell.target for cell in one.cells} == {1}
     assert [cell.batch for cell in one.cells] == list(run.batches)
     fed = on("NVIDIA A100-SXM4-80GB", "measured", pipeline=Pipeline(kind="host"))
     (two,) = recordings_of([fed], spec, cards)
-    assert (two.fed, two.label) == (True, "measured")
+    assert (two.conditions.fed, two.label) == (True, "measured")
     of_a_t4 = {"environment": on("Tesla T4").environment}  # NVML's first card need not be the framework's
     (three,) = recordings_of([run.model_copy(update=of_a_t4)], spec, cards)
     assert three.gpu == spec.name

@@ -21,6 +21,7 @@ from core.studies.registry import kind_of, kinds, read_any
 from core.ui import registry
 from core.ui.navigation import ROUTED
 from core.ui.registry import Engine
+from tests.support.pages import PATIENCE_S
 from tests.support.simulation import Curve, Machine
 
 TEXT = (Path(__file__).parents[3] / "docs" / "adding_a_study.md").read_text(encoding="utf-8")
@@ -172,7 +173,7 @@ def test_its_command_claims_nothing_without_an_interval(capsys: pytest.CaptureFi
 
 
 def opened(folder: Path, **query: str) -> AppTest:
-    at = AppTest.from_file(str(folder / "pages" / "startup.py"), default_timeout=30)
+    at = AppTest.from_file(str(folder / "pages" / "startup.py"), default_timeout=PATIENCE_S)
     at.session_state[ROUTED] = True  # as below the app's router
     for name, value in query.items():
         at.query_params[name] = value
@@ -204,7 +205,7 @@ def kept_study() -> None:
 
 def test_the_history_shows_it(toy: Kind[Any, Any, Any], engine: Engine) -> None:
     measure(engine, toy, 8)
-    at = AppTest.from_function(kept_study).run()
+    at = AppTest.from_function(kept_study, default_timeout=PATIENCE_S).run()
     assert not at.exception, at.exception
     assert "Ready after 4900 ms" in at.subheader[0].value
     assert at.markdown[0].value == "**Start-up study**"

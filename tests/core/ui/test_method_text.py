@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.ui import method_text
+from tests.support.pages import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,7 +30,7 @@ def written() -> list[str]:
 
 
 def test_the_page_shows_what_the_docs_say() -> None:
-    at = AppTest.from_function(page).run()
+    at = AppTest.from_function(page, default_timeout=PATIENCE_S).run()
     assert not at.exception
     table = at.table[0].value
     shown = [f"{word} {meaning}" for word, meaning in zip(table["Word"], table["Meaning"], strict=True)]

@@ -111,7 +111,7 @@ def test_labels_are_never_raised() -> None:
     assert read_csv(text.format("measured", "measured")).label == "recorded"
     assert read_csv(text.format("modelled", "modelled")).label == "modelled"
     assert "mixes" in refusal(text.format("modelled", "measured"))
-    assert "accepted are measured, recorded, modelled" in refusal(text.format("guessed", "guessed"))
+    assert "accepted are measured, recorded, published, modelled" in refusal(text.format("guessed", "guessed"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import pytest
 
 from core.hardware.catalogue import CardPrice, catalogue
 from core.hardware.compare import compare, sort_readings
-from core.hardware.interval import errors
+from core.hardware.conditions import Conditions
+from core.hardware.decision import decide
+from core.hardware.interval import REGION_WORDS, errors
 from core.spec import Target
 from core.ui.hardware import draft
 from tests.support.hosts import cells_of, cpu_run, make_costs
@@ -26,8 +28,12 @@ def readings(batch: int = 60, prices: dict[str, CardPrice] | None = None) -> Any
     return compare(RUN, ANSWER, shown, make_costs(), batch, prices)
 
 
+def rows_of(found: Any) -> list[dict[str, str]]:
+    return draft.card_rows(found, decide(found, 60))
+
+
 def test_the_usual_options_are_the_cpus_own_at_the_measured_batch_nearest_to_64() -> None:
-    assert (USUAL.index, USUAL.batch, USUAL.fed) == (0, 60, False)
+    assert (USUAL.index, USUAL.batch, USUAL.conditions.fed) == (0, 60, False)
     assert USUAL.target == Target(device="gpu:0")
     assert set(USUAL.gpus) <= set(CARDS)
     assert len(USUAL.gpus) == 4
@@ -36,8 +42,9 @@ def test_the_usual_options_are_the_cpus_own_at_the_measured_batch_nearest_to_64(
 
 def test_an_address_gives_back_the_options_that_made_it() -> None:
     made = replace(
-        USUAL, index=1, batch=17, gpus=("T4", "H100-SXM"), precision="mixed_bfloat16", execution="xla", fed=True,
-        host=draft.ASSUMED,
+        USUAL, index=1, batch=17, gpus=("T4", "H100-SXM"), precision="mixed_bfloat16", execution="xla",
+        conditions=Conditions(fed=True, build="fused", under_fit=True),
+        host="weak",
     )  # fmt: skip
     assert draft.read_options(made.query(), USUAL, (0, 1), CARDS) == (made, ())
     assert draft.read_options({}, USUAL, (0, 1), CARDS) == (USUAL, ())
@@ -62,8 +69,29 @@ def test_unknown_cards_are_reported_with_the_nearest_names_and_the_others_count(
 
 
 def test_a_target_that_is_no_cpu_and_unknown_words_are_passed_over() -> None:
-    query = {"against": "second", "precision": "float7", "execution": "magic", "data": "elsewhere"}
+    query = {
+        "against": "second",
+        "precision": "float7",
+        "execution": "magic",
+        "data": "elsewhere",
+        "build": "his",
+        "fit": "perhaps",
+    }
     assert draft.read_options(query, USUAL, (0,), CARDS) == (USUAL, ())
+
+
+def test_what_was_changed_of_how_steps_run_is_said_and_nothing_else() -> None:
+    assert draft.changed_words(replace(USUAL, batch=3, gpus=("T4",), host="20260107-host"), USUAL) == ""
+    changed = replace(
+        USUAL, precision="mixed_float16", execution="eager", host="server",
+        conditions=Conditions(fed=True, build="fused", under_fit=True),
+    )  # fmt: skip
+    assert draft.changed_words(changed, USUAL) == (
+        "How steps run, changed: mixed_float16; execution eager; each batch over the link; a fused build; with what "
+        "the loop of fit adds; driven by a server."
+    )
+    back = draft.changed_words(USUAL, replace(USUAL, conditions=Conditions(fed=True)))
+    assert back == "How steps run, changed: data on the card."
 
 
 def test_runs_that_cannot_be_compared_say_why() -> None:
@@ -121,7 +149,7 @@ def test_prices_of_ones_own_replace_list_prices_and_impossible_ones_are_said() -
     assert list(prices) == ["T4"]
     assert (prices["T4"].per_hour, prices["T4"].source) == (0.9, "yours")
     assert list(wrong) == ["A10", "A40"]
-    rows = {row["card"]: row for row in draft.card_rows(readings(prices=prices), 60)}
+    rows = {row["card"]: row for row in rows_of(readings(prices=prices))}
     assert rows["T4"]["price"] == "0.9 USD (2026-11-21)"
     assert rows["H100-SXM"]["price"].startswith("3.78 USD (")
     assert rows["RTX-4090"]["cost"] == rows["RTX-4090"]["price"] == ""
@@ -129,14 +157,17 @@ def test_prices_of_ones_own_replace_list_prices_and_impossible_ones_are_said() -
 
 def test_every_row_of_the_table_has_a_label_and_withheld_ones_stand_last_with_the_reason() -> None:
     for key in ("crossover", "speed_up", "cost"):
-        rows = draft.card_rows(sort_readings(readings(), key), 60)  # type: ignore[arg-type]
+        rows = rows_of(sort_readings(readings(), key))  # type: ignore[arg-type]
         assert [row["label"] for row in rows] == ["modelled", "modelled", "modelled", "withheld"]
         assert rows[-1]["card"] == "Apple-M1"
         assert "Apple" in rows[-1]["note"]
-        assert not any(rows[-1][name] for name in ("speed_up", "step_ms", "cost"))
+        assert not any(rows[-1][name] for name in ("speed_up", "step_ms", "cost", "resolve"))
+        assert rows[-1]["standing"] == "no number"
         for row in rows[:-1]:
             assert row["limited_by"] in ("host", "launch", "bandwidth", "arithmetic", "transfer")
             assert " to " in row["speed_up"]
+            assert row["standing"] in ("clearly faster", "clearly slower", "not resolved")
+            assert bool(row["resolve"]) is (row["standing"] == "not resolved")
 
 
 def test_the_cost_is_the_price_of_the_step_time() -> None:
@@ -147,25 +178,19 @@ def test_the_cost_is_the_price_of_the_step_time() -> None:
     )  # 3.6 an hour is a millionth for each millisecond
 
 
-def test_the_summary_counts_every_card_once() -> None:
-    found = readings()
-    ratios = [one.speed_up for one in found if one.speed_up is not None]
-    ahead = sum(one.low > 1 for one in ratios)
-    text = draft.summary(found, 60, "cpu")
-    assert text.startswith("Modelled, at batch 60, of 4 cards: ")
-    assert f"{ahead} significantly faster than cpu (95 %)" in text
-    assert "1 without a number" in text
-    assert "none has a speed-up over cpu at batch 9,999" in draft.summary(readings(9999), 9999, "cpu")
-
-
-def test_the_models_errors_are_reported_by_card_and_by_class() -> None:
+def test_the_models_errors_are_reported_by_card_by_source_by_class_and_against_their_goals() -> None:
     known = errors()
-    by_card, by_class = draft.card_errors(known), draft.class_errors(known)
-    assert len(by_card) == len(known.errors)
-    assert all(row["median"].endswith(" %") for row in by_card)
+    for found in (known.by_card, known.by_source):
+        rows = draft.held_out_errors(found)
+        assert len(rows) == len(found)
+        assert all(row["median"].endswith(" %") for row in rows)
+        for row, held_out in zip(rows, found, strict=True):
+            assert [bool(row[region]) for region in REGION_WORDS] == [r in held_out.by_region for r in REGION_WORDS]
+    assert [row["what"] for row in draft.goal_rows(known)] == [goal.what for goal in known.goals]
+    by_class = draft.class_errors(known)
     assert len(by_class) == len(known.classes)
     borrowed = [row["evidence"] != "its own measurements" for row in by_class]
     assert borrowed == sorted(borrowed)
     for row in by_class:
         low, _, high = row["interval"].partition(" to ")
-        assert float(low) < 1 < float(high)
+        assert float(low) <= 1 <= float(high)

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.evidence.rows import FOLDER
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import Peak
-from core.hardware.work import Op, OpClass, ops_of
-from core.spec import Precision, Target, Workload
+from core.hardware.work import OpClass, blocks
 
-FOLDER = Path(__file__).parents[1].parent / "shared" / "data" / "published"
 Array = NDArray[np.float64]
 
 CATALOGUE_NAMES = {
@@ -40,10 +37,19 @@ CATALOGUE_NAMES = {
 """Cards by the names in the data. P100 and V100 of the dense layers stand in DGX-1 and P3 machines, as SXM2."""
 
 
-def _older(name: str, vendor: str, architecture: str, tflops: float, bandwidth: float, memory: float) -> GpuSpec:
-    source = f"{vendor}'s announcement of the card; too old for the catalogue"
+def _older(
+    name: str, vendor: str, architecture: str, tflops: float, bandwidth: float, memory: float, units: int, l2_mb: float
+) -> GpuSpec:
+    source = f"{vendor}'s announcement of the card and documentation of its chip; too old for the catalogue"
     facts: dict[str, Any] = {"fp32_tflops": tflops, "bandwidth_gb_s": bandwidth, "memory_gb": memory}
-    facts |= {"link": "PCIe 3.0 x16", "link_gb_s": 12.35, "launch_us": 2.7, "power_limited": False}
+    facts |= {
+        "multiprocessors": units,
+        "l2_mb": l2_mb,
+        "link": "PCIe 3.0 x16",
+        "link_gb_s": 12.35,
+        "launch_us": 2.7,
+        "power_limited": False,
+    }
     return GpuSpec(
         name=name, title=name, vendor=vendor, architecture=architecture, sources=dict.fromkeys(facts, source), **facts
     )
@@ -52,9 +58,9 @@ def _older(name: str, vendor: str, architecture: str, tflops: float, bandwidth: 
 OLDER = {
     card.name: card
     for card in (
-        _older("K80-die", "NVIDIA", "Kepler", 4.1, 240.0, 12.0),
-        _older("MI25", "AMD", "Vega", 12.3, 484.0, 16.0),
-        _older("Vega-FE", "AMD", "Vega", 13.1, 483.0, 16.0),
+        _older("K80-die", "NVIDIA", "Kepler", 4.1, 240.0, 12.0, 13, 1.5),
+        _older("MI25", "AMD", "Vega", 12.3, 484.0, 16.0, 64, 4.0),
+        _older("Vega-FE", "AMD", "Vega", 13.1, 483.0, 16.0, 64, 4.0),
     )
 }
 
@@ -70,14 +76,21 @@ class Column:
     moved: Array
     launches: Array
     depth: Array | None = None
+    tiles: Array | None = None
 
 
 def _column(
-    kind: OpClass, peak: Peak, flops: Array, moved: Array, launches: Array, depth: Array | None = None
-) -> Column:
+    kind: OpClass, peak: Peak, flops: Array, moved: Array, launches: Array, depth: Array | None = None,
+    tiles: Array | None = None,
+) -> Column:  # fmt: skip
     """A column of one operation a point."""
     return Column(
-        kind, peak, flops[:, None], moved[:, None], launches[:, None], None if depth is None else depth[:, None]
+        kind,
+        peak,
+        flops[:, None],
+        moved[:, None],
+        launches[:, None],
+        *(None if each is None else each[:, None] for each in (depth, tiles)),
     )
 
 
@@ -108,6 +121,7 @@ class Points:
                 moved=each.moved[keep],
                 launches=each.launches[keep],
                 depth=None if each.depth is None else each.depth[keep],
+                tiles=None if each.tiles is None else each.tiles[keep],
             )
             for each in self.columns
         )
@@ -161,7 +175,7 @@ def _dense(rows: list[dict[str, str]], training: bool) -> Points:
     moved = 4 * (weights + batch * inputs + outputs)
     one = np.ones_like(batch)
     columns = [
-        _column("dense", "fp32", 2 * batch * weights, moved, one, inputs),
+        _column("dense", "fp32", 2 * batch * weights, moved, one, inputs, blocks(batch, units, inputs)),
         _column("elementwise", "fp32", outputs, 16 * outputs, 2 * one),
     ]
     kernels = TF1_FORWARD * one
@@ -172,8 +186,8 @@ def _dense(rows: list[dict[str, str]], training: bool) -> Points:
         trained = weights + units + batch * inputs + outputs
         columns += [
             _column("loss", "fp32", 5 * outputs, 40 * outputs, (TF1_GRADIENTS - 2) * one),
-            _column("dense", "fp32", 2 * batch * weights, moved, one),
-            _column("dense", "fp32", 2 * batch * weights, moved, one, units),
+            _column("dense", "fp32", 2 * batch * weights, moved, one, None, blocks(inputs, units, batch)),
+            _column("dense", "fp32", 2 * batch * weights, moved, one, units, blocks(batch, inputs, units)),
             _column("optimizer", "fp32", touched * trained, 4 * touched * trained, launches.astype(float)),
         ]
         kernels = kernels + TF1_GRADIENTS + launches
@@ -211,7 +225,7 @@ def _products(
         measured_ms=times,
         host_ops=one if host else 0 * one,
         tiny=(flops < 2e7) & (moved < 2e6) & (host is not None),
-        columns=(_column("dense", peak, flops, moved, one, k if old else None),),
+        columns=(_column("dense", peak, flops, moved, one, k if old else None, blocks(m, n, k)),),
     )
 
 
@@ -288,91 +302,9 @@ def token_products() -> list[Points]:
     return found
 
 
-NETWORKS = {
-    "VGG16": "VGG16@224:1000", "VGG19": "VGG19@224:1000", "Resnet50": "ResNet50@224:1000",
-    "Resnet101": "ResNet101@224:1000", "Resnet152": "ResNet152@224:1000", "ResNet-50": "ResNet50@224:1000",
-    "ResNet-152": "ResNet152@224:1000", "InceptionV3": "InceptionV3@288:1000", "resnet50": "ResNet50@224:1000",
-}  # fmt: skip
-AREA = {"InceptionV3": (299 / 288) ** 2}
-"""Images of 299 stand for so many more of 288, the nearest that Breakeven counts."""
-SATURATED_BATCH = 128  # Lambda's batch is not given; throughput hardly depends on it when it is large
-
-
-def convolutional_networks() -> list[Points]:
-    """Training and inference of known convolutional networks; where only a throughput is given, at a large batch.
-
-    Left out: ResNet-101 and 152 at batch 4, whose time goes with their layers and not with their work: an unknown host.
-    """
-    found = []
-    for row in _rows("tf_official_benchmarks_2017.csv"):
-        single = row["n_gpus"] == "1" and row["data"] == "synthetic" and row["model"] in NETWORKS
-        if single and row["device"] in CATALOGUE_NAMES:
-            batch, ms = int(row["batch_per_gpu"]), float(row["step_ms"])
-            found.append(_network("CNN (tf.org 2017)", row["model"], row["device"], batch, ms, "train", "fp32"))
-    for row in _rows("avikpal_cpu_gpu_bs8.csv"):
-        if row["device_type"] == "gpu" and row["model"] in NETWORKS and row["batch"] == "8":
-            for phase, column in (("infer", "infer_ms"), ("train", "total_ms")):
-                batch, ms = int(row["batch"]), float(row[column])
-                found.append(_network("CNN (avik-pal)", row["model"], row["device"], batch, ms, phase, "fp32"))
-    for row in _rows("lambda_pytorch_train_throughput_v2_median.csv"):
-        if (row["n_gpus"], row["precision"], row["model"]) == ("1", "fp16", "resnet50") and row[
-            "gpu"
-        ] in CATALOGUE_NAMES:
-            ms = 1e3 * SATURATED_BATCH / float(row["median"])
-            found.append(_network("CNN (Lambda)", "resnet50", row["gpu"], SATURATED_BATCH, ms, "train", "half"))
-    return found
-
-
-def _network(source: str, name: str, card: str, batch: int, ms: float, phase: str, peak: Peak) -> Points:
-    """One network's step. These frameworks normalise in one cuDNN kernel, which moves what XLA's fused one moves, and
-    update weights in place; everything else is as in graph execution."""
-    network = NETWORKS[name]
-    workload = Workload(network=network, mode="train" if phase == "train" else "infer", optimizer="sgd")
-    precision: Precision = "mixed_float16" if peak == "half" else "float32"
-    graph, fused = (
-        ops_of(
-            workload,
-            Target(device="gpu:0", precision=precision, execution=execution),
-            round(batch * AREA.get(name, 1.0)),
-        )
-        for execution in ("graph", "xla")
-    )
-    ops = [b if a.kind in ("normalisation", "optimizer") else a for a, b in zip(graph, fused, strict=True)]
-    return Points(
-        source=source,
-        family="CNN",
-        phase=phase,
-        gpu=np.array([CATALOGUE_NAMES[card]]),
-        machine=np.array(["none"]),
-        batch=np.array([float(batch)]),
-        measured_ms=np.array([ms]),
-        host_ops=np.zeros(1),
-        tiny=np.zeros(1, dtype=bool),
-        columns=tuple(_summed(ops, peak)),
-    )
-
-
-def _summed(ops: list[Op], peak: Peak) -> list[Column]:
-    found = []
-    for kind in dict.fromkeys(op.kind for op in ops):
-        of_kind = [op for op in ops if op.kind == kind]
-        flops, moved, launches = np.array([[op.flops, op.bytes, float(op.kernels)] for op in of_kind]).T[:, None, :]
-        found.append(Column(kind, peak if kind in ("dense", "convolution") else "fp32", flops, moved, launches))
-    return found
-
-
 def everything() -> list[Points]:
     """All points, source by source."""
     readers = (
         dense_layers, linear_operations, elementwise_operations, deepbench_products, token_products,
-        convolutional_networks,
     )  # fmt: skip
     return [points for reader in readers for points in reader()]
-
-
-def counted(sets: Iterable[Points]) -> Counter[str]:
-    """Points by source."""
-    found: Counter[str] = Counter()
-    for points in sets:
-        found[points.source] += len(points.measured_ms)
-    return found

@@ -1,0 +1,1 @@
+"""Published steps of whole networks, each rebuilt as a workload of ours."""

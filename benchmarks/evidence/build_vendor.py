@@ -1,0 +1,251 @@
+"""The networks of published benchmarks as networks of ours, where ``keras.applications`` has another or none.
+
+Layers as the benchmarks' own sources write them; an activation is a layer of its own after a normalisation. Dropout
+stands in a network for training only, since these frameworks run nothing for it in inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from core.architecture.graph import INPUT, Graph, Layer
+from core.architecture.text import dump
+from core.families import Network
+from core.families.applications import Application
+from core.families.own import Own
+
+CLASSES = 1000
+WORDS, SQUAD_STEPS, SPAN_ENDS = 30_522, 384, 2
+"""BERT's vocabulary, the sequence length of its fine-tuning, and the start and end of an answer for each token."""
+BERT_SIZES = {"base": (12, 768), "large": (24, 1024)}
+HEAD = 64
+BERT_DROPOUT, DENSE_DROPOUT = 0.1, 0.5
+STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+VGG = {16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
+SQUEEZE = 16
+UNET_FILTERS = (64, 128, 256, 512)
+
+
+class _Layers:
+    """Layers in the making; each call adds one after ``source`` (the last one unless given) and names it."""
+
+    def __init__(self) -> None:
+        self.made: list[Layer] = []
+
+    @property
+    def last(self) -> str:
+        return self.made[-1].name if self.made else INPUT
+
+    def add(self, kind: str, *sources: str, **options: Any) -> str:
+        name = f"{kind.lower()}_{len(self.made) + 1}"
+        self.made.append(Layer(name, kind, options, sources or (self.last,)))
+        return name
+
+    def convolution(self, filters: int, kernel: int, stride: int = 1, source: str = "", **options: Any) -> str:
+        """A convolution without bias and its batch normalisation."""
+        sources = (source,) if source else ()
+        same = {"strides": stride, "padding": "same", "use_bias": False}
+        self.add("Conv2D", *sources, filters=filters, kernel_size=kernel, **same, **options)
+        return self.add("BatchNormalization")
+
+    def relu(self) -> str:
+        return self.add("Activation", activation="relu")
+
+    def classifier(self) -> str:
+        self.add("GlobalAveragePooling2D")
+        return self.add("Dense", units=CLASSES)
+
+    def graph(self, *shape: int, vocabulary: int | None = None) -> Graph:
+        return Graph(shape, tuple(self.made), self.last, vocabulary)
+
+
+def _resnet(depth: int, *, v1: bool = False, groups: int = 1, group_width: int = 64, squeeze: bool = False) -> Graph:
+    """ResNet (He et al. 2016) and ResNeXt (Xie et al. 2017) at 224 × 224. The stride is in the 3 × 3 convolution
+    (v1.5, as torchvision and NVIDIA have it), with ``v1`` in the first one."""
+    net = _Layers()
+    net.convolution(64, 7, 2)
+    net.relu()
+    net.add("MaxPooling2D", pool_size=3, strides=2, padding="same")
+    wide = 1 if depth < 50 else 4
+    for stage, blocks in enumerate(STAGES[depth]):
+        width = 64 * 2**stage
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            start = kept = net.last
+            if not block and (stage or wide > 1):
+                kept = net.convolution(width * wide, 1, stride)
+            if wide == 1:
+                net.convolution(width, 3, stride, start)
+                net.relu()
+                net.convolution(width, 3)
+            else:
+                inner = width // 64 * group_width * groups
+                net.convolution(inner, 1, stride if v1 else 1, start)
+                net.relu()
+                net.convolution(inner, 3, 1 if v1 else stride, groups=groups)
+                net.relu()
+                net.convolution(width * wide, 1)
+            if squeeze:
+                _squeeze(net, width * wide)
+            net.add("Add", kept, net.last)
+            net.relu()
+    net.classifier()
+    return net.graph(224, 224, 3)
+
+
+def _squeeze(net: _Layers, channels: int) -> None:
+    """Squeeze and excitation (Hu et al. 2018)."""
+    source = net.last
+    net.add("GlobalAveragePooling2D")
+    net.add("Dense", units=channels // SQUEEZE, activation="relu")
+    net.add("Dense", units=channels, activation="sigmoid")
+    scale = net.add("Reshape", target_shape=(1, 1, channels))
+    net.add("Multiply", source, scale)
+
+
+def _vgg(depth: int, training: bool, *, normalised: bool = False) -> Graph:
+    """VGG (Simonyan & Zisserman 2015) at 224 × 224."""
+    net = _Layers()
+    for stage, convolutions in enumerate(VGG[depth]):
+        for _ in range(convolutions):
+            active = "linear" if normalised else "relu"
+            filters = min(512, 64 * 2**stage)
+            net.add("Conv2D", filters=filters, kernel_size=3, padding="same", activation=active)
+            if normalised:
+                net.add("BatchNormalization")
+                net.relu()
+        net.add("MaxPooling2D")
+    _dense_end(net, training)
+    return net.graph(224, 224, 3)
+
+
+def _alexnet(training: bool) -> Graph:
+    """AlexNet as tf_cnn_benchmarks has it, at 227 × 227."""
+    net = _Layers()
+    pooled = {"pool_size": 3, "strides": 2}
+    net.add("Conv2D", filters=64, kernel_size=11, strides=4, activation="relu")
+    net.add("MaxPooling2D", **pooled)
+    net.add("Conv2D", filters=192, kernel_size=5, padding="same", activation="relu")
+    net.add("MaxPooling2D", **pooled)
+    for filters in (384, 384, 256):
+        net.add("Conv2D", filters=filters, kernel_size=3, padding="same", activation="relu")
+    net.add("MaxPooling2D", **pooled)
+    _dense_end(net, training)
+    return net.graph(227, 227, 3)
+
+
+def _dense_end(net: _Layers, training: bool) -> None:
+    net.add("Flatten")
+    for _ in range(2):
+        net.add("Dense", units=4096, activation="relu")
+        if training:
+            net.add("Dropout", rate=DENSE_DROPOUT)
+    net.add("Dense", units=CLASSES)
+
+
+def _unet(training: bool) -> Graph:
+    """U-Net (Ronneberger et al. 2015) on 572 × 572 × 1 as NVIDIA has it: unpadded, and two classes for each pixel."""
+    net = _Layers()
+
+    def twice(filters: int) -> str:
+        for _ in range(2):
+            net.add("Conv2D", filters=filters, kernel_size=3, activation="relu")
+        return net.last
+
+    kept, side = [], 572
+    for filters in UNET_FILTERS:
+        side -= 4
+        kept.append((twice(filters), side))
+        net.add("MaxPooling2D")
+        side //= 2
+    twice(2 * UNET_FILTERS[-1])
+    side -= 4
+    if training:
+        net.add("Dropout", rate=DENSE_DROPOUT)
+    for filters, (source, large) in zip(reversed(UNET_FILTERS), reversed(kept), strict=True):
+        wider = {"kernel_size": 3, "strides": 2, "padding": "same", "activation": "relu"}
+        up, side = net.add("Conv2DTranspose", filters=filters, **wider), 2 * side
+        cut = (large - side) // 2
+        cropped = net.add("Cropping2D", source, cropping=((cut, cut), (cut, cut)))
+        net.add("Concatenate", up, cropped)
+        twice(filters)
+        side -= 4
+    net.add("Conv2D", filters=2, kernel_size=1)
+    return net.graph(572, 572, 1)
+
+
+def _bert(size: str, training: bool) -> Graph:
+    """BERT (Devlin et al. 2019) with the head for SQuAD; ELECTRA's discriminator (Clark et al. 2020) is the same.
+
+    Without the learnt position and segment embeddings (0.4 % of the weights of the base size), which no layer of a
+    graph can hold, and without ELECTRA's search for the answer's end in five beams.
+    """
+    depth, width = BERT_SIZES[size]
+    net = _Layers()
+
+    def dropped() -> str:
+        return net.add("Dropout", rate=BERT_DROPOUT) if training else net.last
+
+    net.add("Embedding", input_dim=WORDS, output_dim=width)
+    net.add("LayerNormalization")
+    source = dropped()
+    for _ in range(depth):
+        heads = {"num_heads": width // HEAD, "key_dim": HEAD, "dropout": BERT_DROPOUT if training else 0.0}
+        net.add("MultiHeadAttention", source, source, **heads)
+        net.add("Add", source, dropped())
+        source = net.add("LayerNormalization")
+        net.add("Dense", units=4 * width, activation="gelu")
+        net.add("Dense", units=width)
+        net.add("Add", source, dropped())
+        source = net.add("LayerNormalization")
+    net.add("Dense", units=SPAN_ENDS)
+    return net.graph(SQUAD_STEPS, vocabulary=WORDS)
+
+
+def _application(name: str, image: int, training: bool) -> Graph:
+    """A network of keras.applications at any size: padded by the convolutions themselves, as the original is."""
+    graph = replace(Application(application=name).graph, input_shape=(image, image, 3))
+    gone = {"ZeroPadding2D"} if training else {"ZeroPadding2D", "Dropout"}
+    padded = {layer.name for layer in graph.layers if layer.kind == "ZeroPadding2D"}
+    instead: dict[str, str] = {}
+    layers = []
+    for layer in graph.layers:
+        inputs = tuple(instead.get(each, each) for each in layer.inputs)
+        if layer.kind in gone:
+            instead[layer.name] = inputs[0]
+            continue
+        same = {"padding": "same"} if padded & set(layer.inputs) else {}
+        layers.append(replace(layer, inputs=inputs, options={**layer.options, **same}))
+    return Graph(graph.input_shape, tuple(layers), instead.get(graph.output, graph.output))
+
+
+ALIKE: Mapping[str, Callable[[], Graph]] = {
+    **{f"ResNet-{depth}": partial(_resnet, depth) for depth in STAGES},
+    **{f"ResNet-{depth} v1": partial(_resnet, depth, v1=True) for depth in (50, 152)},
+    "ResNeXt-101-32x4d": partial(_resnet, 101, groups=32, group_width=4),
+    "SE-ResNeXt-101-32x4d": partial(_resnet, 101, groups=32, group_width=4, squeeze=True),
+}
+"""Networks by name that are the same in training and in inference."""
+BY_MODE: Mapping[str, Callable[[bool], Graph]] = {
+    **{f"VGG-{depth}": partial(_vgg, depth) for depth in VGG},
+    **{f"VGG-{depth} BN": partial(_vgg, depth, normalised=True) for depth in VGG},
+    "AlexNet": _alexnet,
+    "Inception-v3": partial(_application, "InceptionV3", 299),
+    "EfficientNet-B0": partial(_application, "EfficientNetB0", 224),
+    "EfficientNet-B4": partial(_application, "EfficientNetB4", 380),
+    "U-Net 572": _unet,
+    **{f"BERT-{size}": partial(_bert, size) for size in BERT_SIZES},
+}
+"""Networks by name; the argument says whether it is for training."""
+NAMES = (*ALIKE, *BY_MODE)
+TRANSFORMERS = tuple(f"BERT-{size}" for size in BERT_SIZES)
+
+
+@cache
+def network(name: str, training: bool) -> Network:
+    """The network of that name, of :data:`NAMES`. Raises KeyError for another."""
+    graph = ALIKE[name]() if name in ALIKE else BY_MODE[name](training)
+    return Own(architecture=dump(graph), label=name)

@@ -1,0 +1,220 @@
+"""Intervals of the hardware model from its held-out errors: quantiles by class, hosts' spreads, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.evidence.table import Array, Words
+from benchmarks.hardware_cv import Data, HeldOut
+from benchmarks.hardware_fit import NETWORKS
+from core.hardware.interval import ErrorClass, Region
+
+FAMILIES = {"mlp": "dense", "dense layer": "dense", "linear operation": "dense", "GEMM": "dense"} | {
+    name: name for name in ("cnn", "transformer")
+}
+REGIONS: tuple[Region, ...] = ("launch", "bandwidth", "arithmetic")
+LIMITED = ("T4", "P4", "L4")
+CLUSTER = 0.25
+"""Power of the number of steps of one source and card by which each weighs less: between one vote a step (0), which
+counts a table of 60 rows 60 times, and one vote a table (1), which lets tables of one row decide."""
+FEWEST = 20
+"""Points below which a class has no quantiles of its own, and a kind of host no spread."""
+LENT = {"launch": "errors of dense layers, whose hosts were known"}
+ALL_NETWORKS = "errors of all networks, widened: too few published steps of such a network there"
+WIDER = 1.25  # judgement
+LEAST_SHARE = 0.5
+"""Of the host in a step that tells of the host's spread."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Held-out errors, each step twice: without its chip, and without its source (``way``)."""
+
+    error: Array
+    family: Words
+    kind: Words
+    region: Words
+    way: Words
+    fold: Words
+    gpu: Words
+    source: Words
+    phase: Words
+    machine: Words
+    host_share: Array
+    shares: Array
+    batch: Array
+    under_fit: NDArray[np.bool_]
+    weight: Array
+
+    def where(self, keep: NDArray[np.bool_]) -> Judged:
+        """The entries that ``keep`` marks."""
+        return Judged(*(values[keep] for values in vars(self).values()))
+
+    @property
+    def network(self) -> NDArray[np.bool_]:
+        """Whole networks, whose host is known by its kind alone."""
+        return np.isin(self.kind, NETWORKS)
+
+    @property
+    def limited(self) -> NDArray[np.bool_]:
+        """Power-limited cards."""
+        return np.isin(self.gpu, LIMITED)
+
+
+def judged(data: Data, ways: Mapping[str, HeldOut]) -> Judged:
+    """Both ways' errors in one; steps of a source and card weigh the less the more there are."""
+    parts = []
+    known = data.evidence
+    for way, found in ways.items():
+        at = ~np.isnan(found.error) & np.isin(known.family, list(FAMILIES))
+        part = known.where(at)
+        _, index, counts = np.unique(_cluster(part.source, part.gpu), return_inverse=True, return_counts=True)
+        parts.append(
+            Judged(
+                error=found.error[at],
+                family=np.array([FAMILIES[name] for name in part.family]),
+                kind=part.family,
+                region=_regions(found, at),
+                way=np.full(len(part), way),
+                fold=found.fold[at],
+                gpu=part.gpu,
+                source=part.source,
+                phase=part.phase,
+                machine=part.machine,
+                host_share=found.host_share[at],
+                shares=_shares(found, at),
+                batch=part.batch,
+                under_fit=part.under_fit,
+                weight=counts[index] ** -CLUSTER,
+            )
+        )
+    return Judged(*(np.concatenate(columns) for columns in zip(*(vars(p).values() for p in parts), strict=True)))
+
+
+def _cluster(source: Words, gpu: Words) -> Words:
+    return np.char.add(np.char.add(source, "|"), gpu)
+
+
+def _regions(found: HeldOut, at: NDArray[np.bool_]) -> Words:
+    overhead, arithmetic, bandwidth = found.overhead_ms[at], found.arithmetic_ms[at], found.bandwidth_ms[at]
+    work = np.where(arithmetic >= bandwidth, "arithmetic", "bandwidth")
+    return np.where(overhead >= np.maximum(arithmetic, bandwidth), "launch", work)
+
+
+def _shares(found: HeldOut, at: NDArray[np.bool_]) -> Array:
+    """How much each region's errors count, as :func:`core.hardware.interval.region_shares` says: steps × regions."""
+    parts = np.stack([found.overhead_ms[at], found.bandwidth_ms[at], found.arithmetic_ms[at]], axis=1) ** 2
+    return parts / parts.sum(axis=1, keepdims=True)
+
+
+def quantiles(values: Array, weights: Array, levels: tuple[float, ...]) -> Array:
+    """Weighted quantiles by linear interpolation of the cumulated weights at their middles."""
+    order = np.argsort(values)
+    places = np.cumsum(weights[order]) - weights[order] / 2
+    return np.interp(np.array(levels) * weights.sum(), places, values[order])
+
+
+def error_class(mine: Judged, wider: float = 1.0, borrowed: str | None = None) -> ErrorClass:
+    """Quantiles of a class's errors."""
+    medians = [np.median(mine.error[mine.gpu == gpu]) for gpu in np.unique(mine.gpu)]
+    low_95, low_90, middle, high_90, high_95 = quantiles(mine.error, mine.weight, (0.025, 0.05, 0.5, 0.95, 0.975))
+    return ErrorClass(
+        gpus=len(medians),
+        points=max(1, len(mine.error) // len(np.unique(mine.way))),
+        median=float(middle),
+        between=float(np.std(medians, ddof=1)) if len(medians) > 1 else 0.0,
+        low_90=min(0.0, wider * float(low_90)),
+        high_90=max(0.0, wider * float(high_90)),
+        low_95=min(0.0, wider * float(low_95)),
+        high_95=max(0.0, wider * float(high_95)),
+        borrowed=borrowed,
+    )
+
+
+def classes(found: Judged) -> dict[str, ErrorClass]:
+    """Every class. Where launches limit, steps of a known host count: those of dense layers. Beside an assumed host's
+    spread, which is made of whole networks' errors there, nothing is left to hold.
+    """
+    work = found.region != "launch"
+    launch = found.region == "launch"
+    # without its source nobody knows how these sessions wait for the device, which no user's step does
+    known_host = launch & (found.kind == "dense layer") & (found.way == "chip")
+    made = {}
+    for mode in ("train", "infer"):
+        mine = known_host & (found.phase == mode)
+        made[f"dense/launch/{mode}"] = error_class(found.where(mine if mine.any() else launch))
+    assumed = error_class(found.where(launch & found.network), 0.0)
+    made["dense/launch/assumed"] = assumed
+    for family in (*NETWORKS_LIKE, "other"):
+        made[f"{family}/launch/assumed"] = assumed
+        for mode in ("train", "infer"):
+            lent = made[f"dense/launch/{mode}"]
+            made[f"{family}/launch/{mode}"] = lent.model_copy(update={"borrowed": LENT["launch"]})
+    for family in ("dense", *NETWORKS_LIKE):
+        for region in REGIONS[1:]:
+            mine = found.where((found.family == family) & (found.region == region))
+            if _enough(mine):
+                made[f"{family}/{region}"] = error_class(mine)
+            limited = mine.where(mine.limited)
+            if _enough(limited):
+                made[f"{family}/{region}/limited"] = error_class(limited)
+                made[f"{family}/{region}"] = error_class(mine.where(~mine.limited))
+    everything = error_class(found.where(found.network & work), WIDER, ALL_NETWORKS)
+    for family in ("dense", *NETWORKS_LIKE, "other"):
+        for region in REGIONS[1:]:
+            made.setdefault(f"{family}/{region}", everything)
+    return made
+
+
+NETWORKS_LIKE = ("cnn", "transformer")
+
+
+def _enough(mine: Judged) -> bool:
+    return len(mine.error) >= FEWEST * max(1, len(np.unique(mine.way)))
+
+
+def spreads(found: Judged, level: float) -> dict[str, float]:
+    """The factor up and down that holds so many of a kind of host's launch-bound steps; of all kinds where few."""
+    launch = found.where(found.network & (found.region == "launch"))
+    made = {}
+    for kind in ("kind:weak", "kind:desktop", "kind:server"):
+        mine = launch.where(launch.machine == kind)
+        mine = mine if _enough(mine) else launch
+        off = np.abs(mine.error) / np.maximum(mine.host_share, LEAST_SHARE)
+        made[kind] = float(np.exp(quantiles(off, mine.weight, (level,))[0]))
+    return made
+
+
+def bounds(
+    found: Judged, by: Mapping[str, ErrorClass], spread: Mapping[str, float], level: float
+) -> tuple[Array, Array]:
+    """Log bounds of each step's interval as a user would be given it: its class's, and its kind of host's spread."""
+    low, high = np.zeros(len(found.error)), np.zeros(len(found.error))
+    keys = np.stack([found.family, found.phase, found.limited.astype(str), found.network.astype(str)], axis=1)
+    for family, mode, limited, assumed in np.unique(keys, axis=0):
+        at = np.all(keys == [family, mode, limited, assumed], axis=1)
+        for region, share in zip(REGIONS, found.shares[at].T, strict=True):
+            name = f"{family}/{region}"
+            if region == "launch":
+                name += "/assumed" if assumed == "True" else f"/{mode}"
+            mine = (by.get(f"{name}/limited") if limited == "True" else None) or by[name]
+            one = mine.bounds(level)
+            low[at] += share * one[0]
+            high[at] += share * one[1]
+    host = np.array([np.log(spread.get(str(machine), 1.0)) for machine in found.machine]) * found.host_share
+    return -np.hypot(low, host), np.hypot(high, host)
+
+
+def without_own_fold(found: Judged, level: float) -> tuple[Array, Array]:
+    """The same where classes and spreads come from other chips, or other sources, alone."""
+    low, high = np.zeros(len(found.error)), np.zeros(len(found.error))
+    for way in np.unique(found.way):
+        for fold in np.unique(found.fold[found.way == way]):
+            own = (found.way == way) & (found.fold == fold)
+            others = found.where((found.way == way) & (found.fold != fold))
+            low[own], high[own] = bounds(found.where(own), classes(others), spreads(others, level), level)
+    return low, high

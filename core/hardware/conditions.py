@@ -1,0 +1,36 @@
+"""What a modelled step depends on beside its workload, its target and the host: whose kernels, which data, under what.
+
+Keras 3 writes normalisations, losses and optimizers as many small operations. A vendor's fused build (NVIDIA's
+containers, PyTorch with cuDNN, Keras 2 with its fused layers) runs each as one kernel, so that a published figure says
+little about the other unless it is known which of them it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.spec import Target
+
+Build = Literal["keras", "fused"]
+"""``keras``: Keras 3 on TensorFlow, as it is installed. ``fused``: normalisation, loss and optimizer in one kernel
+each."""
+BUILD_WORDS: dict[Build, str] = {"keras": "Keras 3", "fused": "a fused build"}
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """``fed``: each batch crosses the link. ``under_fit``: with what the loop of ``fit`` itself costs a step."""
+
+    fed: bool = False
+    build: Build = "keras"
+    under_fit: bool = False
+
+    def as_built(self, target: Target) -> Target:
+        """A fused build has nobody who chooses how to execute, and runs its graph."""
+        if self.build == "fused" and target.execution == "keras":
+            return target.model_copy(update={"execution": "graph"})
+        return target
+
+
+USUAL = Conditions()

@@ -1,0 +1,159 @@
+"""What the modelled cards decide at one batch: which are clearly faster than the measured CPU, which clearly slower,
+and what would have to be measured for the rest. *Clearly*: the 95 % interval of the speed-up lies on one side of 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from core.hardware.compare import CardReading
+from core.hardware.crossing import ModelledSpeedUp
+from core.hardware.interval import Modelled
+from core.hardware.narrowing import Measurement, Modelling, Narrowed, narrowed, parts_of
+from core.numbers import number
+
+Standing = Literal["clearly faster", "clearly slower", "not resolved", "no number"]
+
+WHAT: dict[Measurement, str] = {
+    "host study": "measuring the host’s overhead (15 s here, or the file of a self-check on the machine with the card)",
+    "recorded sweep": "one recorded sweep of another such network on such a card",
+}
+REPLACES = "A sweep of this very network on such a card would replace the model."
+MORE_ROUNDS = "Recordings of such a card are in it already; more rounds there would narrow it."
+
+
+@dataclass(frozen=True)
+class CardDecision:
+    """One card at the batch; ``narrowed`` only where it is not resolved."""
+
+    gpu: str
+    standing: Standing
+    speed_up: ModelledSpeedUp | None
+    narrowed: tuple[Narrowed, ...]
+    corrected: bool
+    sentence: str
+    label: Literal["modelled"] = "modelled"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Counts over all cards at ``batch``, whose sum is their number, and every card in the readings' order."""
+
+    batch: int
+    cpu: str
+    faster: int
+    slower: int
+    not_resolved: int
+    no_number: int
+    sentence: str
+    cards: tuple[CardDecision, ...]
+    label: Literal["modelled"] = "modelled"
+
+    def card(self, name: str) -> CardDecision:
+        return next(card for card in self.cards if card.gpu == name)
+
+
+def standing_of(speed_up: ModelledSpeedUp | None) -> Standing:
+    """Where the interval of a speed-up lies; a bound that is 1 itself does not exclude it."""
+    if speed_up is None:
+        return "no number"
+    if speed_up.low > 1:
+        return "clearly faster"
+    return "clearly slower" if speed_up.high < 1 else "not resolved"
+
+
+def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = None) -> Decision:
+    """The decision of at least one reading, all made for ``batch``; with ``how`` also what would resolve a card."""
+    counts = Counter(standing_of(one.speed_up) for one in readings)
+    cpu = readings[0].crossover.cpu
+    return Decision(
+        batch,
+        cpu,
+        counts["clearly faster"],
+        counts["clearly slower"],
+        counts["not resolved"],
+        counts["no number"],
+        _sentence(readings, counts, batch, cpu),
+        tuple(_card(one, batch, cpu, how) for one in readings),
+    )
+
+
+def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch: int, cpu: str) -> str:
+    total = len(readings)
+    if counts["no number"] == total:
+        reasons = dict.fromkeys(one.curve.reason for one in readings)
+        why = f" {next(iter(reasons))}" if len(reasons) == 1 else ""
+        return f"Modelled: none of {total} cards gets a speed-up over the CPU ({cpu}) at batch {batch:,}.{why}".rstrip()
+    faster, slower = counts["clearly faster"], counts["clearly slower"]
+    verb = "is" if faster == 1 else "are"
+    head = (
+        f"Modelled: at batch {batch:,}, {faster or 'none'} of {total} cards {verb} clearly faster than the CPU ({cpu})"
+    )
+    text = f"{head}, {slower or 'none'} clearly slower"
+    if unresolved := counts["not resolved"]:
+        text += f", {unresolved} not resolved"
+    if withheld := counts["no number"]:
+        text += f"; {withheld} {'gets' if withheld == 1 else 'get'} no number"
+    return f"{text}."
+
+
+def _card(one: CardReading, batch: int, cpu: str, how: Modelling | None) -> CardDecision:
+    name, faster, standing = one.spec.name, one.speed_up, standing_of(one.speed_up)
+    if faster is None:
+        why = one.curve.reason if one.step is None else f"{cpu} was not measured there."
+        return CardDecision(
+            name, standing, None, (), False, f"Modelled: no number for {name} at batch {batch:,}. {why}"
+        )
+    # of what a recording has moved, the interval is no longer made of the same parts
+    corrected = not isinstance(one.step, Modelled) or one.curve.corrected_by is not None
+    times = f"{about(faster.low)} to {about(faster.high)} times as fast"
+    if standing != "not resolved":
+        text = f"Modelled: {name} is {standing} than {cpu} at batch {batch:,} ({times}, 95 %)."
+        return CardDecision(name, standing, faster, (), corrected, text)
+    ways: tuple[Narrowed, ...] = ()
+    if how is not None and isinstance(one.step, Modelled) and not corrected:
+        ways = narrowed(faster, one.step, parts_of(one.spec, one.step, how))
+    text = f"Modelled: {name} is not resolved at batch {batch:,} ({times}, 95 %)."
+    return CardDecision(name, standing, faster, ways, corrected, f"{text} {_remedy(ways, corrected)}")
+
+
+def _remedy(ways: Sequence[Narrowed], corrected: bool) -> str:
+    if corrected:
+        return MORE_ROUNDS
+    if not ways:
+        return REPLACES
+    parts: list[str] = []
+    for way in ways:
+        verb = "would narrow it to" if not parts else "to"
+        found = f"{WHAT[way.measurement]} {verb} about {about(way.low)} to {about(way.high)}"
+        parts.append(f"{found}, which would resolve it" if way.resolves else found)
+    text = "; ".join(parts)
+    text = f"{text[0].upper()}{text[1:]}."
+    return text if any(way.resolves for way in ways) else f"{text} {REPLACES}"
+
+
+def remedy_words(card: CardDecision) -> str:
+    """What would resolve a card, as a table has room for it; empty where there is nothing to resolve."""
+    if card.standing != "not resolved":
+        return ""
+    if card.corrected:
+        return "more rounds on such a card"
+    resolving = [way for way in card.narrowed if way.resolves]
+    if resolving:
+        return " or ".join(f"{way.measurement} ({about(way.low)} to {about(way.high)})" for way in resolving)
+    if not card.narrowed:
+        return "a sweep of this network on such a card"
+    best = min(card.narrowed, key=lambda way: way.high / way.low)
+    return (
+        f"a sweep of this network on such a card; {best.measurement} narrows to {about(best.low)} to {about(best.high)}"
+    )
+
+
+def about(ratio: float) -> str:
+    """Two digits, more where these would make 1 of it: on which side of 1 it lies is what is asked."""
+    digits = next((digits for digits in range(2, 7) if float(f"{ratio:.{digits}g}") != 1), 2)
+    short = float(f"{ratio:.{digits}g}")
+    return number(short) if digits == 2 else f"{short:g}"

@@ -1,0 +1,74 @@
+"""Hosts that need not be measured: a weak cloud machine (2 virtual cores, as of free notebooks), a desktop, a server.
+
+The figures are what published steps of small networks leave for the host (benchmarks/hardware_accuracy.py); machines
+of a kind differ, which the bounds hold. A host study or a self-check of the machine itself is far better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from core.evidence import Compiled
+from core.hardware.host import KIND_WORDS, Cost, FitCost, HostCosts, HostKind
+from core.hardware.model import HostOverhead
+from core.schema import Frozen
+
+FILE = Path(__file__).parent.parent / "data" / "hosts.json"
+
+Microseconds = Annotated[float, Field(ge=0)]
+Spread = Annotated[float, Field(ge=1)]
+
+
+class KindCosts(Frozen):
+    """Microseconds of one kind of host. ``spread``: factor up and down within which 95 % of its machines are."""
+
+    step_us: Microseconds
+    op_us: Microseconds
+    eager_op_us: Microseconds
+    xla_call_us: Microseconds
+    fit_us: Microseconds
+    spread: Spread
+    source: str
+
+
+@cache
+def kinds() -> Mapping[HostKind, KindCosts]:
+    """The kinds that Breakeven ships."""
+    return _Kinds.model_validate_json(FILE.read_text(encoding="utf-8")).kinds
+
+
+class _Kinds(Frozen):
+    kinds: Mapping[HostKind, KindCosts]
+
+
+USUAL_KIND: HostKind = "desktop"
+"""What is assumed where nobody said which, and of a measured host what its study does not show."""
+
+
+def costs_of_kind(kind: HostKind, execution: Compiled) -> HostCosts:
+    """The costs of a host of that kind for steps of that execution, labelled assumed."""
+    own = kinds()[kind]
+    host = HostOverhead(
+        per_op_us=own.op_us,
+        xla_call_us=own.xla_call_us,
+        eager_op_us=own.eager_op_us,
+        step_us=own.step_us,
+        fit_us=own.fit_us,
+        label="assumed",
+    )
+    source = f"Assumed for {KIND_WORDS[kind]}: {own.source}"
+    op = _spread(own.eager_op_us if execution == "eager" else own.op_us, own.spread)
+    fit = _spread(own.fit_us, own.spread)
+    return HostCosts(
+        host, execution, _spread(own.step_us, own.spread), op, source, "assumed",
+        FitCost(fit.us, fit.low_us, fit.high_us, source, "assumed"), kind, own.spread,
+    )  # fmt: skip
+
+
+def _spread(us: float, spread: float) -> Cost:
+    return Cost(us, us / spread, us * spread)

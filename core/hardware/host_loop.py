@@ -1,0 +1,32 @@
+"""What ``fit`` itself costs a step on a host, from a run in which that was measured around steps on its CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.evidence import Environment, same_machine
+from core.hardware.host import FitCost, HostCosts, HostLabel
+from core.studies.sweep.loop import added, loop_name
+from core.studies.sweep.record import Run
+
+US_PER_MS = 1e3
+
+
+def with_loop_of(costs: HostCosts, host: Environment | None, run: Run, index: int) -> HostCosts:
+    """Costs measured on ``host`` with what the loop added to the steps of the run's target ``index``, where the run
+    is of the same machine and measured that.
+    """
+    found = next((added(cost) for cost in run.loops if cost.target == index), None)
+    if found is None or not same_machine(host, run.environment):
+        return costs
+    us = _us(found.step_ms)
+    low_us, high_us = (None if ms is None else _us(ms) for ms in (found.low_ms, found.high_ms))
+    label: HostLabel = "measured" if run.label == "measured" else "recorded"
+    source = f"what {loop_name(run)} added to a step of {run.target_names[index]} in {run.name}"
+    fit = FitCost(us, low_us, high_us, source, label)
+    return replace(costs, host=costs.host.model_copy(update={"fit_us": us}), fit=fit)
+
+
+def _us(ms: float) -> float:
+    """Noise may put the loop below the bare steps; it saves nothing."""
+    return US_PER_MS * max(0.0, ms)

@@ -1,0 +1,73 @@
+"""“How steps run” on the Hardware page: the choices that are seldom changed, folded away."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import streamlit as st
+
+from core.hardware.conditions import BUILD_WORDS, Build, Conditions
+from core.hardware.host import KIND_WORDS
+from core.spec import Execution, Precision
+from core.studies.sweep.loop import loop_name
+from core.studies.sweep.record import Run
+from core.ui.hardware import page
+from core.ui.hardware.draft import Options
+from core.ui.words import EXECUTION_HELP, TF32_HELP, plain
+
+FED, RESIDENT = "Fed each step", "Resident"
+MEASURED_HERE, MEASURED_ELSEWHERE = "Measured on this machine", "Measured on another machine"
+BUILDS = {build: words.capitalize() for build, words in BUILD_WORDS.items()}
+KINDS: dict[str, str] = {kind: words.capitalize() for kind, words in KIND_WORDS.items()}
+
+
+def choices(run: Run, asked: Options) -> tuple[Precision, Execution, Conditions]:
+    """What the fields hold. The host is kept in the address alone, where a study that was measured takes its place."""
+    with st.popover("How steps run", icon=":material/tune:", width="content"):
+        _host(run, asked.host)
+        build: Build = st.segmented_control(
+            "Build", get_args(Build), default=asked.conditions.build, required=True, key=f"hardware_build-{run.id}",
+            format_func=BUILDS.__getitem__,
+            help="A vendor’s fused build runs normalisation, loss and optimizer as one kernel each; Keras 3 writes "
+            "them as many small operations.",
+        )  # fmt: skip
+        loop = loop_name(run)
+        under_fit = st.checkbox(
+            f"Under {plain(loop)}", value=asked.conditions.under_fit, key=f"hardware_fit-{run.id}",
+            help=f"Adds what Keras’s own loop ({plain(loop)}: callbacks, metrics, progress bar) costs a step. The "
+            "CPU’s steps were measured without it.",
+        )  # fmt: skip
+        with st.container(horizontal=True):
+            precision: Precision = st.selectbox(
+                "Precision", get_args(Precision), index=get_args(Precision).index(asked.precision), width=170,
+                key=f"hardware_precision-{run.id}", help=f"On the GPU. {TF32_HELP}",
+            )  # fmt: skip
+            execution: Execution = st.selectbox(
+                "Execution", get_args(Execution), index=get_args(Execution).index(asked.execution), width=130,
+                key=f"hardware_execution-{run.id}", help=f"On the GPU. {EXECUTION_HELP}",
+            )  # fmt: skip
+        data = st.segmented_control(
+            "Data", [RESIDENT, FED], default=FED if asked.conditions.fed else RESIDENT, required=True,
+            key=f"hardware_data-{run.id}", help="Already on the card, or over the link in each step.",
+        )  # fmt: skip
+    return precision, execution, Conditions(fed=data == FED, build=build, under_fit=under_fit)
+
+
+def _host(run: Run, asked: str) -> None:
+    """What drives the cards. Keyed by what counts, since that may change without the field."""
+    known = page.studies(run)
+    counts = page.counting(asked, known)
+    measured = [counts] if counts in known else list(known)[:1]
+    names = {key: MEASURED_HERE if known[key].label == "measured" else MEASURED_ELSEWHERE for key in measured}
+    names |= KINDS
+    key = f"hardware_host-{run.id}-{counts}"
+    st.selectbox(
+        "Host", list(names), index=list(names).index(counts), format_func=names.__getitem__, key=key,
+        on_change=_turn, args=(key,),
+        help="The machine around the card: its CPU hands over every operation. A weak cloud machine has 2 virtual "
+        "cores, as free notebooks have. “Host and evidence” below measures this machine.",
+    )  # fmt: skip
+
+
+def _turn(key: str) -> None:
+    st.query_params["host"] = st.session_state[key]

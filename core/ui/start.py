@@ -1,0 +1,136 @@
+"""The first screen where there is no GPU: a measured CPU against a modelled card; one click measures this CPU."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from core.figures.style import environment_line
+from core.hardware.against import Against, compared_with
+from core.hardware.catalogue import GpuSpec
+from core.hardware.start_figure import share_figure, steps_figure
+from core.machine.environment import available_memory_bytes
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.figures import workload_line
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.record import Run
+from core.studies.sweep.start import new_run
+from core.ui import charts, machine, registry
+from core.ui.card import label_badge, result_card
+from core.ui.hardware import modelled, page
+from core.ui.navigation import link
+from core.ui.study_page import busy_notice, busy_sentence
+from core.ui.sweep import form, live
+from core.ui.sweep.draft import usual
+from core.ui.words import plain
+
+QUESTION = "From which batch size would a GPU beat this CPU?"
+BUTTON = "Measure this CPU"
+EXAMPLE = f"The CPU is a finished example, recorded on another machine. Press “{BUTTON}” for this one."
+STARTING = "The first estimate appears with the first round; starting TensorFlow takes some seconds."
+FIELD_PX = 340
+
+
+def show() -> None:
+    """Question, choice of the card, button, answer, pictures, and where to go on from here."""
+    here = machine.devices()
+    st.header(QUESTION, anchor=False)
+    if here.notes:
+        machine.gpu_notice(here)
+    live.stopped()
+    run = subject()
+    if run is None:
+        st.info("Nothing was measured yet, and the example cannot be read.", icon=":material/speed:")
+        link("sweep")
+        return
+    running = live.PAGE.running() is not None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        spec = modelled.pick(FIELD_PX)
+        if not running:
+            _button(run, here)
+    if running:
+        live.PAGE.progress()
+        st.fragment(_so_far, run_every=live.REDRAW_S)(run, spec)
+    else:
+        live.PAGE.refusal()
+        live.PAGE.idle()
+        result(run, registry.answer_of(run), spec)
+    _links(run, spec)
+    if not here.notes:
+        machine.gpu_notice(here)
+
+
+def subject() -> Run | None:
+    """The newest own run with a CPU that a card can be set against, else the example; None if both are missing."""
+    return registry.newest_own(lambda run: _has_cpu(run, registry.answer_of(run))) or registry.example()
+
+
+def _has_cpu(run: Run, answer: Answer | None) -> bool:
+    try:
+        return answer is not None and compared_with(run, answer) >= 0
+    except ValueError:
+        return False
+
+
+def _button(run: Run, here: machine.Machine) -> None:
+    """One click for the sweep that the form proposes on this machine, of the network on the screen."""
+    assert run.plan is not None
+    limited = machine.now().limited_words
+    outcome = usual(run.plan.workload, here.default_targets(), available_memory_bytes(), limited)
+    busy = busy_sentence()
+    live.PAGE.start_button(
+        outcome.plan, busy, lambda plan: live.PAGE.start(new_run(plan)), label=BUTTON, icon=":material/speed:"
+    )
+    if busy:
+        busy_notice(busy)
+    elif outcome.plan is not None:
+        st.caption(plain(form.says(outcome.plan)))
+    for problem in outcome.errors.values():
+        st.caption(f":material/error: {plain(problem)}")
+
+
+def _so_far(before: Run, spec: GpuSpec) -> None:
+    """The same from the rounds that are there; what was shown before until they suffice."""
+    snapshot = registry.engine().jobs.snapshot(SWEEP.name)
+    if snapshot is not None and snapshot.active and _has_cpu(snapshot.record, snapshot.answer):
+        result(snapshot.record, snapshot.answer, spec, "Estimate so far")
+    else:
+        st.caption(STARTING)
+        result(before, registry.answer_of(before), spec)
+
+
+def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") -> None:
+    """The answer as a sentence, and its two pictures beside each other."""
+    if answer is None:
+        return
+    comparison, note = modelled.of(run, answer, spec, page.cards())
+    badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU")]
+    of = EXAMPLE if run.label == "recorded" else f"Your newest run: {run.name}."
+    about = [of, f"{workload_line(run)}. {environment_line(run)}", *([note] if note else [])]
+    result_card(heading or spec.title, badges, comparison.crossover.sentence, about, status=run.status)
+    _pictures(run, answer, comparison)
+
+
+def _pictures(run: Run, answer: Answer, comparison: Against) -> None:
+    index, said = compared_with(run, answer), comparison.crossover.sentence
+    # pictures of a run that goes on are not drawn twice, so none is kept
+    key = () if run.status == "running" else (registry.revision(run), repr(comparison))
+    with st.grid(2, min_column_width=560, gap="medium"):
+        charts.show(
+            "start-steps", partial(steps_figure, run, answer, index, comparison),
+            f"Step time by batch size of the CPU of {run.name} and a modelled GPU. {said}", f"{run.id}-first", key,
+        )  # fmt: skip
+        if any(point.label == "modelled" for point in comparison.curve.stretch):
+            charts.show(
+                "start-share", partial(share_figure, run, comparison),
+                f"Overhead share of {comparison.spec.name} by batch size, modelled, without an interval.",
+                f"{run.id}-share", key,
+            )  # fmt: skip
+
+
+def _links(run: Run, spec: GpuSpec) -> None:
+    with st.container(horizontal=True):
+        link("sweep", "Choose network, targets, batch sizes and budget")
+        link("hardware", "All cards against this CPU", run=run.id, gpus=spec.name)
+        link("crossover", run=run.id, gpu=spec.name)
