@@ -24,6 +24,7 @@ counts a table of 60 rows 60 times, and one vote a table (1), which lets tables 
 FEWEST = 20
 """Points below which a class has no quantiles of its own, and a kind of host no spread."""
 LENT = {"launch": "errors of dense layers, whose hosts were known"}
+ALIKE = "errors of such networks where something else limits, widened: too few published steps there"
 ALL_NETWORKS = "errors of all networks, widened: too few published steps of such a network there"
 WIDER = 1.25  # judgement
 LEAST_SHARE = 0.5
@@ -165,8 +166,10 @@ def classes(found: Judged) -> dict[str, ErrorClass]:
                 made[f"{family}/{region}"] = error_class(mine.where(~mine.limited))
     everything = error_class(found.where(found.network & work), WIDER, ALL_NETWORKS)
     for family in ("dense", *NETWORKS_LIKE, "other"):
+        alike = found.where((found.family == family) & found.network & work)
+        lent = error_class(alike, WIDER, ALIKE) if _enough(alike) else everything
         for region in REGIONS[1:]:
-            made.setdefault(f"{family}/{region}", everything)
+            made.setdefault(f"{family}/{region}", lent)
     return made
 
 

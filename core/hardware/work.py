@@ -37,7 +37,7 @@ LOSS_PASSES = 4
 TILE, SPLIT_SUM = 64, 512
 """A block of a GPU makes some 64 × 64 results of a product; libraries split sums that are longer than some 512 among
 blocks where there would be too few (Nvidia, Matrix Multiplication Background User's Guide)."""
-ATTENTION_PRODUCTS = {"MultiHeadAttention": 8}
+ATTENTION_PRODUCTS = 8
 """Of the kernels of an attention layer, those of its four projections: a product and a bias each."""
 FUSED_INSIDE = {"normalisation": 0.0, "elementwise": 0.0, "attention": 1.6}
 """Reads and writes of what a layer makes inside where it is one kernel, 2 otherwise; of an attention the masks of its
@@ -177,7 +177,7 @@ def _attention(
     values = 8.0 * product.rows * product.columns * batch
     weights = layer.touched(batch)
     through = min(moved, how.width * (values + weights))
-    ours = max(1, round(kernels * ATTENTION_PRODUCTS["MultiHeadAttention"] / layer.kernels.kernels))
+    ours = max(1, round(kernels * ATTENTION_PRODUCTS / layer.kernels.kernels))
     if flops < projected or (phase == "backward" and "input" in name):
         return [Op(name, "dense", phase, ours, flops, through, 1, 4 * _tiles(product, name, batch))]
     return [
