@@ -13,7 +13,7 @@ from core.hardware.figures import add_cpu
 from core.hardware.interval import Modelled
 from core.hardware.marks import CARD_LOOK, overlay
 from core.hardware.model import ModelledParts
-from core.numbers import number
+from core.numbers import number, percent
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import INTERVAL_NOTE, workload_line
 from core.studies.sweep.record import Run
@@ -35,6 +35,19 @@ def overhead_share(parts: ModelledParts) -> float:
     or moves memory. Both overlap a little within an operation, so the share is rather too small than too large.
     """
     return max(0.0, 1 - (parts.arithmetic_ms + parts.bandwidth_ms) / parts.step_ms)
+
+
+def share_words(card: Against) -> str:
+    """The overhead share at the smallest and the largest modelled batch, in words; empty where none is modelled."""
+    steps = [point for point in card.curve.stretch if isinstance(point, Modelled)]
+    if not steps:
+        return ""
+    ends = dict.fromkeys((steps[0], steps[-1]))
+    shares = " and ".join(f"{percent(overhead_share(step.parts))} at batch {step.batch:,}" for step in ends)
+    return (
+        f"Modelled, a point estimate without an interval: of a step on {card.spec.name}, {shares} is overhead, "
+        "no arithmetic and no memory traffic."
+    )
 
 
 def steps_figure(run: Run, answer: Answer, index: int, card: Against) -> go.Figure:

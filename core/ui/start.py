@@ -9,7 +9,7 @@ import streamlit as st
 from core.figures.style import environment_line
 from core.hardware.against import Against, compared_with
 from core.hardware.catalogue import GpuSpec
-from core.hardware.start_figure import share_figure, steps_figure
+from core.hardware.start_figure import share_figure, share_words, steps_figure
 from core.machine.environment import available_memory_bytes
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import workload_line
@@ -107,7 +107,8 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     comparison, note = modelled.of(run, answer, spec, page.cards())
     badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU")]
     of = EXAMPLE if run.label == "recorded" else f"Your newest run: {run.name}."
-    about = [of, f"{workload_line(run)}. {environment_line(run)}", *([note] if note else [])]
+    share = share_words(comparison)
+    about = [line for line in (share, of, f"{workload_line(run)}. {environment_line(run)}", note) if line]
     result_card(heading or spec.title, badges, comparison.crossover.sentence, about, status=run.status)
     _pictures(run, answer, comparison)
 

@@ -9,7 +9,7 @@ import pytest
 
 from core.hardware.interval import Modelled
 from core.hardware.model import ModelledParts
-from core.hardware.start_figure import WRAP_AT, overhead_share, share_figure, steps_figure
+from core.hardware.start_figure import WRAP_AT, overhead_share, share_figure, share_words, steps_figure
 from core.numbers import first_batch
 from core.studies.sweep.analyse import analyse
 from tests.support.figures import trace, traces_by_mode, upright, words
@@ -36,6 +36,17 @@ def test_the_share_is_what_arithmetic_and_traffic_leave_of_the_step() -> None:
     assert overhead_share(parts(arithmetic_ms=5.0, bandwidth_ms=4.0)) == 0.0  # they overlap
     shares = [overhead_share(parts(step_ms=step)) for step in (2.0, 4.0, 8.0)]
     assert shares == sorted(shares)
+
+
+def test_the_share_is_said_in_words_at_both_ends_and_that_it_has_no_interval() -> None:
+    steps = [point for point in BESIDE.curve.stretch if isinstance(point, Modelled)]
+    first, last = (f"{100 * overhead_share(step.parts):.0f}" for step in (steps[0], steps[-1]))
+    said = share_words(BESIDE)
+    assert said.startswith("Modelled, a point estimate without an interval")
+    assert f"{first} % at batch {BATCHES[0]:,}" in said.replace("\u202f", " ").replace("\xa0", " ")
+    assert f"{last} % at batch {BATCHES[-1]:,}" in said.replace("\u202f", " ").replace("\xa0", " ")
+    withheld = make_curve(lambda _: 1.0, BATCHES, withheld=BATCHES)
+    assert share_words(with_curve(RUN, ANSWER, withheld)) == ""
 
 
 def test_the_cpu_is_solid_the_card_dashed_and_hollow_and_the_crossover_between_them_marked() -> None:
