@@ -180,9 +180,10 @@ def _attention(
     ours = max(1, round(kernels * ATTENTION_PRODUCTS / layer.kernels.kernels))
     if flops < projected or (phase == "backward" and "input" in name):
         return [Op(name, "dense", phase, ours, flops, through, 1, 4 * _tiles(product, name, batch))]
+    theirs = max(1, kernels - ours) * (2 if phase == "backward" else 1)  # both gradients of the scores are here
     return [
         Op(f"{name}: projections", "dense", phase, ours, projected, through, 1, 4 * _tiles(product, name, batch)),
-        Op(f"{name}: scores", "attention", phase, max(1, kernels - ours), flops - projected, moved - through),
+        Op(f"{name}: scores", "attention", phase, theirs, flops - projected, moved - through),
     ]
 
 

@@ -47,7 +47,7 @@ def test_without_a_gpu_the_first_screen_answers_above_the_fold(
         box.click()
         box.fill("H100-SXM")
         page.get_by_role("option", name="H100-SXM (modelled, runs no worker)").click()
-        expect(page.get_by_text(re.compile("^Modelled: H100-SXM "))).to_be_visible()
+        expect(page.get_by_text(re.compile("^Modelled: H100-SXM ")).first).to_be_visible()
         for width in (1440, 1024):
             page.set_viewport_size({"width": width, "height": 900})
             settle(page)
