@@ -1,7 +1,5 @@
 """What browser tests ask of a page."""
 
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 PATIENCE_MS = 60_000  # TensorFlow starts within seconds on an idle machine, and within a minute on a busy one
@@ -19,20 +17,6 @@ def settle(page: Any) -> None:
     expect(page.locator(".stApp")).to_have_attribute("data-test-script-state", "notRunning")
     page.wait_for_function("""() => [...document.querySelectorAll(".js-plotly-plot")].every(
         plot => !plot.offsetWidth || Math.abs(plot._fullLayout.width - plot.offsetWidth) < 2)""")
-
-
-def press(page: Any, button: Any, effect: Callable[[int], None]) -> None:
-    """Click until ``effect``, an expectation that takes its patience in ms, holds: a click that falls into a run of the
-    page's script is lost.
-    """
-    for patience_ms in (PATIENCE_MS // 6, PATIENCE_MS // 3):
-        settle(page)
-        button.click()
-        with suppress(AssertionError):
-            return effect(patience_ms)
-    settle(page)
-    button.click()
-    return effect(PATIENCE_MS)
 
 
 def assert_words_apart(chart: Any) -> None:
