@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from core.hardware.layers import LayerClass
+from core.hardware.layers import PRODUCTS, LayerClass
 from core.schema import Frozen
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_model.json"
@@ -20,7 +20,7 @@ Peak = Literal["fp32", "tf32", "half"]
 PEAKS: tuple[Peak, ...] = get_args(Peak)
 KINDS: tuple[str, ...] = (*get_args(LayerClass), "loss", "optimizer")
 """Classes of operations; shares stand in the order of these two."""
-CONVOLUTIONS = frozenset({"convolution", "pointwise", "winograd", "grouped", "depthwise"})
+CONVOLUTIONS = PRODUCTS - {"dense"}
 Shares = NDArray[np.float64]
 Share = Annotated[float, Field(gt=0, le=1)]
 WINOGRAD = 2.25

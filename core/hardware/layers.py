@@ -32,7 +32,7 @@ class Kernels:
 
     ``traversals`` counts how often its values are read or written beside once in and once out: in inference, in
     training forward, for its gradients together; ``fused`` the same where it is one kernel (XLA, a fused build).
-    ``fusible``: XLA makes few of the many, as of a normalisation.
+    ``fusible``: XLA and a fused build make one of the many, as of a normalisation.
     """
 
     kind: LayerClass

@@ -106,10 +106,8 @@ def predict(
 
 
 def runs_as(workload: Workload, target: Target, build: Build) -> Target:
-    """The target as it runs: what Keras chooses; a fused build has nobody who chooses, and runs its graph."""
-    if build == "fused" and target.execution == "keras":
-        return target.model_copy(update={"execution": "graph"})
-    return resolved(workload, target)
+    """The target as it runs in that build, with Keras's own choice where it is left to Keras."""
+    return resolved(workload, Conditions(build=build).as_built(target))
 
 
 def joined(one: Times, other: Times, exponent: float | Floats) -> Times:

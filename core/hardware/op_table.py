@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from core.hardware.conditions import Build
 from core.hardware.constants import KINDS
+from core.hardware.layers import PRODUCTS
 from core.hardware.work import Op, ops_of
 from core.spec import Target, Workload
 
 Floats = NDArray[np.float64]
-TENSOR_KINDS = frozenset({"dense", "convolution", "pointwise", "winograd", "grouped", "depthwise", "attention"}) | {
-    "recurrent"
-}
+TENSOR_KINDS = PRODUCTS | {"attention", "recurrent"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,6 @@ Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 WIDTH_BYTES = 4
 HALF_BYTES = 2
-FUSED = 4
-"""Kernels of a normalisation that XLA makes one of."""
 LOSS_KERNELS = {"forward": 18, "backward": 8}
 """Softmax cross-entropy with its mean and Keras's running mean of the loss, most of them on single numbers; counted in
 traced graphs."""
