@@ -185,7 +185,7 @@ def limits_of(curve: CardCurve) -> tuple[Limited, ...]:
 
 
 def roofline(
-    spec: GpuSpec, workload: Workload, target: Target, curve: CardCurve, build: Build = "keras"
+    spec: GpuSpec, workload: Workload, target: Target, curve: CardCurve, build: Build
 ) -> tuple[RooflinePoint, ...]:
     """The workload's steps in the card's roofline, one point for each batch of ``curve`` that has a number."""
     found = []

@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.figures.style import environment_line
 from core.hardware.catalogue import checked_on
-from core.hardware.compare import CardReading, SortKey, roof_of, roofline, sort_readings
+from core.hardware.compare import CardReading, RooflinePoint, SortKey, roof_of, roofline, sort_readings
 from core.hardware.crossing import Needed, what_would_have_to_be_true
 from core.hardware.decision import Decision
 from core.hardware.export import comparison_data, roofline_data
@@ -201,7 +201,7 @@ def limits(seen: Compared) -> None:
     with st.grid(2, min_column_width=560, gap="medium"):
         make = partial(limits_figure, seen.run, reading.spec, reading.curve, seen.host.costs)
         chart("limits", seen, make, f"What limits {name} by batch, modelled. {limit_words(reading)}", name)
-        points = roofline(reading.spec, workload, target, reading.curve)
+        points = roofline(reading.spec, workload, target, reading.curve, seen.options.conditions.build)
         under = f"{workload_line(seen.run)}; {modelled_as(reading.spec, workload, target)}"
         make = partial(roofline_figure, reading.spec, roof_of(reading.spec, workload, target), under, points)
         chart("roofline", seen, make, f"Roofline of {name}; its steps are modelled.", name)
@@ -254,12 +254,17 @@ def content(seen: Compared) -> dict[str, Any]:
     """The whole table, and for the chosen cards roofline and what would have to be true at the batch."""
     assert seen.run.plan is not None
     workload, options = seen.run.plan.workload, seen.options
+    build = options.conditions.build
+
+    def points(reading: CardReading) -> tuple[RooflinePoint, ...]:
+        return roofline(reading.spec, workload, options.target, reading.curve, build)
+
     details = [
         {
             "gpu": reading.spec.name,
             "label": "modelled",
             "settings": modelled_as(reading.spec, workload, options.target),
-            "roofline": roofline_data(reading.spec, roofline(reading.spec, workload, options.target, reading.curve)),
+            "roofline": roofline_data(reading.spec, points(reading)),
             "needed": [asdict(each) for each in needed(seen, reading, options.batch)],
         }
         for reading in seen.chosen

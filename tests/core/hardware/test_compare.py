@@ -137,7 +137,7 @@ def test_batches_are_two_a_doubling_with_the_measured_and_the_persons():
 def test_no_point_of_the_roofline_is_above_it_and_its_peak_is_that_of_the_precision(execution: str):
     workload = Workload(network=network_from_name("784-512-512-10"))
     target = Target(device="gpu:0", execution=execution)
-    points = roofline(CARD, workload, target, card_curve(CARD, workload, target, BATCHES, COSTS))
+    points = roofline(CARD, workload, target, card_curve(CARD, workload, target, BATCHES, COSTS), "keras")
     assert len(points) == len(BATCHES)
     for one in points:
         assert one.reached_tflops <= one.attainable_tflops <= CARD.fp32_tflops
@@ -145,6 +145,15 @@ def test_no_point_of_the_roofline_is_above_it_and_its_peak_is_that_of_the_precis
         assert one.label == "modelled"
     intensities = [one.intensity for one in points]
     assert intensities == sorted(intensities)
+
+
+def test_a_fused_build_moves_less_for_its_arithmetic():
+    workload = Workload(network=network_from_name("784-512-512-10"))
+    target = Target(device="gpu:0", execution="graph")
+    curve = card_curve(CARD, workload, target, BATCHES, COSTS)
+    keras, fused = (roofline(CARD, workload, target, curve, build) for build in ("keras", "fused"))
+    assert all(a.intensity < b.intensity for a, b in zip(keras, fused, strict=True))
+    assert fused[-1].reached_tflops == pytest.approx(keras[-1].reached_tflops, rel=0.05)  # products are most of it
 
 
 def test_the_peak_is_that_of_the_precision():

@@ -96,7 +96,7 @@ def everything() -> list[Any]:
         curve_data(recorded_curve(), COSTS),
         curve_data(curve, ASSUMED),
         [dataclasses.asdict(each) for each in needed],
-        roofline_data(CARD, roofline(CARD, WORKLOAD, GPU, curve)),
+        roofline_data(CARD, roofline(CARD, WORKLOAD, GPU, curve, "keras")),
     ]
 
 
@@ -116,7 +116,7 @@ def test_what_is_modelled_is_called_nothing_else():
 
 def test_every_structure_that_figures_draw_from_has_labels():
     _, readings = table()
-    drawn = [*readings, *recorded_curve().known, *roofline(CARD, WORKLOAD, GPU, readings[0].curve)]
+    drawn = [*readings, *recorded_curve().known, *roofline(CARD, WORKLOAD, GPU, readings[0].curve, "keras")]
     assert drawn
     for one in drawn:
         assert list(unlabelled(one)) == []

@@ -72,7 +72,7 @@ def unmarked(figure: go.Figure) -> list[str]:
 def all_figures() -> dict[str, go.Figure]:
     curve = card_curve(CARD, WORKLOAD, GPU, BATCHES, COSTS, conditions=Conditions(fed=True))
     found = [card("A", 1.0), card("B", 40.0), recorded_card(), card("D", withheld=BATCHES)]
-    points = roofline(CARD, WORKLOAD, GPU, curve)
+    points = roofline(CARD, WORKLOAD, GPU, curve, "keras")
     return {
         "against": against_figure(RUN, ANSWER, 0, found, COSTS),
         "crossovers": crossovers_figure(RUN, ANSWER, 0, found),
@@ -216,7 +216,7 @@ def test_shares_of_the_parts_add_up_to_all_of_them() -> None:
 def test_no_step_passes_the_roof() -> None:
     (one,) = compare(RUN, ANSWER, (CARD,), COSTS, 64)
     peak = roof_of(CARD, WORKLOAD, GPU)
-    figure = roofline_figure(CARD, peak, "a network", roofline(CARD, WORKLOAD, GPU, one.curve))
+    figure = roofline_figure(CARD, peak, "a network", roofline(CARD, WORKLOAD, GPU, one.curve, "keras"))
     roof = next(t for t in figure.data if "facts of the card" in t.name)
     assert max(roof.y) == peak
     steps = trace(figure, "steps on Card 1 (modelled)")
