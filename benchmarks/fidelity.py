@@ -1,7 +1,7 @@
 """Is our step the step of ``model.fit``, and does our block loop add nothing? ``python -m benchmarks.fidelity``.
 
 For each execution that a target can choose, since each is another function of Keras. ``fit`` runs with its defaults on
-a model of its own, and what its loop adds to our step (:mod:`core.worker.tensorflow_loop`) should be all that it takes
+a model of its own, and what its loop adds to our step (:mod:`core.worker.tensorflow.loop`) should be all that it takes
 longer. All comparisons run in this one process, alternating, so that each ratio is of neighbours in time. This module
 imports TensorFlow.
 """
@@ -127,9 +127,9 @@ def judged(results: list[Comparison]) -> dict[str, float | bool]:
 
 def compare(target: Target, name: str, batch: int, epochs: int, epoch_ms: float) -> Comparison:
     """Pairs of an epoch of fit and a block of as many of our steps, of a block and a bare loop, then fit's own loop."""
-    from core.worker.tensorflow_loop import time_loop
-    from core.worker.tensorflow_model import CellStep, build_model
-    from core.worker.tensorflow_pipeline import make_feed
+    from core.worker.tensorflow.loop import time_loop
+    from core.worker.tensorflow.model import CellStep, build_model
+    from core.worker.tensorflow.pipeline import make_feed
 
     workload = Workload(network=network_from_name(name))
     step = CellStep(build_model(workload, target), workload, make_feed(workload, target, PIPELINE, batch, "CPU:0"))
@@ -173,7 +173,7 @@ def fit_pairs(
     """
     import keras
 
-    from core.worker.tensorflow_model import build_model
+    from core.worker.tensorflow.model import build_model
 
     epochs_ms: list[float] = []
     blocks_ms: list[float] = []
@@ -199,7 +199,7 @@ def fit_pairs(
 
 def dataset_of(target: Target, workload: Workload, batch: int) -> Any:
     """The pipeline as the engine makes it, for fit to draw from."""
-    from core.worker.tensorflow_pipeline import make_dataset, make_samples
+    from core.worker.tensorflow.pipeline import make_dataset, make_samples
 
     samples, dataset = make_samples(workload, PIPELINE, batch)
     return make_dataset(dataset, samples, PIPELINE, batch, target.threads)

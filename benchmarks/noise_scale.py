@@ -38,7 +38,7 @@ TARGET_LOSS, MOST_SAMPLES = 1.0, 2_000_000
 REGRESSION = f"""
 import keras
 import tensorflow as tf
-from core.worker import tensorflow_training as training
+from core.worker.tensorflow import training
 
 def make_task(request):
     model = keras.Sequential([keras.layers.Input(({INPUTS},)), keras.layers.Dense(1, use_bias=False)])

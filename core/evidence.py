@@ -6,6 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
+from core.frameworks import Compiled
 from core.numbers import byte_size, counted
 from core.schema import Frozen
 
@@ -15,15 +16,14 @@ Label = Literal["measured", "recorded", "published", "modelled"]
 Outcome = Literal[
     "measured", "skipped", "out_of_memory", "crashed", "hung", "nan_loss", "misplaced", "error", "pending"
 ]
-Compiled = Literal["graph", "xla", "eager"]
-"""What a target's execution comes to."""
 PositiveMs = Annotated[float, Field(gt=0)]
 WakeMs = Annotated[float, Field(ge=0)] | None
 MAX_LATENCIES = 1_000
 MAX_WHY = 300
 LoopMs = Annotated[float, Field(gt=0, le=1e12)]
 MAX_LOOP_PAIRS, MAX_LOOP_STEPS = 100, 10**9
-TargetIndex = Annotated[int, Field(ge=0, le=1)]
+MAX_TARGETS = 6
+TargetIndex = Annotated[int, Field(ge=0, lt=MAX_TARGETS)]
 
 
 TF32_CAPABILITY = (8, 0)  # of the first GPUs with it (NVIDIA Ampere architecture white paper)

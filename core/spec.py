@@ -7,14 +7,13 @@ passed a form, a file or the command line is checked once more where it runs.
 from __future__ import annotations
 
 import math
-import re
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from core.families import Network, network_from_dict, network_from_name
-from core.numbers import counted
+from core.frameworks import FRAMEWORKS, Execution, FrameworkName, Precision, check_combination, device_kind
 from core.schema import Frozen, UserError, explain
 
 MIN_BATCH, MAX_BATCH = 1, 65_536
@@ -22,7 +21,6 @@ MAX_BATCHES = 64
 MIN_BUDGET_S, MAX_BUDGET_S = 2.0, 86_400.0
 MAX_CROSSOVER_WIDTH = 4.0
 MAX_THREADS = 1_024
-MAX_GPU_INDEX = 63
 MAX_PREPROCESS_US = 1_000_000.0
 MAX_PARALLEL_CALLS = 256
 MAX_STEPS_PER_EXECUTION = 1_024
@@ -31,16 +29,15 @@ PLAN_SCHEMA: Literal[1] = 1
 
 Mode = Literal["train", "infer"]
 Optimizer = Literal["sgd", "momentum", "adam"]
-Precision = Literal["float32", "float32_strict", "mixed_float16", "mixed_bfloat16"]
-Execution = Literal["keras", "graph", "xla", "eager"]
 PipelineKind = Literal["resident", "host", "tfdata"]
 AUTOTUNE = "auto"
 AS_ASKED = "as asked"
 KERAS_ON_CPU = "as Keras chooses without a GPU"
 KERAS_XLA = "as Keras chooses by default"
 KERAS_WITHOUT_XLA = "as Keras chooses for {layers}, which do not support XLA"
+ONLY_WAY = "as {framework} runs by default"
 """Why a target runs as it does, in the words that follow “graph, …”."""
-TARGET_OPTIONS = ("threads", "precision", "execution", "steps_per_execution")
+TARGET_OPTIONS = ("framework", "threads", "precision", "execution", "steps_per_execution", "python")
 
 
 class Workload(Frozen):
@@ -75,10 +72,11 @@ class Workload(Frozen):
 class Target(Frozen):
     """Where and how a workload runs, written ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``.
 
-    A CPU target is the machine without its GPUs. ``execution`` ``keras`` is what Keras itself chooses there: on a GPU
-    XLA where every layer supports it, else a graph. ``float32_strict`` is float32 with TF32 switched off, which many
-    GPUs use for products in float32. ``steps_per_execution`` is Keras's: how many steps one call of the compiled
-    function runs.
+    A CPU target is the machine without its GPUs. ``execution`` ``keras`` is what the framework itself chooses: of Keras
+    on TensorFlow on a GPU XLA where every layer supports it, else a graph. ``float32_strict`` is float32 with TF32
+    switched off, which many GPUs use for products in float32. ``steps_per_execution`` is Keras's: how many steps one
+    call of the compiled function runs. ``python`` is the interpreter of the worker process, where the framework is
+    installed in an environment of its own; None: the variable BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
     """
 
     device: str = "cpu"
@@ -86,26 +84,39 @@ class Target(Frozen):
     precision: Precision = "float32"
     execution: Execution = "keras"
     steps_per_execution: Annotated[int, Field(ge=1, le=MAX_STEPS_PER_EXECUTION)] = 1
-    framework: Literal["tensorflow"] = "tensorflow"
+    framework: FrameworkName = "tensorflow"
+    python: Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None = None
 
     @field_validator("device")
     @classmethod
     def _device(cls, value: str) -> str:
-        value = "gpu:0" if value == "gpu" else value
-        match = re.fullmatch(r"cpu|gpu:(\d{1,2})", value)
-        if match is None or (match[1] is not None and int(match[1]) > MAX_GPU_INDEX):
-            raise ValueError(f"device “{value}” is unknown; accepted are cpu, gpu:0, gpu:1, …")
+        value = f"{value}:0" if value in ("gpu", "tpu") else value
+        device_kind(value)
+        return value
+
+    @field_validator("python")
+    @classmethod
+    def _python(cls, value: str | None) -> str | None:
+        if value is not None and ("," in value or not value.isprintable() or not PurePath(value).is_absolute()):
+            raise ValueError("python must be the whole path of an interpreter, such as /opt/jax/bin/python")
         return value
 
     @model_validator(mode="after")
     def _options_go_together(self) -> Self:
-        if self.threads is not None and self.device != "cpu":
+        check_combination(self.framework, self.device, self.execution, self.precision)
+        if self.threads is not None and not self.on_cpu:
             raise ValueError("threads can be chosen for cpu targets only")
+        if self.steps_per_execution > 1 and self.framework != "tensorflow":
+            raise ValueError("steps_per_execution is for framework=tensorflow; elsewhere it saves nothing")
         if self.execution == "eager" and self.steps_per_execution > 1:
             raise ValueError("steps_per_execution needs keras, graph or xla; eager runs one step a call")
         if self.precision == "float32_strict" and not self.is_gpu:
             raise ValueError("float32_strict is for gpu targets; a CPU has no TF32 to switch off, so choose float32")
         return self
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.device == "cpu"
 
     @property
     def is_gpu(self) -> bool:
@@ -120,7 +131,8 @@ class Target(Frozen):
     def host(self) -> Target:
         """The target whose worker process can serve this one, too: TF32 is on or off for a whole process."""
         strict: Precision = "float32_strict" if self.precision == "float32_strict" else "float32"
-        return Target(device=self.device, threads=self.threads, precision=strict)
+        place = {"device": self.device, "threads": self.threads, "framework": self.framework, "python": self.python}
+        return Target(precision=strict, **place)
 
     def __str__(self) -> str:
         given = [(name, getattr(self, name)) for name in TARGET_OPTIONS]
@@ -130,38 +142,31 @@ class Target(Frozen):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Target from its notation. Raises UserError."""
-        device, *options = (part.strip() for part in text.strip().lower().split(","))
-        values: dict[str, Any] = {"device": device}
+        device, *options = (part.strip() for part in text.strip().split(","))
+        values: dict[str, Any] = {"device": device.lower()}
         for option in options:
             name, equals, value = option.partition("=")
+            name = name.lower()
             if not equals or name not in TARGET_OPTIONS or name in values:
                 raise UserError(
-                    f"Target “{text}”: “{option}” is not understood; accepted are threads=N, precision=float32, "
-                    "float32_strict, mixed_float16 or mixed_bfloat16, execution=keras, graph, xla or eager, "
-                    "steps_per_execution=N, each once."
+                    f"Target “{text}”: “{option}” is not understood; accepted are framework={', '.join(FRAMEWORKS)}, "
+                    "threads=N, precision=float32, float32_strict, mixed_float16, mixed_bfloat16 or int8, "
+                    "execution=keras, graph, xla, eager, compile or reduce-overhead, steps_per_execution=N, "
+                    "python=/path, each once."
                 )
-            values[name] = value
+            values[name] = value if name == "python" else value.lower()
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             raise UserError(f"Target “{text}”: {explain(error)}") from None
 
 
-def told_apart(first: Target, second: Target) -> tuple[str, str]:
-    """What differs between two targets, for where little fits: “1 thread” and “2 threads”, “cpu” and “gpu:0”."""
-    differing = [name for name in ("device", *TARGET_OPTIONS) if getattr(first, name) != getattr(second, name)]
-    if "device" in differing:
-        differing = [name for name in differing if name != "threads"]
-    return _values(first, differing), _values(second, differing)
-
-
-def _values(target: Target, options: list[str]) -> str:
-    words = {
-        "threads": "all threads" if target.threads is None else counted(target.threads, "thread"),
-        "execution": "XLA" if target.execution == "xla" else target.execution,
-        "steps_per_execution": f"{counted(target.steps_per_execution, 'step')} a call",
-    }
-    return ", ".join(words.get(option, str(getattr(target, option))) for option in options)
+def refuse_mode(workload: Workload, target: Target) -> None:
+    """Raises ValueError where the target can compute no step of that kind."""
+    if workload.training and not FRAMEWORKS[target.framework].trains:
+        raise ValueError(f"{FRAMEWORKS[target.framework].title} does not train; choose inference")
+    if workload.training and target.precision == "int8":
+        raise ValueError("int8 is for inference; training needs float32 or mixed precision")
 
 
 class Pipeline(Frozen):

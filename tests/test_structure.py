@@ -12,17 +12,20 @@ SOURCES = sorted(
     [ROOT / "app.py", ROOT / "dashboard.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "core").rglob("*.py")]
 )
 FRAMEWORKS = {"tensorflow", "keras", "torch", "jax"}
-FRAMEWORK_MODULES = "core.worker.tensorflow_"
+FOLDERS = ("tensorflow", "jax", "torch", "pytorch", "litert", "keras")
+FRAMEWORK_MODULES = tuple(f"core.worker.{folder}." for folder in FOLDERS)
 
 LAYERS = (
     "core.text",
     "core.schema",
     "core.numbers",
     "core.files",
+    "core.frameworks",
     "core.evidence",
     "core.architecture",
     "core.families",
     "core.spec",
+    "core.names",
     "core.machine",
     "core.userdata",
     "core.traces",

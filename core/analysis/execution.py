@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 from core.analysis.cudnn import turns_xla_off
-from core.evidence import TF32_CAPABILITY, Compiled, Gpu
+from core.evidence import TF32_CAPABILITY, Gpu
 from core.families import Network
 from core.families.code import Code
 from core.families.graph_network import GraphNetwork
+from core.frameworks import FRAMEWORKS, Compiled
+from core.names import device_words
 from core.numbers import counted
-from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
+from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_WITHOUT_XLA, KERAS_XLA, ONLY_WAY, Target, Workload
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ def expected(network: Network, target: Target) -> Expected:
     """How Keras runs the network's steps on the target."""
     if target.execution != "keras":
         return Expected(target.execution, AS_ASKED)
+    framework = FRAMEWORKS[target.framework]
+    if framework.by_itself is not None:
+        return Expected(framework.by_itself, ONLY_WAY.format(framework=framework.title))
     if not target.is_gpu:
         return Expected("graph", KERAS_ON_CPU)
     if isinstance(network, Code):
@@ -56,11 +62,10 @@ def resolved(workload: Workload, target: Target) -> Target:
     return target.model_copy(update={"execution": expected(workload.network, target).execution})
 
 
-def device_words(target: Target) -> str:
+def place_words(target: Target) -> str:
     """``GPU 0``, or ``CPU, 2 threads``."""
-    if target.is_gpu:
-        return f"GPU {target.device.removeprefix('gpu:')}"
-    return "CPU" if target.threads is None else f"CPU, {counted(target.threads, 'thread')}"
+    words = device_words(target.device)
+    return words if target.threads is None else f"{words}, {counted(target.threads, 'thread')}"
 
 
 def precision_words(target: Target, tf32: bool | None) -> str:
@@ -85,7 +90,7 @@ def has_tf32(device: str, gpus: Sequence[Gpu]) -> bool | None:
 
 def setting_words(target: Target, execution: Compiled, why: str | None, tf32: bool | None) -> str:
     """Such as ``GPU 0: XLA, as Keras chooses by default; float32 (TF32)``. Plain float32 goes without saying."""
-    return f"{device_words(target)}: {running_words(target, execution, why, tf32)}"
+    return f"{place_words(target)}: {running_words(target, execution, why, tf32)}"
 
 
 def running_words(target: Target, execution: Compiled, why: str | None, tf32: bool | None) -> str:
@@ -109,17 +114,18 @@ def chosen_line(workload: Workload, *targets: Target) -> tuple[str, ...]:
     For studies whose records hold no cell's setup.
     """
     left = dict.fromkeys(target for target in targets if target.execution == "keras")
-    words = [f"{device_words(target)}: {expected_words(workload, target)}." for target in left]
+    words = [f"{place_words(target)}: {expected_words(workload, target)}." for target in left]
     return (" ".join(words),) if words else ()
 
 
-def refuse_same(workload: Workload, first: Target, second: Target) -> None:
+def refuse_same(workload: Workload, *targets: Target) -> None:
     """Raises ValueError where two targets are the same, or certainly come to the same."""
-    if first == second:
-        raise ValueError(f"both targets are “{first}”; choose two that differ")
-    if same(workload, first, second):
-        asked = resolved(workload, first)
-        raise ValueError(f"both targets are “{asked}”, which Keras itself chooses there; choose two that differ")
+    for first, second in combinations(targets, 2):
+        if first == second:
+            raise ValueError(f"two targets are “{first}”; choose targets that differ")
+        if same(workload, first, second):
+            asked = resolved(workload, first)
+            raise ValueError(f"two targets are “{asked}”, which Keras itself chooses there; choose targets that differ")
 
 
 def same(workload: Workload, first: Target, second: Target) -> bool:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from core.analysis.execution import expected
-from core.evidence import Compiled
 from core.families import Network
+from core.frameworks import Compiled
 from core.spec import Target, Workload
 
 CONTEXT_BYTES = 655_000_000  # a process with TensorFlow started, nothing built (measured: benchmarks/memory.py)

@@ -54,7 +54,7 @@ def _curve(run: Run, prices: tuple[Price, Price]) -> Curve | None:
     return build_curve(dataclasses.replace(seen, values=seen.values + shift))
 
 
-def _throughout(curve: Curve, names: tuple[str, str]) -> str | None:
+def _throughout(curve: Curve, names: Sequence[str]) -> str | None:
     at = curve.at_batches()
     low, high = (at.low, at.high) if curve.has_interval else (at.center, at.center)
     if (low > 0).all():

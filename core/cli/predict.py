@@ -28,10 +28,11 @@ from core.cli.gpus import own_path
 from core.cli.networks import flag_of, network_flags, network_of, network_options
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
-from core.evidence import Compiled
+from core.frameworks import Compiled
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
 from core.hardware.compare import GPU, batches_between, cpu_index
 from core.hardware.conditions import BUILD_WORDS, Build, Conditions
+from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, cross
 from core.hardware.export import curve_data
 from core.hardware.host import Cost, HostCosts, HostKind
@@ -44,7 +45,7 @@ from core.hardware.recorded import CardCurve, card_curve, conditions_of, recordi
 from core.numbers import number, table
 from core.schema import UserError
 from core.selfcheck.export import read_self_check
-from core.spec import Execution, Mode, Optimizer, Precision, Target, Workload, parse_batches
+from core.spec import Mode, Optimizer, Target, Workload, parse_batches
 from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan
@@ -72,8 +73,8 @@ class _Host(click.ParamType):
 @click.option("--mode", type=click.Choice(get_args(Mode)), help="Default: train.")
 @click.option("--optimizer", type=click.Choice(get_args(Optimizer)), help="Default: adam.")
 @click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="1:4096, 1:4096:2 or 1,8,64.")
-@click.option("--precision", type=click.Choice(get_args(Precision)), default="float32", show_default=True)
-@click.option("--execution", type=click.Choice(get_args(Execution)), default="keras", show_default=True)
+@click.option("--precision", type=click.Choice(PRECISIONS), default="float32", show_default=True)
+@click.option("--execution", type=click.Choice(EXECUTIONS), default="keras", show_default=True)
 @click.option("--fed", is_flag=True, help="Each batch comes over the link (default: data on the card).")
 @click.option(
     "--implementation",

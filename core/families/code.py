@@ -52,7 +52,7 @@ class Code(Network):
     ``sample_shape`` is one sample's; ``tokens`` the number of different whole numbers where samples are such;
     ``positions`` the axes of the output before its last one, which has ``outputs`` values, logits or probabilities.
     ``counts`` come from the architecture where all its layers are known ones, and else from Keras and TensorFlow's
-    profiler (:mod:`core.worker.tensorflow_code`).
+    profiler (:mod:`core.worker.tensorflow.code`).
     """
 
     title: ClassVar[str] = "Your own code"

@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from core.frameworks import FRAMEWORKS, Execution, Precision
 from core.hardware.layers import PRODUCTS, LayerClass
 from core.schema import Frozen
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_model.json"
 
+EXECUTIONS: tuple[Execution, ...] = FRAMEWORKS["tensorflow"].executions
+PRECISIONS: tuple[Precision, ...] = tuple(p for p in FRAMEWORKS["tensorflow"].precisions if p != "int8")
+"""What the model can be asked for: Keras on TensorFlow, without quantisation."""
 Peak = Literal["fp32", "tf32", "half"]
 PEAKS: tuple[Peak, ...] = get_args(Peak)
 KINDS: tuple[str, ...] = (*get_args(LayerClass), "loss", "optimizer")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.evidence import Compiled
+from core.frameworks import Compiled
 from core.hardware.model import HostOverhead
 
 HostKind = Literal["weak", "desktop", "server"]

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from core.evidence import Compiled
+from core.frameworks import Compiled
 from core.hardware.host import KIND_WORDS, Cost, FitCost, HostCosts, HostKind
 from core.hardware.model import HostOverhead
 from core.schema import Frozen

@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 
 from core.analysis.statistics import Array, bounded_median
-from core.evidence import Compiled
+from core.frameworks import Compiled
 from core.hardware.host import Cost, HostCosts, HostLabel
 from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
 from core.hardware.model import HostOverhead

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from core.analysis.execution import expected_words, resolved
+from core.frameworks import Precision
 from core.hardware.catalogue import GpuSpec
 from core.hardware.conditions import USUAL, Build, Conditions
 from core.hardware.constants import KINDS, PEAKS, Constants, Peak
 from core.hardware.op_table import Floats, OpTable, step_table
 from core.schema import Frozen
-from core.spec import Precision, Target, Workload
+from core.spec import Target, Workload
 
 Limit = Literal["launch", "bandwidth", "arithmetic", "transfer", "host"]
 INPUT_BYTES, LABEL_BYTES = 4, 8

@@ -11,6 +11,7 @@ from typing import Any
 from core import __version__
 from core.evidence import Ended, Interference
 from core.families import network_from_name
+from core.frameworks import Execution
 from core.machine.environment import refuse_unusable
 from core.schema import UserError
 from core.selfcheck.private import anonymous
@@ -27,7 +28,7 @@ from core.selfcheck.record import (
     SelfCheck,
     TraceReading,
 )
-from core.spec import Execution, Pipeline, PipelineKind, Target, Workload
+from core.spec import Pipeline, PipelineKind, Target, Workload
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan, run_host_study
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words, unheard

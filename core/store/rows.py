@@ -54,7 +54,7 @@ class Summary(Frozen):
     label: Label
     status: Status
     title: Words
-    target_names: tuple[Words, Words]
+    target_names: tuple[Words, ...]
     cells: int
     rounds: int
     kind: Words = SWEEP
@@ -84,7 +84,7 @@ def read_summaries(db: Connection, kind: str | None, run_id: str | None) -> tupl
             continue
         try:
             with _naming(row["kind"], row["id"], row["name"]):
-                targets = {"target_names": (row["target_a"], row["target_b"])}
+                targets = {"target_names": (row["target_a"], *filter(None, row["target_b"].split("\n")))}
                 found.append(Summary.model_validate({name: row[name] for name in names} | targets, strict=True))
         except StoreError as error:
             damaged.append(str(error))
@@ -167,7 +167,7 @@ def insert_run(db: Connection, run: Run) -> None:
         "name": plain(run.name)[:MAX_NAME] or run.id,
         "title": plain(run.title),
         "target_a": plain(run.target_names[0]),
-        "target_b": plain(run.target_names[1]),
+        "target_b": "\n".join(map(plain, run.target_names[1:])),
         "seen_at": now(),
         "head": run.model_dump_json(exclude=RECORD_FIELDS),
     }

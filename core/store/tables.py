@@ -30,7 +30,7 @@ RUNS = Table(
     Column("status", String(16), nullable=False),
     Column("title", Text, nullable=False),
     Column("target_a", Text, nullable=False),
-    Column("target_b", Text, nullable=False),
+    Column("target_b", Text, nullable=False),  # the others, one a line
     Column("cells", Integer, nullable=False, default=0),
     Column("rounds", Integer, nullable=False, default=0),
     Column("elapsed_s", Float, nullable=False, default=0.0),

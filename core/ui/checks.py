@@ -104,7 +104,7 @@ def checked_targets(checks: Checks, targets: tuple[Mapping[str, Any], ...]) -> l
     """Both targets from a form. Fields: target 0, target 1, targets."""
     made = [checks.attempt(f"target {i}", partial(Target, **values)) for i, values in enumerate(targets)]
     if made[0] is not None and made[0] == made[1]:
-        checks.errors["targets"] = f"Both targets are “{made[0]}”; choose two that differ."
+        checks.errors["targets"] = f"Two targets are “{made[0]}”; choose targets that differ."
     return made
 
 

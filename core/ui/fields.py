@@ -6,13 +6,15 @@ from typing import Any, get_args
 
 import streamlit as st
 
-from core.spec import AUTOTUNE, Execution, Mode, Optimizer, Precision, Target
+from core.frameworks import FRAMEWORKS
+from core.spec import AUTOTUNE, Mode, Optimizer, Target
 from core.text import clean
 from core.ui import machine
 from core.ui.network_form import KEEP, network_fields
 from core.ui.words import CPU_HELP, EXECUTION_HELP, MODES, OPTIMIZERS, TF32_HELP, TF32_HERE, plain
 
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
+KERAS = FRAMEWORKS["tensorflow"]
 STEPS_PER_EXECUTION = (1, 2, 4, 8, 16, 32)
 
 
@@ -81,11 +83,11 @@ def target_fields(name: str, default: Target, here: machine.Machine) -> dict[str
             help="Threads TensorFlow may use; empty means as many as it likes.",
         )  # fmt: skip
         precision = st.selectbox(
-            "Precision", get_args(Precision), key=f"form_precision_{name}", persist_state=KEEP,
+            "Precision", KERAS.precisions, key=f"form_precision_{name}", persist_state=KEEP,
             help=f"{TF32_HERE if here.has_tf32(device) else ''}{TF32_HELP}",
         )  # fmt: skip
         execution = st.selectbox(
-            "Execution", get_args(Execution), index=get_args(Execution).index(default.execution),
+            "Execution", KERAS.executions, index=KERAS.executions.index(default.execution),
             key=f"form_execution_{name}", persist_state=KEEP,
             help=f"{EXECUTION_HELP} {CPU_HELP}",
         )  # fmt: skip

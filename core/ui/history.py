@@ -69,7 +69,7 @@ def _selected_rows(found: tuple[Summary, ...]) -> list[int]:
             "kind": text("Kind", width=150), "name": text("Name", pinned=True, width=330),
             "created": st.column_config.DatetimeColumn("Measured", format="YYYY-MM-DD HH:mm", width=130, help="UTC."),
             "label": text("Label", width=90), "status": text("Status", width=90),
-            "first": "First target", "second": "Second target",
+            "targets": "Targets",
             "cells": number("Cells", format="localized", width=65),
             "rounds": number("Rounds", format="localized", width=75),
         },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from core.figures.marks import interval_words
@@ -57,7 +59,7 @@ def _at_ends(answer: Answer, verdict: Verdict) -> None:
         metric(f"{who} at batch {answer.speed_ups[-1].batch:,}", value, bounds, meaning)
 
 
-def ahead_at(speed_up: SpeedUp, targets: tuple[str, str]) -> tuple[str, str, str]:
+def ahead_at(speed_up: SpeedUp, targets: Sequence[str]) -> tuple[str, str, str]:
     """Value, interval and target in words, for one batch; ``no clear lead`` where the interval holds parity."""
     ratio, low, high = speed_up.ratio, speed_up.low, speed_up.high
     if low is not None and high is not None and low <= 1 <= high:

@@ -39,7 +39,7 @@ R = TypeVar("R", bound=Frozen)
 Way = Literal["predict", "single_call", "first_epoch"]
 """Ways of timing that mislead."""
 Look = Literal["loops", "factor", "memory", "clusters"]
-"""What a self-check asks a worker (:mod:`core.worker.tensorflow_selfcheck`)."""
+"""What a self-check asks a worker (:mod:`core.worker.tensorflow.selfcheck`)."""
 
 
 class Ready(Started):

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, cast
 from pydantic import ValidationError
 
 from core.families.code import in_words
+from core.frameworks import FRAMEWORKS
 from core.schema import UserError, explain
 from core.worker.protocol import (
     MAX_LINE_BYTES,
@@ -32,12 +33,6 @@ from core.worker.protocol import (
     WorkerError,
     WorkerLost,
 )
-
-FRAMEWORKS = {"tensorflow": "core.worker.tensorflow_worker"}
-"""Module for each framework. It provides ``start(hello) -> (engine, Ready)``; the engine has a method for each kind of
-request, which takes the request, returns its reply and raises :class:`CellFailed` with the cell's outcome, or
-:class:`WorkerLost` where this process can run nothing any more.
-"""
 
 MAX_REASON = 300
 
@@ -78,7 +73,7 @@ class Server:
             return reply
         if self._engine is not None:
             raise CellFailed("error", "The worker was greeted twice; one process serves one target.")
-        module = importlib.import_module(FRAMEWORKS[request.target.framework])
+        module = importlib.import_module(FRAMEWORKS[request.target.framework].module)
         self._engine, ready = module.start(request)
         return cast(Ready, ready)
 

@@ -118,7 +118,7 @@ def test_nothing_is_drawn_before_a_measurement(engine: Any, place: Place) -> Non
         (FRONTIER, "frontier_mlp_batch_count", 40, "1 to 16 values"),
         (FRONTIER, "frontier_mlp_point_width", 64, "or none of them"),
         (FRONTIER, "frontier_budget", 1, "between 2 and 86,400 seconds"),
-        (FRONTIER, "form_threads_frontier_0", 2, "choose two that differ"),
+        (FRONTIER, "form_threads_frontier_0", 2, "choose targets that differ"),
         (FRONTIER, "form_frontier_mlp_classes", 0, "accepted are 1 to 10,000"),
         (PIPELINE, "pipeline_batch", 0, "The batch size must lie between 1 and 65,536."),
         (PIPELINE, "pipeline_cost_random", -1.0, "The preprocessing cost must lie between 0 and 1,000,000 µs"),

@@ -113,7 +113,7 @@ class Filler:
         if isinstance(value, tuple):
             if value and isinstance(value[0], tuple):  # a size and its value
                 return ((text, *value[0][1:]), *value[1:])
-            if "..." in str(annotation):
+            if "..." in str(annotation) and where != "Run.target_names":  # which has as many as the plan
                 return (text, *value)
             return tuple(f"{text}{place}" for place, _ in enumerate(value, start=1))
         return text

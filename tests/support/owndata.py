@@ -48,7 +48,7 @@ def run(name, args, more):
 @elsewhere
 def outcome(path, workload, calls):
     """Every sample of one pass, stacked, or the reason why not."""
-    from core.worker.tensorflow_data import own_dataset
+    from core.worker.tensorflow.data import own_dataset
 
     try:
         found = list(own_dataset(str(path), workload, calls).as_numpy_iterator())
@@ -59,14 +59,14 @@ def outcome(path, workload, calls):
 
 @elsewhere
 def sample_count(path):
-    from core.worker.tensorflow_data import sample_count
+    from core.worker.tensorflow.data import sample_count
 
     return sample_count(str(path))
 
 
 @elsewhere
 def times_unpacked():
-    from core.worker.tensorflow_data import _unpacked
+    from core.worker.tensorflow.data import _unpacked
 
     return _unpacked.cache_info().misses
 
@@ -76,7 +76,7 @@ def later(path, workload=TRAIN, calls=2, removed=None):
     """What is said of an error that comes up in a step, once the data set stood; a file may be removed by then."""
     import tensorflow as tf
 
-    from core.worker.tensorflow_data import explain_reading, own_dataset
+    from core.worker.tensorflow.data import explain_reading, own_dataset
 
     iterator = iter(own_dataset(str(path), workload, calls).repeat().batch(4).prefetch(1))
     if removed is not None:
@@ -99,7 +99,7 @@ def explained_without_reading(path):
     """What is said of errors that have nothing to do with the data."""
     import tensorflow as tf
 
-    from core.worker.tensorflow_data import explain_reading
+    from core.worker.tensorflow.data import explain_reading
 
     full = tf.errors.ResourceExhaustedError(None, None, "Iterator::Root: OOM when allocating")
     try:

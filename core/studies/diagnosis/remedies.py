@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from core.analysis.execution import keeps_from_xla, same
+from core.frameworks import Execution
 from core.numbers import counted
 from core.schema import UserError
-from core.spec import MAX_BATCH, Execution, Pipeline, Target
+from core.spec import MAX_BATCH, Pipeline, Target
 from core.studies.experiment.record import Arm
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.ran_as import resolved_target

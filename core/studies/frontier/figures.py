@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, anchor
 from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, literal, short, wrapped
-from core.spec import told_apart
+from core.names import shown_names
 from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
 from core.studies.frontier.marks import (
     COLOURS,
@@ -209,7 +209,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
     )  # fmt: skip
     if not here:
         return 0
-    names = told_apart(*answer.study.plan.targets)
+    names = shown_names(answer.study.plan.targets)
     who = who_is_ahead(point.log2_speed_up, point.low, point.high, names)
     target = f"{literal(short(who.target, CORNER_AT))} " if who.target else ""
     low, high = math.log2(found.x[0]), math.log2(found.x[-1])
@@ -223,7 +223,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
 
 def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> None:
     """Who is ahead, written into the corner where that is clearest; colour is never the only difference."""
-    names = told_apart(*answer.study.plan.targets)
+    names = shown_names(answer.study.plan.targets)
     low = found.fine_mean - answer.band * found.fine_sd
     high = found.fine_mean + answer.band * found.fine_sd
     for name, sure in ((names[0], -high), (names[1], low)):

@@ -57,7 +57,7 @@ class Who:
     target: str | None
 
 
-def who_is_ahead(log2_speed_up: float, low: float | None, high: float | None, names: tuple[str, str]) -> Who:
+def who_is_ahead(log2_speed_up: float, low: float | None, high: float | None, names: Sequence[str]) -> Who:
     """Bounds are those of the target that is ahead; where nobody is, those of the second over the first."""
     ratio = 2.0 ** abs(log2_speed_up)
     target = names[1] if log2_speed_up >= 0 else names[0]
@@ -69,17 +69,17 @@ def who_is_ahead(log2_speed_up: float, low: float | None, high: float | None, na
     return Who(f"{number(ratio)}× faster", f"{number(ends[0])}× to {number(ends[1])}×", target)
 
 
-def _hover_names(names: tuple[str, str]) -> tuple[str, str]:
+def _hover_names(names: Sequence[str]) -> tuple[str, str]:
     return literal(short(names[0], HOVER_AT)), literal(short(names[1], HOVER_AT))
 
 
-def lead_hover(log2_speed_up: float, low: float | None, high: float | None, names: tuple[str, str]) -> str:
+def lead_hover(log2_speed_up: float, low: float | None, high: float | None, names: Sequence[str]) -> str:
     """Who is ahead, and below it the bounds; narrow enough to stand beside the pointer."""
     who = who_is_ahead(log2_speed_up, low, high, _hover_names(names))
     return f"{who.target} {who.value}<br>({who.bounds})" if who.target else f"{who.value}<br>({who.bounds})"
 
 
-def point_hover(point: MeasuredPoint, names: tuple[str, str]) -> str:
+def point_hover(point: MeasuredPoint, names: Sequence[str]) -> str:
     """A measured setting: how it is known, who is ahead, both step times, and what that rests on."""
     rounds = counted(point.rounds, "round")
     starts = f"{counted(point.starts, 'start')} of the workers"

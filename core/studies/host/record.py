@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from core.evidence import Compiled, Interference, PositiveMs, StoredInterference
+from core.evidence import Interference, PositiveMs, StoredInterference
 from core.families.mlp import Mlp
+from core.frameworks import Compiled
 from core.schema import Frozen
 from core.spec import MAX_THREADS, Mode, Target, Workload
 from core.studies.study import Study

@@ -11,7 +11,7 @@ import numpy as np
 from core.analysis.statistics import MIN_UNITS, bounded_median, estimate_columns
 from core.evidence import Warning
 from core.schema import UserError
-from core.studies.sweep.answer import Answer, CellStats, SpeedUp, Verdict
+from core.studies.sweep.answer import Against, Answer, CellStats, SpeedUp, Verdict
 from core.studies.sweep.crossover import Curve, build_curve
 from core.studies.sweep.observations import observe
 from core.studies.sweep.overhead import fit_target
@@ -29,26 +29,31 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
     """
     if not run.rounds:
         raise UserError("This run has no measured round yet, so there is nothing to say.")
-    cells = cell_statistics(run)
-    verdict, curve = compare(run, margin)
+    cells, targets = cell_statistics(run), range(len(run.target_names))
+    against = tuple(_against(run, target, margin) for target in targets[1:])
     return Answer(
-        verdict=verdict,
+        verdict=against[0].verdict,
         cells=cells,
-        speed_ups=_speed_ups(curve) if curve is not None else (),
-        fits=(fit_target(run, 0, cells), fit_target(run, 1, cells)),
+        against=against,
+        fits=tuple(fit_target(run, target, cells) for target in targets),
     )
 
 
-def compare(run: Run, margin: float | None = None) -> tuple[Verdict, Curve | None]:
-    """Verdict and curve alone; the supervisor steers by them. The curve is None without a paired round."""
+def _against(run: Run, target: int, margin: float | None) -> Against:
+    verdict, curve = compare(run, margin, 0, target)
+    return Against(target, verdict, _speed_ups(curve) if curve is not None else ())
+
+
+def compare(run: Run, margin: float | None = None, first: int = 0, second: int = 1) -> tuple[Verdict, Curve | None]:
+    """Verdict and curve of two targets alone; the supervisor steers by them. No curve without a paired round."""
     if margin is None:
         margin = run.plan.margin if run.plan is not None else DEFAULT_MARGIN
-    observations = observe(run)
+    observations = observe(run, first, second)
     warnings = distinct((*run.warnings, *judge(run, observations)))
     if len(observations.batches) == 0:
-        return _no_pairs(run, warnings), None
-    curve = build_curve(observations)
-    return decide(curve, run.target_names, margin, warnings, observations.unstable), curve
+        return _no_pairs(run, first, second, warnings), None
+    curve, targets = build_curve(observations), (run.target_names[first], run.target_names[second])
+    return decide(curve, targets, margin, warnings, observations.unstable), curve
 
 
 def cell_statistics(run: Run) -> tuple[CellStats, ...]:
@@ -88,11 +93,11 @@ def _speed_ups(curve: Curve) -> tuple[SpeedUp, ...]:
     )
 
 
-def _no_pairs(run: Run, warnings: tuple[Warning, ...]) -> Verdict:
+def _no_pairs(run: Run, first: int, second: int, warnings: tuple[Warning, ...]) -> Verdict:
     return Verdict(
         kind="inconclusive",
-        targets=run.target_names,
+        targets=(run.target_names[first], run.target_names[second]),
         reason="no_common_batch",
-        sentence=f"Inconclusive: {run.target_names[0]} and {run.target_names[1]} share no measured batch.",
+        sentence=f"Inconclusive: {run.names[first]} and {run.names[second]} share no measured batch.",
         warnings=warnings,
     )

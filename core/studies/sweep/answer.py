@@ -7,7 +7,8 @@ from typing import Literal
 
 from core.evidence import Warning
 
-Kind = Literal["crossover", "ahead", "tie", "inconclusive"]
+Kind = Literal["crossover", "ahead", "tie", "inconclusive", "single", "fastest"]
+"""``single``: of one target; ``fastest``: of three or more, whose answer is :class:`Fastest`."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Verdict:
     """What the rounds allow us to say. ``reason`` is a stable code, ``sentence`` is for people."""
 
     kind: Kind
-    targets: tuple[str, str]
+    targets: tuple[str, ...]
     reason: str
     sentence: str
     ahead: str | None = None
@@ -74,6 +75,46 @@ class Verdict:
     lead: Lead | None = None
     warnings: tuple[Warning, ...] = ()
     next_batch: int | None = None
+
+
+@dataclass(frozen=True)
+class Band:
+    """Batches at which one target is the fastest; several ``targets`` (by number) cannot be told apart there."""
+
+    from_batch: float
+    to_batch: float
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A batch between two bands, with its 95 % interval, which holds for all boundaries together."""
+
+    batch: float
+    low: float | None
+    high: float | None
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """The fastest of three or more targets at every measured batch and between: bands in rising order, side by side.
+
+    All statements hold together with 95 % (the family-wise error), over targets and batches.
+    """
+
+    bands: tuple[Band, ...]
+    boundaries: tuple[Boundary, ...]
+
+
+@dataclass(frozen=True)
+class Against:
+    """One target against the baseline, which is the first: what two targets alone would give."""
+
+    target: int
+    verdict: Verdict
+    speed_ups: tuple[SpeedUp, ...]
 
 
 @dataclass(frozen=True)
@@ -105,12 +146,21 @@ class Fit:
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything derived from the rounds of one run. ``fits[i]`` is None where target i has too few batches."""
+    """Everything derived from the rounds of one run. ``fits[i]`` is None where target i has too few batches.
+
+    ``against`` holds each target but the first against the first. ``fastest`` is there for three or more targets.
+    """
 
     verdict: Verdict
     cells: tuple[CellStats, ...]
-    speed_ups: tuple[SpeedUp, ...]
-    fits: tuple[Fit | None, Fit | None]
+    against: tuple[Against, ...]
+    fits: tuple[Fit | None, ...]
+    fastest: Fastest | None = None
+
+    @property
+    def speed_ups(self) -> tuple[SpeedUp, ...]:
+        """Of the second target over the first; none for a single target."""
+        return self.against[0].speed_ups if self.against else ()
 
     def cell(self, target: int, batch: int) -> CellStats | None:
         return next((c for c in self.cells if c.target == target and c.batch == batch), None)

@@ -64,12 +64,13 @@ class Observations:
         return np.log2(self.batches)
 
 
-def observe(run: Run) -> Observations:
-    """Table of a run's paired rounds. Empty arrays where no round has both targets.
+def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
+    """Table of a run's rounds that have both targets, ``first`` and ``second`` by number. Empty arrays where
+    no round has both.
 
     Raises UserError where the table would be larger than any sweep makes one.
     """
-    pairs = [(pair, ratio) for pair in run.rounds if (ratio := pair.log_ratio) is not None]
+    pairs = [(pair, ratio) for pair in run.rounds if (ratio := pair.log_ratio(first, second)) is not None]
     unit = check_table(pair for pair, _ in pairs)
     cells: dict[tuple[int, int], list[float]] = defaultdict(list)
     total = Counter(pair.batch for pair, _ in pairs)

@@ -1,4 +1,4 @@
-"""What a sweep measures: two targets, batch sizes, a budget."""
+"""What a sweep measures: one to six targets, batch sizes, a budget."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from core.analysis.execution import refuse_same, resolved
+from core.evidence import MAX_TARGETS
+from core.names import shown_names
 from core.schema import Frozen
 from core.spec import (
     MAX_BATCHES,
@@ -18,11 +20,13 @@ from core.spec import (
     Pipeline,
     Target,
     Workload,
+    refuse_mode,
 )
 
 
 class SweepPlan(Frozen):
-    """Everything a sweep needs. ``batches`` is the first, coarse grid; ``refine`` allows sizes between them.
+    """Everything a sweep needs. The first target is the baseline that the others are held against. ``batches``
+    is the first, coarse grid; ``refine`` allows sizes between them.
 
     ``step_width`` is the relative width of a cell's 95 % interval that is enough, ``crossover_width`` the same for the
     crossover ((high − low) / batch). ``margin`` is the lead asked for, 0.05 being 5 %. With ``trace``, three batches
@@ -31,7 +35,7 @@ class SweepPlan(Frozen):
 
     schema_version: Literal[1] = PLAN_SCHEMA
     workload: Workload
-    targets: tuple[Target, Target]
+    targets: Annotated[tuple[Target, ...], Field(min_length=1, max_length=MAX_TARGETS)]
     batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_BATCHES)]
     refine: bool = True
     pipeline: Pipeline = Pipeline()
@@ -47,17 +51,20 @@ class SweepPlan(Frozen):
         return tuple(sorted(set(value)))
 
     @model_validator(mode="after")
-    def _two_different_targets(self) -> Self:
+    def _different_targets(self) -> Self:
         refuse_same(self.workload, *self.targets)
+        for target in self.targets:
+            refuse_mode(self.workload, target)
         return self
 
     @property
-    def target_names(self) -> tuple[str, str]:
-        return str(self.targets[0]), str(self.targets[1])
+    def target_names(self) -> tuple[str, ...]:
+        """In their notation."""
+        return tuple(map(str, self.targets))
 
     @property
     def title(self) -> str:
-        return f"{self.workload.title}: {self.targets[0]} against {self.targets[1]}"
+        return f"{self.workload.title}: {' against '.join(shown_names(self.targets))}"
 
 
 def target_of_plan(plan: SweepPlan, workload: Workload, target: Target) -> int | None:

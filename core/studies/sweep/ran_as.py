@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.analysis.execution import expected, has_tf32, precision_words, setting_words
-from core.evidence import Compiled
+from core.frameworks import Compiled
 from core.spec import Target
 from core.studies.sweep.record import Run
 

@@ -7,11 +7,14 @@ are UTC in ISO 8601; ``at_s`` counts seconds from the start of the sweep.
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterable
+from itertools import chain
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from core.evidence import (
+    MAX_TARGETS,
     Block,
     CardUse,
     Interference,
@@ -25,35 +28,37 @@ from core.evidence import (
     TargetIndex,
     Warning,
 )
+from core.names import notations, shown_names
 from core.schema import Frozen
 from core.studies.study import Study
 from core.studies.sweep.plan import SweepPlan
 from core.traces.record import TracedCell
 
 MAX_ROUNDS = 500_000
-MAX_PROCESSES = 40_000
-"""Two for each start; a day's budget has no more than 20,000 of those."""
-MAX_CELLS = 2_000
-"""Two for each of the 1,000 batch sizes that a file may hold; a sweep measures some 100."""
+MAX_PROCESSES = 20_000 * MAX_TARGETS
+"""One a target for each start; a day's budget has no more than 20,000 of those."""
+MAX_CELLS = 1_000 * MAX_TARGETS
+"""One a target for each of the 1,000 batch sizes that a file may hold; a sweep measures some 100."""
 MAX_WARNINGS = 1_000
-MAX_TRACES = 16
-"""A sweep traces three batches on two targets, and once more where it was resumed."""
+MAX_TRACES = 8 * MAX_TARGETS
+"""A sweep traces three batches on each target, and once more where it was resumed."""
 MAX_WINDOWS = 1_000
 """Some 60 in a sweep."""
-MAX_LOOPS = 2
+MAX_LOOPS = MAX_TARGETS
 """One for each target."""
 MAX_NAME = 200
+Name = Annotated[str, Field(max_length=MAX_NAME)]
 
 StopReason = Literal["precise", "plateau", "budget", "cancelled", "interrupted", "answered", "failed"]
 
 
 class Round(Frozen):
-    """One block of each target at one batch, in the order they ran; a single block where the other target failed."""
+    """One block of each target at one batch, in the order they ran; none of a target that failed."""
 
     index: Annotated[int, Field(ge=0)]
     pass_index: Annotated[int, Field(ge=0)] = 0
     batch: Annotated[int, Field(ge=1)]
-    blocks: Annotated[tuple[Block, ...], Field(min_length=1, max_length=2)]
+    blocks: Annotated[tuple[Block, ...], Field(min_length=1, max_length=MAX_TARGETS)]
     interference: StoredInterference = Interference()
 
     def step_ms(self, target: int) -> float | None:
@@ -63,11 +68,10 @@ class Round(Frozen):
                 return block.step_ms
         return None
 
-    @property
-    def log_ratio(self) -> float | None:
+    def log_ratio(self, first: int = 0, second: int = 1) -> float | None:
         """log(t_first / t_second), above zero where the second target is ahead; None where one has no block."""
-        first, second = self.step_ms(0), self.step_ms(1)
-        return None if first is None or second is None else math.log(first / second)
+        before, after = self.step_ms(first), self.step_ms(second)
+        return None if before is None or after is None else math.log(before / after)
 
     @property
     def process(self) -> int:
@@ -127,7 +131,7 @@ class Run(Study):
     created_at: str
     label: Label
     status: Status
-    target_names: tuple[Annotated[str, Field(max_length=MAX_NAME)], Annotated[str, Field(max_length=MAX_NAME)]]
+    target_names: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_TARGETS)]
     warnings: Annotated[tuple[Warning, ...], Field(max_length=MAX_WARNINGS)] = ()
     plan: SweepPlan | None = None
     processes: Annotated[tuple[Process, ...], Field(max_length=MAX_PROCESSES)] = ()
@@ -138,6 +142,20 @@ class Run(Study):
     energy: Annotated[tuple[EnergyWindow, ...], Field(max_length=MAX_WINDOWS)] = ()
     loops: Annotated[tuple[LoopCost, ...], Field(max_length=MAX_LOOPS)] = ()
 
+    @model_validator(mode="after")
+    def _targets_are_known(self) -> Self:
+        count = len(self.target_names)
+        if self.plan is not None and len(self.plan.targets) != count:
+            raise ValueError(f"target_names has {count} names, and the plan {len(self.plan.targets)} targets")
+        numbered: Iterable[Block | Process | Setup | Cell | TracedCell | EnergyWindow | LoopCost] = chain(
+            (block for item in self.rounds for block in item.blocks),
+            self.processes, self.setups, self.cells, self.traces, self.energy, self.loops,
+        )  # fmt: skip
+        last = max((record.target for record in numbered), default=0)
+        if last >= count:
+            raise ValueError(f"target {last} has no name: target_names has {count}")
+        return self
+
     @property
     def batches(self) -> tuple[int, ...]:
         """Batch sizes that have at least one round, rising."""
@@ -145,7 +163,12 @@ class Run(Study):
 
     @property
     def title(self) -> str:
-        return self.plan.title if self.plan else f"{self.target_names[0]} against {self.target_names[1]}"
+        return self.plan.title if self.plan else " against ".join(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The targets as people read them; ``target_names`` are their notation."""
+        return shown_names(self.plan.targets) if self.plan else notations(self.target_names)
 
 
 RunRecord = Process | Setup | Round | Cell | Warning | TracedCell | LoopCost | EnergyWindow

@@ -78,7 +78,7 @@ def round_scatter(run: Run) -> float:
     last: dict[tuple[int, int], float] = {}
     differences = []
     for item in run.rounds:
-        if (value := item.log_ratio) is None:
+        if (value := item.log_ratio()) is None:
             continue
         key = item.pass_index, item.batch
         if key in last:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+from core.frameworks import Execution, Precision
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, find_gpu, shared
 from core.hardware.compare import CardReading
 from core.hardware.conditions import BUILD_WORDS, Build, Conditions
+from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.decision import CardDecision, Decision, remedy_words
 from core.hardware.figures import MAX_CARDS, crossover_words
 from core.hardware.host import KIND_WORDS
@@ -18,7 +20,7 @@ from core.hardware.model import modelled_as
 from core.hardware.own_cards import YOURS, OwnCard
 from core.hardware.recorded import conditions_of
 from core.numbers import percent
-from core.spec import MAX_BATCH, MIN_BATCH, Execution, Precision, Target
+from core.spec import MAX_BATCH, MIN_BATCH, Target
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
 from core.ui.checks import Checks
@@ -127,7 +129,7 @@ def read_options(
         gpus, unknown = _named_cards(named, cards)
         problems += unknown
         options = replace(options, gpus=gpus or options.gpus)
-    for field, values in (("precision", get_args(Precision)), ("execution", get_args(Execution))):
+    for field, values in (("precision", PRECISIONS), ("execution", EXECUTIONS)):
         if query.get(field) in values:
             options = replace(options, **{field: query[field]})  # type: ignore[arg-type]
     return replace(options, conditions=_conditions(query, usual.conditions)), tuple(problems)

@@ -6,9 +6,10 @@ from typing import get_args
 
 import streamlit as st
 
+from core.frameworks import Execution, Precision
 from core.hardware.conditions import BUILD_WORDS, Build, Conditions
+from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.host import KIND_WORDS
-from core.spec import Execution, Precision
 from core.studies.sweep.loop import loop_name
 from core.studies.sweep.record import Run
 from core.ui.hardware import page
@@ -39,11 +40,11 @@ def choices(run: Run, asked: Options) -> tuple[Precision, Execution, Conditions]
         )  # fmt: skip
         with st.container(horizontal=True):
             precision: Precision = st.selectbox(
-                "Precision", get_args(Precision), index=get_args(Precision).index(asked.precision), width=170,
+                "Precision", PRECISIONS, index=PRECISIONS.index(asked.precision), width=170,
                 key=f"hardware_precision-{run.id}", help=f"On the GPU. {TF32_HELP}",
             )  # fmt: skip
             execution: Execution = st.selectbox(
-                "Execution", get_args(Execution), index=get_args(Execution).index(asked.execution), width=130,
+                "Execution", EXECUTIONS, index=EXECUTIONS.index(asked.execution), width=130,
                 key=f"hardware_execution-{run.id}", help=f"On the GPU. {EXECUTION_HELP}",
             )  # fmt: skip
         data = st.segmented_control(

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import streamlit as st
 
 from core.analysis.cudnn import cudnn_note
-from core.analysis.execution import device_words, expected_words
+from core.analysis.execution import expected_words, place_words
 from core.analysis.memory import estimate_bytes
 from core.machine.environment import available_memory_bytes
 from core.numbers import byte_size, duration, large
@@ -155,7 +155,7 @@ def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
                 "about 0.6 GB for each of the two worker processes.",
             )  # fmt: skip
     if outcome.plan is not None:
-        runs = [f"{device_words(t)}: {expected_words(work, t, here.has_tf32(t.device))}" for t in outcome.plan.targets]
+        runs = [f"{place_words(t)}: {expected_words(work, t, here.has_tf32(t.device))}" for t in outcome.plan.targets]
         st.caption(plain(f"{'. '.join(runs)}."))
         st.caption(f"{len(outcome.plan.batches)} batch sizes: {_listed(outcome.plan.batches)}.")
 

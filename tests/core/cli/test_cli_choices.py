@@ -17,7 +17,7 @@ from tests.support.simulation import Machine
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--targets", "cpu", "cpu"), "choose two that differ"),
+        (("--targets", "cpu", "cpu"), "choose targets that differ"),
         (("--targets", "cpu", "tpu"), "tpu"),
         (("--targets", "cpu,threads=0", "cpu"), "threads"),
         (("--targets", "cpu"), "--targets"),

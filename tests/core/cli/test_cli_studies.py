@@ -175,7 +175,7 @@ def test_what_no_command_accepts_is_refused_first(
     [
         ("pipeline", ("--batch", 0), "greater than or equal to 1"),
         ("pipeline", ("--budget", 1), "greater than or equal to 2"),
-        ("pipeline", ("--target", "tpu"), "device “tpu” is unknown"),
+        ("pipeline", ("--target", "npu"), "device “npu” is unknown"),
         ("pipeline", ("--preset", "9-9"), "9-9"),
         ("pipeline", ("--prefetch", "some"), "--prefetch is “some”"),
         ("pipeline", ("--parallel-calls", "0"), "parallel_calls"),
@@ -190,7 +190,7 @@ def test_what_no_command_accepts_is_refused_first(
         ("frontier", ("--at", "2,256"), "--at is “2,256”; accepted are three whole numbers"),
         ("frontier", ("--at", "9,256,8"), "the operating point's depth is 9; the map goes from 2 to 4"),
         ("frontier", ("--heads", 2), "--heads is no size of mlp"),
-        ("frontier", ("--targets", "cpu", "cpu"), "both targets are “cpu”"),
+        ("frontier", ("--targets", "cpu", "cpu"), "two targets are “cpu”"),
         ("frontier", ("--budget", 1), "greater than or equal to 2"),
         (
             "diagnosis",
@@ -206,7 +206,7 @@ def test_what_no_command_accepts_is_refused_first(
         ("memory", ("--limit", "4"), "is not understood"),
         ("memory", ("--limit", "1MB"), "accepted are 100MB"),
         ("memory", ("--budget", 1), "greater than or equal to 2"),
-        ("memory", ("--target", "tpu"), "device “tpu” is unknown"),
+        ("memory", ("--target", "npu"), "device “npu” is unknown"),
         ("memory", ("--preset", "9-9"), "9-9"),
     ],
     indirect=["name"],

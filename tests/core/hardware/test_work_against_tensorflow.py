@@ -21,7 +21,7 @@ def traced(workload: Workload) -> int:
     """Operations of one step that compute something."""
     import tensorflow as tf
 
-    from core.worker.tensorflow_model import build_model
+    from core.worker.tensorflow.model import build_model
 
     network = workload.network
     model = build_model(workload, Target())

@@ -31,7 +31,7 @@ class Engine:
 
 start = lambda hello: (Engine(), Ready(pid=os.getpid(), startup_ms=1.0, device="CPU:0"))
 sys.modules["fake_framework"] = types.SimpleNamespace(start=start)
-server.FRAMEWORKS["tensorflow"] = "fake_framework"
+server.FRAMEWORKS = {"tensorflow": types.SimpleNamespace(module="fake_framework")}
 server.main()
 """
 Worker = Callable[[str], ProcessWorker]

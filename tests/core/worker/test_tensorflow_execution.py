@@ -23,8 +23,8 @@ def load_tensorflow() -> None:
     import keras
     import tensorflow as tf
 
-    from core.worker import tensorflow_worker as worker
-    from core.worker.tensorflow_model import build_model, compiled_as
+    from core.worker.tensorflow import engine as worker
+    from core.worker.tensorflow.model import build_model, compiled_as
 
 
 def no_kernel(*_: Any, **__: Any) -> None:

@@ -16,8 +16,8 @@ def load_tensorflow() -> None:
     global tf, worker, PeakMeter
     import tensorflow as tf
 
-    from core.worker import tensorflow_worker as worker
-    from core.worker.tensorflow_memory import PeakMeter
+    from core.worker.tensorflow import engine as worker
+    from core.worker.tensorflow.memory import PeakMeter
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ from keras.src.callbacks.callback_list import CallbackList
 from keras.src.utils.progbar import Progbar
 from core.families import network_from_name
 from core.spec import Pipeline, Target, Workload
-from core.worker.tensorflow_loop import time_loop
-from core.worker.tensorflow_model import CellStep, build_model
-from core.worker.tensorflow_pipeline import make_feed
+from core.worker.tensorflow.loop import time_loop
+from core.worker.tensorflow.model import CellStep, build_model
+from core.worker.tensorflow.pipeline import make_feed
 
 def slowed(kind, name, seconds):
     real = getattr(kind, name)

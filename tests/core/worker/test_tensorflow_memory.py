@@ -31,10 +31,10 @@ sys.modules["tensorflow"] = types.SimpleNamespace(
     data=types.SimpleNamespace(Iterator=Iterator), experimental=types.SimpleNamespace(Optional=Optional),
     TypeSpec=object,
 )
-from core.worker import tensorflow_memory
+from core.worker.tensorflow import memory
 looks, held = [], []
-tensorflow_memory.time = types.SimpleNamespace(sleep=lambda seconds: (looks.append(seconds), time.sleep(seconds)))
-tensorflow_memory.watch_memory(300_000_000, gpu=False)
+memory.time = types.SimpleNamespace(sleep=lambda seconds: (looks.append(seconds), time.sleep(seconds)))
+memory.watch_memory(300_000_000, gpu=False)
 for _ in range(100):
     held.append(bytearray(20_000_000))
     print(len(held), flush=True)
@@ -76,7 +76,7 @@ def test_a_limit_that_the_system_would_not_let_be_reached_is_refused(ulimit: str
 @LINUX
 def test_a_limit_above_that_of_the_system_leaves_the_systems() -> None:
     begin, _, _ = HUNGRY.partition("from core")
-    code = f"{begin}import resource\nfrom core.worker.tensorflow_memory import limit_memory\nlimit_memory(10**12)\n"
+    code = f"{begin}import resource\nfrom core.worker.tensorflow.memory import limit_memory\nlimit_memory(10**12)\n"
     done = hungry("-d 500000", f"{code}print(resource.getrlimit(resource.RLIMIT_DATA))")
     assert done.stdout.strip() == "(512000000, 512000000)"
 
@@ -86,7 +86,7 @@ def test_a_limit_above_that_of_the_system_leaves_the_systems() -> None:
 def test_the_frameworks_threads_follow_a_cpu_quota(threads: int | None, expected: int) -> None:
     code = f"""
 from core.spec import Target
-from core.worker import tensorflow_worker as worker
+from core.worker.tensorflow import engine as worker
 from core.worker.protocol import Hello
 worker.quota_cores = lambda: 3
 worker.start(Hello(target=Target(threads={threads})))

@@ -17,9 +17,9 @@ import keras
 import tensorflow as tf
 from core.traces.trace_names import operation
 from core.worker.protocol import CellFailed, Hello, Prepare
-from core.worker.tensorflow_placement import Placed, verify
-from core.worker.tensorflow_trace import profiled_device, trace_steps
-from core.worker.tensorflow_worker import start
+from core.worker.tensorflow.placement import Placed, verify
+from core.worker.tensorflow.trace import profiled_device, trace_steps
+from core.worker.tensorflow.engine import start
 from core.spec import Pipeline, Target, Workload
 
 engine, _ = start(Hello(target=Target()))
@@ -115,7 +115,7 @@ import json
 from types import SimpleNamespace as Fake
 import tensorflow as tf
 from core.worker.protocol import CellFailed
-from core.worker.tensorflow_placement import verify, watch_eager_step, watch_first_step
+from core.worker.tensorflow.placement import verify, watch_eager_step, watch_first_step
 
 (cpu,) = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)

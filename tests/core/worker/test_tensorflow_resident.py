@@ -28,8 +28,8 @@ def load_tensorflow() -> None:
     from tensorflow.python.eager import context
     from tensorflow.python.framework import kernels
 
-    from core.worker.tensorflow_model import CellStep, build_model
-    from core.worker.tensorflow_pipeline import make_arrays, make_feed
+    from core.worker.tensorflow.model import CellStep, build_model
+    from core.worker.tensorflow.pipeline import make_arrays, make_feed
 
 
 def several(execution: str = "graph") -> Target:

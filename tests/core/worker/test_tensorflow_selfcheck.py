@@ -16,7 +16,7 @@ START_S = CELL_S = 120.0
 TRAIN = Workload(network=network_from_name("64-64-10"))
 # A worker whose blocks count a millisecond more a step, and whose meter hears of no memory
 PLANTED = """
-import core.worker.tensorflow_selfcheck as selfcheck
+import core.worker.tensorflow.selfcheck as selfcheck
 real = selfcheck.CellStep.run
 def slow(step, steps):
     return real(step, steps) + 1.0 * steps

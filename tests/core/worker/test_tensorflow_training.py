@@ -22,8 +22,8 @@ def load_tensorflow() -> None:
     import keras
     import tensorflow as tf
 
-    from core.worker import tensorflow_training as training
-    from core.worker.tensorflow_training import Task, Training
+    from core.worker.tensorflow import training
+    from core.worker.tensorflow.training import Task, Training
 
 
 SMALL, PARTS = 16, 16

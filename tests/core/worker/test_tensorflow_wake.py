@@ -18,7 +18,7 @@ BLOCK = RunBlock(batch=4, steps=8)
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Seconds that the clock, which tells how long a device idled, jumps ahead by."""
-    from core.worker import tensorflow_worker as worker
+    from core.worker.tensorflow import engine as worker
 
     ahead = SimpleNamespace(s=0.0)
     real = worker.time.monotonic
@@ -31,7 +31,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def engine(monkeypatch: pytest.MonkeyPatch, target: Target) -> object:
     """An engine whose target is said to be a GPU, and that runs on the CPU."""
-    from core.worker import tensorflow_worker as worker
+    from core.worker.tensorflow import engine as worker
 
     made = worker.TensorFlowEngine(Target())
     made.prepare(REQUEST)

@@ -1,7 +1,7 @@
 """A framework that is made up: its steps only sleep, so that a worker of it starts at once and needs little.
 
 Step times follow known curves with some noise; what is told is the curve, not how long the sleep really took, so that
-a busy machine changes no verdict. Loaded as ``core.worker.tensorflow_worker``.
+a busy machine changes no verdict. Loaded as ``core.worker.tensorflow.engine``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.support.made_up.states import CPU_NAME, folder, present
 
-FRAMEWORK, NVML = "core.worker.tensorflow_worker", "pynvml"
+FRAMEWORK, NVML = "core.worker.tensorflow.engine", "pynvml"
 PACKAGE_IDLE_W = 8.0  # of the made-up CPU
 MADE_UP_VERSIONS = {
     "tensorflow": "2.21.0+made.up", "keras": "3.15.1+made.up", "nvidia-cudnn-cu12": "9.28.0+made.up",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from core.evidence import Compiled, Environment, Setup
+from core.evidence import Environment, Setup
+from core.frameworks import Compiled
 from core.spec import Execution, Pipeline, Precision, Target, Workload
 from core.studies.diagnosis.remedies import AS_IS, REMEDIES, arms_for, family, with_remedy
 from core.studies.experiment.record import MAX_ARMS, Arm

@@ -56,7 +56,7 @@ def test_every_growing_family_makes_a_plan(family: str) -> None:
         ({"depths": ()}, "depths"),
         ({"depths": tuple(range(1, 18))}, "at most 16"),
         ({"batches": (0, 1)}, "greater than or equal to 1"),
-        ({"targets": (FIRST, FIRST)}, "both targets are “cpu,threads=1”; choose two that differ"),
+        ({"targets": (FIRST, FIRST)}, "two targets are “cpu,threads=1”; choose targets that differ"),
         ({"point": (9, 64, 8)}, "the operating point's depth is 9; the map goes from 1 to 8"),
         ({"point": (2, 64, 2048)}, "the operating point's batch is 2,048; the map goes from 1 to 1,024"),
         ({"depths": (1,), "widths": (16,), "batches": (8,)}, "one setting makes no map"),

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core.evidence import Compiled, Gpu, Process, Setup
+from core.evidence import Gpu, Process, Setup
+from core.frameworks import Compiled
 from core.spec import Target
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.export import cell_rows, verdict_data, verdict_text

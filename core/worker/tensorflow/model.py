@@ -13,11 +13,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from core.evidence import MAX_WHY, Compiled
+from core.evidence import MAX_WHY
 from core.families import Network
+from core.frameworks import Compiled
 from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
 from core.worker.protocol import CellFailed
-from core.worker.tensorflow_pipeline import Feed
+from core.worker.tensorflow.pipeline import Feed
 
 MIN_PIPELINE_CALLS = 2
 LEARNING_RATE = 1e-4

@@ -19,7 +19,7 @@ from core.userdata.arrays import DataError
 from core.userdata.source import inspect_data
 from core.worker.protocol import CellFailed, Prepare
 from core.worker.signs import MEMORY_IS_SHORT
-from core.worker.tensorflow_pipeline import pool_size
+from core.worker.tensorflow.pipeline import pool_size
 
 OPTIMIZER_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
 FLOAT_BYTES = 4

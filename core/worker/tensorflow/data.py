@@ -23,7 +23,7 @@ from core.text import shown
 from core.userdata.arrays import DataError, check_finite, class_labels, load
 from core.userdata.source import Source, check_fits, check_memory, inspect_data
 from core.worker.protocol import CellFailed
-from core.worker.tensorflow_records import decoded, find_schema, parse
+from core.worker.tensorflow.records import decoded, find_schema, parse
 
 SEED = 20_160
 PROBED = 8  # samples read through the pipeline before it is used

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from core.machine.environment import quota_cores
 from core.spec import Pipeline, Target, Workload
-from core.worker.tensorflow_data import own_dataset, sample_count
-from core.worker.tensorflow_resident import ResidentBatch
+from core.worker.tensorflow.data import own_dataset, sample_count
+from core.worker.tensorflow.resident import ResidentBatch
 
 SEED = 20_160
 POOL_BYTES = 64 * 2**20  # host batches kept to choose from: as many as fit in here, within these two bounds

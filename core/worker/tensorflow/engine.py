@@ -21,7 +21,7 @@ from core.families.code import CodeError, own_place, refuse_code
 from core.machine.environment import quota_cores, usable_cores
 from core.numbers import counted
 from core.spec import Pipeline, Target, Workload
-from core.worker import tensorflow_placement, timing
+from core.worker import timing
 from core.worker.gpu_errors import explain_gpu
 from core.worker.protocol import (
     BlockDone,
@@ -53,16 +53,17 @@ from core.worker.protocol import (
     WorkerLost,
 )
 from core.worker.signs import breaks_process, tells_of_memory
-from core.worker.tensorflow_code import describe_model
-from core.worker.tensorflow_data import explain_reading
-from core.worker.tensorflow_loop import time_loop
-from core.worker.tensorflow_memory import PeakMeter, check_fits, held_bytes, limit_memory, watch_memory
-from core.worker.tensorflow_model import CellStep, build_model, compiled_as, renew
-from core.worker.tensorflow_pipeline import Feed, make_feed
-from core.worker.tensorflow_pitfalls import time_pitfall
-from core.worker.tensorflow_selfcheck import examine
-from core.worker.tensorflow_trace import profiled_device, trace_steps
-from core.worker.tensorflow_training import Training
+from core.worker.tensorflow import placement as placing
+from core.worker.tensorflow.code import describe_model
+from core.worker.tensorflow.data import explain_reading
+from core.worker.tensorflow.loop import time_loop
+from core.worker.tensorflow.memory import PeakMeter, check_fits, held_bytes, limit_memory, watch_memory
+from core.worker.tensorflow.model import CellStep, build_model, compiled_as, renew
+from core.worker.tensorflow.pipeline import Feed, make_feed
+from core.worker.tensorflow.pitfalls import time_pitfall
+from core.worker.tensorflow.selfcheck import examine
+from core.worker.tensorflow.trace import profiled_device, trace_steps
+from core.worker.tensorflow.training import Training
 
 MAX_DETAIL = 200
 
@@ -186,7 +187,7 @@ class TensorFlowEngine:
         )
 
     def trace(self, request: TraceSteps) -> Traced:
-        """Profile some steps of a prepared cell; :mod:`core.worker.tensorflow_trace`."""
+        """Profile some steps of a prepared cell; :mod:`core.worker.tensorflow.trace`."""
         cell = self._cell(request.batch, request.slot)
         with _outcomes(cell.pipeline), cell.step.fed():
             host_nodes = cell.host_nodes if cell.target.is_gpu else None
@@ -196,7 +197,7 @@ class TensorFlowEngine:
             return Traced(batch=request.batch, slot=request.slot, **fields)
 
     def loop(self, request: TimeLoop) -> LoopTimed:
-        """Time Keras's own loop around a prepared cell's step; :mod:`core.worker.tensorflow_loop`."""
+        """Time Keras's own loop around a prepared cell's step; :mod:`core.worker.tensorflow.loop`."""
         cell = self._cell(request.batch, request.slot)
         with _outcomes(cell.pipeline), cell.step.fed():
             steps, pairs = time_loop(cell.step, cell.workload.training, request.limit_ms)
@@ -234,7 +235,7 @@ class TensorFlowEngine:
             return PitfallTimed(steps_ms=time_pitfall(request))
 
     def examine(self, request: Examine) -> Examined:
-        """What a self-check asks; :mod:`core.worker.tensorflow_selfcheck`."""
+        """What a self-check asks; :mod:`core.worker.tensorflow.selfcheck`."""
         with _outcomes(Pipeline()):
             if request.look not in ("loops", "clusters"):
                 return examine(request, self._device)
@@ -321,14 +322,14 @@ class TensorFlowEngine:
             execution_why=why,
         )
 
-    def _first_call(self, step: CellStep) -> tuple[float, tensorflow_placement.Placement]:
+    def _first_call(self, step: CellStep) -> tuple[float, placing.Placement]:
         """First call (trace, compile, run, synchronise) in ms, and where it ran. An eager second step is watched."""
         if step.model.run_eagerly:
             first_ms = step.run(1)
-            _, placed = tensorflow_placement.watch_eager_step(lambda: step.run(1))
+            _, placed = placing.watch_eager_step(lambda: step.run(1))
         else:
-            first_ms, placed = tensorflow_placement.watch_first_step(lambda: step.run(step.per_call))
-        verified = tensorflow_placement.verify(step.model, step.last, placed, self._device, step.model.jit_compile)
+            first_ms, placed = placing.watch_first_step(lambda: step.run(step.per_call))
+        verified = placing.verify(step.model, step.last, placed, self._device, step.model.jit_compile)
         return first_ms, verified
 
     def _settle(self, step: CellStep, feed: Feed, request: Prepare) -> tuple[timing.WarmUp, int]:

@@ -18,8 +18,8 @@ from core.traces.trace_names import Kind, is_host, kinds
 from core.traces.xplane import read
 from core.worker import timing
 from core.worker.protocol import CellFailed, Examine, Examined
-from core.worker.tensorflow_memory import PeakMeter, held_bytes
-from core.worker.tensorflow_model import CellStep
+from core.worker.tensorflow.memory import PeakMeter, held_bytes
+from core.worker.tensorflow.model import CellStep
 
 LOOP_REPEATS, LEAST_REPEATS, LOOPS_S = 31, 9, 8.0  # an interval of the median needs six
 SYNCS = 50

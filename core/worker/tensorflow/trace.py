@@ -15,7 +15,7 @@ from core.traces.events import TraceError
 from core.traces.report import report
 from core.traces.xplane import read
 from core.worker.protocol import CellFailed
-from core.worker.tensorflow_model import CellStep
+from core.worker.tensorflow.model import CellStep
 from core.worker.trace_reply import reply_fields
 
 HOST_TRACER_LEVEL = 2  # operations; level 1 shows calls only, level 3 every cheap operation and slows the step more

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from core.evidence import MAX_LOOP_PAIRS, LoopPair
 from core.worker.protocol import LOOP_PAIRS, STEPS_A_PAIR
-from core.worker.tensorflow_model import CellStep
+from core.worker.tensorflow.model import CellStep
 
 CALL_MS = 20.0  # of a short call where there is time; the longer one then meets the progress bar's 50 ms
 USED = 0.7  # of the time by the fewest pairs: those few calls may have met a calm moment

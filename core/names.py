@@ -1,0 +1,84 @@
+"""What people call a target: what differs from the others beside it. The notation stays in files and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from core.frameworks import FRAMEWORKS
+from core.numbers import counted
+from core.schema import UserError
+from core.spec import TARGET_OPTIONS, Target
+
+ALWAYS = ("device", "framework")
+"""Options whose value is said wherever it differs, its default too."""
+OPTIONS = ("framework", "device", *(name for name in TARGET_OPTIONS if name != "framework"))
+EXECUTIONS = {"keras": "default execution", "xla": "XLA", "compile": "compiled", "reduce-overhead": "CUDA graphs"}
+
+
+def shown_names(targets: Sequence[Target]) -> tuple[str, ...]:
+    """A name for each, such as “1 thread” and “2 threads”, or “CPU”, “GPU 0” and “GPU 0, mixed precision”.
+
+    Different targets have different names. A target that stands alone is named by its framework, where that is not
+    TensorFlow, its device and all that is not the default.
+    """
+    differing = [option for option in OPTIONS if len({getattr(target, option) for target in targets}) > 1]
+    if not differing:
+        return tuple(full_name(target) for target in targets)
+    mixed = len({target.precision for target in targets if target.is_mixed}) > 1
+    return tuple(_name(target, differing, mixed) for target in targets)
+
+
+def full_name(target: Target) -> str:
+    """All that is not the default, and the device."""
+    options = [option for option in OPTIONS if option == "device" or not _is_default(target, option)]
+    return _name(target, options, tell_16_bits_apart=True)
+
+
+def notations(targets: Sequence[str]) -> tuple[str, ...]:
+    """Names for targets in their notation; as they are where one of them is no notation (imported points)."""
+    try:
+        return shown_names([Target.parse(text) for text in targets])
+    except UserError:
+        return tuple(targets)
+
+
+def device_words(device: str) -> str:
+    """``GPU 0`` for ``gpu:0``."""
+    kind, colon, number = device.partition(":")
+    words = {"cpu": "CPU", "gpu": "GPU", "tpu": "TPU", "mps": "Apple GPU"}[kind]
+    return f"{words} {number}" if colon else words
+
+
+def _name(target: Target, options: Sequence[str], tell_16_bits_apart: bool) -> str:
+    said = [option for option in options if option in ALWAYS or not _is_default(target, option)]
+    return ", ".join(_words(target, option, tell_16_bits_apart) for option in said or options[:1])
+
+
+def _is_default(target: Target, option: str) -> bool:
+    return bool(getattr(target, option) == Target.model_fields[option].default)
+
+
+def _words(target: Target, option: str, tell_16_bits_apart: bool) -> str:
+    value = getattr(target, option)
+    if option == "device":
+        return device_words(value)
+    if option == "framework":
+        return FRAMEWORKS[value].title
+    if option == "threads":
+        return "all threads" if value is None else counted(value, "thread")
+    if option == "precision":
+        return _precision(target, tell_16_bits_apart)
+    if option == "execution":
+        return EXECUTIONS.get(value, value)
+    if option == "python":
+        return "own Python" if value is None else str(PurePath(value))
+    return f"{counted(value, 'step')} a call"
+
+
+def _precision(target: Target, tell_16_bits_apart: bool) -> str:
+    if target.precision == "float32_strict":
+        return "float32 without TF32"
+    if not target.is_mixed:
+        return target.precision
+    return target.precision.replace("_", " ") if tell_16_bits_apart else "mixed precision"

@@ -1,0 +1,1 @@
+"""Keras on TensorFlow, for one target. Loaded by a worker process only."""
