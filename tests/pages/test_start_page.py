@@ -38,7 +38,7 @@ def test_a_machine_without_gpu_opens_with_the_question_and_its_answer(engine: An
     assert at.query_params["gpu"] == "T4"
     assert sentence(at).startswith("Modelled: T4 ")
     says(at, "GPU modelled", "CPU recorded", "finished example, recorded on another machine", "Example CPU at 2.4 GHz",
-         "cpu,threads=1 against cpu,threads=2, batch 1 to 1,024, at most 1 min 30 s", "No GPU was found")  # fmt: skip
+         "1 thread against 2 threads, batch 1 to 1,024, at most 1 min 30 s", "No GPU was found")  # fmt: skip
     assert chart_titles(at) == PICTURES
     assert not at.button(key="measure_sweep").disabled
     links = {link.label: (link.proto.page, link.proto.query_string) for link in at.page_link}
