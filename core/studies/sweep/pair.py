@@ -276,8 +276,8 @@ class WorkerPair:
                 return
             step_ms = done.block_ms / done.steps
             self._targets[target].step_ms[batch] = step_ms
-            measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "card": self._asking.card}
-            blocks.append(Block(target=target, process=self._process, at_s=at_s, **measured))
+            measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "cpu_ms": done.cpu_ms}
+            blocks.append(Block(target=target, process=self._process, at_s=at_s, card=self._asking.card, **measured))
         interference = self._asking.interference(self._workers)
         self._ledger.add(
             Round(index=index, pass_index=pass_index, batch=batch, blocks=tuple(blocks), interference=interference)

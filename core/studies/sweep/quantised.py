@@ -1,0 +1,51 @@
+"""What int8 cost in accuracy: how far a target's outputs lie from those in float32, beside its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.evidence import OutputDifference, Setup
+from core.families.code import Code
+from core.numbers import percent
+from core.studies.sweep.record import Run
+
+RANDOM_WEIGHTS = "The weights are random; trained weights may differ"
+
+
+def output_difference(setups: Sequence[Setup]) -> OutputDifference | None:
+    """The worst that was recorded with these cells; None where nothing was."""
+    found = [setup.output_difference for setup in setups if setup.output_difference is not None]
+    if not found:
+        return None
+    return found[-1].model_copy(
+        update={
+            "samples": min(each.samples for each in found),
+            "largest": max(each.largest for each in found),
+            "mean": max(each.mean for each in found),
+            "agreeing": min(each.agreeing for each in found),
+        }
+    )
+
+
+def output_difference_lines(run: Run) -> tuple[str, ...]:
+    """A line for each target that ran in int8, over all its batches; none for any other."""
+    lines = []
+    for target, name in enumerate(run.names):
+        worst = output_difference([setup for setup in run.setups if setup.target == target])
+        if worst is not None:
+            lines.append(
+                f"{name}: its outputs differ from those in float32 by {_share(worst.mean)} of their range on average, "
+                f"{_share(worst.largest)} at most, and choose the same class for {percent(worst.agreeing)} of "
+                f"{worst.samples:,} samples. In int8: {worst.quantised}. {_weights(run)}."
+            )
+    return tuple(lines)
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+def _weights(run: Run) -> str:
+    if run.plan is not None and isinstance(run.plan.workload.network, Code):
+        return "The weights are those of your function; other weights may differ"
+    return RANDOM_WEIGHTS
