@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from core.evidence import OutputDifference, Setup
 from core.families.code import Code
+from core.frameworks import FRAMEWORKS
 from core.numbers import percent
+from core.studies.sweep.ran_as import resolved_target
 from core.studies.sweep.record import Run
 
 RANDOM_WEIGHTS = "The weights are random; trained weights may differ"
@@ -36,13 +38,27 @@ def output_difference_lines(run: Run) -> tuple[str, ...]:
             lines.append(
                 f"{name}: its outputs differ from those in float32 by {_share(worst.mean)} of their range on average, "
                 f"{_share(worst.largest)} at most, and choose the same class for {percent(worst.agreeing)} of "
-                f"{worst.samples:,} samples. In int8: {worst.quantised}. {_weights(run)}."
+                f"{worst.samples:,} samples. In int8: {worst.quantised}. {_weights(run)}.{_slower(run, target)}"
             )
     return tuple(lines)
 
 
 def _share(share: float) -> str:
     return f"{100 * share:.2g} %"
+
+
+def _slower(run: Run, target: int) -> str:
+    """Why Keras's own int8 is often slower; measured with Keras 3.15 (docs/frameworks.md)."""
+    if run.plan is None:
+        return ""
+    ran = resolved_target(run, target)
+    framework = FRAMEWORKS[ran.framework]
+    if not framework.through_keras:
+        return ""
+    why = "every step scales and rounds what enters each of these layers"
+    if ran.on_cpu and ran.execution != "xla":
+        why += f", and {framework.title} has no fast product of int8 matrices on the CPU"
+    return f" Keras’s int8 saves memory and is often slower: {why}."
 
 
 def _weights(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from typing import Any
 
 import pytest
 
@@ -24,10 +25,10 @@ LINE = (
 )
 
 
-def int8_run() -> Run:
-    """LiteRT's int8, whose largest batch differs less, against its float32, of which nothing is recorded."""
+def int8_run(**int8: Any) -> Run:
+    """LiteRT's int8 or another's, whose largest batch differs less, against float32, of which nothing is recorded."""
     run = make_run()
-    targets = (Target(framework="litert", precision="int8"), Target(framework="tensorflow"))
+    targets = (Target(precision="int8", **{"framework": "litert", **int8}), Target(threads=1))
     plan = run.plan.model_copy(update={"targets": targets, "workload": Workload(network="784-128-10", mode="infer")})
     less = DIFFERS.model_copy(update={"largest": 0.01, "agreeing": 1.0})
     last = max(setup.batch for setup in run.setups)
@@ -76,3 +77,21 @@ def test_a_file_with_an_impossible_difference_is_refused(field: str) -> None:
     setup = int8_run().setups[0].model_dump() | {"output_difference": DIFFERS.model_dump() | {field: -1}}
     with pytest.raises(ValueError, match=field):
         Setup.model_validate(setup)
+
+
+@pytest.mark.parametrize(
+    ("int8", "why"),
+    [
+        ({"framework": "tensorflow"}, "and TensorFlow has no fast product of int8 matrices on the CPU."),
+        ({"framework": "torch"}, "and Keras on PyTorch has no fast product of int8 matrices on the CPU."),
+        ({"framework": "jax"}, "is often slower: every step scales and rounds what enters each of these layers."),
+        (
+            {"framework": "tensorflow", "execution": "xla"},
+            "every step scales and rounds what enters each of these layers.",
+        ),
+        ({"framework": "litert"}, "trained weights may differ."),
+    ],
+)
+def test_keras_own_int8_says_why_it_is_often_slower(int8: dict[str, Any], why: str) -> None:
+    run = int8_run(**int8)
+    assert output_difference_lines(run)[0].endswith(why)
