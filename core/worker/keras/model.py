@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, Literal
 
 import keras
+import numpy as np
 
 from core.families import Network
 from core.spec import Target, Workload
@@ -19,7 +21,7 @@ def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"
 
     One in int8 has an ``output_difference``. Raises CellFailed ``error`` where no layer has int8.
     """
-    keras.utils.set_random_seed(0)
+    _set_seed()
     keras.mixed_precision.set_dtype_policy(target.precision if target.is_mixed else "float32")
     model = workload.network.build(keras)
     if target.precision == "int8":
@@ -36,6 +38,15 @@ def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"
     if workload.training:
         model.optimizer.build(model.trainable_variables)  # as fit does before its first step
     return model
+
+
+def _set_seed() -> None:
+    """On another backend Keras's own way would import TensorFlow, just to seed it, where it is installed."""
+    if keras.backend.backend() == "tensorflow":
+        keras.utils.set_random_seed(0)
+    else:
+        random.seed(0)  # what Keras draws its own seeds from
+        np.random.seed(0)
 
 
 def without_compiler(model: Any) -> str:

@@ -6,7 +6,7 @@ TensorFlow builds and converts them, and runs ``tf.data`` pipelines; no step cal
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from itertools import repeat
@@ -23,15 +23,15 @@ from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 from core.worker.accuracy import output_difference, samples_compared
 from core.worker.cells import CellEngine, Placement, greet
 from core.worker.feeds import Feed, host_feed, kept, make_arrays
+from core.worker.keras.datasets import explain_reading, numpy_feed
 from core.worker.keras.model import build
 from core.worker.litert.convert import convert
 from core.worker.litert.operations import in_int8, placement
 from core.worker.litert.step import InterpreterStep
 from core.worker.memory import PeakMeter
 from core.worker.protocol import CellFailed, Hello, Ready
-from core.worker.tensorflow.data import explain_reading, own_dataset
+from core.worker.tensorflow.data import own_dataset
 from core.worker.tensorflow.engine import choose_cpu
-from core.worker.tensorflow.pipeline import make_feed
 
 SAME = (
     0.01  # of the largest output, by which LiteRT's float32 may differ from Keras's: other kernels, rounded elsewhere
@@ -61,8 +61,7 @@ class LiteRTEngine(CellEngine[InterpreterStep]):
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> SampledFeed:
         if pipeline.kind == "tfdata":
-            plain = make_feed(workload, target, pipeline, batch, "CPU:0")
-            feed = replace(plain, open=lambda: (tuple(part.numpy() for part in drawn) for drawn in plain.open()))
+            feed = numpy_feed(workload, target, pipeline, batch, self.title)
         elif pipeline.kind == "host":
             feed = host_feed(workload, batch)
         else:
