@@ -65,7 +65,7 @@ def rounds_csv(run: Run) -> str:
     lines = [
         (run.target_names[block.target], item.batch, block.step_ms, item.index, order, item.pass_index, block.process,
          block.steps, block.at_s, run.label)
-        for target in (0, 1)
+        for target in range(len(run.target_names))
         for item in run.rounds
         for order, block in enumerate(item.blocks, start=1)
         if block.target == target
@@ -86,7 +86,7 @@ def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
     setups: dict[tuple[int, int], list[Setup]] = defaultdict(list)
     for setup in run.setups:
         setups[setup.batch, setup.target].append(setup)
-    ran = (ran_as(run, 0), ran_as(run, 1))
+    ran = [ran_as(run, target) for target in range(len(run.target_names))]
     return tuple(
         _cell_row(run, answer, key, cells.get(key), found.get(key), setups.get(key, []), ran[key[1]])
         for key in sorted(cells.keys() | found.keys())
