@@ -36,8 +36,8 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
     if count == 1:
         return Answer(single_verdict(run, fits[0], cells), cells, (), fits)
     if count == 2:
-        against = (_against(run, observe(run), margin, 1),)
-        return Answer(against[0].verdict, cells, against, fits)
+        only = _against(run, observe(run), margin, 1)
+        return Answer(only.verdict, cells, (only,), fits)
     tables = tables_of(run)
     against = tuple(_against(run, tables[0, target], margin, target) for target in range(1, count))
     found = find_fastest(tables, count, margin, failed_from(run))

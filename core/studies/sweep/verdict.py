@@ -138,8 +138,8 @@ def _tie(curve: Curve, pair: Pair, margin: float) -> Verdict:
         kind="tie",
         targets=pair.targets,
         reason="within_margin" if curve.has_interval else "equal_without_replicates",
-        sentence=f"A tie: {pair.names[0]} and {pair.names[1]} are within {percent(margin)} of each other at every batch "
-        "measured.",
+        sentence=f"A tie: {pair.names[0]} and {pair.names[1]} are within {percent(margin)} of each other at every "
+        "batch measured.",
     )
 
 

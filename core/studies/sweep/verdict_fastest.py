@@ -34,7 +34,7 @@ def _reason(run: Run, found: Fastest, unstable: bool) -> str:
     if not found.bands:
         return "no_common_batch"
     singles = sum(len(band.targets) == 1 for band in found.bands)
-    without = "" if _has_interval(run, found) else "_without_replicates"
+    without = "" if _has_interval(run) else "_without_replicates"
     if singles == 0:
         level = all(band.level for band in found.bands)
         return "within_margin" if level else "unstable_machine" if unstable else "not_distinguishable"
@@ -43,7 +43,7 @@ def _reason(run: Run, found: Fastest, unstable: bool) -> str:
     return ("bands" if singles == len(found.bands) else "bands_in_part") + without
 
 
-def _has_interval(run: Run, found: Fastest) -> bool:
+def _has_interval(run: Run) -> bool:
     """Without replicates every band has one target, and no boundary an interval."""
     counts: dict[tuple[int, int], int] = {}
     for item in run.rounds:
@@ -57,7 +57,7 @@ def sentence(run: Run, found: Fastest, margin: float) -> str:
     if not found.bands:
         return f"Inconclusive: {all_of(run.names)} share no measured batch."
     edges = [None, *found.boundaries, None]
-    interval = _has_interval(run, found)
+    interval = _has_interval(run)
     parts = [
         band_words(run, band, margin, before, after, first=not i, interval=interval)
         for i, (band, before, after) in enumerate(zip(found.bands, edges, edges[1:], strict=False))

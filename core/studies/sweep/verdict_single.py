@@ -1,4 +1,4 @@
-"""What can be said of one target measured alone: floor, slope and overhead share, each with its interval or not at all."""
+"""What can be said of one target measured alone: floor, slope and overhead share, with intervals."""
 
 from __future__ import annotations
 
