@@ -31,11 +31,6 @@ Cells = dict[tuple[int, int], list[Block]]
 def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
     """Warnings derived from a run's rounds and the interference in them."""
     found = [*_replicates(observations), *disturbances([r.interference for r in run.rounds])]
-    cells: Cells = defaultdict(list)
-    for item in run.rounds:
-        for block in item.blocks:
-            cells[block.target, item.batch].append(block)
-    found += [*_modes(run, cells), *_threads(run, cells)]
     if observations.unstable:
         text = (
             f"The {observations.unit}es disagree by {percent(observations.spread)} (standard deviation) about the same "
@@ -43,6 +38,15 @@ def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
         )
         found.append(Warning(code="unstable_machine", text=text))
     return tuple(found)
+
+
+def of_targets(run: Run) -> tuple[Warning, ...]:
+    """Warnings about the step times of each target by itself."""
+    cells: Cells = defaultdict(list)
+    for item in run.rounds:
+        for block in item.blocks:
+            cells[block.target, item.batch].append(block)
+    return (*_modes(run, cells), *_threads(run, cells))
 
 
 def few_processes(run: Run) -> tuple[Warning, ...]:

@@ -7,9 +7,8 @@ import pytest
 from core.evidence import Block, Interference, ProcessUse
 from core.spec import Target
 from core.studies.sweep.analyse import analyse
-from core.studies.sweep.observations import observe
 from core.studies.sweep.record import Round, Run
-from core.studies.sweep.reliability import judge
+from core.studies.sweep.reliability import of_targets
 from tests.support.points import run_of
 from tests.support.sweeps import new_run, plan
 
@@ -72,7 +71,7 @@ def cpu_run(slow_ms: float = 83.0, threads: int | None = 2, cores: float | None 
 
 
 def said(run: Run, code: str) -> str:
-    found = [warning.text for warning in judge(run, observe(run)) if warning.code == code]
+    found = [warning.text for warning in of_targets(run) if warning.code == code]
     return found[0] if found else ""
 
 
@@ -113,3 +112,18 @@ def test_more_cores_than_threads_are_said(threads: int, cores: float, warned: bo
 def test_cores_that_were_not_recorded_or_limited_are_no_matter() -> None:
     assert said(cpu_run(slow_ms=4.0, threads=1, cores=None), "threads_0") == ""
     assert said(cpu_run(slow_ms=4.0, threads=None, cores=8.0), "threads_0") == ""
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_answer_says_so_however_many_targets_there_are(count: int) -> None:
+    found = cpu_run(threads=1, cores=1.9)
+    targets = (*found.plan.targets, Target(threads=2))[:count]
+    rounds = tuple(
+        item.model_copy(
+            update={"blocks": tuple(item.blocks[0].model_copy(update={"target": target}) for target in range(count))}
+        )
+        for item in found.rounds
+    )
+    run = new_run(plan("32,64", targets=targets)).model_copy(update={"rounds": rounds})
+    codes = {warning.code for warning in analyse(run).verdict.warnings}
+    assert {"two_modes_0", "threads_0"} <= codes
