@@ -38,8 +38,10 @@ def output_difference_lines(run: Run) -> tuple[str, ...]:
             lines.append(
                 f"{name}: its outputs differ from those in float32 by {_share(worst.mean)} of their range on average, "
                 f"{_share(worst.largest)} at most, and choose the same class for {percent(worst.agreeing)} of "
-                f"{worst.samples:,} samples. In int8: {worst.quantised}. {_weights(run)}.{_slower(run, target)}"
+                f"{worst.samples:,} samples. In int8: {worst.quantised}.{_slower(run, target)}"
             )
+    if lines:
+        lines[-1] += f" {_weights(run)}."
     return tuple(lines)
 
 
