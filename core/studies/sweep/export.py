@@ -21,7 +21,7 @@ from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
-from core.text import escaped_json, in_lines
+from core.text import escaped_json, in_lines, sentence_case
 
 ROUND_COLUMNS = ("target", "batch", "step_ms", "round", "order", "pass", "process", "steps", "at_s", "label")
 FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
@@ -169,7 +169,9 @@ def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
 def placement_lines(run: Run) -> list[str]:
     """Where each target's work ran at the last batch that was prepared, as the worker found it after running it."""
     last = {setup.target: setup for setup in run.setups if setup.placement}
-    return [f"{run.target_names[target]}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]
+    return [
+        f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)
+    ]
 
 
 def reason_lines(run: Run) -> list[str]:
@@ -179,7 +181,8 @@ def reason_lines(run: Run) -> list[str]:
         if cell.outcome != "measured" and cell.reason:
             alike.setdefault((cell.target, cell.reason), []).append(f"{cell.batch:,}")
     return [
-        f"{run.target_names[target]} at batch {', '.join(batches)}: {why}" for (target, why), batches in alike.items()
+        f"{sentence_case(run.names[target])} at batch {', '.join(batches)}: {why}"
+        for (target, why), batches in alike.items()
     ]
 
 
