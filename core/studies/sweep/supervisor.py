@@ -220,8 +220,9 @@ class _Sweep:
             self._visit(batch, schedule.SCAN_ROUNDS, pass_index, self._targets)
         if self._nothing_failed() and self._focus(fresh=True).changes:
             self._refine()
+            batches = self._active()
             for _ in range(schedule.MIN_EPOCH_PASSES):
-                self._pass(self._active())
+                self._pass(batches, along=batches)  # all targets: several passes show who is never the fastest
         for batch in self._plan.batches:
             if self._remaining_s() <= 0:
                 return
