@@ -280,8 +280,8 @@ class Workers:
         if batch in self._targets[target].step_ms or not expected_s:
             return True
         remaining_s = self._end_s() - self._clock.now_s()
-        if expected_s <= remaining_s:
-            return True
+        if expected_s <= remaining_s or remaining_s <= 0:  # with nothing left it is no matter of this batch
+            return expected_s <= remaining_s
         reason = f"batch {batch:,} would take about {expected_s:.0f} s, more than the {remaining_s:.0f} s left."
         self._block(target, batch, reason)
         self._ledger.set_cell(target, batch, "skipped", f"Skipped, because {reason}", "budget")
