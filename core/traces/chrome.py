@@ -37,13 +37,14 @@ ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _HOST = ("cpu_op", "user_annotation", *LAUNCHES)
 _OPERATION = re.compile(r"[A-Za-z_]\w*::\w+")
 _GRAPH = re.compile(r"## Call (CompiledFxGraph \w{1,80}) ##")
-_NO_WORK = frozenset(
-    "_conj _has_compatible_shallow_copy_type _local_scalar_dense _reshape_alias _unsafe_view alias as_strided as_strided_ "
-    "broadcast_tensors broadcast_to chunk contiguous detach detach_ empty empty_like empty_strided expand expand_as "
-    "flatten item lift_fresh narrow numpy_T permute requires_grad_ reshape resize_ resolve_conj resolve_neg result_type "
-    "select set_ size slice split split_with_sizes squeeze stride swapaxes t to _to_copy transpose type_as unbind "
-    "unflatten unsafe_chunk unsafe_split unsqueeze view view_as".split()
+_LOOKS = (
+    "_conj _local_scalar_dense _reshape_alias _unsafe_view alias as_strided as_strided_ broadcast_tensors broadcast_to "
+    "chunk contiguous detach detach_ empty empty_like empty_strided expand expand_as flatten item lift_fresh narrow "
+    "numpy_T permute requires_grad_ reshape resize_ resolve_conj resolve_neg result_type select set_ size slice split "
+    "split_with_sizes squeeze stride swapaxes t to _to_copy transpose type_as unbind unflatten unsafe_chunk "
+    "unsafe_split unsqueeze view view_as"
 )
+_NO_WORK = frozenset(_LOOKS.split())
 """Of ``aten``: views, empty tensors, and what copies only where it must; the copy in it has an event of its own."""
 _BROKEN = "The trace is damaged: it holds events at times that cannot be."
 

@@ -1,0 +1,33 @@
+"""A step on PyTorch, Keras's or native: waited for on its device, and watched for compiling amid measured steps."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import AbstractContextManager
+from typing import Any
+
+from core.worker.step import Step
+from core.worker.torch import compiled
+from core.worker.torch.device import Device
+
+
+class TorchStep(Step):
+    """``settled``: the cell is warm, so that what is compiled from now on is an error. Only of ``is_compiled`` steps."""
+
+    device: Device
+    is_compiled = False
+    settled = False
+
+    def mode(self) -> AbstractContextManager[Any]:
+        """What the steps of a block run within."""
+        return contextlib.nullcontext()
+
+    def wait(self, last: Any) -> None:  # noqa: ARG002
+        self.device.wait()
+
+    def run(self, steps: int) -> float:
+        with self.mode():
+            ms = super().run(steps)
+        if self.is_compiled and self.settled:
+            compiled.check_settled()
+        return ms
