@@ -26,6 +26,7 @@ from typing import IO, NoReturn, cast
 import psutil
 from pydantic import ValidationError
 
+from core.frameworks import FRAMEWORKS
 from core.machine.cgroup import read_kills, who_killed
 from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
 from core.machine.visible import BY_BUS, ORDER, VISIBLE
@@ -78,7 +79,7 @@ def worker_environment(target: Target) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",  # a folder called "core" where the user happens to be is not ours
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
-        "KERAS_BACKEND": "tensorflow",
+        "KERAS_BACKEND": target.framework if FRAMEWORKS[target.framework].through_keras else "tensorflow",
         # on a GPU TensorFlow tells why it cannot use one as information, which its log must then hold
         "TF_CPP_MIN_LOG_LEVEL": "0" if target.is_gpu else "2",
         ORDER: env.get(ORDER) or BY_BUS,

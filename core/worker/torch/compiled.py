@@ -83,5 +83,3 @@ def _refuse(what: str) -> None:
 def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason was given")
     return "".join(c for c in line if c.isprintable())[:MAX_SAID].rstrip(".")
-
-

@@ -67,7 +67,9 @@ def _cuda(target: Target) -> Device:
     index, count = int(target.device.removeprefix("gpu:")), torch.cuda.device_count()
     if index >= count:
         seen = f"{counted(count, 'GPU')}, counted from gpu:0" if count else "no GPU, only the CPU"
-        built = "" if torch.version.cuda or torch.version.hip else f"; this PyTorch is built without CUDA, and {INSTALL}"
+        built = (
+            "" if torch.version.cuda or torch.version.hip else f"; this PyTorch is built without CUDA, and {INSTALL}"
+        )
         raise CellFailed("error", f"There is no {target.device}: PyTorch found {seen}{built}.")
     if (threads := quota_cores()) is not None:
         torch.set_num_threads(threads)

@@ -25,7 +25,7 @@ class _Watch(TorchDispatchMode):
         super().__init__()
         self.placed: Counter[tuple[str, str]] = Counter()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = str(func).removeprefix("aten.").partition(".")[0]
         self.placed.update({(tensor.device.type, name) for tensor in _tensors(result)})

@@ -12,7 +12,7 @@ from core.worker.torch.device import Device
 
 
 class TorchStep(Step):
-    """``settled``: the cell is warm, so that what is compiled from now on is an error. Only of ``is_compiled`` steps."""
+    """A step that ``is_compiled`` is ``settled`` once its cell is warm: what is compiled from then on is an error."""
 
     device: Device
     is_compiled = False

@@ -26,7 +26,7 @@ COMPILED_NOTE = "A compiled graph counts as compute whole: PyTorch names none of
 EAGER_NOTE = "Operations are traced with the cost of starting them, so compute is at most what is shown."
 
 
-def trace_steps(step: TorchStep, steps: int, device: Device, compiled: bool) -> dict[str, Any]:
+def trace_steps(step: TorchStep, steps: int, device: Device) -> dict[str, Any]:
     """Fields of :class:`core.worker.protocol.Traced`, from ``steps`` calls of a fed step under the profiler.
 
     The same steps without the profiler are timed before and after. Raises CellFailed when the trace cannot be used.
@@ -47,14 +47,13 @@ def trace_steps(step: TorchStep, steps: int, device: Device, compiled: bool) -> 
         except TraceError as error:
             raise CellFailed("error", f"The profiler's trace cannot be used: {error}") from None
     if device.kind == "cpu":
-        notes = (*trace.notes, COMPILED_NOTE if compiled else EAGER_NOTE)
+        notes = (*trace.notes, COMPILED_NOTE if step.is_compiled else EAGER_NOTE)
         trace = trace.model_copy(update={"notes": notes})
     plain_ms += [step.run(steps) / steps for _ in range(UNPROFILED_BLOCKS)]
     return reply_fields(trace, steps, 1) | {
         "profiled_step_ms": profiled_ms / steps,
         "unprofiled_step_ms": median(plain_ms),
     }
-
 
 
 def _profiled(step: TorchStep, steps: int) -> float:
