@@ -69,6 +69,12 @@ def call_parts(entry: str, folder: str) -> Parts:
         raise CodeError(f"{entry} returned {len(rest) + 1} items; return a module, or (module, loss, optimizer).")
     loss, optimizer = rest or (None, None)
     _check_learning(entry, loss, optimizer)
+    floats = {str(p.dtype).removeprefix("torch.") for p in module.parameters() if p.is_floating_point()}
+    if others := sorted(floats - {"float32"}):
+        raise CodeError(
+            f"Parameters that {entry} makes are in {', '.join(others)}; leave them in float32, since the target's "
+            "precision says what is computed in 16 bits."
+        )
     x, y = _example(entry, module, example)
     return Parts(module, loss, optimizer, x, y)
 
@@ -172,8 +178,9 @@ def _counts(parts: Parts) -> tuple[LayerCount, ...]:
 
     leaves = [(name, part) for name, part in parts.module.named_modules() if next(part.children(), None) is None]
     hooks = [part.register_forward_hook(note((name or type(part).__name__)[:MAX_NAME])) for name, part in leaves]
+    parts.module.train()  # for inference PyTorch has fused layers, whose FLOPs the counter does not know
     try:
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        with FlopCounterMode(display=False) as counter:
             parts.module(samples(parts.example, PROBED))
     finally:
         for hook in hooks:

@@ -102,9 +102,7 @@ class PyTorchEngine(CellEngine[PyTorchStep]):
         why = ONLY_WAY.format(framework=self.title) if target.execution == "keras" else AS_ASKED
         if not step.is_compiled:
             return "eager", why
-        compiled.check(replayed=step.replays)
-        compiled.begin()
-        step.settled = True
+        step.settle(step.network.module, replayed=step.replays)
         return ("reduce-overhead" if step.replays else "compile"), why
 
     def renew(self, cell: Cell[PyTorchStep]) -> None:
@@ -125,17 +123,11 @@ def _arrays(network: Network, workload: Workload, samples: int) -> tuple[np.ndar
 
 
 def _check_described(code: Code, parts: Parts) -> None:
-    """Raises CodeError where the code makes another module now, or one of another precision than targets set."""
+    """Raises CodeError where the code makes another module now."""
     count, described = sum(p.numel() for p in parts.module.parameters()), code.parameters
     shape = tuple(parts.example.shape[1:]), try_module(parts, code.entry)
     if shape != (code.sample_shape, (*code.positions, code.outputs)) or count != described:
         raise CodeError(
             f"{code.entry} builds another module now ({count:,} parameters) than it was described with "
             f"({described:,}); begin again with --model {code.entry}."
-        )
-    floats = {str(p.dtype).removeprefix("torch.") for p in parts.module.parameters() if p.is_floating_point()}
-    if others := sorted(floats - {"float32"}):
-        raise CodeError(
-            f"Parameters that {code.entry} makes are in {', '.join(others)}; leave them in float32, since the target's "
-            "precision says what is computed in 16 bits."
         )

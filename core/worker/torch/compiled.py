@@ -8,7 +8,7 @@ not, is read from Dynamo's own record of every compilation.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from torch._dynamo import config as dynamo
 from torch._dynamo import utils as dynamo_utils
@@ -21,6 +21,9 @@ MOST_COMPILATIONS = 10_000  # of one function in a process: more than a sweep ha
 MAX_SAID = 160
 BACKWARD = "Unsupported Tensor.backward() call"
 """Dynamo's words for the break that every training step of Keras's has, between its two compiled halves."""
+
+_whole: set[Hashable] = set()
+"""What this process has compiled whole."""
 
 
 def set_compiler_up(kind: str) -> None:
@@ -48,14 +51,15 @@ def compiling() -> Iterator[None]:
         raise CellFailed("error", f"torch.compile cannot compile this step whole: {_first_line(str(error))}") from error
 
 
-def check(breaks: tuple[str, ...] = (), replayed: bool = False) -> None:
+def check(what: Hashable, breaks: tuple[str, ...] = (), replayed: bool = False) -> None:
     """Raises CellFailed where what ran since :func:`begin` is not compiled as was asked.
 
+    ``what`` tells modules and shapes apart: what was compiled once is not compiled again in the same process.
     ``breaks`` are beginnings of reasons for which a graph may break. ``replayed``: CUDA graphs were asked for.
     """
     counters = dynamo_utils.counters
     graphs = counters["stats"]["unique_graphs"]
-    if not graphs:
+    if not graphs and what not in _whole:
         _refuse("compiled nothing of this step, which ran eagerly")
     for found in dynamo_utils.get_compilation_metrics():
         if found.fail_type is not None:
@@ -66,7 +70,8 @@ def check(breaks: tuple[str, ...] = (), replayed: bool = False) -> None:
         if not reason.startswith(breaks or ("\0",)):
             _refuse(f"broke this step's graph and ran the rest eagerly: {_first_line(reason)}")
     if replayed and (skips := counters["inductor"]["cudagraph_skips"]):
-        _refuse(f"left {skips} of this step's {graphs} graphs out of CUDA graphs")
+        _refuse(f"left {skips} of this step's graphs out of CUDA graphs")
+    _whole.add(what)
 
 
 def check_settled() -> None:

@@ -20,7 +20,7 @@ from core.worker.protocol import CellFailed, Hello, Ready
 from core.worker.step import check_loss
 from core.worker.torch import compiled
 from core.worker.torch.device import Device, set_up
-from core.worker.torch.feeds import resident
+from core.worker.torch.feeds import on_device, resident
 from core.worker.torch.placement import verify, watch_step
 from core.worker.torch.step import TorchStep
 from core.worker.torch.trace import trace_steps
@@ -78,6 +78,8 @@ class TorchEngine(CellEngine[KerasTorchStep]):
         if target.execution == "compile" and not model.jit_compile:
             what = without_compiler(model) or "this network"
             raise CellFailed("error", f"Keras does not compile {what} here; choose execution=eager instead.")
+        if workload.training:  # as fit does before its first step: loss and metrics are made
+            model._symbolic_build(data_batch=on_device(make_arrays(workload, 1), self._device))
         return model
 
     def make_step(self, model: Any, workload: Workload, target: Target, feed: Feed) -> KerasTorchStep:  # noqa: ARG002
@@ -96,9 +98,7 @@ class TorchEngine(CellEngine[KerasTorchStep]):
 
     def compiled_as(self, step: KerasTorchStep, target: Target) -> tuple[Compiled, str]:
         if step.is_compiled:
-            compiled.check((compiled.BACKWARD,) if step.training else ())
-            compiled.begin()
-            step.settled = True
+            step.settle(step.model, (compiled.BACKWARD,) if step.training else ())
         title = FRAMEWORKS[target.framework].title
         why = ONLY_WAY.format(framework=title) if target.execution == "keras" else AS_ASKED
         return "compile" if step.is_compiled else "eager", why

@@ -25,6 +25,13 @@ class TorchStep(Step):
     def wait(self, last: Any) -> None:  # noqa: ARG002
         self.device.wait()
 
+    def settle(self, model: object, breaks: tuple[str, ...] = (), replayed: bool = False) -> None:
+        """Take the step of ``model``, which ran until it was steady, for compiled; :func:`compiled.check` says when."""
+        shapes = tuple(tuple(each.shape) for each in next(self.iterator))
+        compiled.check((id(model), shapes), breaks, replayed)
+        compiled.begin()
+        self.settled = True
+
     def run(self, steps: int) -> float:
         with self.mode():
             ms = super().run(steps)
