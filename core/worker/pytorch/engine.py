@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,14 @@ from core.families.code import Code, CodeError
 from core.frameworks import Compiled
 from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 from core.worker.cells import Cell, CellEngine, Placement
-from core.worker.feeds import Feed, kept, make_arrays, pool_size
-from core.worker.protocol import CellFailed, Describe, Described, Hello, Ready
+from core.worker.feeds import Feed, make_arrays, pool_size
+from core.worker.protocol import Describe, Described, Hello, Ready
 from core.worker.pytorch.code import Parts, call_parts, describe_module, try_module
 from core.worker.pytorch.learning import find_labels, make_optimizer, own_loss
 from core.worker.pytorch.step import Network, PyTorchStep
 from core.worker.torch import compiled
 from core.worker.torch.device import Device, set_up
-from core.worker.torch.feeds import on_device, resident
+from core.worker.torch.feeds import handed_over, loaded, resident
 from core.worker.torch.placement import verify, watch_step
 from core.worker.torch.trace import trace_steps
 
@@ -45,22 +44,16 @@ class PyTorchEngine(CellEngine[PyTorchStep]):
         return describe_module(request.entry, request.folder)
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
-        if pipeline.kind == "tfdata":
-            raise CellFailed("error", "tf.data is TensorFlow's own; native PyTorch is fed resident or host batches.")
         key = workload, target
         if key not in self._models:  # it is the code that says what labels its loss takes
             self._models[key] = self.build_model(workload, target)
         network: Network = self._models[key]
         if pipeline.kind == "resident":
-            return kept(resident(_arrays(network, workload, batch), self._device))
-        count = pool_size(workload, batch)
-        arrays = _arrays(network, workload, count * batch)
-        batches = [tuple(a[i * batch : (i + 1) * batch] for a in arrays) for i in range(count)]
-        return kept(self._handed_over(batches))
-
-    def _handed_over(self, batches: list[tuple[np.ndarray, ...]]) -> Iterator[Any]:
-        for arrays in itertools.cycle(batches):
-            yield on_device(arrays, self._device)
+            return resident(_arrays(network, workload, batch), self._device)
+        arrays = _arrays(network, workload, batch * pool_size(workload, batch))
+        if pipeline.kind == "host":
+            return handed_over(arrays, batch, self._device)
+        return loaded(arrays, batch, self._device, pipeline)
 
     def build_model(self, workload: Workload, target: Target) -> Network:
         code = workload.network

@@ -12,7 +12,7 @@ from core.evidence import LoopPair
 from core.frameworks import FRAMEWORKS, Compiled
 from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 from core.worker.cells import Cell, CellEngine, Placement
-from core.worker.feeds import Feed, host_feed, kept, make_arrays
+from core.worker.feeds import Feed, host_feed, make_arrays
 from core.worker.keras.loop import time_loop
 from core.worker.keras.model import build, renew, without_compiler
 from core.worker.keras.step import KerasStep
@@ -68,7 +68,7 @@ class TorchEngine(CellEngine[KerasTorchStep]):
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:  # noqa: ARG002
         if pipeline.kind == "resident":
-            return kept(resident(make_arrays(workload, batch), self._device))
+            return resident(make_arrays(workload, batch), self._device)
         if pipeline.kind == "host":
             return host_feed(workload, batch)
         raise CellFailed("error", "tf.data is TensorFlow's own; Keras on PyTorch is fed resident or host batches.")

@@ -159,9 +159,18 @@ def test_failures_are_outcomes_and_the_worker_lives_on(worker: ProcessWorker, ne
     assert refused(worker, cell(raises, batch=5, mode="infer")).outcome == "nan_loss"
     assert worker.ask(cell(raises, batch=4), ANSWER_S).execution == "eager"
     assert "no parameters to train" in refused(worker, cell(network("untrainable"))).reason
-    assert "tf.data" in refused(worker, cell(raises, kind="tfdata")).reason
     worker.ask(cell(raises, batch=3), ANSWER_S)
     assert "with TensorFlow only" in refused(worker, TimeLoop(batch=3, limit_ms=100)).reason
+
+
+def test_a_data_loader_feeds_sample_by_sample(worker: ProcessWorker, network: Any) -> None:
+    for pipeline in (Pipeline(kind="tfdata"), Pipeline(kind="tfdata", shuffle=True)):
+        request = cell(network("plain"), batch=6).model_copy(update={"pipeline": pipeline})
+        assert worker.ask(request, ANSWER_S).execution == "eager"
+        device = worker.ask(TraceSteps(batch=6, steps=4), ANSWER_S).device
+        assert all(step.input_ms > 0 for step in device.steps)
+    ahead = request.model_copy(update={"pipeline": Pipeline(kind="tfdata", prefetch=2)})
+    assert "has shuffle alone" in refused(worker, ahead).reason
 
 
 def test_what_does_not_fit_is_out_of_memory(network: Any) -> None:
