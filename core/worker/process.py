@@ -33,6 +33,7 @@ from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
 from core.worker.gpu_errors import explain_gpu
+from core.worker.interpreters import interpreter, refuse_python
 from core.worker.protocol import (
     MAX_LINE_BYTES,
     REPLY,
@@ -104,13 +105,14 @@ class ProcessWorker:
         self,
         target: Target,
         memory_limit_bytes: int | None = None,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = (),
         *,
         check: Check = go_on,
         watch_memory: bool = False,
         allow_code: bool = False,
     ) -> None:
         self.target = target
+        command = command or (interpreter(target), *COMMAND[1:])
         self._mark = secrets.token_hex(8)
         self._process = subprocess.Popen(
             (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
@@ -265,7 +267,8 @@ class ProcessWorker:
         """What is known to be wrong with the target's GPU, by what its worker said and logged, as a sentence more."""
         if not self.target.is_gpu:
             return ""
-        why = explain_gpu((*said, *self._log)) or explain_gpu(self._start_log)
+        framework = self.target.framework
+        why = explain_gpu((*said, *self._log), framework) or explain_gpu(self._start_log, framework)
         return "" if why is None else f" {why}"
 
     def _lose(self, loss: WorkerLost) -> NoReturn:
@@ -353,13 +356,17 @@ def launch_processes(
     check: Check = go_on,
     *,
     allow_code: bool = False,
+    allow_python: bool = False,
     limit_bytes: int | None = None,
 ) -> tuple[ProcessWorker, ...]:
     """Start one worker process for each target, side by side (:class:`core.worker.protocol.Launcher`).
 
     With ``limit_bytes`` each worker ends itself as soon as its resident memory passes that; see
-    :class:`core.worker.protocol.Hello` for ``allow_code``.
+    :class:`core.worker.protocol.Hello` for ``allow_code``. Only with ``allow_python`` is the interpreter run that a
+    target names.
     """
+    if not allow_python:
+        refuse_python(targets)
     end = time.monotonic() + deadline_s
     workers: list[ProcessWorker] = []
     watched = limit_bytes is not None
