@@ -70,9 +70,8 @@ def described_network(entry: str, folder: str, described: Described, framework: 
 def _describe(entry: str, folder: str, budget_s: float, target: Target) -> Described:
     from core.worker.process import launch_processes
 
-    (worker,) = launch_processes(
-        (target,), first_s(budget_s), allow_code=True, **({"allow_python": True} if _named([target]) else {})
-    )
+    launch = functools.partial(launch_processes, allow_code=True, allow_python=_named([target]))
+    (worker,) = launch((target,), first_s(budget_s))
     try:
         return worker.ask(Describe(entry=entry, folder=folder), first_s(budget_s))
     finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from core.frameworks import FRAMEWORKS, Compiled
 from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 from core.worker.cells import Cell, CellEngine, Placement
 from core.worker.feeds import Feed, host_feed, make_arrays
+from core.worker.keras.datasets import explain_reading, numpy_feed
 from core.worker.keras.loop import time_loop
 from core.worker.keras.model import build, renew, without_compiler
 from core.worker.keras.step import KerasStep
@@ -50,6 +52,12 @@ class KerasTorchStep(TorchStep, KerasStep):
         self.model.train(self._training)  # fit and predict leave it the other way
         return super().run(steps)
 
+    @contextlib.contextmanager
+    def own_loop(self) -> Iterator[None]:
+        yield
+        if self.settled:
+            compiled.begin()  # what fit compiles around the step is not the step's
+
     def check_finite(self) -> None:
         if self._training:
             check_loss(float(self.last["loss"]))
@@ -66,12 +74,12 @@ class TorchEngine(CellEngine[KerasTorchStep]):
         super().__init__(hello, device.allocator)
         self._device = device
 
-    def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:  # noqa: ARG002
-        if pipeline.kind == "resident":
-            return resident(make_arrays(workload, batch), self._device)
+    def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
+        if pipeline.kind == "tfdata":
+            return numpy_feed(workload, target, pipeline, batch, self.title)
         if pipeline.kind == "host":
             return host_feed(workload, batch)
-        raise CellFailed("error", "tf.data is TensorFlow's own; Keras on PyTorch is fed resident or host batches.")
+        return resident(make_arrays(workload, batch), self._device)
 
     def build_model(self, workload: Workload, target: Target) -> Any:
         model = build(workload, target, "auto" if target.execution == "keras" else target.execution == "compile")
@@ -111,3 +119,6 @@ class TorchEngine(CellEngine[KerasTorchStep]):
 
     def time_loop(self, cell: Cell[KerasTorchStep], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:
         return time_loop(cell.step, cell.workload.training, limit_ms)
+
+    def explain_reading(self, error: Exception, path: str) -> str | None:
+        return explain_reading(error, path)

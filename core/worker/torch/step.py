@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from contextlib import AbstractContextManager
 from typing import Any
 
 from core.worker.step import Step
@@ -18,10 +16,6 @@ class TorchStep(Step):
     is_compiled = False
     settled = False
 
-    def mode(self) -> AbstractContextManager[Any]:
-        """What the steps of a block run within."""
-        return contextlib.nullcontext()
-
     def wait(self, last: Any) -> None:  # noqa: ARG002
         self.device.wait()
 
@@ -33,8 +27,7 @@ class TorchStep(Step):
         self.settled = True
 
     def run(self, steps: int) -> float:
-        with self.mode():
-            ms = super().run(steps)
+        ms = super().run(steps)
         if self.is_compiled and self.settled:
             compiled.check_settled()
         return ms

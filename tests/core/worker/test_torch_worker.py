@@ -52,7 +52,7 @@ def test_a_worker_says_what_it_runs_on(worker: ProcessWorker) -> None:
 
 
 @pytest.mark.parametrize("mode", ["train", "infer"])
-@pytest.mark.parametrize("kind", ["resident", "host"])
+@pytest.mark.parametrize("kind", ["resident", "host", "tfdata"])
 @pytest.mark.parametrize("name", ["20-16-4", "20-16-1", "bert-tiny-like", "lenet5", "gru-8x1-4x3-2"])
 def test_keras_step_is_prepared_and_timed(worker: ProcessWorker, name: str, mode: Mode, kind: str) -> None:
     prepared = worker.ask(cell(name, mode=mode, kind=kind), ANSWER_S)
@@ -81,7 +81,6 @@ def test_a_trace_and_fits_own_loop(worker: ProcessWorker) -> None:
 
 
 def test_what_it_does_not_serve_is_one_sentence(worker: ProcessWorker) -> None:
-    assert "tf.data is TensorFlow's own" in refused(worker, cell(kind="tfdata"))
     assert "with TensorFlow only, not with Keras on PyTorch" in refused(worker, Describe(entry="a:b", folder="/"))
 
 
