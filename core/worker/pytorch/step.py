@@ -95,6 +95,6 @@ class PyTorchStep(TorchStep):
 
     def check_finite(self) -> None:
         if self.network.trains:
-            check_loss(float(self.last))
+            check_loss(float(self.last.detach()))
         else:
             check_outputs(bool(torch.isfinite(self.last).all()))
