@@ -13,7 +13,9 @@ from core.hardware.against import Against
 from core.hardware.marks import overlay
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.compare_figures import interference_figure
-from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+from core.studies.sweep.figures import step_time_figure, throughput_figure
+from core.studies.sweep.overhead_figure import overhead_figure
+from core.studies.sweep.speed_up_figure import speed_up_figure
 from core.studies.sweep.record import Run
 from core.text import clean
 from core.ui import registry

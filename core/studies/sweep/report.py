@@ -118,7 +118,9 @@ def _charts(run: Run, answer: Answer) -> str:
     # imported here because most commands of the command line draw nothing, and plotly takes a while to load
     from core.figures.style import chart_config
     from core.studies.sweep.card_figures import energy_figure, utilisation_figure
-    from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+    from core.studies.sweep.figures import step_time_figure, throughput_figure
+    from core.studies.sweep.overhead_figure import overhead_figure
+    from core.studies.sweep.speed_up_figure import speed_up_figure
     from core.studies.sweep.trace_figures import trace_share_figure
 
     figures = {

@@ -15,7 +15,8 @@ from core.figures.marks import add_spans
 from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, batch_axis, flat_legend, frame, linear_axis
 from core.numbers import number
 from core.studies.sweep.answer import Fit
-from core.studies.sweep.figures import fine_grid, workload_line
+from core.studies.sweep.figures import workload_line
+from core.studies.sweep.overhead_figure import fine_grid
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.traces.record import TRUSTED_RATIO, Part, TracedCell

@@ -11,7 +11,8 @@ from core.hardware.against import Against
 from core.hardware.marks import overlay
 from core.hardware.recorded import CardCurve, RecordedStep
 from core.studies.sweep.analyse import analyse
-from core.studies.sweep.figures import speed_up_figure, step_time_figure
+from core.studies.sweep.figures import step_time_figure
+from core.studies.sweep.speed_up_figure import speed_up_figure
 from tests.support.figures import traces_by_mode, upright, words
 from tests.support.hosts import CARD, make_curve, with_curve
 from tests.support.runs import BATCHES, make_run

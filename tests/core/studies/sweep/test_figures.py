@@ -15,7 +15,9 @@ from core.figures.style import CONFIG, chart_config
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Crossover, Lead
 from core.studies.sweep.compare_figures import compare_figure, interference_figure
-from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+from core.studies.sweep.figures import step_time_figure, throughput_figure
+from core.studies.sweep.overhead_figure import overhead_figure
+from core.studies.sweep.speed_up_figure import speed_up_figure
 from core.studies.sweep.record import Run
 from tests.support.figures import traces_by_mode, upright, words
 from tests.support.runs import BATCHES, make_run
