@@ -81,8 +81,8 @@ TARGET_LOOKS = (
     Look("#CDA400", "cross", "longdashdot"),
     Look("#A179FF", "star", "10px,3px,3px,3px,3px,3px"),
 )
-"""One a target. The first two are Okabe and Ito's; the others were searched for, to be far from those and each other also
-under simulated protanopia, deuteranopia and tritanopia, and 2 to 1 or more against both backgrounds (a test looks)."""
+"""One a target. The first two are Okabe and Ito's. The others were searched for, so that all six are far from each
+other under simulated protanopia, deuteranopia and tritanopia, too, and stand out from both backgrounds (a test looks)."""
 RUN_LOOKS = (Look("#009E73", "square", "solid"), Look("#CC79A7", "triangle-up", "dashdot"))
 
 

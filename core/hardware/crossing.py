@@ -125,7 +125,7 @@ class _Side:
 
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
     """Where the card of ``curve`` overtakes the run's measured ``target``, in the range that both have."""
-    cpu = run.target_names[target]
+    cpu = run.names[target]
     ratio = _ratio(run, answer, curve, target)
     if ratio is None:
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
@@ -275,7 +275,7 @@ def what_would_have_to_be_true(
         return ()
     center, low, high = ratio.at(math.log2(batch))
     own = constants()
-    cpu = run.target_names[index]
+    cpu = run.names[index]
     found = []
     for fact in FACTS:
         if fact == "link_gb_s" and not conditions.fed:

@@ -48,4 +48,8 @@ def test_json_keeps_its_values_and_holds_no_character_that_acts():
 
 
 def test_a_sentence_starts_with_a_capital_and_keeps_the_rest():
-    assert [sentence_case(text) for text in ("all threads, XLA", "1 thread", "")] == ["All threads, XLA", "1 thread", ""]
+    assert [sentence_case(text) for text in ("all threads, XLA", "1 thread", "")] == [
+        "All threads, XLA",
+        "1 thread",
+        "",
+    ]

@@ -66,7 +66,7 @@ def read_along(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis
     The position's interval holds every value at which a tie cannot be excluded: the test of f = 0, inverted.
     """
     line = _line(study, found, band, axis, at)
-    first, second = study.plan.target_names
+    first, second = study.plan.names
     where = " and ".join(f"{a} {getattr(at, a):,}" for a in AXES if a != axis)
     states = [(int(line.signs[a]), a, b - 1) for a, b in runs(line.signs)] if line is not None else []
     decided = [state for state in states if state[0]]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from core.figures.marks import CHARACTER_PX, NARROW_PLOT_PX, Span, add_spans, interval_words, position, with_gaps
+from core.figures.marks import CHARACTER_PX, NARROW_PLOT_PX, Span, add_spans, position, with_gaps
 from core.figures.style import GUIDE, PAPER, PLOT_PX, TARGET_LOOKS, literal, on_colour, short
 from core.names import one_of
-from core.numbers import number
+from core.numbers import interval_words, number
 from core.studies.sweep.answer import Answer, Band, Fit
 from core.studies.sweep.record import Run
 from core.text import sentence_case

@@ -24,9 +24,9 @@ from core.figures.style import (
 )
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import workload_line
-from core.studies.sweep.speed_up_figure import speed_up_points
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
+from core.studies.sweep.speed_up_figure import speed_up_points
 from core.text import sentence_case
 
 MAX_INTERFERENCE_POINTS = 2_000  # a target; more only slow the browser down

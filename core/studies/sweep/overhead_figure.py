@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import plotly.graph_objects as go
 
-from core.figures.marks import add_level, interval_words
+from core.figures.marks import add_level
 from core.figures.style import TARGET_LOOKS, batch_axis, frame, linear_axis, literal, name_legend, name_rows, short
+from core.numbers import interval_words
 from core.studies.sweep.answer import Answer, Fit
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line

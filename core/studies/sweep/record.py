@@ -175,5 +175,4 @@ class Run(Study):
         return dict(zip(self.target_names, self.names, strict=True)).get(target, target)
 
 
-
 RunRecord = Process | Setup | Round | Cell | Warning | TracedCell | LoopCost | EnergyWindow

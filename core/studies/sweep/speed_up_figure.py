@@ -17,7 +17,6 @@ from core.figures.marks import (
     add_level,
     add_spans,
     bounds_text,
-    interval_words,
     values_of,
 )
 from core.figures.style import (
@@ -32,7 +31,7 @@ from core.figures.style import (
     ratio_axis,
     short,
 )
-from core.numbers import number
+from core.numbers import interval_words, number
 from core.studies.sweep.answer import Against, Answer, SpeedUp
 from core.studies.sweep.figures import INTERVAL_NOTE, NO_INTERVAL_NOTE, failed_cells, workload_line
 from core.studies.sweep.ran_as import ran_line
@@ -116,7 +115,10 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
     _side_words(figure, every, (f"faster than {baseline}", f"slower than {baseline}"))
     figure.update_xaxes(batch_axis(batches or [1.0, 2.0]))
     figure.update_yaxes(ratio_axis(f"Speed-up over {short(baseline, 30)}", y))
-    under = [workload_line(run), f"Step time of {baseline}, the baseline, over that of each other target; 1× is parity."]
+    under = [
+        workload_line(run),
+        f"Step time of {baseline}, the baseline, over that of each other target; 1× is parity.",
+    ]
     crossed = any(c.low is not None for one in answer.against for c in one.verdict.crossovers)
     bars = " Bars at 1×: 95 % intervals of crossovers." if crossed else ""
     notes = () if beside is None else beside.foot
