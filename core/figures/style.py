@@ -82,7 +82,7 @@ TARGET_LOOKS = (
     Look("#A179FF", "star", "10px,3px,3px,3px,3px,3px"),
 )
 """One a target. The first two are Okabe and Ito's. The others were searched for, so that all six are far from each
-other under simulated protanopia, deuteranopia and tritanopia, too, and stand out from both backgrounds (a test looks)."""
+other under simulated protanopia, deuteranopia and tritanopia, too, and stand out from paper, light and dark."""
 RUN_LOOKS = (Look("#009E73", "square", "solid"), Look("#CC79A7", "triangle-up", "dashdot"))
 
 

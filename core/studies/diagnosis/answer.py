@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.evidence import Warning
-from core.numbers import number, percent, rounded
+from core.numbers import counted, number, percent, rounded
+from core.schema import UserError
 from core.studies.diagnosis.readings import Reading, readings
 from core.studies.diagnosis.record import Diagnosis, Rerun
 from core.studies.diagnosis.remedies import REMEDIES, family
@@ -247,9 +248,12 @@ def _behind_at(at: SpeedUp, target: int) -> bool:
 def compared(run: Run, target: int, batch: int) -> tuple[Run, int]:
     """The run with the diagnosed target and the one that it is compared with alone, and its number among these.
 
-    The first target is compared with the one that is the fastest at the batch, any other with the first.
+    The first target is compared with the one that is the fastest at the batch, any other with the first. Raises
+    UserError where the run has no such target.
     """
-    if len(run.target_names) <= 2:
+    if target >= (count := len(run.target_names)):
+        raise UserError(f"This diagnosis is of target {target + 1}, and the run has {counted(count, 'target')}.")
+    if count <= 2:
         return run, target
     if target > 0:
         return only(run, (0, target)), 1
