@@ -79,16 +79,24 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Band:
-    """Batches at which one target is the fastest; several ``targets`` (by number) cannot be told apart there."""
+    """Batches at which one target is the fastest, or one of several ``targets`` (by number) that cannot be told apart.
+
+    ``level``: these are shown to be within the margin of each other at every measured batch of the band.
+    """
 
     from_batch: float
     to_batch: float
     targets: tuple[int, ...]
+    level: bool = False
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """A batch between two bands, with its 95 % interval, which holds for all boundaries together."""
+    """A batch between two bands, with its 95 % interval, which holds for all boundaries together.
+
+    Up to ``low`` the fastest is one of ``before``, from ``high`` on one of ``after``. No bounds without replicates, and
+    where the bands share a target: evidence ends there, not a lead.
+    """
 
     batch: float
     low: float | None
