@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
 from typing import Any
 
 from core.evidence import Gpu
 from core.spec import Target
 from core.studies.sweep.analyse import _speed_ups as speed_ups
 from core.studies.sweep.analyse import cell_statistics, compare
-from core.studies.sweep.answer import Against, Answer, Band, Boundary, Fastest, Verdict
+from core.studies.sweep.answer import Against, Answer, Verdict
+from core.studies.sweep.fastest import fastest
 from core.studies.sweep.overhead import fit_target
 from core.studies.sweep.record import Run
 from tests.support.runs import make_run, planned
@@ -36,7 +35,7 @@ def run_of(count: int, seed: int = 3, **made: Any) -> Run:
 
 
 def answer_by_hand(run: Run) -> Answer:
-    """Bands of those whose intervals overlap the fastest one's at each batch; boundaries midway between batches."""
+    """The answer of a run of any number of targets, with a sentence of its own."""
     cells, targets = cell_statistics(run), range(len(run.target_names))
     against = []
     for target in targets[1:]:
@@ -44,28 +43,5 @@ def answer_by_hand(run: Run) -> Answer:
         against.append(Against(target, verdict, speed_ups(curve) if curve is not None else ()))
     fits = tuple(fit_target(run, target, cells) for target in targets)
     kind, sentence = ("single", "One target.") if len(targets) == 1 else ("fastest", "It depends on the batch.")
-    fastest = _fastest(run, cells) if len(targets) > 2 else None
     verdict = Verdict(kind, run.target_names, kind, sentence)  # type: ignore[arg-type]
-    return Answer(verdict, cells, tuple(against), fits, fastest)
-
-
-def _fastest(run: Run, cells: Any) -> Fastest:
-    def at(batch: int) -> tuple[int, ...]:
-        mine = [cell for cell in cells if cell.batch == batch]
-        best = min(mine, key=lambda cell: cell.step_ms)
-        return tuple(sorted(cell.target for cell in mine if cell.low_ms <= best.high_ms))
-
-    groups: list[tuple[float, float, tuple[int, ...]]] = []
-    for batch in run.batches:
-        if groups and groups[-1][2] == at(batch):
-            groups[-1] = (groups[-1][0], batch, at(batch))
-        else:
-            groups.append((batch, batch, at(batch)))
-    changes = [math.sqrt(before[1] * after[0]) for before, after in pairwise(groups)]
-    ends = [run.batches[0], *changes, run.batches[-1]]
-    bands = tuple(Band(low, high, group[2]) for low, high, group in zip(ends, ends[1:], groups, strict=False))
-    boundaries = tuple(
-        Boundary(x, x / 1.2, x * 1.2, before[2], after[2])
-        for x, (before, after) in zip(changes, pairwise(groups), strict=True)
-    )
-    return Fastest(bands, boundaries)
+    return Answer(verdict, cells, tuple(against), fits, fastest(run) if len(targets) > 2 else None)

@@ -9,9 +9,10 @@ import plotly.graph_objects as go
 
 from core.figures.marks import CHARACTER_PX, NARROW_PLOT_PX, Span, add_spans, position, with_gaps
 from core.figures.style import GUIDE, PAPER, PLOT_PX, TARGET_LOOKS, literal, on_colour, short
-from core.names import one_of
+from core.names import all_of
 from core.numbers import interval_words, number
 from core.studies.sweep.answer import Answer, Band, Fit
+from core.studies.sweep.baseline import is_change
 from core.studies.sweep.record import Run
 from core.text import sentence_case
 
@@ -96,15 +97,16 @@ def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
             text=text, xref="paper", yref="paper", x=0, y=y, xanchor="right", yanchor="top", xshift=-6,
             showarrow=False, font={"size": size},
         )  # fmt: skip
-    spans = [
-        Span(b.batch, b.low, b.high, interval_words(b.batch, b.low, b.high), GUIDE, "solid")
-        for b in answer.fastest.boundaries
-    ]
+    changes = [boundary for boundary in answer.fastest.boundaries if is_change(boundary)]
+    spans = [Span(b.batch, b.low, b.high, interval_words(b.batch, b.low, b.high), GUIDE, "solid") for b in changes]
     rows = add_spans(figure, spans, bounds)
-    notes = "Lines: batches at which the fastest target changes; their 95 % intervals hold together."
-    tied = any(len(band.targets) > 1 for band in answer.fastest.bands)
-    hatched = "Hatched: not distinguishable (95 %)." if tied else ""
-    return Added(tuple(filter(None, (notes if spans else "", hatched))), rows, 0, STRIP_PX + GAP_PX)
+    several = [band.level for band in answer.fastest.bands if len(band.targets) > 1]
+    notes = (
+        "Lines: batches at which the fastest target changes; their 95 % intervals hold together." if spans else "",
+        "Hatched: not distinguishable (95 %)." if not all(several) else "",
+        "Several colours without hatching: within the margin of each other (95 %)." if any(several) else "",
+    )
+    return Added(tuple(filter(None, notes)), rows, 0, STRIP_PX + GAP_PX)
 
 
 def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, float]) -> None:
@@ -113,12 +115,15 @@ def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, floa
     if band.from_batch == band.to_batch:  # a single measured batch still shows
         left, right = max(left / 1.05, bounds[0]), min(right * 1.05, bounds[1])
     names, several = [run.names[target] for target in band.targets], len(band.targets) > 1
-    who = f"not distinguishable: {one_of(names)}" if several else f"{names[0]} is the fastest"
+    who = f"{names[0]} is the fastest"
+    if several:
+        who = f"{'within the margin of each other' if band.level else 'not distinguishable'}: {all_of(names)}"
     hover = f"{sentence_case(who)}<br>batch {round(band.from_batch):,} to {round(band.to_batch):,}<br>{run.label}"
     for row, target in enumerate(reversed(band.targets)):  # the first on top, as in the legend
         colour, low, high = TARGET_LOOKS[target].colour, row / len(names), (row + 1) / len(names)
         x, y = with_gaps([[(left, low), (left, high), (right, high), (right, low), (left, low)]])
-        fill = {"fillpattern": HATCHED | {"fgcolor": colour}} if several else {"fillcolor": colour}
+        hatched = several and not band.level
+        fill = {"fillpattern": HATCHED | {"fgcolor": colour}} if hatched else {"fillcolor": colour}
         figure.add_scatter(
             x=x, y=y, yaxis="y2", mode="lines", fill="toself", showlegend=False, hoveron="fills",
             legendgroup=f"target {target}", line={"width": 1 if several else 0, "color": colour},
@@ -126,7 +131,8 @@ def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, floa
             hoverinfo="text", **fill,
         )  # fmt: skip
     px = (position(right, bounds) - position(left, bounds)) * NARROW_PLOT_PX
-    words = "not distinguishable" if several else sentence_case(short(names[0], 30))
+    open_words = "about equal" if band.level else "not distinguishable"
+    words = open_words if several else sentence_case(short(names[0], 30))
     if px > len(words) * CHARACTER_PX + 6:
         _write(figure, words, (left, right), None if several else on_colour(TARGET_LOOKS[band.targets[0]].colour))
     elif not several:

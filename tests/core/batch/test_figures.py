@@ -90,7 +90,7 @@ def test_what_is_predicted_is_said_hollow_and_dashed_and_both_crossovers_stand_i
     assert any(x == pytest.approx(truth, rel=0.1) for x in lines)
     assert found.batch in lines
     assert "step-time crossover" in text
-    assert f"time-to-loss crossover of {found.target}: {found.batch:.0f}" in text
+    assert f"time-to-loss crossover of {answer.target(found.target).title}: {found.batch:.0f}" in text
 
 
 def test_without_the_loss_only_ratios_to_the_best_are_drawn_and_nothing_is_compared() -> None:
@@ -161,7 +161,9 @@ def test_throughput_and_time_per_sample_are_each_others_inverse_and_labelled() -
 
 def test_cost_is_the_price_times_the_time_and_its_crossover_is_marked() -> None:
     prices = [
-        Price(target=name, per_hour=hour, dated="2026-11-01") for name, hour in zip(RUN.target_names, (0.2, 0.3), strict=True)
+        Price(target=name, per_hour=hour, dated="2026-11-01")
+        for name, hour in zip(RUN.target_names, (0.2, 0.3), strict=True)
+        for name, hour in zip(RUN.target_names, (0.2, 0.3), strict=True)
     ]
     answer = batch_answer(RUN, ANSWER, None, None, prices)
     figure = cost_figure(RUN, answer)
