@@ -29,6 +29,7 @@ GRID = tuple(2**i for i in range(11))
 PROCESSES, ROUNDS = (4, 5, 6, 8), 4
 POINTS = np.geomspace(GRID[0], GRID[-1], 4001)
 Curves = tuple[Curve, ...]
+NOISE = NoiseModel()
 
 
 def _ladder(changes: Iterable[float], factor: float) -> Curves:
@@ -125,7 +126,7 @@ def _refined(changes: tuple[float, ...]) -> list[int]:
 
 
 def simulated(
-    curves: Curves, rng: np.random.Generator, noise: NoiseModel = NoiseModel()
+    curves: Curves, rng: np.random.Generator, noise: NoiseModel = NOISE
 ) -> dict[tuple[int, int], Observations]:
     """The tables of every pair from rounds with offsets of each process and its cells, heavy tails, own drift, stalls.
 
@@ -156,7 +157,7 @@ def wrong(found: Fastest, curves: Curves) -> tuple[str, ...]:
     for band, (before, after) in zip(found.bands, pairwise(edges), strict=True):
         start, stop = before[1] or band.from_batch, after[0] or band.to_batch
         ends = np.array([start * (1 + 1e-9), stop * (1 - 1e-9)])
-        inside = np.concatenate([ends, POINTS[(POINTS > start) & (POINTS < stop)]])
+        inside = np.concatenate([ends, np.clip(POINTS, *ends)])
         best, named = true_fastest(curves, inside), list(band.targets)
         right = best[named].any(axis=0)
         if len(named) == 1:  # alone: a target that is as fast would have been overlooked

@@ -151,6 +151,18 @@ class Fit:
         """1 − slope·b / T(b): the fitted share of a step that is not marginal work (docs/design.md, Overhead share)."""
         return 1.0 - self.slope_ms * batch / self.step_ms(batch)
 
+    def overhead_bounds(self, batch: float) -> tuple[float, float] | None:
+        """95 % interval of that share. It depends on floor over slope alone, as the half-overhead batch does, so that
+        one's bounds give it; None where that has none.
+        """
+        if self.half_overhead_low is None or self.half_overhead_high is None:
+            return None
+        return self._share(self.half_overhead_low, batch), self._share(self.half_overhead_high, batch)
+
+    def _share(self, half: float, batch: float) -> float:
+        work = batch / half / (2**self.q - 1) ** (1 / self.q)  # slope·b / floor; at ``half`` slope·b is half of T
+        return 1.0 - float(work / (1 + work**self.q) ** (1 / self.q))
+
 
 @dataclass(frozen=True)
 class Answer:

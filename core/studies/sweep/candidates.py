@@ -130,7 +130,7 @@ def _between(at: Sets, points: int) -> Sets:
 
 
 def _changes(sets: Sets) -> float:
-    """Tests that may fail at once, two-sided: each smaller set beside a larger one has one side that reaches into it."""
+    """How many two-sided tests may fail: half a one for each smaller set beside a larger one, into which it reaches."""
     starts = [start for start, _ in runs(sets)][1:]
     return sum(1.0 if sets[i - 1] & sets[i] == 0 else 0.5 for i in starts)
 

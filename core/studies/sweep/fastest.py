@@ -36,16 +36,20 @@ def fastest(run: Run, margin: float | None = None) -> Fastest:
 
     Raises UserError where the rounds are more than any sweep makes.
     """
-    pairs = {pair: observe(run, *pair) for pair in combinations(range(len(run.target_names)), 2)}
-    return find_fastest(pairs, len(run.target_names), margin_of(run, margin), _failed(run))
+    return find_fastest(tables_of(run), len(run.target_names), margin_of(run, margin), failed_from(run))
 
 
-def _failed(run: Run) -> dict[int, int]:
+def tables_of(run: Run) -> dict[tuple[int, int], Observations]:
+    """What is known of every pair of targets. Raises UserError as :func:`observe` does."""
+    return {pair: observe(run, *pair) for pair in combinations(range(len(run.target_names)), 2)}
+
+
+def failed_from(run: Run) -> dict[int, int]:
     """For each target that failed above all batches at which it has a round: the smallest such batch."""
-    largest = {block.target: 0 for item in run.rounds for block in item.blocks}
+    largest: dict[int, int] = {}
     for item in run.rounds:
         for block in item.blocks:
-            largest[block.target] = max(largest[block.target], item.batch)
+            largest[block.target] = max(largest.get(block.target, 0), item.batch)
     found: dict[int, int] = {}
     for cell in run.cells:
         if cell.outcome not in ("measured", "pending", "skipped") and cell.batch > largest.get(cell.target, 0):
@@ -105,18 +109,24 @@ def _reduced(stretches: list[_Stretch]) -> list[_Stretch]:
     them. Of two neighbours of several targets each, one within the other, the larger set counts for both.
     """
     while True:
-        for i, (before, here, after) in enumerate(zip(stretches, stretches[1:], stretches[2:], strict=False), start=1):
-            if not here.is_single and not before.bits & after.bits and here.bits & before.bits and here.bits & after.bits:
-                stretches = [*stretches[:i], *stretches[i + 1 :]]
-                break
-        else:
-            for i, (here, after) in enumerate(pairwise(stretches)):
-                nested = (here.bits | after.bits) in (here.bits, after.bits)
-                if nested and not here.is_single and not after.is_single:
-                    stretches = [*stretches[:i], here.joined(after), *stretches[i + 2 :]]
-                    break
-            else:
-                return stretches
+        over = next((i for i in range(1, len(stretches) - 1) if _leads_over(*stretches[i - 1 : i + 2])), None)
+        if over is not None:
+            stretches = [*stretches[:over], *stretches[over + 1 :]]
+            continue
+        nested = next((i for i in range(len(stretches) - 1) if _nested(*stretches[i : i + 2])), None)
+        if nested is None:
+            return stretches
+        joined = stretches[nested].joined(stretches[nested + 1])
+        stretches = [*stretches[:nested], joined, *stretches[nested + 2 :]]
+
+
+def _leads_over(before: _Stretch, here: _Stretch, after: _Stretch) -> bool:
+    apart = before.bits & after.bits == 0
+    return apart and not here.is_single and here.bits & before.bits > 0 and here.bits & after.bits > 0
+
+
+def _nested(here: _Stretch, after: _Stretch) -> bool:
+    return not here.is_single and not after.is_single and here.bits | after.bits in (here.bits, after.bits)
 
 
 def _answer(race: Race, stretches: Sequence[_Stretch], alpha: float | None, margin: float) -> Fastest:
