@@ -55,7 +55,7 @@ def _numbers(run: Run, answer: Answer) -> None:
 
 
 def _fit(fit: Fit | None) -> None:
-    if fit is None:
+    if fit is None or not fit.trusted:
         return
     floor = _bracketed(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms)
     interval_metric("Floor, fitted", floor, "The fixed cost of a step, with its 95 % interval.", after=" ms")

@@ -1,4 +1,4 @@
-"""Runs of one, three and six targets with a known truth, traced, and their answers."""
+"""Runs of one, three and six targets with a known truth."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from typing import Any
 
 from core.evidence import Gpu
 from core.spec import Target
-from core.studies.sweep.analyse import _speed_ups as speed_ups
-from core.studies.sweep.analyse import cell_statistics, compare
-from core.studies.sweep.answer import Against, Answer, Verdict
-from core.studies.sweep.fastest import fastest
-from core.studies.sweep.overhead import fit_target
 from core.studies.sweep.record import Run
 from tests.support.runs import make_run, planned
 
@@ -32,16 +27,3 @@ def run_of(count: int, seed: int = 3, **made: Any) -> Run:
                   targets=TARGETS[:count])  # fmt: skip
     gpus = (Gpu(name="Tesla T4"),) if count > 1 else ()
     return run.model_copy(update={"environment": run.environment.model_copy(update={"gpus": gpus})})
-
-
-def answer_by_hand(run: Run) -> Answer:
-    """The answer of a run of any number of targets, with a sentence of its own."""
-    cells, targets = cell_statistics(run), range(len(run.target_names))
-    against = []
-    for target in targets[1:]:
-        verdict, curve = compare(run, None, 0, target)
-        against.append(Against(target, verdict, speed_ups(curve) if curve is not None else ()))
-    fits = tuple(fit_target(run, target, cells) for target in targets)
-    kind, sentence = ("single", "One target.") if len(targets) == 1 else ("fastest", "It depends on the batch.")
-    verdict = Verdict(kind, run.target_names, kind, sentence)  # type: ignore[arg-type]
-    return Answer(verdict, cells, tuple(against), fits, fastest(run) if len(targets) > 2 else None)

@@ -7,12 +7,13 @@ from core.batch.export import batch_data
 from core.batch.figures import cost_figure, memory_walls, throughput_figure
 from core.batch.prices import Price
 from core.batch.shapes import MemoryLimit
+from core.studies.sweep.analyse import analyse
 from tests.support.figures import trace, words
 from tests.support.noises import make_noise_study
-from tests.support.targets import answer_by_hand, run_of
+from tests.support.targets import run_of
 
 RUN = run_of(3)
-ANSWER = answer_by_hand(RUN)
+ANSWER = analyse(RUN)
 
 
 def prices(*amounts: float) -> list[Price]:
@@ -48,7 +49,7 @@ def test_costs_are_compared_with_the_baseline_where_it_has_a_price() -> None:
 
 def test_one_target_is_compared_with_nothing() -> None:
     run = run_of(1)
-    found = batch_answer(run, answer_by_hand(run), make_noise_study(run))
+    found = batch_answer(run, analyse(run), make_noise_study(run))
     assert (len(found.targets), found.loss_crossovers, found.costs) == (1, (), ())
     assert not any("equal batch" in sentence for sentence in found.sentences)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from core.figures.style import DARK_PAPER, PAPER, TARGET_LOOKS
-from core.studies.sweep.analyse import cell_statistics, compare
+from core.studies.sweep.analyse import analyse, cell_statistics, compare
 from core.studies.sweep.answer import Band, Boundary, Fastest
 from core.studies.sweep.baseline import ahead_words, baseline_table, is_change
 from core.studies.sweep.compare_figures import interference_figure
@@ -17,10 +17,10 @@ from core.studies.sweep.report import html_report
 from core.studies.sweep.speed_up_figure import speed_up_figure
 from core.studies.sweep.subset import only
 from tests.support.figures import trace, traces_by_mode, upright, words
-from tests.support.targets import COUNTS, answer_by_hand, run_of
+from tests.support.targets import COUNTS, run_of
 
 RUNS = {count: run_of(count, noise=0.03) for count in COUNTS}
-ANSWERS = {count: answer_by_hand(run) for count, run in RUNS.items()}
+ANSWERS = {count: analyse(run) for count, run in RUNS.items()}
 DEFICIENCIES = {
     "none": np.eye(3),
     "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
