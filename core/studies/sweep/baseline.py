@@ -41,7 +41,8 @@ def _spread(batches: list[int]) -> list[int]:
 
 
 def _times(found: SpeedUp) -> str:
-    return f"{bounded(found.ratio, found.low, found.high)}×"
+    value, bracket, bounds = bounded(found.ratio, found.low, found.high).partition(" (")
+    return f"{value}×{bracket}{bounds}"
 
 
 def ahead_words(one: Against) -> str:

@@ -137,7 +137,7 @@ def test_the_table_against_the_baseline_has_speed_ups_with_intervals_and_the_cro
     assert [row[0] for row in table.rows] == ["GPU 0", "GPU 0, mixed precision"]
     (crossover,) = answer.against[0].verdict.crossovers
     assert table.rows[0][-1].startswith(f"from {crossover.batch:.0f} (")
-    assert all(" to " in cell and cell.endswith(")×") for row in table.rows for cell in row[1:-1])
+    assert all(" to " in cell and cell.endswith(")") and "× (" in cell for row in table.rows for cell in row[1:-1])
     assert ahead_words(replace(answer.against[0], verdict=replace(answer.verdict, kind="inconclusive"))) == "open"
 
 
