@@ -187,6 +187,7 @@ class Machine:
             for _ in range(MAX_TARGETS if self.law else len(self.curves))
         ]
         self._fired: dict[Fault, int] = {}
+        self._known: tuple[Target, ...] = ()
 
     def launch(self, targets: tuple[Target, ...], deadline_s: float, *_: object) -> tuple[SimulatedWorker, ...]:
         assert deadline_s > 0
@@ -197,7 +198,9 @@ class Machine:
         self.clock.advance(self.startup_s)
         self.open_workers += len(targets)
         LAUNCHED.append(self)
-        return tuple(SimulatedWorker(self, index, target) for index, target in enumerate(targets))
+        self._known = self._known or targets  # a later start may be of some of them
+        places = [self._known.index(t) if t in self._known else place for place, t in enumerate(targets)]
+        return tuple(SimulatedWorker(self, place, target) for place, target in zip(places, targets, strict=True))
 
     def fault(self, target: int, batch: int, in_block: bool) -> None:
         """Raises the planted fault for this cell, if there is one left."""

@@ -1,163 +1,173 @@
-"""Pictures and tables of one, three and six targets."""
+"""Sweeps of one and of three to six targets on simulated machines: their rounds, where their time goes, failures."""
 
-from dataclasses import replace
-from itertools import combinations
+import math
+import threading
+from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from core.figures.style import DARK_PAPER, PAPER, TARGET_LOOKS
-from core.studies.sweep.analyse import analyse, cell_statistics, compare
-from core.studies.sweep.answer import Band, Boundary, Fastest
-from core.studies.sweep.baseline import ahead_words, baseline_table, is_change
-from core.studies.sweep.compare_figures import interference_figure
-from core.studies.sweep.figures import step_time_figure, throughput_figure
-from core.studies.sweep.overhead_figure import overhead_figure
-from core.studies.sweep.report import html_report
-from core.studies.sweep.speed_up_figure import speed_up_figure
-from core.studies.sweep.subset import only
-from tests.support.figures import trace, traces_by_mode, upright, words
-from tests.support.targets import COUNTS, run_of
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.energy import energy_of, leads
+from core.studies.sweep.export import rounds_csv
+from core.studies.sweep.focus import envelope_changes, focus_of
+from core.studies.sweep.imports import read_run
+from core.studies.sweep.record import Run
+from core.studies.sweep.supervisor import run_sweep
+from tests.support.points import run_of_steps
+from tests.support.runs import make_run
+from tests.support.simulation import Curve, Fault, Machine, NoiseModel, random_ladder, true_bands
+from tests.support.sweeps import plan, sweep
+from tests.support.tools import tools_for
 
-RUNS = {count: run_of(count, noise=0.03) for count in COUNTS}
-ANSWERS = {count: analyse(run) for count, run in RUNS.items()}
-DEFICIENCIES = {
-    "none": np.eye(3),
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
-}
-"""On linear RGB, at full severity (Machado, Oliveira and Fernandes 2009)."""
-TO_LMS = [[0.4122215, 0.5363325, 0.051446], [0.2119035, 0.6806995, 0.107397], [0.0883025, 0.2817188, 0.6299787]]
-TO_LAB = [[0.2104543, 0.7936178, -0.004072], [1.9779985, -2.4285922, 0.4505937], [0.025904, 0.7827718, -0.8086758]]
-"""Oklab (Ottosson 2020), in which equal distances look about equally large."""
+LADDER = (Curve(0.2, 0.05), Curve(0.5, 0.02), Curve(2.0, 0.005))  # changes at about 10 and 100
+SLOW = (Curve(1.0, 0.2), Curve(4.0, 0.1), Curve(9.0, 0.06))  # never the fastest
 
 
-def linear(colour: str) -> np.ndarray:
-    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+def ladder(count: int, seed: int, lost: int = 0) -> tuple[Curve, ...]:
+    return random_ladder(np.random.default_rng(seed), count, lost)
 
 
-def oklab(rgb: np.ndarray) -> np.ndarray:
-    return np.array(TO_LAB) @ np.cbrt(np.array(TO_LMS) @ np.clip(rgb, 0, 1))
+# -- rounds ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seen", DEFICIENCIES)
-def test_six_curves_are_told_apart_by_colour_by_mark_and_by_dash(seen: str) -> None:
-    """The closest two of Okabe and Ito's first six are 0.076 apart."""
-    colours = [oklab(np.array(DEFICIENCIES[seen]) @ linear(look.colour)) for look in TARGET_LOOKS]
-    assert min(np.linalg.norm(a - b) for a, b in combinations(colours, 2)) > 0.09
-    for of in ("symbol", "dash"):
-        assert len({getattr(look, of) for look in TARGET_LOOKS}) == len(TARGET_LOOKS) == 6
+@pytest.mark.parametrize("count", range(3, 7))
+def test_every_target_follows_every_other_about_equally_often(count: int) -> None:
+    alike = (Curve(0.5, 0.01),) * count
+    run = sweep(Machine(alike, NoiseModel(), seed=1), plan("1,8,64", count, budget_s=120.0, refine=False))
+    assert all(len(r.blocks) == count for r in run.rounds)
+    for batch in (1, 8, 64):
+        here = [[block.target for block in r.blocks] for r in run.rounds if r.batch == batch]
+        follows = Counter(pair for order in here for pair in pairwise(order))
+        assert len(here) >= 2 * count
+        assert len(follows) == count * (count - 1)
+        assert max(follows.values()) - min(follows.values()) <= 2
 
 
-def test_every_colour_stands_out_from_light_and_dark_paper() -> None:
-    weights = np.array([0.2126, 0.7152, 0.0722])
-    for look in TARGET_LOOKS:
-        own = float(weights @ linear(look.colour))
-        for paper in (PAPER, DARK_PAPER):
-            low, high = sorted((own, float(weights @ linear(paper))))
-            assert (high + 0.05) / (low + 0.05) > 2.2, (look.colour, paper)
-
-
-@pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("draw", [step_time_figure, throughput_figure, overhead_figure, interference_figure])
-def test_each_target_has_a_curve_by_its_name_and_the_picture_its_label(draw, count: int) -> None:
-    run = RUNS[count]
-    figure = draw(run, ANSWERS[count])
-    shown = [one.name for one in figure.data if one.showlegend is not False]
-    assert all(any(name in text for text in shown) for name in run.names)
-    assert "recorded · 2026-01-05 · Example CPU" in words(figure)
-    assert not any(notation in words(figure) for notation in run.target_names)
-    assert all(entry.count("threads=") == 0 for entry in shown)
-
-
-def test_the_strip_shows_the_fastest_on_the_same_axis_with_its_boundaries() -> None:
-    run, answer = RUNS[6], ANSWERS[6]
-    assert answer.fastest is not None
-    figure = step_time_figure(run, answer)
-    fields = [one for one in figure.data if one.yaxis == "y2" and one.fill == "toself"]
-    assert len(fields) == sum(len(band.targets) for band in answer.fastest.bands)
-    for band in answer.fastest.bands:
-        mine = [one for one in fields if min(one.x) == pytest.approx(band.from_batch)]
-        assert [one.line.color for one in mine[::-1]] == [TARGET_LOOKS[target].colour for target in band.targets]
-        assert all((one.fillpattern.shape == "/") is (len(band.targets) > 1) for one in mine)
-    assert figure.layout.xaxis.anchor == "y2"
-    assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
-    changes = [boundary for boundary in answer.fastest.boundaries if is_change(boundary)]
-    assert [line.x0 for line in upright(figure)] == [boundary.batch for boundary in changes]
-    for boundary in changes:
-        assert f"{round(boundary.batch):,} ({round(boundary.low):,} to {round(boundary.high):,})" in words(figure)
-    assert "Hatched: not distinguishable (95 %)." in words(figure)
-    assert not [one for one in throughput_figure(run, answer).data if one.yaxis == "y2"]
-
-
-def test_where_only_the_evidence_ends_there_is_no_line_and_what_is_level_is_not_hatched() -> None:
-    run, answer = RUNS[3], ANSWERS[3]
-    bands = (Band(1, 40, (0,)), Band(40, 1024, (0, 1), level=True))
-    fastest = Fastest(bands, (Boundary(40, None, None, (0,), (0, 1)),))
-    figure = step_time_figure(run, replace(answer, fastest=fastest))
-    assert upright(figure) == []
-    assert "about equal" in words(figure)
-    assert "within the margin of each other (95 %)" in words(figure)
-    assert "Hatched" not in words(figure)
-
-
-def test_a_single_target_shows_floor_slope_and_where_half_is_overhead() -> None:
-    run, answer = RUNS[1], ANSWERS[1]
-    (fit,) = answer.fits
-    figure = step_time_figure(run, answer)
-    assert set(next(one for one in figure.data if one.name.startswith("Floor")).y) == {fit.floor_ms}
-    slope = next(one for one in figure.data if one.name.startswith("Slope"))
-    assert [y / x for x, y in zip(slope.x, slope.y, strict=True)] == pytest.approx([fit.slope_ms] * 2)
-    assert [line.x0 for line in upright(figure)] == [fit.half_overhead_batch]
-    assert "Fitted from recorded step times" in words(figure)
-
-
-def test_every_other_target_is_over_the_baseline_and_its_crossover_is_marked() -> None:
-    run, answer = RUNS[6], ANSWERS[6]
-    figure = speed_up_figure(run, answer)
-    assert [one.name for one in traces_by_mode(figure)] == list(run.names[1:])
-    assert "Speed-up over CPU, 1 thread" in words(figure)
-    for one in answer.against:
-        found = [c.batch for c in one.verdict.crossovers]
-        marks = [t for t in figure.data if t.name == f"{run.names[one.target]}, crossover"]
-        assert [list(mark.x) for mark in marks] == ([found] if found else [])
-    bars = trace(figure, "GPU 0, crossover").error_x
-    (crossover,) = answer.against[0].verdict.crossovers
-    assert crossover.batch - bars.arrayminus[0] == pytest.approx(crossover.low)
-
-
-def test_the_table_against_the_baseline_has_speed_ups_with_intervals_and_the_crossover() -> None:
-    run, answer = RUNS[3], ANSWERS[3]
-    table = baseline_table(run, answer)
-    assert table.columns == (
-        "Target", "At batch 1", "At batch 8", "At batch 128", "At batch 1,024", "Ahead of CPU, 1 thread",
+def test_a_target_that_fails_leaves_rounds_of_the_others_that_rotate() -> None:
+    fault = Fault(1, 16, "out_of_memory")
+    run = sweep(Machine(LADDER, faults=(fault,)), plan(count=3))
+    above = [r for r in run.rounds if r.batch >= 16 and len(r.blocks) == 2]
+    assert {tuple(b.target for b in r.blocks) for r in above} == {(0, 2), (2, 0)}
+    cells = {(c.target, c.batch): c.outcome for c in run.cells}
+    assert (cells[1, 16], cells[1, 32], cells[0, 1024], cells[2, 1024]) == (
+        "out_of_memory", "skipped", "measured", "measured",
     )  # fmt: skip
-    assert [row[0] for row in table.rows] == ["GPU 0", "GPU 0, mixed precision"]
-    (crossover,) = answer.against[0].verdict.crossovers
-    assert table.rows[0][-1].startswith(f"from {crossover.batch:.0f} (")
-    assert all(" to " in cell and cell.endswith(")") and "× (" in cell for row in table.rows for cell in row[1:-1])
-    assert ahead_words(replace(answer.against[0], verdict=replace(answer.verdict, kind="inconclusive"))) == "open"
 
 
-def test_a_run_of_some_of_its_targets_says_of_them_what_the_whole_says() -> None:
-    run = RUNS[6]
-    pair = only(run, (0, 2))
-    assert pair.target_names == (run.target_names[0], run.target_names[2])
-    ours, theirs = compare(pair)[0], compare(run, None, 0, 2)[0]
-    assert ours.crossovers == theirs.crossovers
-    whole = {(cell.target, cell.batch): cell.step_ms for cell in cell_statistics(run)}
-    assert all(cell.step_ms == whole[(0, 2)[cell.target], cell.batch] for cell in cell_statistics(pair))
-    assert {setup.target for setup in pair.setups} == {0, 1}
-    assert type(run).from_json(pair.to_json()) == pair
-    assert only(run, range(6)) is run
+# -- where time goes ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_the_report_names_every_target_and_gives_its_notation_once(count: int) -> None:
-    run = RUNS[count]
-    page = html_report(run, ANSWERS[count])
-    for number, (name, notation) in enumerate(zip(run.names, run.target_names, strict=True), 1):
-        assert f"<th>Target {number}</th><td>{name}: {notation}</td>" in page
-    assert ("the baseline (recorded)" in page) is (count > 2)
+def test_the_lowest_curve_changes_where_two_meet_and_noise_is_no_change() -> None:
+    batches = 2.0 ** np.arange(11)
+    logs = np.log([[curve.step_ms(b) for b in batches] for curve in LADDER])
+    truth = true_bands(LADDER, 1, 1024)
+    found = envelope_changes(np.log2(batches), logs)
+    assert [(before, after) for _, before, after in found] == [(0, 1), (1, 2)]
+    for (batch, *_), band in zip(found, truth[1:], strict=True):
+        assert abs(math.log2(batch / band.from_batch)) < 0.15
+    wobble = logs.copy()
+    wobble[2, 0] = logs[0, 0] - 0.01
+    assert len(envelope_changes(np.log2(batches), wobble)) == 2
+    ended = logs.copy()
+    ended[1, 5:] = np.inf  # the second failed, while it was the fastest: from it to the first is no change
+    assert [(before, after) for _, before, after in envelope_changes(np.log2(batches), ended)] == [(0, 1), (0, 2)]
+
+
+def test_time_goes_to_targets_that_may_be_the_fastest() -> None:
+    run = sweep(Machine((SLOW[0], *LADDER, *SLOW[1:]), NoiseModel(), seed=3), plan(count=6, budget_s=300.0))
+    assert focus_of(run).contenders == (1, 2, 3)
+    blocks = Counter(b.target for r in run.rounds for b in r.blocks)
+    assert all(blocks[t] > 2 * blocks[slow] for t in (1, 2, 3) for slow in (0, 4, 5))
+    assert {(c.target, c.batch) for c in run.cells if c.outcome == "measured"} >= {
+        (t, 2**i) for t in range(6) for i in range(11)
+    }
+    starts = Counter(p.target for p in run.processes)
+    assert starts[1] == starts[2] == starts[3] > starts[0] == starts[4] == starts[5] == 1
+    assert {cost.target for cost in run.loops if cost.times is not None} == set(range(6))
+
+
+def test_rounds_gather_around_every_boundary() -> None:
+    run = sweep(Machine(LADDER, NoiseModel(), seed=5), plan(count=3, budget_s=240.0))
+    found = focus_of(run).changes
+    truth = [band.from_batch for band in true_bands(LADDER, 1, 1024)[1:]]
+    assert [change.targets for change in found] == [(0, 1), (1, 2)]
+    for change, batch in zip(found, truth, strict=True):
+        assert change.established
+        assert abs(math.log2(change.batch / batch)) < 0.5
+        near = sum(1 for r in run.rounds if 0.5 < r.batch / batch < 2)
+        assert near > 0.25 * len(run.rounds)
+
+
+def test_a_sweep_of_many_ends_early_when_every_boundary_is_narrow() -> None:
+    machine = Machine(LADDER)
+    run = sweep(machine, plan(count=3, budget_s=900.0))
+    assert machine.clock.now_s() < 300
+    assert {c.stop_reason for c in run.cells} <= {"precise", "plateau", "answered"}
+    assert all(change.width <= 0.25 for change in focus_of(run).changes)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 6])
+def test_the_budget_is_kept(count: int) -> None:
+    for budget_s in (15.0, 60.0, 240.0):
+        machine = Machine(ladder(count, 2), NoiseModel(tail=0.1, process=0.2), seed=count)
+        sweep(machine, plan(count=count, budget_s=budget_s))
+        assert machine.clock.now_s() <= budget_s + 3.0
+        assert machine.open_workers == 0
+
+
+def test_one_target_is_measured_until_its_cells_are_precise() -> None:
+    machine = Machine(LADDER[:1], NoiseModel(), seed=2)
+    run = sweep(machine, plan(count=1, budget_s=240.0))
+    assert machine.clock.now_s() < 235
+    assert run.batches == tuple(2**i for i in range(11)), "no batch between those asked for"
+    assert {c.stop_reason for c in run.cells} <= {"precise", "plateau"}
+    assert len({p.index for p in run.processes}) >= 4
+    assert len(run.loops) == 1
+    assert run.traces
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_a_target_that_never_works_leaves_the_others_their_answer() -> None:
+    machine = Machine(LADDER, faults=(Fault(0, 1, "error"),))
+    run = sweep(machine, plan(count=3))
+    assert run.status == "finished"
+    assert {c.outcome for c in run.cells if c.target == 0} == {"error", "skipped"}
+    assert {change.targets for change in focus_of(run).changes} == {(1, 2)}
+    assert {cost.target for cost in run.loops if cost.times is not None} == {1, 2}
+
+
+def test_a_stopped_sweep_of_many_is_taken_up_where_it_ended() -> None:
+    stop = threading.Event()
+    first = sweep(
+        Machine(LADDER), plan(count=3), cancel=stop, report=lambda at: len(at.record.rounds) >= 60 and stop.set()
+    )
+    again = run_sweep(tools_for(Machine(LADDER, seed=1)), first)
+    assert again.status == "finished"
+    assert again.rounds[: len(first.rounds)] == first.rounds
+    assert [r.index for r in again.rounds] == list(range(len(again.rounds)))
+    assert {c.outcome for c in again.cells} == {"measured"}
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_rounds_as_csv_come_back(count: int) -> None:
+    floors, slopes = (0.2, 0.5, 0.9, 1.4, 2.0, 3.0)[:count], (0.03, 0.02, 0.012, 0.008, 0.005, 0.003)[:count]
+    run = make_run(1, floors_ms=floors, slopes_ms=slopes)
+    back = read_run(rounds_csv(run).encode(), "points.csv")
+    assert back.target_names == run.target_names
+    assert [[(b.target, b.step_ms) for b in r.blocks] for r in back.rounds] == [
+        [(b.target, b.step_ms) for b in r.blocks] for r in run.rounds
+    ]
+
+
+def test_a_run_of_many_has_an_answer_without_energy() -> None:
+    run: Run = run_of_steps([curve.step_ms for curve in LADDER], rounds=4)
+    assert len(analyse(run).cells) == 21
+    assert energy_of(run).crossover.pattern == "unknown"
+    assert leads(run) == {}
