@@ -1,10 +1,9 @@
 """The self-check as something that measures in the background."""
 
-from core.names import full_name
 from core.selfcheck.record import SelfCheck
 from core.selfcheck.run import SelfCheckPlan, run_self_check
 from core.studies.kind import Task
 
 SELF_CHECK: Task[SelfCheckPlan, SelfCheck] = Task(
-    name="selfcheck", describe=lambda plan: f"Self-check of {full_name(plan.target)}", run=run_self_check
+    name="selfcheck", describe=lambda plan: f"Self-check of {plan.target}", run=run_self_check
 )

@@ -86,7 +86,7 @@ def test_the_operating_point_comes_first_in_the_verdict() -> None:
     assert answer.point.label == "measured"
     assert answer.point.log2_speed_up == pytest.approx(1.0, abs=0.05)
     assert answer.sentence.startswith("At depth 2, width 256, batch 64 cpu is ")
-    assert " times as fast as cpu,threads=1 (95 %: " in answer.sentence
+    assert " times as fast as 1 thread (95 %: " in answer.sentence
     assert answer.at == (2, 256, 64)
 
 
@@ -104,7 +104,7 @@ def test_leads_in_words_name_the_faster_target() -> None:
     at = Setting(1, 2, 3)
     first = lead_sentence(at, NAMES, -1.0, -1.5, -0.5, "measured")
     assert first == (
-        "At depth 1, width 2, batch 3 cpu,threads=1 is 2.00 times as fast as cpu (95 %: 1.41 to 2.83; measured)."
+        "At depth 1, width 2, batch 3, cpu,threads=1 is 2.00 times as fast as cpu (95 %: 1.41 to 2.83; measured)."
     )
     tie = lead_sentence(at, NAMES, 0.1, -0.1, 0.3, "measured")
     assert "neither target is significantly faster: cpu is 0.93 to 1.23 times" in tie
