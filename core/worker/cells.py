@@ -144,7 +144,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
 
     def time_loop(self, cell: Cell[S], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:  # noqa: ARG002
         """Steps of a short call, and pairs of the framework's own loop and our blocks of a fed cell."""
-        self.refuse("What the framework's own loop costs")
+        raise CellFailed("error", f"{self.title} has no loop of its own around a step.")
 
     def explain_reading(self, error: Exception, path: str) -> str | None:  # noqa: ARG002
         """One sentence for an error that was met while the user's data were read; None for any other."""

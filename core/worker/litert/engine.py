@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from itertools import repeat
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ from core.frameworks import FRAMEWORKS, Compiled
 from core.machine.environment import usable_cores
 from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 from core.worker.accuracy import output_difference, samples_compared
-from core.worker.cells import CellEngine, Placement, greet
+from core.worker.cells import Cell, CellEngine, Placement, greet
 from core.worker.feeds import Feed, host_feed, kept, make_arrays
 from core.worker.keras.datasets import explain_reading, numpy_feed
 from core.worker.keras.model import build
@@ -108,6 +108,9 @@ class LiteRTEngine(CellEngine[InterpreterStep]):
     def compiled_as(self, step: InterpreterStep, target: Target) -> tuple[Compiled, str]:  # noqa: ARG002
         title = FRAMEWORKS["litert"].title
         return "interpreter", ONLY_WAY.format(framework=title) if target.execution == "keras" else AS_ASKED
+
+    def trace_fields(self, cell: Cell[InterpreterStep], steps: int) -> NoReturn:  # noqa: ARG002
+        raise CellFailed("error", "No profiler that is read here sees into LiteRT’s interpreter.")
 
     def explain_reading(self, error: Exception, path: str) -> str | None:
         return explain_reading(error, path)

@@ -9,7 +9,7 @@ from core.evidence import OutputDifference
 from core.families import network_from_name
 from core.spec import ONLY_WAY, Pipeline, Target, Workload
 from core.worker.process import ProcessWorker, launch_processes
-from core.worker.protocol import CellFailed, Prepare, Prepared, Release, RunBlock
+from core.worker.protocol import CellFailed, Prepare, Prepared, Release, RunBlock, TimeLoop
 from tests.support.framework import answered
 
 pytestmark = pytest.mark.tensorflow
@@ -107,6 +107,8 @@ def test_a_cell_runs_in_the_interpreter(workers: tuple[ProcessWorker, ...], feed
         assert ready.output_difference is None
     done = workers[0].ask(RunBlock(batch=3, steps=ready.steps_per_block), WAIT_S)
     assert done.block_ms > 0
+    with pytest.raises(CellFailed, match="LiteRT has no loop of its own"):
+        workers[0].ask(TimeLoop(batch=3, limit_ms=100), WAIT_S)
     workers[0].ask(Release(batch=3), WAIT_S)
 
 

@@ -15,6 +15,7 @@ from core.studies.sweep.imports import read_run
 from core.studies.sweep.quantised import output_difference_lines
 from core.studies.sweep.record import Run
 from core.studies.sweep.report import html_report
+from core.ui.tables import cells_table
 from tests.support.runs import make_run
 
 DIFFERS = OutputDifference(samples=128, largest=0.0213, mean=0.0042, agreeing=0.98, quantised="all 3 operations")
@@ -55,6 +56,16 @@ def test_every_cell_has_its_own() -> None:
     assert {row.same_class_share for row in rows if row.target == run.target_names[1]} == {None}
     first = next(csv.DictReader(io.StringIO(cells_csv(run, analyse(run)))))
     assert (first["output_difference_mean"], first["same_class_share"]) == ("0.0042", "0.98")
+
+
+def test_the_table_of_cells_has_it_in_percent() -> None:
+    run = int8_run()
+    table = cells_table(run, analyse(run))
+    assert table["difference_pct"][0] == pytest.approx(0.42)
+    assert table["largest_difference_pct"][0] == pytest.approx(2.13)
+    assert table["same_class_pct"][0] == pytest.approx(98)
+    plain = cells_table(make_run(), analyse(make_run()))
+    assert plain[["difference_pct", "same_class_pct"]].isna().all(axis=None), "columns of nothing, which are not shown"
 
 
 def test_it_comes_back_from_json_and_runs_without_it_stay_as_they_were() -> None:
