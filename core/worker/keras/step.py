@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -36,6 +38,10 @@ class KerasStep(Step):
     def predict_once(self) -> Any:
         """The outputs."""
 
+    def own_loop(self) -> AbstractContextManager[None]:
+        """Around a call of ``fit`` or ``predict``: what it needs of the model, and what is put back after it."""
+        return contextlib.nullcontext()
+
     def wait_for_model(self) -> None:
         """Until the device has done all that ``fit`` or ``predict`` asked of it."""
         self.wait(None)
@@ -49,6 +55,10 @@ class KerasStep(Step):
             self.model.make_predict_function(force=True)
             function, self.model.predict_function = self.model.predict_function, None
         return function
+
+    @property
+    def training(self) -> bool:
+        return self._training
 
     @property
     def function(self) -> Any:

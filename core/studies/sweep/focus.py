@@ -1,0 +1,213 @@
+"""What decides the answer of a sweep so far: where the fastest target changes, and which targets are in question. Pure.
+
+Of two targets that is what their verdict says. Of three and more it is what is said of the fastest
+(:mod:`core.studies.sweep.fastest`), and the lower envelope of their curves where nothing can be said yet: only targets
+that may be the fastest somewhere are visited in passes; of the others the coarse scan has the curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from core.analysis.numerics import runs
+from core.analysis.statistics import Array
+from core.spec import MAX_BATCHES
+from core.studies.sweep import schedule
+from core.studies.sweep.analyse import compare
+from core.studies.sweep.answer import Boundary, Verdict
+from core.studies.sweep.fastest import fastest
+from core.studies.sweep.record import Run
+
+CLOSE = 0.15  # slower by less, in log step time: may be the fastest (a restart changes ratios by 3.5 %)
+LEAST_AREA = 0.03  # of a stretch in which one target leads (log step time times octaves); below it is taken for noise
+STEPS = 24  # points between two batches
+UNKNOWN = 1e6  # log step time of a target where it was not measured: never the fastest
+
+
+@dataclass(frozen=True)
+class Change:
+    """Where the fastest target changes, between ``targets``. ``low`` and ``high``: its interval where it is
+    established, else the batches between which it is looked for, where they are known.
+    """
+
+    batch: float
+    targets: tuple[int, ...]
+    low: float | None = None
+    high: float | None = None
+    established: bool = False
+
+    @property
+    def width(self) -> float:
+        """(high − low) / batch; infinite where it has no interval."""
+        if not self.established or self.low is None or self.high is None:
+            return math.inf
+        return (self.high - self.low) / self.batch
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Where it is looked for: one that is not established is shown by batches well to each side of it."""
+        if self.established or self.low is not None:
+            return self.low or self.batch, self.high or self.batch
+        return self.batch / schedule.DOUBTFUL_REACH, self.batch * schedule.DOUBTFUL_REACH
+
+
+@dataclass(frozen=True)
+class Focus:
+    """``close``: by batch the targets that may be the fastest there; ``undecided``: from where to where it is open
+    which of several is, though no change is seen. ``decided``: everything is known where there is no change.
+    """
+
+    targets: tuple[int, ...]
+    changes: tuple[Change, ...] = ()
+    close: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    undecided: tuple[tuple[float, float], ...] = ()
+    decided: bool = False
+
+    def new_batches(self, tried: Sequence[int]) -> tuple[int, ...]:
+        """Sizes that halve the gaps around every change."""
+        return schedule.bracket_batches([change.batch for change in self.changes], tried)
+
+    def deciding(
+        self, tried: Sequence[int], most: int = MAX_BATCHES, narrow_enough: float | None = None
+    ) -> tuple[int, ...]:
+        """The batches in and next to each change's interval and where it is undecided, else all; at most ``most``.
+        Changes whose interval is no wider than ``narrow_enough`` have had their share.
+        """
+        wide = [c.span for c in self.changes if narrow_enough is None or c.width > narrow_enough]
+        spans = [*wide, *self.undecided] or [change.span for change in self.changes]
+        return schedule.active_batches(spans, tried, most)
+
+    def targets_at(self, batch: int) -> tuple[int, ...]:
+        """Whom a visit of a deciding batch compares: those close to the fastest, and those of changes it may show."""
+        if len(self.targets) < 3:
+            return self.targets
+        beside = [b for b in self.close if b <= batch][-1:] + [b for b in self.close if b >= batch][:1]
+        found = set().union(*(self.close[b] for b in beside)) if beside else set(self.targets)
+        for change in self.changes:
+            low, high = change.span
+            if low / 2 <= batch <= 2 * high:
+                found.update(change.targets)
+        return tuple(sorted(found))
+
+    @property
+    def contenders(self) -> tuple[int, ...]:
+        """Targets that are the fastest at some batch, or close to it."""
+        if len(self.targets) < 3 or not self.close:
+            return self.targets
+        return tuple(sorted(frozenset().union(*self.close.values()).union(*(c.targets for c in self.changes))))
+
+    def is_answered(self, width: float, cells_settled: bool) -> bool:
+        """Whether nothing asked for is open: changes as narrow as wanted, or all decided and every cell settled."""
+        if self.undecided:
+            return False
+        if established := [change for change in self.changes if change.established]:
+            return all(change.width <= width for change in established)
+        return self.decided and cells_settled
+
+
+def focus_of(run: Run) -> Focus:
+    """Of a run as it is so far."""
+    targets = tuple(range(len(run.target_names)))
+    if len(targets) == 1:
+        return Focus(targets, decided=True)
+    if not run.rounds:
+        return Focus(targets)
+    if len(targets) == 2:
+        verdict, curve = compare(run)
+        at = curve.at_batches() if curve is not None else None
+        return of_two(verdict, () if at is None else schedule.sign_changes(np.exp2(at.x), at.center))
+    return _of_many(run, targets)
+
+
+def of_two(verdict: Verdict, estimated: Sequence[float]) -> Focus:
+    """Of two targets; ``estimated`` are the sign changes of their curve, established or not."""
+    changes = tuple(Change(c.batch, (0, 1), c.low, c.high, established=True) for c in verdict.crossovers)
+    guessed = tuple(Change(batch, (0, 1)) for batch in estimated)
+    return Focus((0, 1), changes or guessed, decided=verdict.kind in ("ahead", "tie"))
+
+
+def _of_many(run: Run, targets: tuple[int, ...]) -> Focus:
+    batches = np.array(run.batches, dtype=float)
+    logs = log_steps(run, batches)
+    guessed = envelope_changes(np.log2(batches), logs)
+    found = fastest(run)
+    if not any(len(band.targets) > 1 for band in found.bands) and not any(b.low for b in found.boundaries):
+        near = logs - np.min(logs, axis=0) <= CLOSE  # no intervals yet
+        close = {int(b): frozenset(np.flatnonzero(at).tolist()) for b, at in zip(batches, near.T, strict=True)}
+        return Focus(targets, tuple(Change(batch, (a, b)) for batch, a, b in guessed), close)
+    known = tuple(map(_established, filter(_is_clear, found.boundaries)))
+    open_bands = [band for band in found.bands if len(band.targets) > 1 and not band.level]
+    within = [(band, [g for g in guessed if band.from_batch <= g[0] <= band.to_batch]) for band in open_bands]
+    doubtful = (
+        Change(batch, tuple(sorted({*band.targets, a, b})), band.from_batch, band.to_batch)
+        for band, changes in within
+        for batch, a, b in changes
+    )
+    close = {
+        batch: frozenset(t for band in found.bands if band.from_batch <= batch <= band.to_batch for t in band.targets)
+        for batch in run.batches
+    }
+    undecided = tuple((band.from_batch, band.to_batch) for band, changes in within if not changes)
+    changes = tuple(sorted((*known, *doubtful), key=lambda change: change.batch))
+    return Focus(targets, changes, close, undecided, decided=not open_bands)
+
+
+def _is_clear(boundary: Boundary) -> bool:
+    """Whether it lies between targets that are told apart."""
+    return not set(boundary.before) & set(boundary.after) and boundary.low is not None
+
+
+def _established(boundary: Boundary) -> Change:
+    targets = tuple(sorted({*boundary.before, *boundary.after}))
+    return Change(boundary.batch, targets, boundary.low, boundary.high, established=True)
+
+
+def log_steps(run: Run, batches: Array) -> Array:
+    """Log of the median step time by target and batch, interpolated in log2(batch) where a target was left out;
+    infinite beyond what it measured.
+    """
+    samples: dict[tuple[int, int], list[float]] = {}
+    for item in run.rounds:
+        for block in item.blocks:
+            samples.setdefault((block.target, item.batch), []).append(block.step_ms)
+    table = np.full((len(run.target_names), len(batches)), np.inf)
+    for target, row in enumerate(table):
+        own = np.array([(math.log2(b), math.log(np.median(v))) for (t, b), v in sorted(samples.items()) if t == target])
+        if len(own):
+            row[:] = np.interp(np.log2(batches), own[:, 0], own[:, 1], left=np.inf, right=np.inf)
+    return table
+
+
+def envelope_changes(x: Array, logs: Array) -> tuple[tuple[float, int, int], ...]:
+    """Where the lowest of several curves changes: the batch, the target before and the one after it.
+
+    Curves are straight between the places ``x`` (log2 of batches). A stretch in which the lead of one is very small is
+    taken for noise and given to a neighbour, smallest first. That a target ends, since it failed, is no change.
+    """
+    if len(x) < 2:
+        return ()
+    grid = np.unique(np.concatenate([np.linspace(a, b, STEPS + 1) for a, b in pairwise(x)]))
+    lines = np.array([np.interp(grid, x, np.minimum(row, UNKNOWN)) for row in logs])
+    leaders = np.argmin(lines, axis=0)
+    lead = (np.partition(lines, 1, axis=0)[1] - lines.min(axis=0)) * np.gradient(grid)
+    while len(stretches := runs(leaders)) > 1:
+        areas = [float(np.sum(lead[start:stop])) for start, stop in stretches]
+        least = int(np.argmin(areas))
+        if areas[least] >= LEAST_AREA:
+            break
+        start, stop = stretches[least]
+        beside = [*leaders[max(0, start - 1) : start], *leaders[stop : stop + 1]]
+        leaders[start:stop] = min(beside, key=lambda target: float(np.sum(lines[target, start:stop])))
+        lead[start:stop] = 0.0
+    found: list[tuple[float, int, int]] = []
+    for (_, stop), (start, _) in pairwise(stretches):
+        around = slice(int(np.searchsorted(x, grid[stop - 1], "right")) - 1, int(np.searchsorted(x, grid[start])) + 1)
+        before, after = int(leaders[stop - 1]), int(leaders[start])
+        if np.isfinite(logs[[before, after], around]).all():
+            found.append((float(2 ** ((grid[stop - 1] + grid[start]) / 2)), before, after))
+    return tuple(found)
