@@ -18,6 +18,7 @@ from core.numbers import table
 from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.card_use import card_text
 from core.studies.sweep.loop import loop_lines
+from core.studies.sweep.quantised import output_difference, output_difference_lines
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
@@ -32,7 +33,8 @@ FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 class CellRow:
     """One cell as tables show it. ``None``: not known. Times outside the step time are medians over processes.
 
-    ``execution`` and ``precision`` are the target's as it ran, empty where that is not known.
+    ``execution`` and ``precision`` are the target's as it ran, empty where that is not known. The differences are of an
+    int8 target's outputs from float32, as shares of the float32 outputs' range.
     """
 
     target: str
@@ -53,6 +55,9 @@ class CellRow:
     reason: str
     execution: str
     precision: str
+    output_difference_mean: float | None
+    output_difference_largest: float | None
+    same_class_share: float | None
     label: str
 
 
@@ -125,6 +130,7 @@ def _cell_row(
 ) -> CellRow:
     batch, target = key
     fit = answer.fits[target] if answer else None
+    differs = output_difference(setups)
     return CellRow(
         target=run.target_names[target],
         batch=batch,
@@ -144,6 +150,9 @@ def _cell_row(
         reason=cell.reason if cell else "",
         execution=ran.execution if ran else "",
         precision=ran.precision if ran else "",
+        output_difference_mean=differs.mean if differs else None,
+        output_difference_largest=differs.largest if differs else None,
+        same_class_share=differs.agreeing if differs else None,
         label=run.label,
     )
 
@@ -201,6 +210,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
     lines = [
         answer.verdict.sentence,
         *ran_line(run),
+        *output_difference_lines(run),
         "",
         *fastest_lines(run, answer),
         *table(columns, rows),
