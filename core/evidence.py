@@ -274,7 +274,7 @@ class Started(Frozen):
 
 
 class Process(Started):
-    """One worker process: ``index`` counts the starts of this sweep, both targets starting together share one."""
+    """One worker process: ``index`` counts the starts of this sweep, targets starting together share one."""
 
     index: Annotated[int, Field(ge=0)]
     target: TargetIndex
