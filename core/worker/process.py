@@ -32,6 +32,7 @@ from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
 from core.worker.gpu_errors import explain_gpu
+from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import (
     MAX_LINE_BYTES,
     REPLY,
@@ -48,12 +49,10 @@ from core.worker.protocol import (
     go_on,
 )
 from core.worker.signs import tells_of_memory
+from core.worker.templates import TEMPLATES, Forked, Template
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "core.worker.server")
-KEEPER = (sys.executable, "-S", str(Path(__file__).with_name("keeper.py"))) if sys.platform == "linux" else ()
-MARK = "BREAKEVEN_WORKER"
-"""In the environment of a worker and of all that it starts."""
 
 SLICE_S = 0.2  # of a wait, after which it is seen whether to go on
 CLOSE_PATIENCE_S = 1.0  # for an end that was asked for, before one is made
@@ -94,7 +93,8 @@ class ProcessWorker:
     """A worker process for one target (:class:`core.worker.protocol.Worker`).
 
     The constructor starts the process and greets it without waiting; :meth:`wait_ready` waits. ``command`` replaces
-    the worker's command line, for tests of the transport. ``check`` as in :class:`core.worker.protocol.Launcher`.
+    the worker's command line, for tests of the transport; with a ``template`` the worker is forked from that if it
+    can be. ``check`` as in :class:`core.worker.protocol.Launcher`.
     """
 
     ready: Ready
@@ -108,19 +108,13 @@ class ProcessWorker:
         check: Check = go_on,
         watch_memory: bool = False,
         allow_code: bool = False,
+        template: Template | None = None,
     ) -> None:
         self.target = target
         self._mark = secrets.token_hex(8)
-        self._process = subprocess.Popen(
-            (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=worker_environment(target) | {MARK: self._mark},
-            # its own session: Ctrl-C in the terminal is for the supervisor, which then closes stdin
-            start_new_session=os.name == "posix",
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
+        environment = worker_environment(target) | {MARK: self._mark}
+        forked = None if template is None else template.fork(environment)
+        self._process = forked or _start(command, environment)
         self._lost: WorkerLost | None = None
         self._cpu_s = 0.0
         self._asked_s = 0.0
@@ -317,6 +311,19 @@ class ProcessWorker:
                 self._log.append(text)
 
 
+def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        # its own session: Ctrl-C in the terminal is for the supervisor, which then closes stdin
+        start_new_session=os.name == "posix",
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
+
+
 def _lines(stream: IO[bytes] | None) -> Iterator[bytes]:
     assert stream is not None
     with contextlib.suppress(OSError, ValueError), stream:
@@ -346,6 +353,11 @@ def memory_limits(targets: Sequence[Target]) -> list[int | None]:
     return [None if target.is_gpu else int(MEMORY_SHARE * available / on_cpu) for target in targets]
 
 
+def warm_up() -> None:
+    """Have a template for CPU targets soon, so that their workers then start at once. Waits for nothing."""
+    TEMPLATES.warm(Target(), worker_environment(Target()))
+
+
 def launch_processes(
     targets: tuple[Target, ...],
     deadline_s: float,
@@ -353,19 +365,29 @@ def launch_processes(
     *,
     allow_code: bool = False,
     limit_bytes: int | None = None,
+    fresh: bool = False,
 ) -> tuple[ProcessWorker, ...]:
     """Start one worker process for each target, side by side (:class:`core.worker.protocol.Launcher`).
 
-    With ``limit_bytes`` each worker ends itself as soon as its resident memory passes that; see
-    :class:`core.worker.protocol.Hello` for ``allow_code``.
+    They are forked from a template where there can be one (:mod:`core.worker.templates`), unless they are to be
+    ``fresh``, run user code, or are put to a test of memory, of which a fork shares some. With ``limit_bytes`` each
+    worker ends itself as soon as its resident memory passes that; see :class:`core.worker.protocol.Hello` for
+    ``allow_code``.
     """
     end = time.monotonic() + deadline_s
     workers: list[ProcessWorker] = []
     watched = limit_bytes is not None
     limits = [limit_bytes] * len(targets) if watched else memory_limits(targets)
+    templates: Sequence[Template | None] = [None] * len(targets)
+    if not (fresh or watched or allow_code):
+        templates = TEMPLATES.of([(target, worker_environment(target)) for target in targets], deadline_s, check)
     try:
-        for target, limit in zip(targets, limits, strict=True):
-            workers.append(ProcessWorker(target, limit, check=check, watch_memory=watched, allow_code=allow_code))
+        for target, limit, template in zip(targets, limits, templates, strict=True):
+            workers.append(
+                ProcessWorker(
+                    target, limit, check=check, watch_memory=watched, allow_code=allow_code, template=template
+                )
+            )
         for worker in workers:
             worker.wait_ready(end - time.monotonic())
     except BaseException:
