@@ -49,7 +49,7 @@ from core.worker.protocol import (
     go_on,
 )
 from core.worker.signs import tells_of_memory
-from core.worker.templates import TEMPLATES, Forked, Template
+from core.worker.templates import TEMPLATES, Template
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "core.worker.server")

@@ -107,7 +107,7 @@ def end_with(stdin: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
 
 
 def main(forked_s: float | None = None) -> None:
-    """Serve until stdin closes, which ends the process. ``forked_s``: when it was forked from a template (monotonic)."""
+    """Serve until stdin closes, which ends the process. ``forked_s``: when it was forked (monotonic), if it was."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then closes stdin
     stdin, out = take_pipes()
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()

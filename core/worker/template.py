@@ -59,9 +59,9 @@ def _threads() -> list[str]:
 
 def _open_files() -> list[str]:
     found = []
-    for number in os.listdir("/proc/self/fd"):
+    for file in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # that of the folder itself is closed by now
-            found.append(os.readlink(f"/proc/self/fd/{number}"))
+            found.append(str(file.readlink()))
     return found
 
 
@@ -75,13 +75,13 @@ class Template:
 
     def serve(self) -> None:
         """Fork when asked, tell what ended; return when nobody can ask any more and all workers have ended."""
-        open_to: tuple[socket.socket, ...] = (self._control,)
-        while open_to or self._workers:
-            for ready in select.select([*open_to, *self._workers], [], [])[0]:
-                if ready is not self._control:
+        asking = {self._control.fileno()}
+        while asking or self._workers:
+            for ready in select.select([*asking, *self._workers], [], [])[0]:
+                if ready in self._workers:
                     self._tell_end(ready)
                 elif not self._answer():
-                    open_to = ()
+                    asking = set()
 
     def _answer(self) -> bool:
         """Fork a worker as a message asks; False where there will be no further one."""
@@ -126,11 +126,8 @@ class Template:
 
     def _tell_end(self, pidfd: int) -> None:
         pid, fate = self._workers.pop(pidfd)
-        # its number is free for another process only once this is told
-        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        assert info is not None
-        _say(fate, status=info.si_status if info.si_code == os.CLD_EXITED else -info.si_status)
-        os.waitpid(pid, 0)
+        _, status = os.waitpid(pid, 0)
+        _say(fate, status=os.waitstatus_to_exitcode(status))
         os.close(fate)
         os.close(pidfd)
 

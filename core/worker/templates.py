@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
+from pathlib import Path
 from typing import Any
 
 from core.frameworks import FRAMEWORKS
@@ -151,7 +152,7 @@ class Template:
             with control:
                 self._process = subprocess.Popen(
                     (*KEEPER, str(os.getpid()), *command),
-                    stdin=control,
+                    stdin=control.fileno(),
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     env=self.environment,
@@ -159,7 +160,8 @@ class Template:
                 )
             assert self._process.stdout is not None
             with self._process.stdout as out:
-                self.refused = _words(out.readline()).get("refused", "The framework could not be imported.")
+                said = _words(out.readline()).get("refused", "The framework could not be imported.")
+            self.refused = self.refused or said
             self._answered.set()
             self._process.wait()
         except OSError as error:
@@ -202,7 +204,7 @@ def key_of(target: Target, environment: Mapping[str, str]) -> Key | None:
         return None
     shared = {name: value for name, value in environment.items() if name != MARK} | dict.fromkeys(LATE, "1")
     try:
-        folder = os.getcwd()
+        folder = str(Path.cwd())
     except OSError:  # it was removed
         return None
     module = FRAMEWORKS[target.framework].module
@@ -244,9 +246,7 @@ class Templates:
         for template in chosen.values():
             if not template.usable:
                 self.fresh[template.refused or "The template is gone."] += 1
-        return tuple(
-            template if key is not None and (template := chosen[key]).usable else None for key in keys
-        )
+        return tuple(template if key is not None and (template := chosen[key]).usable else None for key in keys)
 
     def close(self) -> None:
         """End all of them."""
