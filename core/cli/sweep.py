@@ -26,7 +26,7 @@ from core.studies.sweep.start import new_run
 def sweep(given: dict[str, Any], _: History) -> Asked:
     """Measure two targets against each other on this machine, and print the verdict."""
     plan = make_plan(click.get_current_context(), lambda: list_devices().default_targets())
-    launcher = launcher_for(plan.workload.network, given["model"])
+    launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
     here = resources()
     if here.memory_available_bytes is not None:
         with refusing():

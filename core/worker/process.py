@@ -26,12 +26,15 @@ from typing import IO, NoReturn, cast
 import psutil
 from pydantic import ValidationError
 
+from core.frameworks import FRAMEWORKS
 from core.machine.cgroup import read_kills, who_killed
 from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
 from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
 from core.worker.gpu_errors import explain_gpu
+from core.worker.children import end_marked, exit_words, lines_of, start
+from core.worker.interpreters import interpreter, refuse_python
 from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import (
     MAX_LINE_BYTES,
@@ -77,7 +80,7 @@ def worker_environment(target: Target) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",  # a folder called "core" where the user happens to be is not ours
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
-        "KERAS_BACKEND": "tensorflow",
+        "KERAS_BACKEND": target.framework if FRAMEWORKS[target.framework].through_keras else "tensorflow",
         # on a GPU TensorFlow tells why it cannot use one as information, which its log must then hold
         "TF_CPP_MIN_LOG_LEVEL": "0" if target.is_gpu else "2",
         ORDER: env.get(ORDER) or BY_BUS,
@@ -103,7 +106,7 @@ class ProcessWorker:
         self,
         target: Target,
         memory_limit_bytes: int | None = None,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = (),
         *,
         check: Check = go_on,
         watch_memory: bool = False,
@@ -111,10 +114,11 @@ class ProcessWorker:
         template: Template | None = None,
     ) -> None:
         self.target = target
+        command = command or (interpreter(target), *COMMAND[1:])
         self._mark = secrets.token_hex(8)
         environment = worker_environment(target) | {MARK: self._mark}
         forked = None if template is None else template.fork(environment)
-        self._process = forked or _start(command, environment)
+        self._process = forked or start(command, environment)
         self._lost: WorkerLost | None = None
         self._cpu_s = 0.0
         self._asked_s = 0.0
@@ -258,7 +262,8 @@ class ProcessWorker:
         """What is known to be wrong with the target's GPU, by what its worker said and logged, as a sentence more."""
         if not self.target.is_gpu:
             return ""
-        why = explain_gpu((*said, *self._log)) or explain_gpu(self._start_log)
+        framework = self.target.framework
+        why = explain_gpu((*said, *self._log), framework) or explain_gpu(self._start_log, framework)
         return "" if why is None else f" {why}"
 
     def _lose(self, loss: WorkerLost) -> NoReturn:
@@ -300,50 +305,15 @@ class ProcessWorker:
 
     def _read_replies(self) -> None:
         """Pass on lines of stdout, then None at its end. A line without an end is passed on in pieces: garbage."""
-        for line in _lines(self._process.stdout):
+        for line in lines_of(self._process.stdout):
             if self._replies.qsize() < MAX_WAITING:
                 self._replies.put(line)
         self._replies.put(None)
 
     def _read_log(self) -> None:
-        for line in _lines(self._process.stderr):
+        for line in lines_of(self._process.stderr):
             if text := line[:LOG_LINE_CHARS].decode("utf-8", "replace").strip():
                 self._log.append(text)
-
-
-def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-        # its own session: Ctrl-C in the terminal is for the supervisor, which then closes stdin
-        start_new_session=os.name == "posix",
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-    )
-
-
-def _lines(stream: IO[bytes] | None) -> Iterator[bytes]:
-    assert stream is not None
-    with contextlib.suppress(OSError, ValueError), stream:
-        yield from iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
-
-
-def end_marked(mark: str) -> None:
-    """Kill every process of this user whose environment has the mark of a worker."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark:
-                process.kill()
-
-
-def exit_words(code: int) -> str:
-    """How a process ended, as the end of a sentence that begins with the process."""
-    if code >= 0:
-        return f"ended with exit status {code}"
-    name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
-    return f"was ended by {name}"
 
 
 def memory_limits(targets: Sequence[Target]) -> list[int | None]:
@@ -364,6 +334,7 @@ def launch_processes(
     check: Check = go_on,
     *,
     allow_code: bool = False,
+    allow_python: bool = False,
     limit_bytes: int | None = None,
     fresh: bool = False,
 ) -> tuple[ProcessWorker, ...]:
@@ -372,8 +343,10 @@ def launch_processes(
     They are forked from a template where there can be one (:mod:`core.worker.templates`), unless they are to be
     ``fresh``, run user code, or are put to a test of memory, of which a fork shares some. With ``limit_bytes`` each
     worker ends itself as soon as its resident memory passes that; see :class:`core.worker.protocol.Hello` for
-    ``allow_code``.
+    ``allow_code``. Only with ``allow_python`` is the interpreter run that a target names.
     """
+    if not allow_python:
+        refuse_python(targets)
     end = time.monotonic() + deadline_s
     workers: list[ProcessWorker] = []
     watched = limit_bytes is not None

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from core.families.code import in_words
 from core.frameworks import FRAMEWORKS
 from core.schema import UserError, explain
+from core.worker.engine import Engine
 from core.worker.protocol import (
     MAX_LINE_BYTES,
     REQUEST,
@@ -42,7 +43,7 @@ class Server:
     """Answers one request after the other; remembers the engine that ``hello`` started. ``forked_s`` as of main."""
 
     def __init__(self, forked_s: float | None = None) -> None:
-        self._engine: Any = None
+        self._engine: Engine | None = None
         self._forked_s = forked_s
 
     def answer(self, line: bytes) -> bytes:

@@ -26,6 +26,7 @@ from typing import Any
 
 from core.frameworks import FRAMEWORKS
 from core.machine.environment import process_memory_limit
+from core.machine.installed import python_of
 from core.spec import Target
 from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import Check, go_on
@@ -200,7 +201,8 @@ class Key:
 
 def key_of(target: Target, environment: Mapping[str, str]) -> Key | None:
     """None where workers of that target are not forked."""
-    if not KEEPER or environment.get(OFF) or target.framework not in FORKED or target.device != "cpu":
+    other_python = target.python or python_of(target.framework)
+    if not KEEPER or environment.get(OFF) or target.framework not in FORKED or target.device != "cpu" or other_python:
         return None
     shared = {name: value for name, value in environment.items() if name != MARK} | dict.fromkeys(LATE, "1")
     try:
