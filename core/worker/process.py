@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, NoReturn, cast
+from typing import NoReturn, cast
 
 import psutil
 from pydantic import ValidationError
@@ -32,12 +32,11 @@ from core.machine.environment import available_memory_bytes, process_memory_limi
 from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
-from core.worker.gpu_errors import explain_gpu
 from core.worker.children import end_marked, exit_words, lines_of, start
+from core.worker.gpu_errors import explain_gpu
 from core.worker.interpreters import interpreter, refuse_python
 from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import (
-    MAX_LINE_BYTES,
     REPLY,
     AnyReply,
     CellFailed,
