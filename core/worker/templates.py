@@ -1,7 +1,7 @@
 """The templates of this program (:mod:`core.worker.template`): when one is started, used and replaced, and its forks.
 
-A template is shared by the targets whose framework, interpreter and environment are alike; what a worker's threads are
-is set after the fork. Where forking is not possible or not safe there is none, and workers start afresh.
+Templates are shared by the targets whose framework, interpreter and environment are alike, and serve them in turn; how
+many threads a worker has is set after the fork. Where forking is not possible or not safe there is none, and workers start afresh.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from core.frameworks import FRAMEWORKS
-from core.machine.environment import process_memory_limit
+from core.machine.environment import available_memory_bytes, process_memory_limit
 from core.machine.installed import python_of
 from core.spec import Target
 from core.worker.keeper import KEEPER, MARK
@@ -41,8 +41,13 @@ LATE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 is imported, is then none, and TensorFlow has pools of its own, which start after the fork.
 """
 MARK_LENGTH = 16
-STARTS_A_TEMPLATE = 4
-MOST_TEMPLATES = 4
+IN_TURN = 2
+"""Templates that serve the same workers in turn, so that what the forks of one have in common (the address layout, the
+seed of hashes) is seen as scatter between starts. It is too small to be measured (docs/validation.md).
+"""
+STARTS_A_TEMPLATE = 6
+MOST_KINDS = 3
+LEAST_FREE_BYTES = 2_000_000_000  # a template holds some 0.3 GB, most of which its forks share
 FORK_S = 10.0
 IMPORT_SHARE = 0.5  # of the time that workers have to start
 SLICE_S = 0.05
@@ -204,6 +209,8 @@ def key_of(target: Target, environment: Mapping[str, str]) -> Key | None:
     other_python = target.python or python_of(target.framework)
     if not KEEPER or environment.get(OFF) or target.framework not in FORKED or target.device != "cpu" or other_python:
         return None
+    if available_memory_bytes() < LEAST_FREE_BYTES:
+        return None
     shared = {name: value for name, value in environment.items() if name != MARK} | dict.fromkeys(LATE, "1")
     try:
         folder = str(Path.cwd())
@@ -221,13 +228,14 @@ class Templates:
         self.fresh: Counter[str] = Counter()
         self._command = command
         self._guard = threading.Lock()
-        self._known: dict[Key, Template] = {}
+        self._known: dict[Key, list[Template]] = {}
+        """Least recently used kinds first, and of each the template whose turn it is."""
 
     def warm(self, target: Target, environment: Mapping[str, str]) -> None:
         """Have a template for such workers soon, without waiting."""
         if (key := key_of(target, environment)) is not None:
             with self._guard:
-                self._current(key)
+                self._turn(key)
 
     def of(
         self, wanted: Sequence[tuple[Target, Mapping[str, str]]], deadline_s: float, check: Check = go_on
@@ -235,11 +243,15 @@ class Templates:
         """For workers that start side by side; None for those that must be started afresh. ``check`` may end it."""
         keys = [key_of(*one) for one in wanted]
         with self._guard:
-            chosen = {key: self._current(key) for key in dict.fromkeys(keys) if key is not None}
-            for template in chosen.values():
-                template.starts += 1
+            turns = {key: self._turn(key) for key in dict.fromkeys(keys) if key is not None}
+            for turn in turns.values():
+                turn[0].starts += 1
+            chosen = {key: turn[0] for key, turn in turns.items()}
+            waiting = [template for turn in turns.values() for template in turn]  # one that still imports disturbs
+            for turn in turns.values():
+                turn.append(turn.pop(0))
         end_s = time.monotonic() + IMPORT_SHARE * deadline_s
-        for template in chosen.values():
+        for template in waiting:
             while not template.wait(SLICE_S):
                 check()
                 if time.monotonic() > end_s:
@@ -253,21 +265,23 @@ class Templates:
     def close(self) -> None:
         """End all of them."""
         with self._guard:
-            templates = tuple(self._known.values())
+            templates = [template for turn in self._known.values() for template in turn]
             self._known.clear()
         for template in templates:
             template.end()
 
-    def _current(self, key: Key) -> Template:
-        """One that has forks left, started now where there is none; where it cannot be, the one that says so."""
-        known = self._known.pop(key, None)
-        if known is not None and not known.refused and (known.gone or known.starts >= STARTS_A_TEMPLATE):
-            known.retire()
-            known = None
-        while len(self._known) >= MOST_TEMPLATES:
-            self._known.pop(next(iter(self._known))).retire()
-        self._known[key] = known or Template(dict(key.environment), (*self._command, key.module))
-        return self._known[key]
+    def _turn(self, key: Key) -> list[Template]:
+        """Those that serve in turn, started now where there are none with forks left, or that say why they cannot."""
+        turn = self._known.pop(key, [])
+        while len(self._known) >= MOST_KINDS:
+            for template in self._known.pop(next(iter(self._known))):
+                template.retire()
+        for template in [one for one in turn if not one.refused and (one.gone or one.starts >= STARTS_A_TEMPLATE)]:
+            template.retire()
+            turn.remove(template)
+        turn += [Template(dict(key.environment), (*self._command, key.module)) for _ in range(len(turn), IN_TURN)]
+        self._known[key] = turn
+        return turn
 
 
 TEMPLATES = Templates()
