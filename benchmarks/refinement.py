@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from core.studies.sweep import schedule
-from core.studies.sweep.analyse import compare
+from core.studies.sweep.focus import focus_of
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.pair import WorkerPair
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
+from core.studies.sweep.workers import Workers
 from tests.support.simulation import Machine, NoiseModel, random_curves
 from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
 from tests.support.tools import tools_for
@@ -31,33 +31,32 @@ STARTUP_S, PREPARE_S = 4.5, 0.35
 LIMIT_S = 3600.0
 
 
-def machine(seed: int) -> Machine:
-    return Machine(
-        random_curves(np.random.default_rng(seed)), NoiseModel(), seed=seed, startup_s=STARTUP_S, prepare_s=PREPARE_S
-    )
+def machine(seed: int, startup_s: float = STARTUP_S, prepare_s: float = PREPARE_S) -> Machine:
+    curves = random_curves(np.random.default_rng(seed))
+    return Machine(curves, NoiseModel(), seed=seed, startup_s=startup_s, prepare_s=prepare_s)
 
 
 def is_narrow(run: Run, sweep_plan: SweepPlan) -> bool:
-    return schedule.is_answered(compare(run)[0], sweep_plan, cells_settled=True)
+    return focus_of(run).is_answered(sweep_plan.crossover_width, cells_settled=True)
 
 
 def fixed_grid(simulated: Machine, sweep_plan: SweepPlan) -> Run:
     """Every batch alike, in passes, a restart after each few, until the interval is narrow enough."""
     ledger = Ledger(new_run(sweep_plan), MemoryRecorder())
     clock = simulated.clock
-    pair = WorkerPair(sweep_plan, ledger, tools_for(simulated), lambda: sweep_plan.budget_s)
+    workers = Workers(sweep_plan, ledger, tools_for(simulated), lambda: sweep_plan.budget_s)
     starts = 0
     while clock.now_s() < sweep_plan.budget_s:
-        pair.start()
+        workers.start()
         starts += 1
         for number in range(schedule.MIN_EPOCH_PASSES):
             for batch in sorted(sweep_plan.batches, reverse=number % 2 == 1):
-                pair.visit(batch, schedule.VISIT_ROUNDS, ledger.next_pass)
+                workers.visit(batch, schedule.VISIT_ROUNDS, ledger.next_pass, (0, 1))
             run = ledger.run(clock.now_s())
             if starts >= schedule.MIN_PROCESSES and is_narrow(run, sweep_plan):
-                pair.close()
+                workers.close()
                 return run
-    pair.close()
+    workers.close()
     return ledger.run(clock.now_s())
 
 
@@ -67,6 +66,10 @@ def main() -> None:
     parser.add_argument("--width", type=float, default=0.2, help="(high − low) / batch that is enough")
     parser.add_argument("--batches", default="1:8192", help="range of both; default %(default)s")
     parser.add_argument("--per-octave", type=float, default=2.0, help="sizes a doubling of the fixed grid")
+    parser.add_argument("--startup", type=float, default=STARTUP_S, help="seconds that our start of workers takes")
+    parser.add_argument(
+        "--prepare", type=float, default=PREPARE_S, help="seconds that preparing a batch takes, of both"
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     ours_plan = plan(options.batches, budget_s=LIMIT_S, crossover_width=options.width)
@@ -75,8 +78,8 @@ def main() -> None:
     )
     rows = []
     for seed in range(options.sweeps):
-        ours = sweep(machine(seed), ours_plan)
-        grid = fixed_grid(machine(seed), grid_plan)
+        ours = sweep(machine(seed, options.startup, options.prepare), ours_plan)
+        grid = fixed_grid(machine(seed, STARTUP_S, options.prepare), grid_plan)  # whose workers start afresh
         if is_narrow(ours, ours_plan) and is_narrow(grid, grid_plan):
             rows.append((len(ours.rounds), len(grid.rounds), ours.elapsed_s, grid.elapsed_s))
     values = np.array(rows, dtype=float)

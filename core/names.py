@@ -43,6 +43,18 @@ def notations(targets: Sequence[str]) -> tuple[str, ...]:
         return tuple(targets)
 
 
+def one_of(names: Sequence[str]) -> str:
+    """``a, b or c``."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def all_of(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def device_words(device: str) -> str:
     """``GPU 0`` for ``gpu:0``."""
     kind, colon, number = device.partition(":")

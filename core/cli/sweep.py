@@ -24,7 +24,7 @@ from core.studies.sweep.start import new_run
 @study_command(SWEEP)
 @plan_options
 def sweep(given: dict[str, Any], _: History) -> Asked:
-    """Measure two targets against each other on this machine, and print the verdict."""
+    """Measure one to six targets against each other on this machine, and print the verdict."""
     plan = make_plan(click.get_current_context(), lambda: list_devices().default_targets())
     launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
     here = resources()
