@@ -8,8 +8,8 @@ the press to the snapshot that a page would be given. A sweep is stopped once it
 is within ±25 % of its estimate where both its ends are. Beside each sweep stands the load of the machine (1 min) before
 it: the goals are for an idle one. With ``--page`` the first chart is awaited in a real browser, too.
 
-Goals: first point 5 s (3 s warm), first estimate 8 s, ±25 % in 20 s, ±10 % in 60 s, in 9 of 10 sweeps. What starting and
-preparing took at the median is printed as flags for ``benchmarks.refinement``, which compares with a fixed grid.
+Goals: first point 5 s (3 s warm), first estimate 8 s, ±25 % in 20 s, ±10 % in 60 s, in 9 of 10 sweeps. What starting
+and preparing took at the median is printed as flags for ``benchmarks.refinement``, which compares with a fixed grid.
 """
 
 from __future__ import annotations
@@ -138,16 +138,22 @@ def report(name: str, rows: Sequence[Seconds], page_s: Sequence[float]) -> bool:
             f"  {goal:<15} median {statistics.median(took):6.1f} s, slowest {took[-1]:6.1f} s; within {limit_s:g} s: "
             f"{within} of {len(took)} ({'met' if good else 'not met'})"
         )
-    crossovers = ["none" if r.crossover is None else "{:.0f} ({} to {})".format(
-        r.crossover[0], *("?" if bound is None else f"{bound:.0f}" for bound in r.crossover[1:])) for r in rows]  # fmt: skip
-    print(f"  crossovers: {', '.join(crossovers)}")
+    print(f"  crossovers: {', '.join(map(_crossover, rows))}")
     forked = sum(row.starts.count("forked") for row in rows)
     print(f"  workers: {forked} forked, {sum(row.starts.count('fresh') for row in rows)} started afresh")
-    startup_s, prepare_s = (statistics.median(v) for v in zip(*((r.startup_s, 2 * r.prepare_s) for r in rows), strict=True))  # fmt: skip
+    startup_s = statistics.median(row.startup_s for row in rows)
+    prepare_s = 2 * statistics.median(row.prepare_s for row in rows)
     print(f"  python -m benchmarks.refinement --startup {startup_s:.2f} --prepare {prepare_s:.2f}")
     if page_s:
         print(f"  first chart in a browser: {', '.join(f'{seconds:.1f} s' for seconds in page_s)}")
     return met
+
+
+def _crossover(row: Seconds) -> str:
+    if row.crossover is None:
+        return "none"
+    batch, *bounds = row.crossover
+    return "{} ({} to {})".format(f"{batch:.0f}", *("?" if bound is None else f"{bound:.0f}" for bound in bounds))
 
 
 def main() -> None:

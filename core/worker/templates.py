@@ -1,7 +1,8 @@
 """The templates of this program (:mod:`core.worker.template`): when one is started, used and replaced, and its forks.
 
 Templates are shared by the targets whose framework, interpreter and environment are alike, and serve them in turn; how
-many threads a worker has is set after the fork. Where forking is not possible or not safe there is none, and workers start afresh.
+many threads a worker has is set after the fork. Where forking is not possible or not safe there is none, and workers
+start afresh.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from core.ui.navigation import link
 from core.ui.study_page import StudyPage, busy_sentence, refuse
 from core.ui.words import plain
 
-REDRAW_S = 8.0
+FIRST_LOOK_S, REDRAW_S = 1.0, 8.0  # until the first round is there, and from then on
 Beside = Callable[[Run, Answer | None], Against | None]
 """Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
@@ -40,12 +40,19 @@ def _metrics(snapshot: Snapshot) -> None:
 PAGE = StudyPage(SWEEP, "Measure this machine", metrics=_metrics)
 
 
-@st.fragment(run_every=REDRAW_S)
 def estimate(beside: Beside) -> None:
     """The verdict so far and the charts. Slower than the numbers: drawing takes time from what is being measured."""
     snapshot = registry.engine().jobs.snapshot(SWEEP.name)
+    waiting = snapshot is None or snapshot.answer is None
+    st.fragment(_estimate, run_every=FIRST_LOOK_S if waiting else REDRAW_S)(beside, waiting)
+
+
+def _estimate(beside: Beside, waiting: bool) -> None:
+    snapshot = registry.engine().jobs.snapshot(SWEEP.name)
     if snapshot is None:
         return
+    if waiting and snapshot.answer is not None:
+        st.rerun()  # all of the page, which has this drawn more seldom from now on
     if snapshot.answer is None:
         st.caption("The first estimate appears with the first round; starting TensorFlow takes some seconds.")
         return
