@@ -8,8 +8,9 @@ are suspended, so that the server goes on headless, without the load that openin
 rounds. The store's count of rounds is noted at each change; the round in flight at that moment is dropped. A pair is
 two neighbouring stretches of rounds in different states in the same worker processes; its ratio, open over closed, is
 taken batch by batch. The interval comes from resampling pairs, and sweeps go on, at most as many as --most says, until
-both targets' intervals lie below 1.03 (looking after every sweep makes their 95 % somewhat optimistic). What fell due while the page was suspended is done at
-once, so that every open stretch holds a redraw of the charts, which is more often than a user causes.
+both targets' intervals lie below 1.03 (looking after every sweep makes their 95 % somewhat optimistic). What fell due
+while the page was suspended is done at once, so that every open stretch holds a redraw of the charts, which is more
+often than a user causes.
 
 On two cores the browser itself competes with a target of two threads, so beside the ratio stand the CPU seconds a
 second that server and browser use in both states.

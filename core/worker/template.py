@@ -15,10 +15,12 @@ import ctypes
 import gc
 import importlib
 import json
+import mmap
 import os
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 import traceback
@@ -34,6 +36,9 @@ MAX_MESSAGE = 1 << 16
 PIPES = 4  # stdin, stdout, stderr of the worker, and the pipe for what becomes of it
 ENV_START, ENV_END = 47, 48  # fields of /proc/self/stat after the name (proc(5): 50 and 51)
 CUDA_FILES = "/dev/nvidia"
+MOST_PAGES = 4096
+KEPT: list[mmap.mmap | bytearray] = []
+"""Takes up addresses, for as long as the process lasts."""
 FORKED_WELL = ("jemalloc_bg_thd",)
 """Threads that need not be there after a fork: jemalloc (pyarrow's, which Keras imports with pandas) locks its heap
 around each fork and starts its thread anew in the child (jemalloc_prefork, jemalloc_postfork_child).
@@ -117,6 +122,7 @@ class Template:
                 for _, pipe in self._workers.values():
                     os.close(pipe)
                 _apply(environment)
+                _move()
                 keep(template, partial(self._work, forked_s))
             except BaseException:
                 traceback.print_exc()
@@ -159,6 +165,16 @@ def _apply(environment: dict[str, str | None]) -> None:
             os.environ[name] = value
     if mark := environment.get(MARK):
         _write_mark(mark.encode())
+
+
+def _move() -> None:
+    """Have what is allocated from here on lie elsewhere than in other forks, by whole pages as the kernel chooses for
+    every new process, and within the heap by less.
+    """
+    pages, heap = struct.unpack("<2H", os.urandom(4))
+    size = (1 + pages % MOST_PAGES) * mmap.PAGESIZE
+    KEPT.append(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ))
+    KEPT.append(bytearray(1 + heap))
 
 
 def _write_mark(mark: bytes) -> None:

@@ -40,19 +40,34 @@ def _metrics(snapshot: Snapshot) -> None:
 PAGE = StudyPage(SWEEP, "Measure this machine", metrics=_metrics)
 
 
-def estimate(beside: Beside) -> None:
-    """The verdict so far and the charts. Slower than the numbers: drawing takes time from what is being measured."""
+def redrawn(draw: Callable[..., None], *given: object) -> None:
+    """Draw, and again while the sweep runs: soon after the first round is there, then more seldom than the numbers,
+    since drawing takes time from what is being measured.
+    """
+    waiting = not _has_answer()
+    st.fragment(_redrawn, run_every=FIRST_LOOK_S if waiting else REDRAW_S)(draw, waiting, given)
+
+
+def _redrawn(draw: Callable[..., None], waiting: bool, given: tuple[object, ...]) -> None:
+    if waiting and _has_answer():
+        st.rerun()  # all of the page, which has this drawn more seldom from now on
+    draw(*given)
+
+
+def _has_answer() -> bool:
     snapshot = registry.engine().jobs.snapshot(SWEEP.name)
-    waiting = snapshot is None or snapshot.answer is None
-    st.fragment(_estimate, run_every=FIRST_LOOK_S if waiting else REDRAW_S)(beside, waiting)
+    return snapshot is not None and snapshot.answer is not None
 
 
-def _estimate(beside: Beside, waiting: bool) -> None:
+def estimate(beside: Beside) -> None:
+    """The verdict so far and the charts."""
+    redrawn(_estimate, beside)
+
+
+def _estimate(beside: Beside) -> None:
     snapshot = registry.engine().jobs.snapshot(SWEEP.name)
     if snapshot is None:
         return
-    if waiting and snapshot.answer is not None:
-        st.rerun()  # all of the page, which has this drawn more seldom from now on
     if snapshot.answer is None:
         st.caption("The first estimate appears with the first round; starting TensorFlow takes some seconds.")
         return

@@ -89,6 +89,21 @@ def test_a_fork_has_an_environment_streams_and_a_session_of_its_own() -> None:
     assert template.fork(environment) is None
 
 
+def test_what_forks_allocate_lies_at_addresses_of_their_own() -> None:
+    show = "import ctypes, mmap, os, sys; from core.worker import template\ndef show(_):\n"
+    show += "    held = mmap.mmap(-1, 1 << 20)\n"
+    show += "    print(ctypes.addressof(ctypes.c_char.from_buffer(held)), flush=True); os._exit(0)\n"
+    template = made((sys.executable, "-c", show + "template.main('json', show)"))
+    places = set()
+    for number in range(8):
+        one = template.fork(worker_environment(ONE) | {MARK: f"{number:016d}"})
+        assert one is not None
+        places.add(int(one.stdout.readline()))
+        assert one.wait(30) == 0
+    template.end()
+    assert len(places) > 4
+
+
 def test_a_template_waits_without_using_the_processor_and_ends_after_its_last_worker() -> None:
     template = made(FAKE)
     worker = ProcessWorker(ONE, template=template)
