@@ -17,13 +17,17 @@ from core.figures.style import (
     frame,
     literal,
     log_range,
+    name_legend,
+    name_rows,
     ratio_axis,
     short,
 )
 from core.studies.sweep.answer import Answer
-from core.studies.sweep.figures import speed_up_points, workload_line
+from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
+from core.studies.sweep.speed_up_figure import speed_up_points
+from core.text import sentence_case
 
 MAX_INTERFERENCE_POINTS = 2_000  # a target; more only slow the browser down
 
@@ -34,10 +38,10 @@ def compare_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figure:
     batches: list[float] = []
     values = [0.92, 1.09]
     for run, answer, look, letter in zip(runs, answers, RUN_LOOKS, "AB", strict=True):
-        points = speed_up_points(answer)
+        points = speed_up_points(answer.speed_ups)
         batches += [p.batch for p in points]
         values += values_of(points)
-        first, second = run.target_names
+        first, second = run.names[:2]
         name = f"{letter}: {short(second, 24)} over {short(first, 24)}"
         add_curve(figure, points, name, look, run.label, letter)
     y = log_range(values, 0.08)
@@ -57,7 +61,8 @@ def interference_figure(run: Run, answer: Answer) -> go.Figure:
     """Each block's step time over its cell's median, by time since the start: drift and disturbance at a glance."""
     figure = go.Figure()
     values, thinned = [0.95, 1.05], False
-    for target, look in enumerate(TARGET_LOOKS):
+    names = [sentence_case(short(name, 48)) for name in run.names]
+    for target, (name, look) in enumerate(zip(names, TARGET_LOOKS, strict=False)):
         medians = {cell.batch: cell.step_ms for cell in answer.cells if cell.target == target}
         points = [
             (block.at_s, block.step_ms / medians[r.batch], r.batch, r.interference.other_cpu_pct)
@@ -70,7 +75,7 @@ def interference_figure(run: Run, answer: Answer) -> go.Figure:
         values += [p[1] for p in points]
         figure.add_scatter(
             x=[p[0] for p in points[::stride]], y=[p[1] for p in points[::stride]], mode="markers",
-            name=literal(short(run.target_names[target], 48)),
+            name=literal(name),
             marker={"color": look.colour, "symbol": f"{look.symbol}-open", "size": 6},
             customdata=[(p[2], "not seen" if p[3] is None else f"{p[3]:.0f} % of a core") for p in points[::stride]],
             hovertemplate="%{x:.1f} s, batch %{customdata[0]:,}<br>%{y:.3f}× the cell's median<br>"
@@ -81,4 +86,5 @@ def interference_figure(run: Run, answer: Answer) -> go.Figure:
     figure.update_xaxes(title=axis_title("Seconds since the sweep began"), gridcolor=GRID, zeroline=False)
     figure.update_yaxes(ratio_axis("Block ÷ median of its cell", y))
     foot = ["Every nth block shown, to keep the picture light." if thinned else "One mark a block.", *ran_line(run)]
-    return frame(figure, "How steady the machine was", [workload_line(run)], foot, run, plot_px=230)
+    title, under = "How steady the machine was", [workload_line(run)]
+    return name_legend(frame(figure, title, under, foot, run, plot_px=230, legend_rows=name_rows(names)), names)
