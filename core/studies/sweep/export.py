@@ -22,6 +22,7 @@ from core.studies.sweep.quantised import output_difference, output_difference_li
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
+from core.studies.sweep.starts import start_lines
 from core.studies.sweep.verdict_export import fastest_fields, fastest_lines, single_fields, verdict_fields
 from core.text import escaped_json, in_lines, sentence_case
 
@@ -172,11 +173,12 @@ def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
 
 
 def placement_lines(run: Run) -> list[str]:
-    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it."""
+    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it, and
+    how workers were started.
+    """
     last = {setup.target: setup for setup in run.setups if setup.placement}
-    return [
-        f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)
-    ]
+    ran = [f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]
+    return ran + start_lines(run)
 
 
 def reason_lines(run: Run) -> list[str]:
