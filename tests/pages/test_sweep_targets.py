@@ -105,7 +105,9 @@ def test_precisions_are_a_preset_where_there_is_a_gpu(engine: Any, monkeypatch: 
 def test_only_what_a_framework_has_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpu(monkeypatch)
     at = open_page()
-    assert at.selectbox(key="form_framework_1").options == [known.title for known in FRAMEWORKS.values() if known.name != "pytorch"]
+    assert at.selectbox(key="form_framework_1").options == [
+        known.title for known in FRAMEWORKS.values() if known.name != "pytorch"
+    ]
     at.selectbox(key="form_framework_1").select("torch").run()
     assert at.selectbox(key="form_execution_1").options == ["default (eager)", "compiled"]
     assert at.selectbox(key="form_device_1").value == "gpu:0"

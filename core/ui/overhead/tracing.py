@@ -78,7 +78,7 @@ def _measure(tools: StudyTools, asked: Asked) -> None:
 
 TRACE = Task(
     name="trace",
-    describe=lambda asked: f"Trace of {asked.run.target_names[asked.target]} at batch {asked.batch:,}",
+    describe=lambda asked: f"Trace of {asked.run.names[asked.target]} at batch {asked.batch:,}",
     run=_measure,
     targets=lambda asked: (asked.run.plan.targets[asked.target],) if asked.run.plan is not None else (),
 )

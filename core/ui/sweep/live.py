@@ -20,6 +20,7 @@ from core.ui.study_page import StudyPage, busy_sentence, refuse
 from core.ui.words import plain
 
 REDRAW_S = 8.0
+STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
 Beside = Callable[[Run, Answer | None], Against | None]
 """Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
@@ -47,7 +48,7 @@ def estimate(beside: Beside) -> None:
     if snapshot is None:
         return
     if snapshot.answer is None:
-        st.caption("The first estimate appears with the first round; starting TensorFlow takes some seconds.")
+        st.caption(STARTING)
         return
     verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
     card = beside(snapshot.record, snapshot.answer)

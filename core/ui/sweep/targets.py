@@ -61,17 +61,18 @@ class TargetRows:
         )  # fmt: skip
 
     def _target(self, index: int, row: Row) -> dict[str, Any]:
-        open_fields = len(self._rows) <= OPEN
-        with st.container(border=not open_fields, gap="small"):
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                self._names.append(st.empty())
-                if index == 0 and len(self._rows) > 1:
-                    st.badge(BASELINE, color="grey", help=BASELINE_HELP)
-                place = st.container() if open_fields else st.popover("Change", icon=":material/tune:")
-                if len(self._rows) > 1:
+        unfolded, alone = len(self._rows) <= OPEN, len(self._rows) == 1
+        with st.container(gap="xsmall"):
+            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+                with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                    self._names.append(st.empty())
+                    if index == 0 and not alone:
+                        st.badge(BASELINE, color="grey", help=BASELINE_HELP)
+                folded = None if unfolded else st.popover("Change", icon=":material/tune:", type="tertiary")
+                if not alone:
                     st.button("Remove", icon=":material/close:", type="tertiary", key=f"form_remove_{row.number}",
                               on_click=_remove, args=(row.number,))  # fmt: skip
-            with st.container() if open_fields else place:
+            with folded or st.container():
                 values = self._fields(row)
             self._wrong.here(f"target {index}")
         return values
