@@ -60,7 +60,7 @@ def workload_of(given: dict[str, Any]) -> Workload:
     )
 
 
-def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target, Target]]) -> SweepPlan:
+def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target, ...]]) -> SweepPlan:
     """The plan of the flags, or of the file given by ``--plan``. Raises BadInput."""
     given = context.params
     if given["plan_file"] is not None:

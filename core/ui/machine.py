@@ -60,8 +60,7 @@ class Machine:
     @property
     def facts(self) -> Here:
         """What presets of targets are made from."""
-        gpu = next(iter(self.usable_gpus), None)
-        return Here(self.threads, gpu, None if gpu is None else self.has_tf32(gpu))
+        return Here.of(self.threads, self.usable_gpus, self.gpus)
 
     def reached_by(self, framework: Framework) -> tuple[str, ...]:
         """Devices of this machine that a framework can use."""

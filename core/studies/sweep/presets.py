@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from core.analysis.execution import same
+from core.analysis.execution import has_tf32, same
+from core.evidence import Gpu
 from core.schema import UserError
 from core.spec import MAX_THREADS, Mode, Target, Workload
 
@@ -27,6 +28,12 @@ class Here:
     cores: int
     gpu: str | None = None
     has_tf32: bool | None = None
+
+    @classmethod
+    def of(cls, cores: int | None, usable: Sequence[str], gpus: Sequence[Gpu]) -> Here:
+        """From the GPUs that can be used, in the notation of targets, and what is known of all that there are."""
+        first = next(iter(usable), None)
+        return cls(cores or 1, first, None if first is None else has_tf32(first, gpus))
 
 
 @dataclass(frozen=True)
