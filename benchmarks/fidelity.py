@@ -1,7 +1,7 @@
 """Is our step the step of ``model.fit``, and does our block loop add nothing? ``python -m benchmarks.fidelity``.
 
 For each execution that a target can choose, since each is another function of Keras. ``fit`` runs with its defaults on
-a model of its own, and what its loop adds to our step (:mod:`core.worker.tensorflow.loop`) should be all that it takes
+a model of its own, and what its loop adds to our step (:mod:`core.worker.keras.loop`) should be all that it takes
 longer. All comparisons run in this one process, alternating, so that each ratio is of neighbours in time. This module
 imports TensorFlow.
 """
@@ -127,7 +127,7 @@ def judged(results: list[Comparison]) -> dict[str, float | bool]:
 
 def compare(target: Target, name: str, batch: int, epochs: int, epoch_ms: float) -> Comparison:
     """Pairs of an epoch of fit and a block of as many of our steps, of a block and a bare loop, then fit's own loop."""
-    from core.worker.tensorflow.loop import time_loop
+    from core.worker.keras.loop import time_loop
     from core.worker.tensorflow.model import CellStep, build_model
     from core.worker.tensorflow.pipeline import make_feed
 

@@ -14,13 +14,14 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from pydantic import ValidationError
 
 from core.families.code import in_words
 from core.frameworks import FRAMEWORKS
 from core.schema import UserError, explain
+from core.worker.engine import Engine
 from core.worker.protocol import (
     MAX_LINE_BYTES,
     REQUEST,
@@ -41,7 +42,7 @@ class Server:
     """Answers one request after the other; remembers the engine that ``hello`` started."""
 
     def __init__(self) -> None:
-        self._engine: Any = None
+        self._engine: Engine | None = None
 
     def answer(self, line: bytes) -> bytes:
         """The reply to one line, as a line of JSON. Whatever goes wrong becomes a ``failed`` reply."""

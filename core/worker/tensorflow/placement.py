@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
+from core.worker.cells import Placement
 from core.worker.protocol import CellFailed
 
 # Moving, naming and counting: no arithmetic on samples, and rightly on the host for every target
@@ -27,19 +28,6 @@ WAITING = "SyncDevice"
 # Where the arithmetic of a network is; one of these on the host means that a GPU target was not measured
 HEAVY = ("MatMul", "Conv", "Einsum", "RNN", "Attention")
 CUDNN = "CudnnRNN"
-
-
-@dataclass(frozen=True)
-class Placement:
-    """``summary``: one text for each device, with its number of operations, and on a GPU whether the recurrent layers
-    ran by cuDNN; ``host_ops``: types that fell back.
-
-    ``host_nodes``: names of the graphs' operations that are on the host (empty for eager steps).
-    """
-
-    summary: tuple[str, ...]
-    host_ops: tuple[str, ...]
-    host_nodes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

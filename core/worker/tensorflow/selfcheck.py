@@ -17,8 +17,9 @@ from core.traces.events import Trace, TraceError
 from core.traces.trace_names import Kind, is_host, kinds
 from core.traces.xplane import read
 from core.worker import timing
+from core.worker.memory import PeakMeter, held_bytes
 from core.worker.protocol import CellFailed, Examine, Examined
-from core.worker.tensorflow.memory import PeakMeter, held_bytes
+from core.worker.tensorflow.memory import GpuAllocator
 from core.worker.tensorflow.model import CellStep
 
 LOOP_REPEATS, LEAST_REPEATS, LOOPS_S = 31, 9, 8.0  # an interval of the median needs six
@@ -126,9 +127,9 @@ def _chain(x: Any, weights: Any) -> tuple[Any, Any]:
 
 def _memory(device: str) -> Examined:
     """By how much a known allocation raises the peak that cells report."""
-    gpu = device.startswith("GPU")
-    meter = PeakMeter(gpu)
-    before = held_bytes(gpu)
+    allocator = GpuAllocator() if device.startswith("GPU") else None
+    meter = PeakMeter(allocator)
+    before = held_bytes(allocator)
     with tf.device(device):
         known = tf.ones((KNOWN_BYTES // 4,))
     tf.test.experimental.sync_devices()

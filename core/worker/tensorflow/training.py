@@ -22,9 +22,9 @@ from core.families import Network
 from core.spec import Target, Workload
 from core.userdata.arrays import DataError
 from core.userdata.source import check_labelled
+from core.worker.keras.model import make_loss, make_optimizer
 from core.worker.protocol import CellFailed, GradientsSampled, OpenTraining, SampleGradients, Trained, TrainingOpened
 from core.worker.tensorflow.data import own_dataset, sample_count
-from core.worker.tensorflow.model import make_loss, make_optimizer
 
 HELD_OUT = 1_024  # samples; the loss of so many is known to some 3 %, alike at every step
 HELD_OUT_SHARE = 0.2  # at most, of user data

@@ -13,11 +13,12 @@ pytestmark = pytest.mark.tensorflow
 @pytest.fixture(scope="module", autouse=True)
 def load_tensorflow() -> None:
     """Only now, so that no one who collects the tests loads it."""
-    global tf, worker, PeakMeter
+    global tf, worker, PeakMeter, GpuAllocator
     import tensorflow as tf
 
+    from core.worker.memory import PeakMeter
     from core.worker.tensorflow import engine as worker
-    from core.worker.tensorflow.memory import PeakMeter
+    from core.worker.tensorflow.memory import GpuAllocator
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_an_error_of_the_gpu_is_an_outcome_or_the_end_of_the_worker(
         ),
         "NO_CODE": tf.errors.InternalError(None, None, "'cuLaunchKernel(...)' failed with 'CUDA_ERROR_INVALID_HANDLE'"),
     }[error]
-    with pytest.raises(kind) as caught, worker._outcomes(Pipeline()):
+    with pytest.raises(kind) as caught, worker.TensorFlowEngine(Hello(target=Target())).outcomes(Pipeline()):
         raise raised
     assert type(caught.value) is kind
     assert caught.value.outcome == outcome
@@ -60,7 +61,7 @@ def test_the_peak_of_a_gpu_holds_the_first_call_and_the_steady_one_does_not(monk
     seen = {"current": 100, "peak": 900}
     monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda _device: seen)
     monkeypatch.setattr(tf.config.experimental, "reset_memory_stats", lambda _device: seen.update(peak=seen["current"]))
-    meter = PeakMeter(gpu=True)
+    meter = PeakMeter(GpuAllocator())
     assert (meter.peak_bytes(), meter.steady_bytes()) == (100, None)
     seen["peak"] = 4_000  # cuDNN tries an algorithm with much scratch memory
     meter.first_call_done()
@@ -71,7 +72,7 @@ def test_the_peak_of_a_gpu_holds_the_first_call_and_the_steady_one_does_not(monk
 
 
 def test_on_a_cpu_the_peak_is_one_of_the_whole_preparation() -> None:
-    meter = PeakMeter(gpu=False)
+    meter = PeakMeter()
     meter.first_call_done()
     assert meter.peak_bytes() > 10**7
     assert meter.steady_bytes() is None

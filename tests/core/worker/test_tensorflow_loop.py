@@ -32,7 +32,7 @@ from keras.src.callbacks.callback_list import CallbackList
 from keras.src.utils.progbar import Progbar
 from core.families import network_from_name
 from core.spec import Pipeline, Target, Workload
-from core.worker.tensorflow.loop import time_loop
+from core.worker.keras.loop import time_loop
 from core.worker.tensorflow.model import CellStep, build_model
 from core.worker.tensorflow.pipeline import make_feed
 

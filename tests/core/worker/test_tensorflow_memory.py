@@ -24,17 +24,11 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is r
 # Takes memory by 20 MB until the watch ends it; the framework's modules are not needed for that. After each piece the
 # watch gets its turn to look, however busy the machine is
 HUNGRY = """
-import sys, time, types
-class Iterator: pass
-class Optional: pass
-sys.modules["tensorflow"] = types.SimpleNamespace(
-    data=types.SimpleNamespace(Iterator=Iterator), experimental=types.SimpleNamespace(Optional=Optional),
-    TypeSpec=object,
-)
-from core.worker.tensorflow import memory
+import time, types
+from core.worker import memory
 looks, held = [], []
 memory.time = types.SimpleNamespace(sleep=lambda seconds: (looks.append(seconds), time.sleep(seconds)))
-memory.watch_memory(300_000_000, gpu=False)
+memory.watch_memory(300_000_000)
 for _ in range(100):
     held.append(bytearray(20_000_000))
     print(len(held), flush=True)
@@ -76,7 +70,7 @@ def test_a_limit_that_the_system_would_not_let_be_reached_is_refused(ulimit: str
 @LINUX
 def test_a_limit_above_that_of_the_system_leaves_the_systems() -> None:
     begin, _, _ = HUNGRY.partition("from core")
-    code = f"{begin}import resource\nfrom core.worker.tensorflow.memory import limit_memory\nlimit_memory(10**12)\n"
+    code = f"{begin}import resource\nfrom core.worker.memory import limit_memory\nlimit_memory(10**12)\n"
     done = hungry("-d 500000", f"{code}print(resource.getrlimit(resource.RLIMIT_DATA))")
     assert done.stdout.strip() == "(512000000, 512000000)"
 

@@ -19,8 +19,9 @@ def load_tensorflow() -> None:
     global keras, MAX_POOL, MIN_POOL, build_model, make_arrays, make_loss, pool_size
     import keras
 
-    from core.worker.tensorflow.model import build_model, make_loss
-    from core.worker.tensorflow.pipeline import MAX_POOL, MIN_POOL, make_arrays, pool_size
+    from core.worker.feeds import MAX_POOL, MIN_POOL, make_arrays, pool_size
+    from core.worker.keras.model import make_loss
+    from core.worker.tensorflow.model import build_model
 
 
 class Tagger(Recurrent):

@@ -28,8 +28,9 @@ def load_tensorflow() -> None:
     from tensorflow.python.eager import context
     from tensorflow.python.framework import kernels
 
+    from core.worker.feeds import make_arrays
     from core.worker.tensorflow.model import CellStep, build_model
-    from core.worker.tensorflow.pipeline import make_arrays, make_feed
+    from core.worker.tensorflow.pipeline import make_feed
 
 
 def several(execution: str = "graph") -> Target:

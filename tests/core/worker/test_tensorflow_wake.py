@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.spec import Pipeline, Target, Workload
-from core.worker.protocol import Prepare, RunBlock
+from core.worker.protocol import Hello, Prepare, RunBlock
 
 pytestmark = pytest.mark.tensorflow
 
@@ -18,7 +18,7 @@ BLOCK = RunBlock(batch=4, steps=8)
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Seconds that the clock, which tells how long a device idled, jumps ahead by."""
-    from core.worker.tensorflow import engine as worker
+    from core.worker import cells as worker
 
     ahead = SimpleNamespace(s=0.0)
     real = worker.time.monotonic
@@ -33,7 +33,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, target: Target) -> object:
     """An engine whose target is said to be a GPU, and that runs on the CPU."""
     from core.worker.tensorflow import engine as worker
 
-    made = worker.TensorFlowEngine(Target())
+    made = worker.TensorFlowEngine(Hello(target=Target()))
     made.prepare(REQUEST)
     monkeypatch.setattr(made, "_target", target)
     return made

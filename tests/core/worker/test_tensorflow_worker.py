@@ -185,7 +185,7 @@ def test_eager_mixed_precision_a_nan_that_costs_its_cell_only_and_a_kill():
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is set on Linux only")
 def test_a_memory_limit_makes_a_cell_out_of_memory():
     """The lower bound is made small, so that TensorFlow itself is refused the memory; it may die of that."""
-    optimist = "import core.worker.tensorflow.memory as m; m.LEAST_ACTIVATION_BYTES = 1\n"
+    optimist = "import core.worker.memory as m; m.LEAST_ACTIVATION_BYTES = 1\n"
     code = optimist + "from core.worker.server import main; main()"
     worker = started(Target(threads=1), 1_200 * 2**20, (sys.executable, "-c", code))
     try:

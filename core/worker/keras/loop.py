@@ -8,17 +8,18 @@ terminal's. Garbage is collected in the loop, as in anybody's program, and not i
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
+import keras
 
 from core.evidence import MAX_LOOP_PAIRS, LoopPair
+from core.worker.keras.step import KerasStep
 from core.worker.protocol import LOOP_PAIRS, STEPS_A_PAIR
-from core.worker.tensorflow.model import CellStep
 
 CALL_MS = 20.0  # of a short call where there is time; the longer one then meets the progress bar's 50 ms
 USED = 0.7  # of the time by the fewest pairs: those few calls may have met a calm moment
@@ -26,10 +27,10 @@ FIRST_CALL_MS = 5.0  # of the calls that only tell how long the others will take
 MAX_OUTPUT_BYTES = 64 * 2**20  # predict keeps the outputs of all steps until it returns
 
 
-def time_loop(step: CellStep, training: bool, limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:
+def time_loop(step: KerasStep, training: bool, limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:
     """Steps of a short call, and the pairs, ``LOOP_PAIRS`` or as many more as ``limit_ms`` allows, of a fed cell.
 
-    The model keeps no function, as :class:`CellStep` left it.
+    The model keeps no function, as :class:`KerasStep` left it.
     """
     end_ns = time.perf_counter_ns() + int(limit_ms * 1e6)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
@@ -43,7 +44,7 @@ def time_loop(step: CellStep, training: bool, limit_ms: float) -> tuple[int, tup
     return steps, tuple(pairs)
 
 
-def call_loop(step: CellStep, training: bool, steps: int) -> float:
+def call_loop(step: KerasStep, training: bool, steps: int) -> float:
     """One call of ``fit`` or ``predict`` for ``steps`` steps of a fed cell, until the device is done; milliseconds."""
     model, feed = step.model, _adapter(step.iterator)
     start = time.perf_counter_ns()
@@ -54,7 +55,7 @@ def call_loop(step: CellStep, training: bool, steps: int) -> float:
         else:
             model.predict_function = step.function
             model.predict(feed, steps=steps)
-        tf.test.experimental.sync_devices()
+        step.wait_for_model()
         return (time.perf_counter_ns() - start) * 1e-6
     finally:
         model.train_function = model.predict_function = None
@@ -71,13 +72,19 @@ def _adapter(iterator: Iterator[Any]) -> Any:
         def get_tf_dataset(self) -> Any:
             return self
 
+        def get_jax_iterator(self) -> Any:
+            return self
+
+        def get_torch_dataloader(self) -> Any:
+            return self
+
         def __iter__(self) -> Iterator[Any]:
             return iterator
 
     return Drawn()
 
 
-def _pair(step: CellStep, training: bool, steps: int, loop_first: bool) -> LoopPair:
+def _pair(step: KerasStep, training: bool, steps: int, loop_first: bool) -> LoopPair:
     def blocks() -> float:
         step.run(steps)  # empties what a pipeline prepared while nobody drew
         return step.run(2 * steps)
@@ -89,7 +96,7 @@ def _pair(step: CellStep, training: bool, steps: int, loop_first: bool) -> LoopP
     return LoopPair(short_ms=took_ms[steps], long_ms=took_ms[3 * steps], own_ms=own_ms)
 
 
-def _calibrated(step: CellStep, training: bool, limit_ms: float) -> tuple[int, float]:
+def _calibrated(step: KerasStep, training: bool, limit_ms: float) -> tuple[int, float]:
     """Steps of a short call, in whole calls of the function, and about what a pair of them will take in ms."""
     each = step.per_call
     first = each * max(1, round(FIRST_CALL_MS / step.run(each)))
@@ -103,9 +110,13 @@ def _calibrated(step: CellStep, training: bool, limit_ms: float) -> tuple[int, f
     return calls * each, calls * pair_ms + 2 * fixed_ms
 
 
-def _most_calls(step: CellStep, training: bool) -> float:
+def _most_calls(step: KerasStep, training: bool) -> float:
     """So that predict's outputs stay within ``MAX_OUTPUT_BYTES``."""
     if training:
         return float("inf")
-    held = sum(part.shape.num_elements() * part.dtype.size for part in tf.nest.flatten(step.last))
+    held = sum(math.prod(part.shape) * _value_bytes(part) for part in keras.tree.flatten(step.last))
     return MAX_OUTPUT_BYTES / (3 * held)
+
+
+def _value_bytes(tensor: Any) -> int:
+    return int(getattr(tensor.dtype, "itemsize", 0) or tensor.dtype.size)  # TensorFlow calls it size

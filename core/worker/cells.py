@@ -1,0 +1,322 @@
+"""Cells of one target, as every framework's engine keeps them: prepared, run in blocks, released. No framework.
+
+A framework says how a network is built, how its step runs and where it ran; what is shared is warming up, calibrating,
+waking a device that idled, memory, and what becomes of an exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import psutil
+
+from core.evidence import LoopPair
+from core.families.code import CodeError, own_place, refuse_code
+from core.frameworks import FRAMEWORKS, Compiled
+from core.machine.environment import usable_cores
+from core.spec import Pipeline, Target, Workload
+from core.worker import timing
+from core.worker.engine import TensorFlowOnly
+from core.worker.feeds import Feed
+from core.worker.gpu_errors import explain_gpu
+from core.worker.memory import Allocator, PeakMeter, check_fits, held_bytes, limit_memory, watch_memory
+from core.worker.protocol import (
+    BlockDone,
+    CellFailed,
+    Hello,
+    LoopTimed,
+    Prepare,
+    Prepared,
+    Ready,
+    Release,
+    Released,
+    RunBlock,
+    TimeLoop,
+    Traced,
+    TraceSteps,
+    WorkerError,
+    WorkerLost,
+)
+from core.worker.signs import breaks_process, tells_of_memory
+from core.worker.step import Step
+
+MAX_DETAIL = 200
+S = TypeVar("S", bound=Step)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """``summary``: one text for each device, with its number of operations, and on a GPU whether the recurrent layers
+    ran by cuDNN; ``host_ops``: types that fell back.
+
+    ``host_nodes``: names of the graphs' operations that are on the host (empty for eager steps).
+    """
+
+    summary: tuple[str, ...]
+    host_ops: tuple[str, ...] = ()
+    host_nodes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Cell(Generic[S]):
+    """A prepared cell: what it computes, with what feed, and the operations that its graphs placed on the host."""
+
+    workload: Workload
+    target: Target
+    pipeline: Pipeline
+    step: S
+    host_nodes: frozenset[str] = frozenset()
+
+
+def greet(hello: Hello, device: str, device_name: str = "", allocator: Allocator | None = None, **more: Any) -> Ready:
+    """What a worker says once its device works; the memory that the greeting asks for is limited from here on.
+
+    ``more`` are further fields of :class:`core.worker.protocol.Ready`. Raises CellFailed as
+    :func:`core.worker.memory.watch_memory` does.
+    """
+    target, limit = hello.target, hello.memory_limit_bytes
+    if limit is not None and allocator is None:
+        (watch_memory if hello.watch_memory else limit_memory)(limit)
+    return Ready(
+        pid=os.getpid(),
+        startup_ms=1000 * max(0.0, time.time() - psutil.Process().create_time()),
+        memory_bytes=held_bytes(allocator),
+        device=device,
+        device_name=device_name,
+        threads=(target.threads or usable_cores()) if target.on_cpu else None,
+        **more,
+    )
+
+
+class CellEngine(TensorFlowOnly, ABC, Generic[S]):
+    """Cells of one target. Cells of the same workload share the model's variables, never its compiled functions.
+
+    ``exhausted`` are the framework's own errors that mean too little memory.
+    """
+
+    exhausted: ClassVar[tuple[type[Exception], ...]] = ()
+
+    def __init__(self, hello: Hello, allocator: Allocator | None = None) -> None:
+        self.title = FRAMEWORKS[hello.target.framework].title
+        self._target = hello.target
+        self._allow_code = hello.allow_code
+        self._limit = hello.memory_limit_bytes
+        self._allocator = allocator
+        self._cells: dict[tuple[int, int], Cell[S]] = {}
+        self._models: dict[tuple[Workload, Target], Any] = {}
+        self._used_s = float("-inf")
+        """When the device was last seen at work, monotonic."""
+
+    @abstractmethod
+    def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
+        """What the cell's step draws from."""
+
+    @abstractmethod
+    def build_model(self, workload: Workload, target: Target) -> Any:
+        """A network with all its variables, which the cells of the same workload and target will share."""
+
+    @abstractmethod
+    def make_step(self, model: Any, workload: Workload, target: Target, feed: Feed) -> S:
+        """The step of one cell."""
+
+    @abstractmethod
+    def first_call(self, step: S) -> tuple[float, Placement]:
+        """First call (trace, compile, run, synchronise) in ms, and where it ran. Raises CellFailed ``misplaced``."""
+
+    @abstractmethod
+    def compiled_as(self, step: S, target: Target) -> tuple[Compiled, str]:
+        """How the step runs, and why, as :class:`core.evidence.CellSetup` has it."""
+
+    def renew(self, cell: Cell[S]) -> None:
+        """Make a model sound again whose values are no longer finite, for other cells that share it."""
+
+    def trace_fields(self, cell: Cell[S], steps: int) -> Mapping[str, Any]:  # noqa: ARG002
+        """Fields of :class:`core.worker.protocol.Traced` of a fed cell."""
+        self.refuse("Where a step's time goes")
+
+    def time_loop(self, cell: Cell[S], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:  # noqa: ARG002
+        """Steps of a short call, and pairs of the framework's own loop and our blocks of a fed cell."""
+        self.refuse("What the framework's own loop costs")
+
+    def explain_reading(self, error: Exception, path: str) -> str | None:  # noqa: ARG002
+        """One sentence for an error that was met while the user's data were read; None for any other."""
+        return None
+
+    def prepare(self, request: Prepare) -> Prepared:
+        """Build, trace, verify, warm up and calibrate a cell; on failure nothing of it is kept."""
+        self._forget(request.batch, request.slot)
+        target = self._variant(request)
+        try:
+            with self.outcomes(request.pipeline):
+                self.check_allowed(request.workload)
+                built = (request.workload, target) in self._models
+                check_fits(request, self._limit, built, held_bytes(self._allocator))
+                prepared = self._prepare(request, target)
+                self._used_s = time.monotonic()
+                return prepared
+        except CellFailed:
+            self._forget(request.batch, request.slot)
+            raise
+
+    def block(self, request: RunBlock) -> BlockDone:
+        cell = self.cell(request.batch, request.slot)
+        idle_ms = 1000 * (time.monotonic() - self._used_s)
+        with self.outcomes(cell.pipeline), cell.step.fed() as fed_ms:
+            wake_ms = self._wake(cell.step, idle_ms, fed_ms)
+            block_ms = cell.step.run(request.steps)
+            if cell.workload.training:
+                self.check_finite(cell)
+        self._used_s = time.monotonic()
+        return BlockDone(
+            batch=request.batch, steps=request.steps, block_ms=block_ms, slot=request.slot, wake_ms=wake_ms
+        )
+
+    def trace(self, request: TraceSteps) -> Traced:
+        """Profile some steps of a prepared cell."""
+        cell = self.cell(request.batch, request.slot)
+        with self.outcomes(cell.pipeline), cell.step.fed():
+            fields = self.trace_fields(cell, request.steps)
+            self._used_s = time.monotonic()
+            return Traced(batch=request.batch, slot=request.slot, **fields)
+
+    def loop(self, request: TimeLoop) -> LoopTimed:
+        """Time the framework's own loop around a prepared cell's step."""
+        cell = self.cell(request.batch, request.slot)
+        with self.outcomes(cell.pipeline), cell.step.fed():
+            steps, pairs = self.time_loop(cell, request.limit_ms)
+            self.check_finite(cell)
+        self._used_s = time.monotonic()
+        return LoopTimed(batch=request.batch, slot=request.slot, steps=steps, pairs=pairs)
+
+    def release(self, request: Release) -> Released:
+        """Forget a cell, and its model when no other cell uses it. A batch that is not there is no error."""
+        self._forget(request.batch, request.slot)
+        return Released(batch=request.batch, slot=request.slot)
+
+    def check_allowed(self, workload: Workload) -> None:
+        """Raises CodeError for a network built by user code that this worker may not import."""
+        if not self._allow_code:
+            refuse_code(workload.network)
+
+    def check_code(self, entry: str) -> None:
+        """Raises CellFailed unless this worker may run the user's code."""
+        if not self._allow_code:
+            raise CellFailed("error", f"This worker runs no code of its own accord, so not {entry} either.")
+
+    def cell(self, batch: int, slot: int) -> Cell[S]:
+        if (batch, slot) not in self._cells:
+            raise CellFailed("error", f"Batch {batch} was not prepared in this worker.")
+        return self._cells[batch, slot]
+
+    def check_finite(self, cell: Cell[S]) -> None:
+        try:
+            cell.step.check_finite()
+        except CellFailed:
+            self.renew(cell)
+            raise
+
+    @contextlib.contextmanager
+    def outcomes(self, pipeline: Pipeline) -> Iterator[None]:
+        """Turn what the framework raises into the outcome of a cell."""
+        try:
+            yield
+        except WorkerError:
+            raise
+        except CodeError as error:
+            raise CellFailed("error", str(error)) from error
+        except Exception as error:
+            detail = " ".join(str(error).split())[:MAX_DETAIL]
+            if breaks_process(str(error)):
+                why = explain_gpu(str(error)) or "CUDA refuses all further work of this process."
+                raise WorkerLost("crashed", f"The GPU failed: {detail}. {why}") from None
+            if isinstance(error, (MemoryError, *self.exhausted)) or tells_of_memory(str(error)):
+                raise CellFailed("out_of_memory", f"The cell did not fit into memory: {detail}") from None
+            if pipeline.data is not None and (sentence := self.explain_reading(error, pipeline.data)) is not None:
+                raise CellFailed("error", sentence) from None
+            said = f"{type(error).__name__}: {detail}{own_place(error)}"
+            why = explain_gpu(str(error)) or ""
+            raise CellFailed("error", f"{self.title} could not run this cell: {said} {why}".rstrip()) from error
+
+    def _wake(self, step: S, idle_ms: float, already_ms: float) -> float | None:
+        """Let an accelerator's clocks rise after it idled; a CPU is left as it is."""
+        if self._target.on_cpu:
+            return None
+        return timing.wake(lambda calls: step.run(calls * step.per_call), idle_ms, already_ms)
+
+    def _forget(self, batch: int, slot: int) -> None:
+        if self._cells.pop((batch, slot), None) is not None:
+            used = {(cell.workload, cell.target) for cell in self._cells.values()}
+            self._models = {key: model for key, model in self._models.items() if key in used}
+            gc.collect()
+
+    def _variant(self, request: Prepare) -> Target:
+        """The cell's target. Raises CellFailed when it would need a process of its own."""
+        variant = request.variant or self._target
+        if variant.host != self._target.host:
+            raise CellFailed("error", f"{variant} needs a worker of its own; this one serves {self._target}.")
+        return variant
+
+    def _prepare(self, request: Prepare, target: Target) -> Prepared:
+        workload = request.workload
+        meter = PeakMeter(self._allocator)
+        begin = time.perf_counter_ns()
+        feed = self.make_feed(workload, target, request.pipeline, request.batch)
+        if (workload, target) not in self._models:
+            self._models[workload, target] = self.build_model(workload, target)
+        step = self.make_step(self._models[workload, target], workload, target, feed)
+        build_ms = (time.perf_counter_ns() - begin) * 1e-6
+        with step.fed(warm_pipeline=False):
+            return self._run_in(step, request, target, build_ms, meter)
+
+    def _run_in(self, step: S, request: Prepare, target: Target, build_ms: float, meter: PeakMeter) -> Prepared:
+        """First call, warm-up, calibration and latency of a cell that was built."""
+        first_call_ms, placement = self.first_call(step)
+        meter.first_call_done()
+        cell = Cell(request.workload, target, request.pipeline, step, placement.host_nodes)
+        self._cells[request.batch, request.slot] = cell
+        self.check_finite(cell)
+        warm, steps = settle(step, request)
+        self.check_finite(cell)
+        execution, why = self.compiled_as(step, target)
+        latency = tuple(step.run(step.per_call) / step.per_call for _ in range(request.latency_samples))
+        return Prepared(
+            batch=request.batch,
+            slot=request.slot,
+            build_ms=build_ms,
+            first_call_ms=first_call_ms,
+            warmup_steps=warm.steps,
+            warmup_ms=warm.ms,
+            warmup_steady=warm.steady,
+            steps_per_block=steps,
+            latency_ms=latency,
+            memory_peak_bytes=meter.peak_bytes(),
+            memory_steady_bytes=meter.steady_bytes(),
+            placement=placement.summary,
+            host_ops=placement.host_ops,
+            execution=execution,
+            execution_why=why,
+        )
+
+
+def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int]:
+    """Warm up and calibrate in calls, of one step or of several; the result is in steps."""
+    each, feed = step.per_call, step.feed
+
+    def run_calls(calls: int) -> float:
+        return step.run(calls * each)
+
+    warm = timing.warm_up(run_calls, request.warmup_ms, -(-feed.epoch_steps // each))
+    in_steps = dataclasses.replace(warm, steps=warm.steps * each, step_ms=warm.step_ms / each)
+    if request.steps_per_block is not None:
+        return in_steps, request.steps_per_block
+    resolution_ms = timing.clock_resolution_ms()
+    block_ms = max(request.block_ms, feed.warmup_ms / 2)  # every block pays for a pipeline warm-up
+    return in_steps, each * timing.calibrate(run_calls, warm.step_ms, block_ms, resolution_ms)

@@ -1,0 +1,60 @@
+"""Networks in Keras: built, compiled with loss and optimizer, and renewed, on any backend."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import keras
+
+from core.families import Network
+from core.spec import Target, Workload
+
+LEARNING_RATE = 1e-4
+"""Does not enter a step's cost; small, so that a network stays in one state however long it is measured."""
+
+
+def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"]) -> Any:
+    """Compiled ``keras.Model`` with all its variables, in the target's precision; eager where the target is."""
+    keras.utils.set_random_seed(0)
+    keras.mixed_precision.set_dtype_policy(target.precision if target.is_mixed else "float32")
+    model = workload.network.build(keras)
+    learning: dict[str, Any] = {}
+    if workload.training:
+        learning = {"optimizer": make_optimizer(workload.optimizer), "loss": make_loss(workload.network)}
+    model.compile(
+        jit_compile=jit_compile,
+        run_eagerly=target.execution == "eager",
+        steps_per_execution=target.steps_per_execution,
+        **learning,
+    )
+    if workload.training:
+        model.optimizer.build(model.trainable_variables)  # as fit does before its first step
+    return model
+
+
+def without_compiler(model: Any) -> str:
+    """The kinds of layer that keep Keras from compiling, such as “GRU and LSTM layers”; empty where none does."""
+    kinds = sorted({type(layer).__name__ for layer in model._flatten_layers() if not layer.supports_jit})
+    return f"{' and '.join(kinds)} layers" if kinds else ""
+
+
+def make_loss(network: Network) -> Any:
+    """Cross-entropy between a network's outputs, logits or probabilities, and the numbers of the right classes."""
+    if network.classes == 1:
+        return keras.losses.BinaryCrossentropy(from_logits=network.from_logits)
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=network.from_logits)
+
+
+def make_optimizer(name: str, rate: float = LEARNING_RATE) -> Any:
+    if name == "adam":
+        return keras.optimizers.Adam(rate)
+    return keras.optimizers.SGD(rate, momentum=0.9 if name == "momentum" else 0.0)
+
+
+def renew(model: Any, fresh: Any, training: bool) -> None:
+    """Give a model that diverged the values of a new one, so that other cells that share it are sound again."""
+    model.set_weights(fresh.get_weights())
+    if training:
+        for old, new in zip(model.optimizer.variables, fresh.optimizer.variables, strict=True):
+            old.assign(new)
+        model.reset_metrics()

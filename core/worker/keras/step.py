@@ -1,0 +1,63 @@
+"""Keras's own compiled step of one cell, on any backend."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import keras
+import numpy as np
+
+from core.spec import Workload
+from core.worker.feeds import Feed
+from core.worker.step import Step, check_loss, check_outputs
+
+
+class KerasStep(Step):
+    """The function that ``fit`` or ``predict`` runs, made for this cell alone; a backend says how it is called.
+
+    Keras's functions may relax their shapes when they see a second batch size, so that one is never shared between
+    cells; the model's variables are, since step times do not depend on their values. ``per_call`` is Keras's
+    ``steps_per_execution``.
+    """
+
+    def __init__(self, model: Any, workload: Workload, feed: Feed, per_call: int = 1) -> None:
+        super().__init__(feed, per_call)
+        self.model = model
+        self._training = workload.training
+        self._function = self.make_function()
+        self.call = self.train_once if self._training else self.predict_once
+
+    @abstractmethod
+    def train_once(self) -> Any:
+        """Keras's logs, a mapping with the ``loss``."""
+
+    @abstractmethod
+    def predict_once(self) -> Any:
+        """The outputs."""
+
+    def wait_for_model(self) -> None:
+        """Until the device has done all that ``fit`` or ``predict`` asked of it."""
+        self.wait(None)
+
+    def make_function(self) -> Any:
+        """Keras's function, compiled anew."""
+        if self._training:
+            self.model.make_train_function(force=True)
+            function, self.model.train_function = self.model.train_function, None
+        else:
+            self.model.make_predict_function(force=True)
+            function, self.model.predict_function = self.model.predict_function, None
+        return function
+
+    @property
+    def function(self) -> Any:
+        """Keras's compiled function, of this cell alone."""
+        return self._function
+
+    def check_finite(self) -> None:
+        if self._training:
+            check_loss(float(np.asarray(self.last["loss"])))
+        else:
+            ops = keras.ops
+            check_outputs(bool(ops.all(ops.isfinite(ops.cast(self.last, "float32")))))

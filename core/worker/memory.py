@@ -1,0 +1,212 @@
+"""Memory of a cell: the peak that it reached, the limit that it must keep, and what it needs at least."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from core.numbers import byte_size
+from core.userdata.arrays import DataError
+from core.userdata.source import inspect_data
+from core.worker.feeds import pool_size
+from core.worker.protocol import CellFailed, Prepare
+from core.worker.signs import MEMORY_IS_SHORT
+
+OPTIMIZER_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
+FLOAT_BYTES = 4
+LEAST_ACTIVATION_BYTES = 2
+WATCH_S = 0.003  # in which a process that writes new memory as fast as it can takes some 10 MB
+BACKSTOP, BACKSTOP_BYTES = 1.25, 500_000_000  # memory is mapped before it is resident: more may be mapped than held
+SHORT_SHARE = 0.25  # a cell whose lower bound is above this share of what is left may well not fit
+
+
+class Allocator(Protocol):
+    """A device's own count of memory, in bytes. ``reset`` lets the peak begin at what is held now; False where it
+    cannot.
+    """
+
+    def held(self) -> int: ...
+    def peak(self) -> int: ...
+    def reset(self) -> bool: ...
+
+
+class PeakMeter:
+    """Peak memory since it was made: the allocator's, or without one the whole process's resident memory."""
+
+    def __init__(self, allocator: Allocator | None = None) -> None:
+        self._allocator = allocator
+        self._first_bytes: int | None = None
+        self._began_anew = False
+        if allocator is not None:
+            allocator.reset()
+        else:
+            _reset_high_water_mark()
+
+    def first_call_done(self) -> None:
+        """What a GPU reaches from here on is its steady state: cuDNN and XLA have tried their algorithms, for which
+        they take memory that later steps do not (gigabytes, for large convolutions).
+        """
+        if self._allocator is not None:
+            self._first_bytes = self._allocator.peak()
+            self._began_anew = self._allocator.reset()
+
+    def steady_bytes(self) -> int | None:
+        """The peak since the first call, where an allocator tells."""
+        return self._allocator.peak() if self._allocator is not None and self._began_anew else None
+
+    def peak_bytes(self) -> int:
+        if self._allocator is not None:
+            return max(self._allocator.peak(), self._first_bytes or 0)
+        return _status_bytes("VmHWM") or int(psutil.Process().memory_info().rss)
+
+
+def _reset_high_water_mark() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: sets VmHWM to the present size
+    except OSError:
+        return  # elsewhere, or not permitted: the peak since the process began is reported
+
+
+def _status_bytes(field: str) -> int | None:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), None)
+
+
+def held_bytes(allocator: Allocator | None = None) -> int:
+    """Memory held now: the allocator's, or without one the whole process's resident memory."""
+    return int(psutil.Process().memory_info().rss) if allocator is None else allocator.held()
+
+
+def watch_memory(limit_bytes: int) -> None:
+    """End this process as soon as its resident memory passes ``limit_bytes``, before the machine swaps.
+
+    A thread looks every few milliseconds; the log then says of what the process ended. It cannot look while other
+    code holds the interpreter's lock, so that :func:`limit_memory` stands behind it with room to spare.
+
+    Raises CellFailed where a limit of the system on this process would end it first: running out would then say
+    nothing of ``limit_bytes``.
+    """
+    backstop = round(BACKSTOP * limit_bytes) + BACKSTOP_BYTES
+    _check_own_limits(limit_bytes, backstop)
+    limit_memory(backstop)
+    threading.Thread(target=_end_above, args=(limit_bytes,), name="memory watch", daemon=True).start()
+
+
+def _end_above(limit_bytes: int) -> None:
+    resident_bytes = _reader_of_resident_bytes()
+    while (now := resident_bytes()) <= limit_bytes:
+        time.sleep(WATCH_S)
+    words = f"{MEMORY_IS_SHORT}: resident memory is {byte_size(now)}, the limit {byte_size(limit_bytes)}\n"
+    os.write(2, words.encode())  # past Python's own stream, whose lock another thread may hold
+    os._exit(1)
+
+
+def _reader_of_resident_bytes() -> Callable[[], int]:
+    """The cheapest way to read this process's resident memory here."""
+    try:
+        statm = os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
+        process = psutil.Process()
+        return lambda: int(process.memory_info().rss)
+    page_bytes = os.sysconf("SC_PAGESIZE")
+    return lambda: page_bytes * int(os.pread(statm, 128, 0).split()[1])
+
+
+def _check_own_limits(limit_bytes: int, backstop_bytes: int) -> None:
+    """What is mapped is counted there, so that it is more than what is resident already when the framework starts."""
+    if os.name != "posix":
+        return
+    import resource
+
+    resident = int(psutil.Process().memory_info().rss)
+    for kind, field, name in (
+        (resource.RLIMIT_AS, "VmSize", "address space (ulimit -v)"),
+        (resource.RLIMIT_DATA, "VmData", "data (ulimit -d)"),
+    ):
+        most, used = resource.getrlimit(kind)[0], _status_bytes(field)
+        if most == resource.RLIM_INFINITY or used is None or most - used >= backstop_bytes - resident:
+            continue
+        possible = int((most - used + resident - BACKSTOP_BYTES) / BACKSTOP)
+        instead = f" or choose at most {byte_size(possible)}" if possible > resident else ""
+        raise CellFailed(
+            "error",
+            f"A limit of {byte_size(limit_bytes)} cannot be put to the test: a process may only have {byte_size(most)} "
+            f"of {name} here, and {byte_size(used)} are taken before anything is built; raise it{instead}.",
+        )
+
+
+def limit_memory(limit_bytes: int) -> None:
+    """Let this process's resident memory grow to ``limit_bytes`` at most (Linux); a larger allocation fails at once.
+
+    The kernel counts private writable mappings; what is mapped but not used so far is added to the limit.
+    """
+    data = _status_bytes("VmData")
+    if os.name != "posix" or data is None:
+        return
+    import resource
+
+    resident = int(psutil.Process().memory_info().rss)
+    allowed = data + max(0, limit_bytes - resident)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who dies of the limit leaves no file of its size behind
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    tightest = min(bound for bound in (allowed, *before) if bound != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (tightest, before[1]))
+
+
+def least_bytes(request: Prepare, built: bool) -> int:
+    """A lower bound of what a cell adds: weights, gradients and optimizer state (unless ``built``), batches, and the
+    activations that must live at once (all of them in training, a layer's input and output in inference).
+    """
+    workload = request.workload
+    copies = (2 + OPTIMIZER_COPIES[workload.optimizer] if workload.training else 1) * (not built)
+    sample = math.prod(workload.network.input_shape)
+    own = request.pipeline.data is not None
+    batches = 1 if own or request.pipeline.kind == "resident" else pool_size(workload, request.batch)
+    sizes = [layer.activations for layer in workload.network.layers]
+    alive = sum(sizes) if workload.training else max(map(sum, pairwise(sizes)), default=sizes[0])
+    # values of half precision count by their two bytes
+    return FLOAT_BYTES * (copies * workload.network.parameters + request.batch * batches * sample) + (
+        LEAST_ACTIVATION_BYTES * request.batch * alive + _data_bytes(request, FLOAT_BYTES * sample)
+    )
+
+
+def _data_bytes(request: Prepare, sample_bytes: int) -> int:
+    """What user data keep in memory: unpacked arrays, and every sample where the pipeline caches them."""
+    if request.pipeline.data is None:
+        return 0
+    source = inspect_data(request.pipeline.data)
+    cached = (source.samples or 0) * sample_bytes if request.pipeline.cache else 0
+    return source.memory_bytes + cached
+
+
+def check_fits(request: Prepare, limit_bytes: int | None, built: bool, held: int) -> None:
+    """Raise CellFailed ``out_of_memory`` before anything is built where even the lower bound is more than is left.
+
+    ``held``: bytes that are taken already. Some of TensorFlow's CPU kernels end the process when an allocation fails:
+    this keeps clear of most such cases, and a line in the log lets the supervisor's side know the rest for what they
+    are.
+    """
+    if limit_bytes is None:
+        return
+    try:
+        needed = least_bytes(request, built)
+    except DataError as error:
+        raise CellFailed("error", str(error)) from None
+    left = max(0, limit_bytes - held)
+    facts = f"batch {request.batch} needs at least {byte_size(needed)} of {byte_size(left)} left"
+    if needed > left:
+        raise CellFailed("out_of_memory", f"There is not enough memory: {facts}.")
+    if needed > SHORT_SHARE * left:
+        print(f"{MEMORY_IS_SHORT}: {facts}", file=sys.stderr, flush=True)

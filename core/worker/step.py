@@ -1,0 +1,102 @@
+"""One cell's step, whatever the framework: fed, run many times, waited for once."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from core.worker.feeds import Feed
+from core.worker.protocol import CellFailed
+
+MIN_PIPELINE_CALLS = 2
+
+
+class Step(ABC):
+    """One cell's step, compiled for this cell alone, on this cell's feed. ``per_call`` steps run in one :meth:`call`.
+
+    ``call`` is the framework's own step on what :attr:`iterator` gives, which may come back before the device is done;
+    ``last`` is what the last call of a run gave.
+    """
+
+    call: Callable[[], Any]
+
+    def __init__(self, feed: Feed, per_call: int = 1) -> None:
+        self.per_call = per_call
+        self.last: Any = None
+        self._feed = feed
+        self._iterator: Any = None
+
+    @abstractmethod
+    def wait(self, last: Any) -> None:
+        """Until the device has done all that was asked of it; ``last`` is what the last call gave."""
+
+    @abstractmethod
+    def check_finite(self) -> None:
+        """Raise CellFailed ``nan_loss`` if the last step's loss (or output, when inferring) is not finite."""
+
+    @property
+    def feed(self) -> Feed:
+        return self._feed
+
+    @property
+    def iterator(self) -> Iterator[Any]:
+        """What the step draws from while it is :meth:`fed`."""
+        drawn: Iterator[Any] = self._iterator
+        return drawn
+
+    @contextlib.contextmanager
+    def fed(self, warm_pipeline: bool = True) -> Iterator[float]:
+        """While this lasts the step has data to draw; a new pipeline first runs until it is in steady state.
+
+        That takes the feed's ``warmup_ms`` and two calls at least. Gives the milliseconds that it ran.
+        """
+        self._iterator = self._feed.open()
+        if self._feed.warmup_ms:
+            next(self._iterator)  # sets the pipeline's own functions up, which is no part of a step
+        least_ms = self._feed.warmup_ms if warm_pipeline else 0.0
+        try:
+            spent_ms, calls = 0.0, 0
+            while least_ms and (calls < MIN_PIPELINE_CALLS or spent_ms < least_ms):
+                spent_ms += self.run(self.per_call)
+                calls += 1
+            yield spent_ms
+        finally:
+            self._iterator = None  # ends a pipeline's threads
+
+    def run(self, steps: int) -> float:
+        """Run ``steps`` steps (whole calls) and wait for the device once; milliseconds by the monotonic clock."""
+        calls, rest = divmod(steps, self.per_call)
+        if rest or not calls:
+            raise CellFailed("error", f"A block of {steps} steps is not whole calls of {self.per_call} steps.")
+        call, wait = self.call, self.wait
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            start = time.perf_counter_ns()
+            for _ in itertools.repeat(None, calls):
+                last = call()
+            wait(last)
+            end = time.perf_counter_ns()
+        finally:
+            if collecting:
+                gc.enable()
+        self.last = last
+        return (end - start) * 1e-6
+
+
+def check_loss(loss: float) -> None:
+    """Raise CellFailed ``nan_loss`` for a training loss that is not finite."""
+    if not math.isfinite(loss):
+        raise CellFailed("nan_loss", f"The training loss became {loss}; the steps timed after that mean nothing.")
+
+
+def check_outputs(finite: bool) -> None:
+    """Raise CellFailed ``nan_loss`` where the network's outputs are not finite."""
+    if not finite:
+        raise CellFailed("nan_loss", "The network's output holds values that are not finite.")

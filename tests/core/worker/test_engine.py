@@ -1,0 +1,140 @@
+"""What every framework's engine shares, with a framework that sleeps: no Keras, no device."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+
+from core.frameworks import Compiled
+from core.spec import Pipeline, Target, Workload
+from core.worker.cells import CellEngine, Placement
+from core.worker.engine import Engine
+from core.worker.feeds import Feed, kept
+from core.worker.protocol import (
+    AnyRequest,
+    CellFailed,
+    Hello,
+    OpenTraining,
+    Prepare,
+    Release,
+    RunBlock,
+    TimeLoop,
+    TraceSteps,
+    WorkerLost,
+)
+from core.worker.step import Step, check_loss
+
+NETWORK = Workload(network="20-16-4")
+LOSSES = itertools.repeat(1.0)
+
+
+class Bare(Step):
+    """Steps that give the losses they are told, and count the waits."""
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__(feed)
+        self.call = lambda: next(self.iterator)
+        self.waits = 0
+
+    def wait(self, last: Any) -> None:  # noqa: ARG002
+        self.waits += 1
+
+    def check_finite(self) -> None:
+        check_loss(self.last)
+
+
+class Small(CellEngine[Bare]):
+    """A framework of nothing but a step."""
+
+    losses: Iterator[float] = LOSSES
+    built = 0
+
+    def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:  # noqa: ARG002
+        return kept(self.losses)
+
+    def build_model(self, workload: Workload, target: Target) -> Any:  # noqa: ARG002
+        self.built += 1
+        return object()
+
+    def make_step(self, model: Any, workload: Workload, target: Target, feed: Feed) -> Bare:  # noqa: ARG002
+        return Bare(feed)
+
+    def first_call(self, step: Bare) -> tuple[float, Placement]:
+        return step.run(1), Placement(("CPU",))
+
+    def compiled_as(self, step: Bare, target: Target) -> tuple[Compiled, str]:  # noqa: ARG002
+        return "xla", "as asked"
+
+
+def engine(**more: Any) -> Small:
+    return Small(Hello(target=Target(framework="jax"), **more))
+
+
+def cell(batch: int, slot: int = 0) -> Prepare:
+    return Prepare(workload=NETWORK, pipeline=Pipeline(), batch=batch, slot=slot, warmup_ms=5, block_ms=1)
+
+
+def test_there_is_a_method_for_every_kind_of_request() -> None:
+    kinds = {kind.model_fields["kind"].default for kind in get_args(AnyRequest)} - {"hello"}
+    assert {name for name in vars(Engine) if not name.startswith("_")} == kinds
+    assert all(callable(getattr(engine(), kind)) for kind in kinds)
+
+
+def test_a_block_waits_once_and_cells_share_a_model() -> None:
+    made = engine()
+    for slot in (0, 1):
+        assert made.prepare(cell(4, slot)).execution == "xla"
+    assert made.built == 1
+    step = made.cell(4, 0).step
+    step.waits = 0
+    assert made.block(RunBlock(batch=4, steps=100)).steps == 100
+    assert step.waits == 1
+    for slot in (0, 1):
+        made.release(Release(batch=4, slot=slot))
+    made.prepare(cell(4))
+    assert made.built == 2
+
+
+@pytest.mark.parametrize(
+    ("request_", "what"),
+    [
+        (TraceSteps(batch=4, steps=2), "Where a step's time goes"),
+        (TimeLoop(batch=4, limit_ms=1.0), "What the framework's own loop costs"),
+        (OpenTraining(workload=NETWORK, batch=4, learning_rate=0.1), "Gradient noise"),
+    ],
+)
+def test_what_is_not_served_is_said_in_one_sentence(request_: Any, what: str) -> None:
+    made = engine()
+    made.prepare(cell(4))
+    with pytest.raises(CellFailed, match=f"^{what} is measured with TensorFlow only, not with JAX.$"):
+        getattr(made, request_.kind)(request_)
+
+
+def test_a_loss_that_is_not_a_number_fails_the_cell_and_leaves_nothing() -> None:
+    made = engine()
+    made.losses = itertools.repeat(float("nan"))
+    with pytest.raises(CellFailed, match="The training loss became nan") as caught:
+        made.prepare(cell(4))
+    assert caught.value.outcome == "nan_loss"
+    with pytest.raises(CellFailed, match="Batch 4 was not prepared"):
+        made.block(RunBlock(batch=4, steps=1))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "outcome"),
+    [
+        (MemoryError("too much"), CellFailed, "out_of_memory"),
+        (RuntimeError("RESOURCE_EXHAUSTED: out of memory while trying to allocate"), CellFailed, "out_of_memory"),
+        (RuntimeError("INTERNAL: CUDA_ERROR_ILLEGAL_ADDRESS"), WorkerLost, "crashed"),
+        (ValueError("no such layer"), CellFailed, "error"),
+    ],
+)
+def test_what_a_framework_raises_becomes_an_outcome(error: Exception, kind: type, outcome: str) -> None:
+    with pytest.raises(kind) as caught, engine().outcomes(Pipeline()):
+        raise error
+    assert type(caught.value) is kind
+    assert caught.value.outcome == outcome
+    assert outcome != "error" or caught.value.reason.startswith("JAX could not run this cell: ValueError: no such")
