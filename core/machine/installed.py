@@ -1,27 +1,130 @@
-"""Whether a framework can be started here, by package metadata alone: nothing is imported."""
+"""Which frameworks can be used here, with which versions, without importing one.
+
+A framework may live in an environment of its own, whose interpreter the variable ``BREAKEVEN_PYTHON_<FRAMEWORK>``
+names (a target may name another): its packages are asked for there, by a process that imports none of them.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
+import importlib.util
+import inspect
+import json
 import os
-from importlib.metadata import PackageNotFoundError, distribution
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from core.frameworks import FRAMEWORKS
+from core.text import shown
+
+VARIABLE = "BREAKEVEN_PYTHON_{framework}"
+NEEDED = {
+    "numpy": "numpy", "packaging": "packaging", "protobuf": "google.protobuf", "psutil": "psutil",
+    "pydantic": "pydantic",
+}  # fmt: skip
+"""What a worker imports beside the framework: packages, and the module of each."""
+OLDEST = (3, 11)
+ASK_S = 30.0
 
 
-def why_missing(framework: str) -> str | None:
-    """Why a framework cannot be started, as a sentence with the command that installs it; None where it can.
+def found(modules: Mapping[str, str]) -> dict[str, str]:
+    """Versions of the packages whose module can be imported here; empty text where a module has no package's name."""
+    versions = {}
+    for name, module in modules.items():
+        try:
+            if importlib.util.find_spec(module) is None:
+                continue
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = ""
+        except ImportError:
+            continue
+    return versions
 
-    A framework whose interpreter the variable BREAKEVEN_PYTHON_<FRAMEWORK> names is taken to be installed there.
+
+QUESTION = f"""
+import importlib.metadata, importlib.util, json, sys
+from collections.abc import Mapping
+{inspect.getsource(found)}
+print(json.dumps([sys.version_info[:2], found(json.loads(sys.argv[1]))]))
+"""
+"""The same, asked of another interpreter, to which this program is not known."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an interpreter has: its version, and those of packages. ``why_not``: why it could not be asked."""
+
+    python: tuple[int, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    why_not: str = ""
+
+
+def python_of(framework: str) -> str | None:
+    """The interpreter that the environment names for a framework; None: this program's own."""
+    return os.environ.get(VARIABLE.format(framework=framework.upper())) or None
+
+
+def why_missing(framework: str, python: str | None = None) -> str | None:
+    """One sentence that says what to install, None where a worker can be started.
+
+    ``python``: the interpreter that a target names, instead of the environment's.
     """
-    known = FRAMEWORKS[framework]
-    if os.environ.get(f"BREAKEVEN_PYTHON_{framework.upper()}") or all(map(_is_here, known.packages)):
+    known, python = FRAMEWORKS[framework], python or python_of(framework)
+    there = _look(framework, python)
+    if there.why_not:
+        return f"{shown(python or '')}, the interpreter for {known.title}, {there.why_not}."
+    if python is not None and there.python < OLDEST:
+        needs = f"Breakeven's workers need {_dotted(OLDEST)} or newer"
+        return f"{shown(python)} is Python {_dotted(there.python)}; {needs}."
+    missing = [name for name in _modules(framework) if name not in there.packages]
+    if not missing:
         return None
-    return f"{known.title} is not installed here; run “pip install -r {known.requirements}”."
+    if python is None:
+        return f"{known.title} is not installed; run “pip install -r {known.requirements}”."
+    lacks = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+    return f"{shown(python)} lacks {lacks}; run “{shown(python)} -m pip install {' '.join(missing)}”."
 
 
-def _is_here(package: str) -> bool:
+def versions(framework: str) -> dict[str, str]:
+    """Versions of the framework's packages, as far as they are installed."""
+    there = _look(framework, python_of(framework)).packages
+    return {name: there[name] for name in FRAMEWORKS[framework].packages if there.get(name)}
+
+
+def _modules(framework: str) -> dict[str, str]:
+    return {name: name for name in FRAMEWORKS[framework].packages} | NEEDED
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _look(framework: str, python: str | None) -> Found:
+    modules = _modules(framework)
+    if python is None:
+        return Found(sys.version_info[:2], found(modules))
+    file = Path(python)
+    if not file.is_file():
+        return Found(why_not="does not exist")
+    if not os.access(file, os.X_OK):
+        return Found(why_not="cannot be executed")
+    answer = _ask(python, json.dumps(modules))
+    if set(modules) - set(answer.packages):
+        _ask.cache_clear()  # what is missing may be installed meanwhile
+    return answer
+
+
+@functools.lru_cache(maxsize=16)
+def _ask(python: str, modules: str) -> Found:
+    command = (python, "-c", QUESTION, modules)
     try:
-        distribution(package)
-    except PackageNotFoundError:
-        return False
-    return True
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, stdin=subprocess.DEVNULL)
+        version, packages = json.loads(done.stdout)
+        return Found(tuple(version), packages)
+    except (OSError, ValueError, TypeError, subprocess.SubprocessError):
+        return Found(why_not="is no Python that answers")

@@ -9,9 +9,10 @@ import streamlit as st
 
 from core.analysis.execution import has_tf32
 from core.evidence import Environment, Gpu
-from core.frameworks import Framework, device_kind
+from core.frameworks import FRAMEWORKS, Framework, device_kind
 from core.machine import environment
 from core.machine.gpu_notes import OF_USE, GpuNote
+from core.machine.installed import why_missing
 from core.names import device_words
 from core.spec import Target
 from core.studies.sweep.presets import Here
@@ -85,6 +86,12 @@ def _devices(measuring: bool) -> Machine:
     titles |= {name: f"{titles[name]} (cannot be used)" for name in unusable}
     apple = (platform.system(), platform.machine()) == ("Darwin", "arm64")
     return Machine(tuple(titles), titles, here.usable_cores or 1, here.advice, unusable, here.notes, here.gpus, apple)
+
+
+@st.cache_resource(ttl=60, max_entries=1, show_spinner=False)
+def missing_frameworks() -> dict[str, str]:
+    """A sentence for each framework that cannot be started here, with what installs it; looked up once a minute."""
+    return {name: why for name in FRAMEWORKS if (why := why_missing(name)) is not None}
 
 
 def gpu_notice(machine: Machine) -> None:

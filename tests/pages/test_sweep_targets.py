@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.frameworks import FRAMEWORKS
-from core.ui.sweep import form
+from core.ui import machine
 from tests.support.pages import open_page, text_of, with_gpu
 from tests.support.study_pages import start
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("engine", "all_installed")
 
 @pytest.fixture
 def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form, "why_missing", lambda _: None)
+    monkeypatch.setattr(machine, "missing_frameworks", dict)
 
 
 def add(at: AppTest) -> AppTest:
@@ -137,7 +137,7 @@ def test_int8_is_offered_for_inference_only() -> None:
 
 def test_what_is_not_installed_is_offered_and_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     why = "JAX is not installed here; run “pip install -r requirements-jax.txt”."
-    monkeypatch.setattr(form, "why_missing", {"jax": why}.get)
+    monkeypatch.setattr(machine, "missing_frameworks", lambda: {"jax": why})
     at = open_page()
     assert "JAX (not installed)" in at.selectbox(key="form_framework_1").options
     assert not at.error

@@ -9,9 +9,7 @@ import streamlit as st
 from core.analysis.cudnn import cudnn_note
 from core.analysis.execution import expected_words, place_words
 from core.analysis.memory import estimate_bytes
-from core.frameworks import FRAMEWORKS
 from core.machine.environment import available_memory_bytes
-from core.machine.installed import why_missing
 from core.numbers import byte_size, duration, large
 from core.spec import MAX_BATCH, MIN_BATCH, PipelineKind
 from core.studies.sweep.plan import SweepPlan
@@ -35,7 +33,7 @@ def show(busy: str | None) -> None:
     machine.gpu_notice(here)
     wrong = Places()
     workload = workload_fields(wrong)
-    missing = {name: why for name in FRAMEWORKS if (why := why_missing(name)) is not None}
+    missing = machine.missing_frameworks()
     targets = TargetRows(here, workload["mode"], wrong, missing)
     modelled.choose(folded=here.has_gpu)
     about_card, recurrent = st.empty(), st.empty()
