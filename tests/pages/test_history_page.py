@@ -93,7 +93,7 @@ def test_what_differs_between_compared_runs_is_said(engine: Any, select: Any) ->
     at = open_page("history")
     select(at, 0, 1)
     assert [warning.value for warning in at.warning] == [
-        "Different targets&#58; A 1 thread against 2 threads, XLA; B 1 thread against 2 threads."
+        "Different targets. A&#58; 1 thread against 2 threads, XLA; B&#58; 1 thread against 2 threads."
     ]
 
 

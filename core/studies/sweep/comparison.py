@@ -45,15 +45,15 @@ def differences(runs: Sequence[Run]) -> tuple[str, ...]:
         ("machines", _machines(runs)),
         ("pipelines", [plan.pipeline.title if plan else "unknown" for plan in plans]),
     )
-    return tuple(f"Different {what}: {_grouped(values)}." for what, values in kinds if len(set(values)) > 1)
+    return tuple(f"Different {what}. {_grouped(values)}." for what, values in kinds if len(set(values)) > 1)
 
 
 def _grouped(values: Sequence[str]) -> str:
-    """``A and C x; B y``."""
+    """``A and C: x; B: y``."""
     groups: dict[str, list[str]] = {}
     for letter, value in zip(LETTERS, values, strict=False):
         groups.setdefault(value, []).append(letter)
-    return "; ".join(f"{' and '.join(letters)} {value}" for value, letters in groups.items())
+    return "; ".join(f"{' and '.join(letters)}: {value}" for value, letters in groups.items())
 
 
 def _targets(runs: Sequence[Run]) -> list[str]:

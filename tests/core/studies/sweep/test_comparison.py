@@ -24,10 +24,10 @@ def test_each_thing_that_differs_is_a_sentence_that_names_the_runs() -> None:
         make_run(2), targets=(Target(), Target(device="gpu:0")), workload=workload, pipeline=Pipeline(kind="host")
     )
     assert differences([RUN, elsewhere(other, cpu="Another CPU", hostname_hash="x"), make_run(3)]) == (
-        "Different networks: A and C 784-128-10 (training, adam); B 784-128-10 (inference).",
-        "Different targets: A and C CPU, 1 thread against CPU, 2 threads; B CPU against GPU 0.",
-        "Different machines: A and C Example CPU at 2.4 GHz (4 cores); B Another CPU (4 cores).",
-        "Different pipelines: A and C data resident on the device; B host array fed each step.",
+        "Different networks. A and C: 784-128-10 (training, adam); B: 784-128-10 (inference).",
+        "Different targets. A and C: CPU, 1 thread against CPU, 2 threads; B: CPU against GPU 0.",
+        "Different machines. A and C: Example CPU at 2.4 GHz (4 cores); B: Another CPU (4 cores).",
+        "Different pipelines. A and C: data resident on the device; B: host array fed each step.",
     )
 
 
@@ -35,7 +35,7 @@ def test_targets_of_different_runs_that_read_alike_alone_do_not_read_alike_toget
     jax = planned(make_run(2), targets=tuple(Target(threads=count, framework="jax") for count in (1, 2)))
     assert jax.names == RUN.names
     (sentence,) = differences([RUN, jax])
-    assert "A TensorFlow, 1 thread against TensorFlow, 2 threads; B JAX, 1 thread" in sentence
+    assert "A: TensorFlow, 1 thread against TensorFlow, 2 threads; B: JAX, 1 thread" in sentence
 
 
 def test_machines_of_one_make_are_told_apart() -> None:
@@ -50,4 +50,4 @@ def test_imported_points_say_what_is_not_known() -> None:
     (_, row) = comparison_rows([RUN, bare], [analyse(RUN), analyse(bare)])
     assert (row.letter, row.machine, row.targets, row.day) == ("B", "unknown", "Xeon against Card", "2026-01-05")
     assert row.verdict == analyse(bare).verdict.sentence
-    assert "B unknown" in differences([RUN, bare])[0]
+    assert "B: unknown" in differences([RUN, bare])[0]
