@@ -21,13 +21,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from core.analysis.statistics import bounded_median
 from core.families import network_from_name
-from core.spec import Execution, Pipeline, Target, Workload
+from core.frameworks import FRAMEWORKS
+from core.spec import Pipeline, Target, Workload
 from core.worker.process import worker_environment
 
 CELLS = (
@@ -42,6 +43,7 @@ CELLS = (
     ("1000-512-256-2", 512),
     ("784-1024-1024-10", 128),
 )
+EXECUTIONS = FRAMEWORKS["tensorflow"].executions
 PIPELINE = Pipeline(kind="tfdata", prefetch=2)
 EPOCH_MS = 500.0  # long, since every epoch of fit has a fixed cost (iterator, metrics, callbacks)
 EPOCHS = 6
@@ -82,7 +84,7 @@ def main() -> None:
     parser.add_argument(
         "--epoch-ms", type=float, default=EPOCH_MS, help="length of an epoch; short ones on a busy machine"
     )
-    parser.add_argument("--execution", nargs="+", default=get_args(Execution), choices=get_args(Execution))
+    parser.add_argument("--execution", nargs="+", default=EXECUTIONS, choices=EXECUTIONS)
     parser.add_argument("--few", action="store_true", help=f"only every {FEW}rd combination")
     choice = parser.parse_args()
     os.environ.update(worker_environment(Target()))

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from core.studies.sweep import schedule
-from core.studies.sweep.analyse import compare
+from core.studies.sweep.focus import focus_of
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.pair import WorkerPair
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
+from core.studies.sweep.workers import Workers
 from tests.support.simulation import Machine, NoiseModel, random_curves
 from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
 from tests.support.tools import tools_for
@@ -38,26 +38,26 @@ def machine(seed: int) -> Machine:
 
 
 def is_narrow(run: Run, sweep_plan: SweepPlan) -> bool:
-    return schedule.is_answered(compare(run)[0], sweep_plan, cells_settled=True)
+    return focus_of(run).is_answered(sweep_plan.crossover_width, cells_settled=True)
 
 
 def fixed_grid(simulated: Machine, sweep_plan: SweepPlan) -> Run:
     """Every batch alike, in passes, a restart after each few, until the interval is narrow enough."""
     ledger = Ledger(new_run(sweep_plan), MemoryRecorder())
     clock = simulated.clock
-    pair = WorkerPair(sweep_plan, ledger, tools_for(simulated), lambda: sweep_plan.budget_s)
+    workers = Workers(sweep_plan, ledger, tools_for(simulated), lambda: sweep_plan.budget_s)
     starts = 0
     while clock.now_s() < sweep_plan.budget_s:
-        pair.start()
+        workers.start()
         starts += 1
         for number in range(schedule.MIN_EPOCH_PASSES):
             for batch in sorted(sweep_plan.batches, reverse=number % 2 == 1):
-                pair.visit(batch, schedule.VISIT_ROUNDS, ledger.next_pass)
+                workers.visit(batch, schedule.VISIT_ROUNDS, ledger.next_pass, (0, 1))
             run = ledger.run(clock.now_s())
             if starts >= schedule.MIN_PROCESSES and is_narrow(run, sweep_plan):
-                pair.close()
+                workers.close()
                 return run
-    pair.close()
+    workers.close()
     return ledger.run(clock.now_s())
 
 

@@ -48,6 +48,18 @@ def side_by_side(names: Sequence[str]) -> str:
     return (" against " if len(names) < 3 else " · ").join(names)
 
 
+def one_of(names: Sequence[str]) -> str:
+    """``a, b or c``."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def all_of(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def device_words(device: str) -> str:
     """``GPU 0`` for ``gpu:0``."""
     kind, colon, number = device.partition(":")

@@ -49,3 +49,8 @@ def json_text(data: Any) -> str:
 def escaped_json(text: str) -> str:
     """The same JSON, in which characters that a terminal would act on are escaped; line breaks between values stay."""
     return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def sentence_case(text: str) -> str:
+    """The text with a capital letter first, as a sentence or a label starts; the rest is left as it is."""
+    return text[:1].upper() + text[1:]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def rising_zeros(x: Array, y: Array) -> list[float]:
     return [zero_between(x, y, i) for i in sign_changes(y) if y[i + 1] > 0]
 
 
-def runs(values: Array) -> list[tuple[int, int]]:
+def runs(values: NDArray[Any]) -> list[tuple[int, int]]:
     """First index and last index + 1 of each stretch of equal values."""
     return list(pairwise([0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]))
 

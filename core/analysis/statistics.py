@@ -11,7 +11,6 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.analysis.numerics import Array, bisect
 
@@ -75,15 +74,24 @@ class Estimate(NamedTuple):
 
     center: Array
     error: Array
-    df: NDArray[np.int64]
+    df: Array
 
     def half_width(self, alpha: float) -> Array:
         """Half the width of the 1 − alpha interval; infinite where there are no degrees of freedom."""
         width = np.full(self.center.shape, np.inf)
         for df in np.unique(self.df[self.df > 0]):
             at = self.df == df
-            width[at] = t_quantile(1 - alpha / 2, int(df)) * self.error[at]
+            width[at] = _t_between(1 - alpha / 2, float(df)) * self.error[at]
         return width
+
+
+def _t_between(probability: float, df: float) -> float:
+    """Quantile of Student's t for a fractional df ≥ 1: between whole ones its logarithm is linear in 1 / df to 1 %."""
+    whole = math.floor(df)
+    if df == whole:
+        return t_quantile(probability, whole)
+    place = (1 / whole - 1 / df) * whole * (whole + 1)
+    return t_quantile(probability, whole) ** (1 - place) * t_quantile(probability, whole + 1) ** place
 
 
 def estimate_columns(values: Array, trimmed: bool) -> Estimate:
@@ -96,7 +104,7 @@ def estimate_columns(values: Array, trimmed: bool) -> Estimate:
     counts = np.sum(~np.isnan(values), axis=0)
     center = np.full(counts.shape, np.nan)
     error = np.full(counts.shape, np.inf)
-    df = np.zeros(counts.shape, dtype=np.int64)
+    df = np.zeros(counts.shape)
     for n in np.unique(counts[counts > 0]):
         at = counts == n
         cut = math.floor(TRIM * n) if trimmed and n >= 5 else 0
@@ -136,7 +144,7 @@ def moderate(estimate: Estimate, step: int, values: Array) -> Estimate:
     own = np.where(poor, 0.0, np.where(np.isfinite(estimate.error), estimate.error, 0.0) ** 2 * units)
     weight = np.where(poor, 0.0, np.minimum(estimate.df, df))
     variance = (weight * own + (df - weight) * pooled) / df
-    return Estimate(estimate.center, np.sqrt(variance / units), np.full(len(poor), max(own_df, int(df))))
+    return Estimate(estimate.center, np.sqrt(variance / units), np.full(len(poor), max(float(own_df), df)))
 
 
 def _shared(values: Array) -> float:

@@ -33,7 +33,11 @@ plan_options = together(
     click.option("--plan", "plan_file", type=FILE, help="All choices from a plan in JSON."),
     network_options(),
     workload_options,
-    click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's)."),
+    click.option(
+        "--targets",
+        multiple=True,
+        help="One to six targets, such as cpu,threads=1 gpu:0; the first is the baseline (default: the machine's).",
+    ),
     click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="Range low:high or list 1,8,64."),
     click.option("--no-refine", is_flag=True, help="Only these batches, none between them."),
     click.option("--budget", "budget_s", type=float, help="Seconds for the whole sweep."),
@@ -68,7 +72,7 @@ def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target
     with refusing():
         data: dict[str, Any] = {
             "workload": workload_of(given),
-            "targets": tuple(Target.parse(text) for text in given["targets"] or ()) or default_targets(),
+            "targets": tuple(map(Target.parse, given["targets"])) or default_targets(),
             "batches": parse_batches(given["batches"]),
             "refine": not given["no_refine"],
             "trace": not given["no_trace"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from core.cli.files import json_flag
@@ -11,7 +13,7 @@ from core.machine.environment import Devices, capture_environment, list_devices
 from core.numbers import byte_size
 from core.spec import Target
 from core.text import in_lines
-from core.worker.probe import DeviceProbe, probe_devices
+from core.worker.probe import DeviceProbe, FrameworkHere, frameworks_here, probe_devices, probe_frameworks
 
 PROBE_DEADLINE_S = 120.0
 
@@ -31,20 +33,25 @@ def is_this_machine(environment: Environment | None) -> bool:
 
 @click.command()
 @json_flag
-@click.option("--probe", "ask", is_flag=True, help="Also ask TensorFlow in a process of its own (some seconds).")
+@click.option("--probe", "ask", is_flag=True, help="Also ask the frameworks in processes of their own (some seconds).")
 def devices(as_json: bool, ask: bool) -> None:
     """List the devices of this machine and the targets a sweep compares by default."""
     here = list_devices()
     probe = probe_devices(PROBE_DEADLINE_S) if ask else None
+    frameworks = frameworks_here()
+    if ask:
+        frameworks = probe_frameworks(frameworks, len(here.gpus), PROBE_DEADLINE_S)
     targets = [str(target) for target in here.default_targets()]
     if as_json:
-        data = here.model_dump() | {"default_targets": targets, "probe": probe.model_dump() if probe else None}
-        show_json(data)
+        more = {"default_targets": targets, "probe": probe.model_dump() if probe else None}
+        show_json(here.model_dump() | more | {"frameworks": [one.model_dump() for one in frameworks]})
     else:
-        show(in_lines(_lines(here, probe, targets)))
+        show(in_lines(_lines(here, probe, frameworks, targets)))
 
 
-def _lines(here: Devices, probe: DeviceProbe | None, targets: list[str]) -> list[str]:
+def _lines(
+    here: Devices, probe: DeviceProbe | None, frameworks: Sequence[FrameworkHere], targets: list[str]
+) -> list[str]:
     parts = (here.cores_words, here.free_words)
     lines = [f"cpu    {here.cpu or 'unknown processor'}{''.join(f'; {part}' for part in parts if part)}"]
     for index, gpu in enumerate(here.gpus):
@@ -54,10 +61,21 @@ def _lines(here: Devices, probe: DeviceProbe | None, targets: list[str]) -> list
         lines.append(f"gpu:{index}  {gpu.name}{memory}{driver}{ready}")
     if not here.gpus:
         lines.append("No GPU was found.")
-    lines.append(f"TensorFlow {here.tensorflow}" if here.tensorflow else "TensorFlow is not installed.")
+    lines += (line for one in frameworks for line in _framework_lines(one))
     if probe is not None:
         said = f"finds {probe.device_name or 'gpu:0'}" if probe.gpu_found else f"finds no GPU: {probe.said}"
         lines.append(f"TensorFlow itself {said}")
     lines += (note.sentence for note in here.notes if note.severity != "unusable")
     lines += here.advice
     return [*lines, f"Compared by default: {targets[0]} against {targets[1]}"]
+
+
+def _framework_lines(one: FrameworkHere) -> list[str]:
+    """Its versions, or what to install; then what it makes of the devices that it was asked for."""
+    if one.missing is not None:
+        return [one.missing]
+    lines = [f"{one.title}: {', '.join(f'{name} {version}' for name, version in one.versions.items())}"]
+    for found in one.devices or ():
+        name = f" ({found.name})" if found.name else ""
+        lines.append(f"  cannot use {found.device}: {found.said}" if found.said else f"  uses {found.device}{name}")
+    return lines

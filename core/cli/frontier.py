@@ -8,6 +8,7 @@ import click
 
 from core.cli.choices import workload_options
 from core.cli.files import refusing
+from core.cli.model_code import launcher_of
 from core.cli.networks import size_options, sizes_of
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices
@@ -39,7 +40,7 @@ def frontier_command(given: dict[str, Any], _: History) -> Asked:
     with refusing():
         plan = _plan(given)
     says = f"{plan.title}: {len(plan.settings)} settings, of which those that tell most are measured"
-    return Asked(plan, says=(says,))
+    return Asked(plan, says=(says,), launcher=launcher_of(plan.targets))
 
 
 def _plan(given: dict[str, Any]) -> FrontierPlan:

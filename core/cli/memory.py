@@ -37,7 +37,7 @@ def memory_command(given: dict[str, Any], history: History) -> Asked:
     """
     with refusing():
         plan = _plan(given)
-    launcher = launcher_for(plan.workload.network, given["model"])
+    launcher = launcher_for(plan.workload.network, given["model"], (plan.target,))
     earlier = history.records(MEMORY)
     ahead = predict_memory(plan.workload, plan.target, plan.limit_bytes, earlier, capture_environment())
     says = (f"{plan.title}. {ahead.sentence} {ahead.basis}",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -63,9 +64,21 @@ def _describe(entry: str, folder: str, budget_s: float) -> Described:
         worker.close()
 
 
-def launcher_for(network: Network, model: str | None) -> Launcher:
+def launcher_of(targets: Sequence[Target]) -> Launcher:
+    """What starts workers for targets that were given to the command itself, with the interpreters that they name."""
+    from core.worker.process import launch_processes
+
+    return functools.partial(launch_processes, allow_python=True) if _named(targets) else launch_processes
+
+
+def _named(targets: Sequence[Target]) -> bool:
+    return any(target.python is not None for target in targets)
+
+
+def launcher_for(network: Network, model: str | None, targets: Sequence[Target] = ()) -> Launcher:
     """What starts the workers of a command whose ``--model`` was ``model``; they import code only if it names theirs.
 
+    ``targets`` are those that were given to the command itself, whose interpreters may be run; a stored run's may not.
     Raises BadInput where a plan or run names code that this command does not, or the other way round.
     """
     from core.worker.process import launch_processes
@@ -75,7 +88,7 @@ def launcher_for(network: Network, model: str | None) -> Launcher:
             refuse_code(network)
         except CodeError as error:
             raise BadInput(str(error)) from None
-        return launch_processes
+        return launcher_of(targets)
     if not isinstance(network, Code):
         raise BadInput(f"The network is {network.name}, which no code builds; leave --model out.")
     if model != network.entry:
@@ -84,4 +97,6 @@ def launcher_for(network: Network, model: str | None) -> Launcher:
         )
     if network.folder != str(Path.cwd()):
         raise BadInput(f"{network.entry} was found in {network.folder}; run the command there.")
+    if _named(targets):
+        return functools.partial(launch_processes, allow_code=True, allow_python=True)
     return functools.partial(launch_processes, allow_code=True)

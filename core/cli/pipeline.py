@@ -39,7 +39,7 @@ def pipeline_command(given: dict[str, Any], _: History) -> Asked:
     """
     with refusing():
         study, says = _study(given)
-    launcher = launcher_for(study.workload.network, given["model"])
+    launcher = launcher_for(study.workload.network, given["model"], (study.target,))
     says.append(f"{study.title}: {len(study.arms)} ways of feeding, as chosen: {study.base.title}")
     if (note := cudnn_note(study.workload, (study.target,))) is not None:
         says.append(note)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from core.cli.files import FILE, Failure, check_writable, conclude, refusing, together, write_out
+from core.cli.lists import ListsCommand
 from core.cli.terminal import say, shown_progress
 from core.schema import UserError
 from core.studies.kind import Context, Kind, Task
@@ -72,7 +73,7 @@ def study_command(kind: Kind[Any, Any, Any], name: str | None = None) -> Callabl
             _run(kind, make, given)
 
         params = list(reversed(getattr(make, "__click_params__", [])))
-        return flags(click.command(name or kind.name, help=make.__doc__, params=params)(command))
+        return flags(click.command(name or kind.name, ListsCommand, help=make.__doc__, params=params)(command))
 
     return decorate
 

@@ -31,9 +31,9 @@ from core.studies.sweep.start import new_run
     "--compare", type=click.Choice(list(PRESETS)), help="In place of --targets, a set made from what this machine has."
 )
 def sweep(given: dict[str, Any], _: History) -> Asked:
-    """Measure two targets against each other on this machine, and print the verdict."""
+    """Measure one to six targets against each other on this machine, and print the verdict."""
     plan = make_plan(click.get_current_context(), partial(_usual, _preset(click.get_current_context())))
-    launcher = launcher_for(plan.workload.network, given["model"])
+    launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
     here = resources()
     if here.memory_available_bytes is not None:
         with refusing():

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, field_validator, model_validator
 
+from core.evidence import TargetIndex
 from core.schema import Frozen
 from core.traces.table import packed, unpacked
 
@@ -178,4 +179,4 @@ class CellTrace(Frozen):
 class TracedCell(CellTrace):
     """The trace of one cell of a run, on the run's target of that index."""
 
-    target: Annotated[int, Field(ge=0, le=1)]
+    target: TargetIndex

@@ -234,15 +234,15 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             raise CellFailed("error", str(error)) from error
         except Exception as error:
             detail = " ".join(str(error).split())[:MAX_DETAIL]
+            why = explain_gpu(str(error), self._target.framework) or ""
             if breaks_process(str(error)):
-                why = explain_gpu(str(error)) or "CUDA refuses all further work of this process."
+                why = why or "CUDA refuses all further work of this process."
                 raise WorkerLost("crashed", f"The GPU failed: {detail}. {why}") from None
             if isinstance(error, (MemoryError, *self.exhausted)) or tells_of_memory(str(error)):
                 raise CellFailed("out_of_memory", f"The cell did not fit into memory: {detail}") from None
             if pipeline.data is not None and (sentence := self.explain_reading(error, pipeline.data)) is not None:
                 raise CellFailed("error", sentence) from None
             said = f"{type(error).__name__}: {detail}{own_place(error)}"
-            why = explain_gpu(str(error)) or ""
             raise CellFailed("error", f"{self.title} could not run this cell: {said} {why}".rstrip()) from error
 
     def _wake(self, step: S, idle_ms: float, already_ms: float) -> float | None:

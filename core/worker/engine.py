@@ -82,4 +82,9 @@ class TensorFlowOnly:
         self.refuse("What the self-check looks at")
 
     def refuse(self, what: str) -> NoReturn:
-        raise CellFailed("error", f"{what} is measured with TensorFlow only, not with {self.title}.")
+        raise tensorflow_only(what, self.title)
+
+
+def tensorflow_only(what: str, title: str) -> CellFailed:
+    """For what the framework called ``title`` does not serve."""
+    return CellFailed("error", f"{what} is measured with TensorFlow only, not with {title}.")

@@ -9,7 +9,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-INSTALL = "run “pip install -r requirements-gpu.txt” in the environment that runs Breakeven"
+from core.frameworks import FRAMEWORKS
+
+WITH_GPU = "“pip install -r requirements-gpu.txt”"
+INSTALL = f"run {WITH_GPU} in the environment that runs Breakeven"
 NVIDIA_SMI = "until “nvidia-smi” lists the GPU"
 
 
@@ -144,18 +147,23 @@ CAUSES = (
         f"TensorFlow found no CUDA libraries; {INSTALL}.",
     ),
     Cause(  # our own words, where nothing above was said
-        re.compile(r"TensorFlow found no GPU"),
-        "A GPU needs NVIDIA's driver and “pip install -r requirements-gpu.txt”, on Linux or WSL2.",
+        re.compile(r"(TensorFlow|JAX|PyTorch) found no GPU"),
+        f"A GPU needs NVIDIA's driver and {WITH_GPU}, on Linux or WSL2.",
     ),
 )
 """The first that is found counts: what says most precisely why stands first."""
 
 
-def explain_gpu(said: str | Iterable[str]) -> str | None:
+def explain_gpu(said: str | Iterable[str], framework: str = "tensorflow") -> str | None:
     """One sentence for the person who must act, with what to do; None where nothing known is said.
 
     ``said`` is an error's text or the lines of a log (of TensorFlow at level 0, since it tells some causes as
-    information only).
+    information only). ``framework`` is the one that said it.
     """
     text = said if isinstance(said, str) else "\n".join(said)
-    return next((sentence for cause in CAUSES if (sentence := cause.explain(text)) is not None), None)
+    sentence = next((sentence for cause in CAUSES if (sentence := cause.explain(text)) is not None), None)
+    if sentence is None or framework == "tensorflow":
+        return sentence
+    known = FRAMEWORKS[framework]
+    install = f"{known.title} for CUDA (see {known.requirements})"
+    return sentence.replace(INSTALL, f"install {install}").replace(WITH_GPU, install).replace("TensorFlow", known.title)

@@ -46,8 +46,9 @@ class PeakMeter:
         self._allocator = allocator
         self._first_bytes: int | None = None
         self._began_anew = False
+        self._before_bytes = 0
         if allocator is not None:
-            allocator.reset()
+            self._before_bytes = 0 if allocator.reset() else allocator.peak()
         else:
             _reset_high_water_mark()
 
@@ -63,9 +64,11 @@ class PeakMeter:
         """The peak since the first call, where an allocator tells."""
         return self._allocator.peak() if self._allocator is not None and self._began_anew else None
 
-    def peak_bytes(self) -> int:
+    def peak_bytes(self) -> int | None:
+        """None where an allocator that cannot begin anew had a higher peak before, and so does not tell."""
         if self._allocator is not None:
-            return max(self._allocator.peak(), self._first_bytes or 0)
+            peak = max(self._allocator.peak(), self._first_bytes or 0)
+            return peak if peak > self._before_bytes else None
         return _status_bytes("VmHWM") or int(psutil.Process().memory_info().rss)
 
 

@@ -1,7 +1,14 @@
-"""What a framework sees of this machine's devices, asked in a process of its own."""
+"""What the frameworks see of this machine's devices, each asked in processes of its own."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
+import time
+from collections.abc import Sequence
+
+from core.frameworks import FRAMEWORKS
+from core.machine.installed import versions, why_missing
 from core.schema import Frozen
 from core.spec import Target
 from core.worker.process import ProcessWorker
@@ -16,6 +23,76 @@ class DeviceProbe(Frozen):
     gpu_found: bool
     device_name: str = ""
     said: str = ""
+
+
+class FoundDevice(Frozen):
+    """What a framework made of a device: ``said`` is its reason where it cannot use it, else empty."""
+
+    device: str
+    name: str = ""
+    said: str = ""
+
+
+class FrameworkHere(Frozen):
+    """``missing``: the sentence that says what to install, None where a worker can be started. ``devices`` are those
+    that it was asked for, in a worker each; None: not asked.
+    """
+
+    name: str
+    title: str
+    versions: dict[str, str]
+    missing: str | None = None
+    devices: tuple[FoundDevice, ...] | None = None
+
+
+def frameworks_here() -> tuple[FrameworkHere, ...]:
+    """Every known framework, from its packages alone."""
+    return tuple(
+        FrameworkHere(name=name, title=known.title, versions=versions(name), missing=why_missing(name))
+        for name, known in FRAMEWORKS.items()
+    )
+
+
+def probe_frameworks(here: Sequence[FrameworkHere], gpus: int, deadline_s: float) -> tuple[FrameworkHere, ...]:
+    """Ask each that is installed for its devices, all at the same time; ``gpus``: how many the driver lists."""
+    asked = {one.name: _worth_asking(one.name, gpus) for one in here if one.missing is None}
+    found = _ask([Target(framework=name, device=d) for name, devices in asked.items() for d in devices], deadline_s)
+    return tuple(
+        one.model_copy(update={"devices": tuple(found[one.name, device] for device in asked[one.name])})
+        if one.name in asked
+        else one
+        for one in here
+    )
+
+
+def _worth_asking(framework: str, gpus: int) -> tuple[str, ...]:
+    """The CPU, and of the others those that there is a sign of: a framework may take long to find none."""
+    signs = {"gpu": gpus > 0, "mps": platform.system() == "Darwin", "tpu": _has("libtpu")}
+    return ("cpu", *(Target(device=kind, framework=framework).device for kind in FRAMEWORKS[framework].devices
+                     if signs.get(kind, False)))  # fmt: skip
+
+
+def _has(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _ask(targets: Sequence[Target], deadline_s: float) -> dict[tuple[str, str], FoundDevice]:
+    end_s = time.monotonic() + deadline_s
+    found, workers = {}, [(target, ProcessWorker(target)) for target in targets]
+    for target, worker in workers:
+        try:
+            worker.wait_ready(max(0.0, end_s - time.monotonic()))
+            answer = FoundDevice(device=target.device, name=worker.ready.device_name)
+        except WorkerError as error:
+            answer = FoundDevice(device=target.device, said=error.reason)
+        finally:
+            worker.close()
+        found[str(target.framework), target.device] = answer
+    return found
 
 
 def probe_devices(deadline_s: float) -> DeviceProbe:

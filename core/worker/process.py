@@ -26,12 +26,14 @@ from typing import IO, NoReturn, cast
 import psutil
 from pydantic import ValidationError
 
+from core.frameworks import FRAMEWORKS
 from core.machine.cgroup import read_kills, who_killed
 from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
 from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
 from core.worker.gpu_errors import explain_gpu
+from core.worker.interpreters import interpreter, refuse_python
 from core.worker.protocol import (
     MAX_LINE_BYTES,
     REPLY,
@@ -78,7 +80,7 @@ def worker_environment(target: Target) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",  # a folder called "core" where the user happens to be is not ours
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
-        "KERAS_BACKEND": "tensorflow",
+        "KERAS_BACKEND": target.framework if FRAMEWORKS[target.framework].through_keras else "tensorflow",
         # on a GPU TensorFlow tells why it cannot use one as information, which its log must then hold
         "TF_CPP_MIN_LOG_LEVEL": "0" if target.is_gpu else "2",
         ORDER: env.get(ORDER) or BY_BUS,
@@ -103,13 +105,14 @@ class ProcessWorker:
         self,
         target: Target,
         memory_limit_bytes: int | None = None,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = (),
         *,
         check: Check = go_on,
         watch_memory: bool = False,
         allow_code: bool = False,
     ) -> None:
         self.target = target
+        command = command or (interpreter(target), *COMMAND[1:])
         self._mark = secrets.token_hex(8)
         self._process = subprocess.Popen(
             (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
@@ -264,7 +267,8 @@ class ProcessWorker:
         """What is known to be wrong with the target's GPU, by what its worker said and logged, as a sentence more."""
         if not self.target.is_gpu:
             return ""
-        why = explain_gpu((*said, *self._log)) or explain_gpu(self._start_log)
+        framework = self.target.framework
+        why = explain_gpu((*said, *self._log), framework) or explain_gpu(self._start_log, framework)
         return "" if why is None else f" {why}"
 
     def _lose(self, loss: WorkerLost) -> NoReturn:
@@ -352,13 +356,17 @@ def launch_processes(
     check: Check = go_on,
     *,
     allow_code: bool = False,
+    allow_python: bool = False,
     limit_bytes: int | None = None,
 ) -> tuple[ProcessWorker, ...]:
     """Start one worker process for each target, side by side (:class:`core.worker.protocol.Launcher`).
 
     With ``limit_bytes`` each worker ends itself as soon as its resident memory passes that; see
-    :class:`core.worker.protocol.Hello` for ``allow_code``.
+    :class:`core.worker.protocol.Hello` for ``allow_code``. Only with ``allow_python`` is the interpreter run that a
+    target names.
     """
+    if not allow_python:
+        refuse_python(targets)
     end = time.monotonic() + deadline_s
     workers: list[ProcessWorker] = []
     watched = limit_bytes is not None

@@ -7,6 +7,7 @@ from typing import Any
 from core.evidence import Block, Environment, Gpu, Interference, Label, Process, ProcessUse, Setup, Warning
 from core.families import network_from_name
 from core.spec import Target, Workload
+from core.studies.sweep.order import order_of_round
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Cell, Round, Run, Status
 
@@ -28,9 +29,10 @@ def true_crossover(
     return squared ** (1 / Q) if squared > 0 else None
 
 
-def make_plan(batches: tuple[int, ...] = BATCHES) -> SweepPlan:
-    """A plan for one CPU thread against two, training 784-128-10 with Adam."""
-    workload, targets = Workload(network=network_from_name("784-128-10")), (Target(threads=1), Target(threads=2))
+def make_plan(batches: tuple[int, ...] = BATCHES, count: int = 2) -> SweepPlan:
+    """A plan for one CPU thread against two (and up to six), training 784-128-10 with Adam."""
+    workload = Workload(network=network_from_name("784-128-10"))
+    targets = tuple(Target(threads=threads) for threads in range(1, count + 1))
     return SweepPlan(workload=workload, targets=targets, batches=batches, budget_s=60.0)
 
 
@@ -50,24 +52,24 @@ def make_run(
     processes: int = 3,
     passes: int = 2,
     rounds_per_pass: int = 3,
-    floors_ms: tuple[float, float] = (0.3, 0.8),
-    slopes_ms: tuple[float, float] = (0.02, 0.01),
+    floors_ms: tuple[float, ...] = (0.3, 0.8),
+    slopes_ms: tuple[float, ...] = (0.02, 0.01),
     noise: float = 0.02,
     status: Status = "finished",
     label: Label = "recorded",
     with_failures: bool = False,
 ) -> Run:
-    """A run whose true curves are given by ``floors_ms`` and ``slopes_ms`` (ms, ms a sample).
+    """A run whose true curves are given by ``floors_ms`` and ``slopes_ms`` (ms, ms a sample), one for each target.
 
     ``passes`` are within each of ``processes``; each process multiplies its target's times by a lognormal offset of
     half of ``noise`` (a relative spread), each block by one of ``noise``. With ``with_failures`` the second target
     runs out of memory at the last but one batch and is skipped at the last one.
     """
     rng = random.Random(seed)
-    plan = make_plan(batches)
+    plan, targets = make_plan(batches, len(floors_ms)), range(len(floors_ms))
     failed = {(1, b) for b in batches[-2:]} if with_failures else set()
     rounds = _rounds(rng, batches, (processes, passes, rounds_per_pass), floors_ms, slopes_ms, noise, failed)
-    cells = tuple(_cell(t, b, failed, batches, status) for b in batches for t in (0, 1))
+    cells = tuple(_cell(t, b, failed, batches, status) for b in batches for t in targets)
     return Run(
         id=f"20260105-seed{seed:04d}",
         name=f"784-128-10, made from seed {seed}",
@@ -78,12 +80,12 @@ def make_run(
         plan=plan,
         environment=make_environment(),
         elapsed_s=round(rounds[-1].blocks[-1].at_s + 1.0, 3) if rounds else 0.0,
-        processes=tuple(_process(p, t, rng) for p in range(processes) for t in (0, 1)),
+        processes=tuple(_process(p, t, rng) for p in range(processes) for t in targets),
         setups=tuple(
             _setup(t, b, p, true_step_ms(floors_ms[t], slopes_ms[t], b), rng)
             for p in range(processes)
             for b in batches
-            for t in (0, 1)
+            for t in targets
             if (t, b) not in failed
         ),
         cells=cells,
@@ -112,8 +114,8 @@ def _rounds(
     rng: random.Random,
     batches: tuple[int, ...],
     repeats: tuple[int, int, int],
-    floors_ms: tuple[float, float],
-    slopes_ms: tuple[float, float],
+    floors_ms: tuple[float, ...],
+    slopes_ms: tuple[float, ...],
     noise: float,
     failed: set[tuple[int, int]],
 ) -> tuple[Round, ...]:
@@ -121,12 +123,12 @@ def _rounds(
     rounds: list[Round] = []
     at_s = 8.0  # start-up of the first processes
     for process in range(processes):
-        offset = [rng.lognormvariate(0.0, noise / 2) for _ in (0, 1)]
+        offset = [rng.lognormvariate(0.0, noise / 2) for _ in floors_ms]
         for turn in range(passes):
             for batch in batches:
                 for _ in range(rounds_per_pass):
                     blocks: list[Block] = []
-                    order = (0, 1) if len(rounds) % 2 == 0 else (1, 0)
+                    order = order_of_round(len(rounds), range(len(floors_ms)))
                     for target in (t for t in order if (t, batch) not in failed):
                         truth_ms = true_step_ms(floors_ms[target], slopes_ms[target], batch)
                         step_ms = truth_ms * offset[target] * rng.lognormvariate(0.0, noise)

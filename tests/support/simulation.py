@@ -2,14 +2,15 @@
 
 The noise is what real machines show: heavy tails, drift common to both targets, drift of one target alone, offsets
 that last as long as a process, and occasional stalls. All of it has mean zero in log step time, so that the true
-crossover of the two noiseless curves is what a sweep should find.
+crossover of two noiseless curves, and the lowest of several at every batch, is what a sweep should find.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from core.analysis.execution import expected
 from core.evidence import LoopPair, Outcome
 from core.spec import Target
+from core.studies.sweep.answer import Band
 from core.traces.record import DeviceTrace, StepParts
 from core.worker.protocol import (
     LOOP_PAIRS,
@@ -67,6 +69,41 @@ def random_curves(rng: np.random.Generator) -> tuple[Curve, Curve]:
     return (
         Curve(rng.uniform(0.2, 0.5), rng.uniform(0.01, 0.03)),
         Curve(rng.uniform(0.6, 1.5), rng.uniform(0.001, 0.006)),
+    )
+
+
+def random_ladder(rng: np.random.Generator, count: int, lost: int = 0) -> tuple[Curve, ...]:
+    """``count`` curves in random order, each the fastest somewhere from batch 1 to 1,024 but for ``lost`` of them,
+    which are a third to twice slower than the fastest everywhere.
+
+    Neighbouring bands meet at batches drawn evenly in log2 from 4 to 512, at least 1.4 octaves apart.
+    """
+    leaders = count - lost
+    curves = [Curve(rng.uniform(0.2, 0.5), rng.uniform(0.06, 0.12))]
+    gap = 1.4
+    room = np.sort(rng.uniform(0, 7.0 - gap * (leaders - 2), leaders - 1)) if leaders > 1 else ()
+    for place, free in enumerate(room):
+        meet, last = 2.0 ** (2.0 + free + gap * place), curves[-1]
+        # the next has a smaller slope and such a floor that both take equally long at ``meet``
+        slope_ms = last.slope_ms * rng.uniform(0.4, 0.6)
+        floor_ms = math.sqrt(last.step_ms(meet) ** 2 - (slope_ms * meet) ** 2)
+        curves.append(Curve(floor_ms, slope_ms))
+    best = tuple(curves)
+    for _ in range(lost):
+        like, slower = best[rng.integers(leaders)], rng.uniform(1.33, 2.0)
+        curves.append(Curve(slower * like.floor_ms, slower * like.slope_ms))
+    return tuple(curves[i] for i in rng.permutation(count))
+
+
+def true_bands(curves: Sequence[Curve], low: float, high: float) -> tuple[Band, ...]:
+    """Which noiseless curve is the lowest from ``low`` to ``high``, as bands of one target each."""
+    grid = np.geomspace(low, high, 20_001)
+    lowest = np.argmin([[curve.step_ms(batch) for batch in grid] for curve in curves], axis=0)
+    changes = np.flatnonzero(np.diff(lowest))
+    edges = [low, *(float(math.sqrt(grid[i] * grid[i + 1])) for i in changes), high]
+    places = [0, *(i + 1 for i in changes)]
+    return tuple(
+        Band(begin, end, (int(lowest[place]),)) for (begin, end), place in zip(pairwise(edges), places, strict=True)
     )
 
 
@@ -122,12 +159,13 @@ LAUNCHED: list[Any] = []
 
 @dataclass
 class Machine:
-    """Two simulated targets sharing a virtual clock. ``start_faults`` are the starts, counted from 1, that fail.
+    """Simulated targets, one a curve, sharing a virtual clock. ``start_faults`` are the starts, counted from 1, that
+    fail.
 
     Keras's own loop adds ``loop_ms`` to each step of a target and costs ``call_ms`` a call.
     """
 
-    curves: tuple[Curve, Curve]
+    curves: tuple[Curve, ...]
     noise: NoiseModel = QUIET
     seed: int = 0
     startup_s: float = 5.0
@@ -145,9 +183,11 @@ class Machine:
         self.rng = np.random.default_rng(self.seed)
         self.common = _Drift(self.rng, self.noise.common_drift, self.noise.drift_s)
         self.own = [
-            _Drift(self.rng, self.noise.own_drift, self.noise.drift_s) for _ in range(MAX_TARGETS if self.law else 2)
+            _Drift(self.rng, self.noise.own_drift, self.noise.drift_s)
+            for _ in range(MAX_TARGETS if self.law else len(self.curves))
         ]
         self._fired: dict[Fault, int] = {}
+        self._known: tuple[Target, ...] = ()
 
     def launch(self, targets: tuple[Target, ...], deadline_s: float, *_: object) -> tuple[SimulatedWorker, ...]:
         assert deadline_s > 0
@@ -158,7 +198,9 @@ class Machine:
         self.clock.advance(self.startup_s)
         self.open_workers += len(targets)
         LAUNCHED.append(self)
-        return tuple(SimulatedWorker(self, index, target) for index, target in enumerate(targets))
+        self._known = self._known or targets  # a later start may be of some of them
+        places = [self._known.index(t) if t in self._known else place for place, t in enumerate(targets)]
+        return tuple(SimulatedWorker(self, place, target) for place, target in zip(places, targets, strict=True))
 
     def fault(self, target: int, batch: int, in_block: bool) -> None:
         """Raises the planted fault for this cell, if there is one left."""
@@ -176,12 +218,12 @@ class Machine:
             return self.law(request, request.variant or target)
         return self.curves[index].step_ms(request.batch)
 
-    def true_crossover(self, low: float, high: float) -> float | None:
-        """The batch between low and high at which the noiseless curves are equal, by bisection."""
-        first, second = self.curves
+    def true_crossover(self, low: float, high: float, first: int = 0, second: int = 1) -> float | None:
+        """The batch between low and high at which two noiseless curves are equal, by bisection."""
+        before, after = self.curves[first], self.curves[second]
 
         def difference(batch: float) -> float:
-            return math.log(first.step_ms(batch) / second.step_ms(batch))
+            return math.log(before.step_ms(batch) / after.step_ms(batch))
 
         if difference(low) * difference(high) > 0:
             return None

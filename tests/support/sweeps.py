@@ -41,8 +41,15 @@ class MemoryRecorder:
         return {type(record) for record in self.others} & {Process, Setup}
 
 
-def plan(batches: str = "1:1024", **changes: Any) -> SweepPlan:
-    usual = {"workload": Workload(network="784-512-512-10"), "targets": (Target(), Target(device="gpu:0"))}
+TARGETS = (
+    Target(), Target(device="gpu:0"), Target(device="gpu:0", precision="mixed_float16"),
+    Target(threads=1), Target(threads=2), Target(execution="xla"),
+)  # fmt: skip
+
+
+def plan(batches: str = "1:1024", count: int = 2, **changes: Any) -> SweepPlan:
+    """A plan of the first ``count`` of six targets."""
+    usual = {"workload": Workload(network="784-512-512-10"), "targets": TARGETS[:count]}
     return SweepPlan(batches=parse_batches(batches), **{**usual, **changes})
 
 

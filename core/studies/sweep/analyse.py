@@ -13,13 +13,14 @@ from core.evidence import Warning
 from core.schema import UserError
 from core.studies.sweep.answer import Against, Answer, CellStats, SpeedUp, Verdict
 from core.studies.sweep.crossover import Curve, build_curve
-from core.studies.sweep.observations import observe
+from core.studies.sweep.fastest import failed_from, find_fastest, margin_of, tables_of
+from core.studies.sweep.observations import Observations, observe
 from core.studies.sweep.overhead import fit_target
 from core.studies.sweep.record import Run
 from core.studies.sweep.reliability import distinct, judge
-from core.studies.sweep.verdict import decide
-
-DEFAULT_MARGIN = 0.05
+from core.studies.sweep.verdict import Pair, decide
+from core.studies.sweep.verdict_fastest import fastest_verdict
+from core.studies.sweep.verdict_single import single_verdict
 
 
 def analyse(run: Run, margin: float | None = None) -> Answer:
@@ -29,31 +30,43 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
     """
     if not run.rounds:
         raise UserError("This run has no measured round yet, so there is nothing to say.")
-    cells, targets = cell_statistics(run), range(len(run.target_names))
-    against = tuple(_against(run, target, margin) for target in targets[1:])
-    return Answer(
-        verdict=against[0].verdict,
-        cells=cells,
-        against=against,
-        fits=tuple(fit_target(run, target, cells) for target in targets),
-    )
+    margin, count = margin_of(run, margin), len(run.target_names)
+    cells = cell_statistics(run)
+    fits = tuple(fit_target(run, target, cells) for target in range(count))
+    if count == 1:
+        return Answer(single_verdict(run, fits[0], cells), cells, (), fits)
+    if count == 2:
+        only = _against(run, observe(run), margin, 1)
+        return Answer(only.verdict, cells, (only,), fits)
+    tables = tables_of(run)
+    against = tuple(_against(run, tables[0, target], margin, target) for target in range(1, count))
+    found = find_fastest(tables, count, margin, failed_from(run))
+    unstable = any(table.unstable for table in tables.values())
+    warnings = distinct(w for one in against for w in one.verdict.warnings if w.code != "unpaired_rounds")
+    verdict = fastest_verdict(run, found, margin, warnings, unstable)
+    return Answer(verdict, cells, against, fits, found)
 
 
-def _against(run: Run, target: int, margin: float | None) -> Against:
-    verdict, curve = compare(run, margin, 0, target)
+def _against(run: Run, observations: Observations, margin: float, target: int) -> Against:
+    verdict, curve = _compared(run, observations, margin, (0, target))
     return Against(target, verdict, _speed_ups(curve) if curve is not None else ())
 
 
 def compare(run: Run, margin: float | None = None, first: int = 0, second: int = 1) -> tuple[Verdict, Curve | None]:
     """Verdict and curve of two targets alone; the supervisor steers by them. No curve without a paired round."""
-    if margin is None:
-        margin = run.plan.margin if run.plan is not None else DEFAULT_MARGIN
-    observations = observe(run, first, second)
+    return _compared(run, observe(run, first, second), margin_of(run, margin), (first, second))
+
+
+def _compared(
+    run: Run, observations: Observations, margin: float, targets: tuple[int, int]
+) -> tuple[Verdict, Curve | None]:
+    first, second = targets
     warnings = distinct((*run.warnings, *judge(run, observations)))
     if len(observations.batches) == 0:
         return _no_pairs(run, first, second, warnings), None
-    curve, targets = build_curve(observations), (run.target_names[first], run.target_names[second])
-    return decide(curve, targets, margin, warnings, observations.unstable), curve
+    curve = build_curve(observations)
+    pair = Pair((run.target_names[first], run.target_names[second]), (run.names[first], run.names[second]))
+    return decide(curve, pair, margin, warnings, observations.unstable), curve
 
 
 def cell_statistics(run: Run) -> tuple[CellStats, ...]:

@@ -79,16 +79,24 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Band:
-    """Batches at which one target is the fastest; several ``targets`` (by number) cannot be told apart there."""
+    """Batches at which one target is the fastest, or one of several ``targets`` (by number) that cannot be told apart.
+
+    ``level``: these are shown to be within the margin of each other at every measured batch of the band.
+    """
 
     from_batch: float
     to_batch: float
     targets: tuple[int, ...]
+    level: bool = False
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """A batch between two bands, with its 95 % interval, which holds for all boundaries together."""
+    """A batch between two bands, with its 95 % interval, which holds for all boundaries together.
+
+    Up to ``low`` the fastest is one of ``before``, from ``high`` on one of ``after``. No bounds without replicates, and
+    where the bands share a target: evidence ends there, not a lead.
+    """
 
     batch: float
     low: float | None
@@ -142,6 +150,18 @@ class Fit:
     def overhead_share(self, batch: float) -> float:
         """1 − slope·b / T(b): the fitted share of a step that is not marginal work (docs/design.md, Overhead share)."""
         return 1.0 - self.slope_ms * batch / self.step_ms(batch)
+
+    def overhead_bounds(self, batch: float) -> tuple[float, float] | None:
+        """95 % interval of that share. It depends on floor over slope alone, as the half-overhead batch does, so that
+        one's bounds give it; None where that has none.
+        """
+        if self.half_overhead_low is None or self.half_overhead_high is None:
+            return None
+        return self._share(self.half_overhead_low, batch), self._share(self.half_overhead_high, batch)
+
+    def _share(self, half: float, batch: float) -> float:
+        work = batch / half / (2**self.q - 1) ** (1 / self.q)  # slope·b / floor; at ``half`` slope·b is half of T
+        return 1.0 - float(work / (1 + work**self.q) ** (1 / self.q))
 
 
 @dataclass(frozen=True)

@@ -77,25 +77,52 @@ class Crossing(Place):
     rising: bool
 
 
-def build_curve(observations: Observations) -> Curve:
-    """Curve on a grid of ``STEPS`` points between measured batches, linear in log2(batch).
+@dataclass(frozen=True)
+class Smooth:
+    """Log-ratio on a grid of ``STEPS`` points between measured batches, with what its intervals are made of."""
 
-    The bounds hold the units' scatter, the allowance for processes not seen, and the bend between measured batches.
-    """
+    x: Array
+    center: Array
+    estimate: Estimate
+    allowance: float
+    bend: Array
+
+    def half_width(self, alpha: float) -> Array:
+        """Half of the 1 − alpha interval: the units' scatter, processes not seen, the bend between batches."""
+        return np.hypot(self.scatter(alpha), self.bend)
+
+    def scatter(self, alpha: float) -> Array:
+        """The same without the bend, which is none at the measured batches."""
+        return np.hypot(self.estimate.half_width(alpha), normal_quantile(1 - alpha / 2) * self.allowance)
+
+
+def smooth(observations: Observations) -> Smooth:
+    """The log-ratio between the measured batches, linear in log2(batch)."""
     x, values = observations.x, observations.values
-    weights = np.arange(STEPS) / STEPS
-    grid = np.concatenate([x[j] + weights * (x[j + 1] - x[j]) for j in range(len(x) - 1)] + [x[-1:]])
+    weights, grid = np.arange(STEPS) / STEPS, between_batches(x)
     parts = [estimate_columns(part, trimmed=observations.unit == "round") for part in _between(values, weights)]
     estimate = Estimate(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     if observations.unit != "round":
         estimate = moderate(estimate, STEPS, values)
     center = np.where(np.isnan(estimate.center), np.interp(grid, x, estimate.center[::STEPS]), estimate.center)
-    half = np.hypot(_half_width(estimate, observations, ALPHA), _bend(x, center[::STEPS], grid))
-    shown = np.where(np.abs(center) > _half_width(estimate, observations, SURE_ALPHA), np.sign(center), 0.0)
-    measured, established = np.zeros(len(grid)), np.zeros(len(grid))
+    return Smooth(grid, center, estimate, observations.allowance, _bend(x, center[::STEPS], grid))
+
+
+def between_batches(x: Array) -> Array:
+    """The grid: ``x`` = log2 of the measured batches with ``STEPS`` − 1 points evenly between each two."""
+    weights = np.arange(STEPS) / STEPS
+    return np.concatenate([x[j] + weights * (x[j + 1] - x[j]) for j in range(len(x) - 1)] + [x[-1:]])
+
+
+def build_curve(observations: Observations) -> Curve:
+    """The log-ratio with 95 % bounds, and where a side of parity is established."""
+    found = smooth(observations)
+    center, half = found.center, found.half_width(ALPHA)
+    shown = np.where(np.abs(center) > found.scatter(SURE_ALPHA), np.sign(center), 0.0)
+    measured, established = np.zeros(len(center)), np.zeros(len(center))
     measured[::STEPS] = 1.0
     established[::STEPS] = _established(observations, center[::STEPS])
-    return Curve(grid, center, center - half, center + half, established, shown, measured)
+    return Curve(found.x, center, center - half, center + half, established, shown, measured)
 
 
 def _between(values: Array, weights: Array) -> Iterator[Array]:
@@ -109,10 +136,6 @@ def _between(values: Array, weights: Array) -> Iterator[Array]:
         # 0 · NaN would hide the measured batch itself where its neighbour is missing
         columns[:, ::STEPS] = values[:, first:last]
         yield columns if last < batches - 1 else np.concatenate([columns, values[:, -1:]], axis=1)
-
-
-def _half_width(estimate: Estimate, observations: Observations, alpha: float) -> Array:
-    return np.hypot(estimate.half_width(alpha), normal_quantile(1 - alpha / 2) * observations.allowance)
 
 
 @dataclass(frozen=True)

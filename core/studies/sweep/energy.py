@@ -108,14 +108,12 @@ def energy_of(run: Run) -> Energy:
     return Energy(cells, levels, _crossover(cells), tuple(reasons))
 
 
-def leads(run: Run) -> dict[int, float]:
-    """By batch with windows, whether the second target needs less energy than the first (+1) or more (−1), on the
-    face of it; 0 where one of them is not known.
-    """
+def leads(run: Run) -> dict[int, int | None]:
+    """By batch with windows, the target that needs the least energy, on the face of it; None where one alone is."""
     means: dict[int, dict[int, float]] = defaultdict(dict)
     for cell in energy_of(run).cells:
         means[cell.batch][cell.target] = cell.gross.value
-    return {b: float(np.sign(found[0] - found[1])) if len(found) == 2 else 0.0 for b, found in means.items()}
+    return {b: min(found, key=found.__getitem__) if len(found) > 1 else None for b, found in means.items()}
 
 
 def level(values: Sequence[float]) -> Level:

@@ -21,7 +21,7 @@ from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
-from core.text import escaped_json, in_lines
+from core.text import escaped_json, in_lines, sentence_case
 
 ROUND_COLUMNS = ("target", "batch", "step_ms", "round", "order", "pass", "process", "steps", "at_s", "label")
 FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
@@ -65,7 +65,7 @@ def rounds_csv(run: Run) -> str:
     lines = [
         (run.target_names[block.target], item.batch, block.step_ms, item.index, order, item.pass_index, block.process,
          block.steps, block.at_s, run.label)
-        for target in (0, 1)
+        for target in range(len(run.target_names))
         for item in run.rounds
         for order, block in enumerate(item.blocks, start=1)
         if block.target == target
@@ -86,7 +86,7 @@ def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
     setups: dict[tuple[int, int], list[Setup]] = defaultdict(list)
     for setup in run.setups:
         setups[setup.batch, setup.target].append(setup)
-    ran = (ran_as(run, 0), ran_as(run, 1))
+    ran = [ran_as(run, target) for target in range(len(run.target_names))]
     return tuple(
         _cell_row(run, answer, key, cells.get(key), found.get(key), setups.get(key, []), ran[key[1]])
         for key in sorted(cells.keys() | found.keys())
@@ -169,7 +169,9 @@ def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
 def placement_lines(run: Run) -> list[str]:
     """Where each target's work ran at the last batch that was prepared, as the worker found it after running it."""
     last = {setup.target: setup for setup in run.setups if setup.placement}
-    return [f"{run.target_names[target]}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]
+    return [
+        f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)
+    ]
 
 
 def reason_lines(run: Run) -> list[str]:
@@ -179,7 +181,8 @@ def reason_lines(run: Run) -> list[str]:
         if cell.outcome != "measured" and cell.reason:
             alike.setdefault((cell.target, cell.reason), []).append(f"{cell.batch:,}")
     return [
-        f"{run.target_names[target]} at batch {', '.join(batches)}: {why}" for (target, why), batches in alike.items()
+        f"{sentence_case(run.names[target])} at batch {', '.join(batches)}: {why}"
+        for (target, why), batches in alike.items()
     ]
 
 

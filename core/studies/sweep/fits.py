@@ -12,7 +12,7 @@ _RESERVE = 0.9  # share of the memory that may be planned for
 
 
 def check_fits(plan: SweepPlan, available_bytes: int, limited: str = "") -> None:
-    """Raises UserError when the largest batch cannot fit beside two worker processes on the CPU. ``limited`` says what
+    """Raises UserError when the largest batch cannot fit beside the worker processes on the CPU. ``limited`` says what
     limits the memory (:attr:`core.evidence.Resources.limited_words`).
 
     GPU targets are judged by the worker, which knows the card's memory; there, running out is an outcome of a cell.

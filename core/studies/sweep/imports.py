@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import combinations
 from math import isfinite
 from pathlib import PurePosixPath
 from typing import Any, cast, get_args
 
-from core.evidence import Block, Label, Warning
+from core.evidence import MAX_TARGETS, Block, Label, Warning
 from core.numbers import byte_size
 from core.schema import UserError, parse_json
 from core.spec import MAX_BATCH, MIN_BATCH
@@ -64,7 +65,8 @@ def read_run(data: bytes, filename: str) -> Run:
             run = _read_json(text)
         else:
             run = _read_csv(text, data, filename)
-        check_table(pair for pair in run.rounds if len(pair.blocks) == 2)
+        for first, second in combinations(range(len(run.target_names)), 2):
+            check_table(r for r in run.rounds if r.log_ratio(first, second) is not None)
         return run
     except ValueError as error:
         raise UserError(_one_line(str(error))) from None
@@ -136,16 +138,15 @@ def _check_consistent(run: Run) -> None:
     if max((len(w.code) for w in run.warnings), default=0) > 100:
         raise UserError("A warning's code is longer than 100 characters.")
     names = [_one_line(name) for name in run.target_names]
-    if names[0] == names[1] or not all(names):
-        raise UserError("The run's two targets need two different names.")
+    if len(set(names)) < len(names) or not all(names):
+        raise UserError("A run's targets need different names.")
 
 
 def _read_csv(text: str, data: bytes, filename: str) -> Run:
     points, ignored = _points(text)
     names = tuple(dict.fromkeys(point.target for point in points))
-    if len(names) != 2:
-        found = "only one target" if len(names) == 1 else f"{len(names)} targets"
-        raise UserError(f"The file holds {found} ({_listed(names)}); exactly two are accepted.")
+    if len(names) > MAX_TARGETS:
+        raise UserError(f"The file holds {len(names)} targets ({_listed(names)}); at most {MAX_TARGETS} are accepted.")
     labels = tuple(dict.fromkeys(point.label for point in points))
     if len(labels) != 1:
         raise UserError(f"The file mixes the labels {_listed(labels)}; one file holds one kind of number.")
@@ -165,7 +166,7 @@ def _read_csv(text: str, data: bytes, filename: str) -> Run:
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         label=cast(Label, labels[0]),
         status="finished",
-        target_names=(names[0], names[1]),
+        target_names=names,
         cells=tuple(Cell(target=target, batch=batch, outcome="measured") for batch, target in measured),
         rounds=rounds,
         warnings=tuple(warnings),
@@ -245,7 +246,7 @@ def _point(line: int, row: dict[str, str], delimiter: str) -> Point:
         pass_index=_whole(line, "pass", row["pass"], 0) if row.get("pass") else 0,
         process=_whole(line, "process", row["process"], 0) if row.get("process") else 0,
         steps=_whole(line, "steps", row["steps"], 1) if row.get("steps") else 1,
-        order=_whole(line, "order", row["order"], 1, 2) if row.get("order") else 0,
+        order=_whole(line, "order", row["order"], 1, MAX_TARGETS) if row.get("order") else 0,
         at_s=_decimal(line, "at_s", row["at_s"]) if row.get("at_s") else 0.0,
         label="recorded" if label == "measured" else label,  # measured, but not here and now
     )

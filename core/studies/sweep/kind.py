@@ -8,13 +8,15 @@ from core.studies.sweep.answer import Answer
 from core.studies.sweep.export import verdict_text
 from core.studies.sweep.record import Run
 from core.studies.sweep.supervisor import run_sweep
+from core.worker.interpreters import refuse_python
 
 
 def _check(run: Run) -> None:
-    """Nobody asked on a page for code of the user's own to be run."""
+    """Nobody asked on a page for code of the user's own, or for a program that a target names, to be run."""
     if run.plan is None:
         raise UserError("Only points were imported for this run; it has no plan that could go on.")
     refuse_code(run.plan.workload.network)
+    refuse_python(run.plan.targets)
 
 
 SWEEP: Kind[Run, Run, Answer] = Kind(

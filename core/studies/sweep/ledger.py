@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from core.evidence import Outcome, Process, Setup, Status, Warning
 from core.studies.runner import Recorder
 from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord, StopReason
@@ -17,6 +19,7 @@ class Ledger:
         self._processes: list[Process] = list(run.processes)
         self._setups: list[Setup] = list(run.setups)
         self._rounds: list[Round] = list(run.rounds)
+        self._at = Counter(item.batch for item in run.rounds)
         self._cells: dict[tuple[int, int], Cell] = {(c.target, c.batch): c for c in run.cells}
         self._warnings: dict[str, Warning] = {w.code: w for w in run.warnings}
         self._traces: dict[tuple[int, int], TracedCell] = {(t.target, t.batch): t for t in run.traces}
@@ -35,6 +38,7 @@ class Ledger:
                 self._setups.append(record)
             elif isinstance(record, Round):
                 self._rounds.append(record)
+                self._at[record.batch] += 1
             elif isinstance(record, Cell):
                 self._cells[record.target, record.batch] = record
             elif isinstance(record, TracedCell):
@@ -61,6 +65,9 @@ class Ledger:
 
     def rounds_of(self, target: int, batch: int) -> int:
         return sum(1 for r in self._rounds if r.batch == batch and r.step_ms(target) is not None)
+
+    def rounds_at(self, batch: int) -> int:
+        return self._at[batch]
 
     @property
     def first_reason(self) -> str:

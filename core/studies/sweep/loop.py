@@ -18,7 +18,8 @@ from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import LoopCost, Run
 from core.worker.protocol import LOOP_PAIRS, STEPS_A_PAIR
 
-SHARE, LEAST_S, MOST_S = 0.05, 1.5, 6.0  # of the budget, for both targets
+SHARE, LEAST_S, MOST_S = 0.05, 1.5, 6.0  # of the budget; seconds for two targets
+MOST_SHARE = 0.1
 SHORTEST_BUDGET_S = 15.0
 NOT_RECORDED = "not recorded"
 
@@ -53,13 +54,21 @@ def added(cost: LoopCost) -> Added | None:
 
 
 def batch_to_time(run: Run) -> int | None:
-    """The smallest batch that both targets measured: there the step is shortest. None where there is none."""
-    return min((r.batch for r in run.rounds if len(r.blocks) == 2), default=None)
+    """The smallest batch that all targets measured: there the step is shortest. Where one failed, that most of them
+    measured; None where only one of several did.
+    """
+    most = max((len(r.blocks) for r in run.rounds), default=0)
+    if most < min(2, len(run.target_names)):
+        return None
+    return min(r.batch for r in run.rounds if len(r.blocks) == most)
 
 
 def reserve_s(plan: SweepPlan) -> float:
     """Seconds of the budget that are kept for it."""
-    return min(MOST_S, max(LEAST_S, SHARE * plan.budget_s)) if plan.budget_s >= SHORTEST_BUDGET_S else 0.0
+    if plan.budget_s < SHORTEST_BUDGET_S:
+        return 0.0
+    pairs = len(plan.targets) / 2
+    return min(MOST_S * pairs, max(LEAST_S * pairs, SHARE * plan.budget_s), MOST_SHARE * plan.budget_s)
 
 
 def why_not(plan: SweepPlan, step_ms: float, window_s: float) -> str:

@@ -88,7 +88,7 @@ def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
         values[row[key], column[batch]] = median(ratios)
     return Observations(
         batches=np.array(batches, dtype=float),
-        values=_fill(np.log2(np.array(batches, dtype=float)), values) if batches else values,
+        values=fill(np.log2(np.array(batches, dtype=float)), values) if batches else values,
         unit=unit,
         unpaired=len(run.rounds) - len(pairs),
         allowance=_allowance(values, unit) if run.processes else 0.0,
@@ -122,7 +122,7 @@ def check_table(pairs: Iterable[Round]) -> Unit:
     return unit
 
 
-def _fill(x: Array, values: Array) -> Array:
+def fill(x: Array, values: Array) -> Array:
     """Values for batches a unit skipped between two that it has: the others' curve plus its own offset, interpolated.
 
     Without this a unit that measured a coarser grid would be interpolated across the curve's bend.

@@ -51,12 +51,12 @@ def ran_as(run: Run, index: int) -> RanAs | None:
 
 def ran_words(run: Run) -> tuple[str, ...]:
     """What stands beside the verdict, a text for each target of which it is known."""
-    return tuple(found.words for index in (0, 1) if (found := ran_as(run, index)) is not None)
+    return tuple(found.words for index in range(len(run.names)) if (found := ran_as(run, index)) is not None)
 
 
 def ran_line(run: Run, target: int | None = None) -> tuple[str, ...]:
-    """The same of both targets or of one in a line, as captions have it; none where nothing is known."""
-    indices = (0, 1) if target is None else (target,)
+    """The same of all targets or of one in a line, as captions have it; none where nothing is known."""
+    indices = range(len(run.names)) if target is None else (target,)
     words = [found.words for index in indices if (found := ran_as(run, index)) is not None]
     return (f"{'. '.join(words)}.",) if words else ()
 

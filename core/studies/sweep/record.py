@@ -170,5 +170,9 @@ class Run(Study):
         """The targets as people read them; ``target_names`` are their notation."""
         return shown_names(self.plan.targets) if self.plan else notations(self.target_names)
 
+    def name_of(self, target: str) -> str:
+        """What people call the target of that notation."""
+        return dict(zip(self.target_names, self.names, strict=True)).get(target, target)
+
 
 RunRecord = Process | Setup | Round | Cell | Warning | TracedCell | LoopCost | EnergyWindow

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from core.analysis.statistics import MIN_UNITS
 from core.evidence import Interference, Warning
 from core.numbers import percent
 from core.studies.sweep.observations import Observations
@@ -28,6 +29,14 @@ def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
         )
         found.append(Warning(code="unstable_machine", text=text))
     return tuple(found)
+
+
+def few_processes(run: Run) -> tuple[Warning, ...]:
+    """Of a run of one target, whose fit counts the scatter of processes only from three on."""
+    if len({block.process for item in run.rounds for block in item.blocks}) >= MIN_UNITS:
+        return ()
+    text = "Fewer than three worker processes: how much processes differ is in no interval."
+    return (Warning(code="few_processes", text=text),)
 
 
 def _replicates(observations: Observations) -> Iterator[Warning]:

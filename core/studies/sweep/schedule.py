@@ -1,12 +1,14 @@
 """Where a sweep spends its time: pure rules, no clock and no worker.
 
-A sweep has a coarse scan over the plan's batches, new sizes inside the bracket of each sign change, and then *epochs*,
-each in fresh worker processes, in which the batches that decide the answer are visited in passes, up and down.
+A sweep has a coarse scan over the plan's batches, new sizes inside the bracket of each change of the fastest target
+(:mod:`core.studies.sweep.focus`), and then *epochs*, each in fresh worker processes, in which the batches that decide
+the answer are visited in passes, up and down.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,7 +17,6 @@ import numpy as np
 from core.analysis.numerics import zeros
 from core.analysis.statistics import Array, median_interval
 from core.spec import MAX_BATCHES
-from core.studies.sweep.answer import Verdict
 from core.studies.sweep.observations import PROCESS_ALLOWANCE
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run, StopReason
@@ -24,7 +25,7 @@ SCAN_ROUNDS = 3  # rounds of a batch in the coarse scan
 VISIT_ROUNDS = 2  # rounds of a batch in a pass: few, so that passes are many and spread
 MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
 GOOD_PROCESSES = 6  # starts before longer epochs pay: t at 95 % falls from 3.2 (four) to 2.6 (six)
-TRACE_SHARE, MOST_TRACE_S = 0.1, 8.0  # of the budget kept for tracing three batches at the end, and at most
+TRACE_SHARE, MOST_TRACE_S = 0.1, 8.0  # of the budget kept for tracing three batches at the end; at most, of two targets
 SEGMENT_SHARE = 0.15  # of the largest sign segment's area; below it a change of sign is taken for noise
 REFINE_SHARE = 0.2  # of the budget that one round of refinement may take; noise must not breed sizes without end
 MIN_EPOCH_PASSES = 4  # a process's median must shrug off a stalled round
@@ -43,7 +44,7 @@ PLATEAU_GAIN = 0.9  # doubling the rounds should narrow an interval to 0.71; abo
 
 @dataclass(frozen=True)
 class Costs:
-    """What this sweep has seen so far, in seconds: a start of both workers, preparing a batch on both, one round."""
+    """What this sweep has seen so far, in seconds: a start of the workers, preparing a batch on each, one round."""
 
     startup_s: float
     prepare_s: float
@@ -52,7 +53,8 @@ class Costs:
 
 def trace_reserve_s(plan: SweepPlan) -> float:
     """Seconds of the budget that are kept for traces."""
-    return min(MOST_TRACE_S, TRACE_SHARE * plan.budget_s) if plan.trace else 0.0
+    most_s = MOST_TRACE_S * max(2, len(plan.targets)) / 2
+    return min(most_s, TRACE_SHARE * plan.budget_s) if plan.trace else 0.0
 
 
 def batches_to_trace(measured: tuple[int, ...], crossovers: tuple[float, ...]) -> tuple[int, ...]:
@@ -65,25 +67,28 @@ def batches_to_trace(measured: tuple[int, ...], crossovers: tuple[float, ...]) -
 
 
 def shortest_epoch_s(costs: Costs, active: int, passes: int = MIN_EPOCH_PASSES) -> float:
-    """A start of both workers, preparing deciding and background batches, and so many passes over them."""
+    """A start of the workers, preparing deciding and background batches, and so many passes over them."""
     visits = active * passes + BACKGROUND * passes / BACKGROUND_EVERY
     return costs.startup_s + (active + BACKGROUND) * costs.prepare_s + visits * VISIT_ROUNDS * costs.round_s
 
 
 def round_scatter(run: Run) -> float:
-    """Standard deviation of the log-ratio from round to round, drift and stalls aside.
+    """Standard deviation of the log-ratio from round to round, of a single target of its step time, drift and stalls
+    aside.
 
     From neighbouring rounds of one visit: for normal scatter, the median of |difference| is 0.954 σ. Zero without any.
     """
-    last: dict[tuple[int, int], float] = {}
+    alone = len(run.target_names) == 1
+    last: dict[tuple[int, int, int, int], float] = {}
     differences = []
     for item in run.rounds:
-        if (value := item.log_ratio()) is None:
-            continue
-        key = item.pass_index, item.batch
-        if key in last:
-            differences.append(abs(value - last[key]))
-        last[key] = value
+        base, *others = sorted(item.blocks, key=lambda block: block.target)
+        for block in (base,) if alone else others:
+            value = math.log(block.step_ms if alone else base.step_ms / block.step_ms)
+            key = item.pass_index, item.batch, base.target, block.target
+            if key in last:
+                differences.append(abs(value - last[key]))
+            last[key] = value
     return float(np.median(differences)) / 0.954 if differences else 0.0
 
 
@@ -116,12 +121,11 @@ def affordable_batches(remaining_s: float, costs: Costs) -> int:
     return int((EPOCH_SHARE * remaining_s / 2 - background_s) / (shortest_epoch_s(costs, 1) - background_s))
 
 
-def bracket_batches(verdict: Verdict, tried: tuple[int, ...], estimated: tuple[float, ...]) -> tuple[int, ...]:
-    """New batch sizes that halve (in log2) the gaps around each estimated crossover, empty where gaps are fine.
+def bracket_batches(centers: Sequence[float], tried: Sequence[int]) -> tuple[int, ...]:
+    """New batch sizes that halve (in log2) the gaps around each change of lead, empty where gaps are fine.
 
-    ``estimated`` are the sign changes of the curve, established or not; ``tried`` are all sizes measured so far.
+    ``tried`` are all sizes measured so far.
     """
-    centers = tuple(c.batch for c in verdict.crossovers) or estimated
     new = set()
     for center in centers:
         below = max((b for b in tried if b <= center), default=None)
@@ -159,42 +163,31 @@ def _area(x: Array, y: Array, left: float, right: float) -> float:
 
 
 def active_batches(
-    verdict: Verdict, tried: tuple[int, ...], estimated: tuple[float, ...], most: int = MAX_BATCHES
+    spans: Sequence[tuple[float, float]], tried: Sequence[int], most: int = MAX_BATCHES
 ) -> tuple[int, ...]:
-    """The batches that decide the answer: those in and next to each crossover's interval, else all of them.
+    """The batches that decide the answer: those in and next to each span, else all of them.
 
     At most ``most``, but never fewer than ``FEWEST_ACTIVE``.
     """
-    most = max(FEWEST_ACTIVE, most)
-    # a change of lead that is not established yet is shown by batches well to each side, not by those beside it
-    spans = [(c.low or c.batch, c.high or c.batch) for c in verdict.crossovers] or [
-        (b / DOUBTFUL_REACH, b * DOUBTFUL_REACH) for b in estimated
-    ]
     if not spans:
-        return _spread(tried, most)
+        return spread(tried, most)
     chosen: set[int] = set()
     for low, high in spans:
         start = max((i for i, b in enumerate(tried) if b <= low), default=0)
         stop = min((i for i, b in enumerate(tried) if b >= high), default=len(tried) - 1)
-        chosen |= set(_spread(tried[start : stop + 1], max(2, MAX_ACTIVE // len(spans))))
-    return _spread(tuple(sorted(chosen)), most)
+        chosen |= set(_evenly(tried[start : stop + 1], max(2, MAX_ACTIVE // len(spans))))
+    return spread(sorted(chosen), most)
 
 
-def _spread(items: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """At most ``count`` items, evenly spread, the first and last among them."""
+def spread(items: Sequence[int], most: int) -> tuple[int, ...]:
+    """At most ``most`` items, but never fewer than ``FEWEST_ACTIVE``, evenly spread, the first and last among them."""
+    return _evenly(items, max(FEWEST_ACTIVE, most))
+
+
+def _evenly(items: Sequence[int], count: int) -> tuple[int, ...]:
     if len(items) <= count:
-        return items
+        return tuple(items)
     return tuple(items[round(i * (len(items) - 1) / (count - 1))] for i in range(count))
-
-
-def is_answered(verdict: Verdict, plan: SweepPlan, cells_settled: bool) -> bool:
-    """True when nothing asked for is open: crossovers as narrow as wanted, or a decided verdict with settled cells."""
-    if verdict.kind == "crossover":
-        return all(
-            c.low is not None and c.high is not None and (c.high - c.low) / c.batch <= plan.crossover_width
-            for c in verdict.crossovers
-        )
-    return verdict.kind in ("ahead", "tie") and cells_settled
 
 
 def cell_state(run: Run, target: int, batch: int, width: float) -> StopReason | None:

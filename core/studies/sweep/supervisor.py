@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Collection
 
 from core.evidence import Status
+from core.names import shown_names
 from core.spec import MAX_BATCHES
 from core.studies.progress import Phase, Progress
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, unheard
 from core.studies.sweep import loop, schedule, windows
-from core.studies.sweep.analyse import analyse, compare
-from core.studies.sweep.answer import Verdict
-from core.studies.sweep.crossover import Curve
+from core.studies.sweep.analyse import analyse
 from core.studies.sweep.energy import leads
+from core.studies.sweep.focus import Focus, focus_of
 from core.studies.sweep.ledger import Ledger
-from core.studies.sweep.pair import WorkerPair
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import EnergyWindow, Run, StopReason
+from core.studies.sweep.workers import Workers
 
 TELL_EVERY_S = 0.25
+TELL_SHARE = 0.1  # of the time that working out the answer so far may take; of six targets that is more than of two
 RESUME_SHARE = 0.3  # of the budget that a resumed sweep gets at least
 NOT_REACHED: dict[StopReason, str] = {
     "cancelled": "The sweep was cancelled first.",
@@ -53,14 +54,18 @@ class _Sweep:
         self._ledger = Ledger(run.model_copy(update={"status": "running"}), tools.recorder)
         self._energy_s = 0.0  # kept for energy windows
         self._no_energy: dict[int, str] = {}
-        self._pair = WorkerPair(self._plan, self._ledger, tools, deadline_s=lambda: self._epoch_end_s)
+        self._targets, self._names = tuple(range(len(self._plan.targets))), shown_names(self._plan.targets)
+        self._workers = Workers(self._plan, self._ledger, tools, deadline_s=lambda: self._epoch_end_s)
         self._epoch_end_s = self._end_s
         self._tried: set[int] = set(run.batches)
+        self._asked = {(block.target, item.batch) for item in run.rounds for block in item.blocks}
+        self._asked.update((target, batch) for target in self._targets for batch in self._plan.batches)
         self._most_active = MAX_BATCHES
-        self._compared: tuple[Verdict | None, Curve | None] = (None, None)
-        self._compared_at = -1
+        self._found = Focus(self._targets)
+        self._found_at = -1
+        self._starts = 1
         self._ran_out = False  # of the time for measuring; Keras's own loop and traces come after it
-        self._last_told_s = float("-inf")
+        self._next_told_s = float("-inf")
 
     def execute(self) -> Run:
         status: Status = "finished"
@@ -70,18 +75,18 @@ class _Sweep:
             self._measure()
             self._ran_out = self._remaining_s() <= 0
             self._measure_energy()
-            self._time_loops()
-            self._trace()
+            self._epoch_end_s = self._final_s
+            self._finish(self._workers.running, loop.reserve_s(self._plan), self._final_s)
         except Cancelled:
             status = self._tools.stopped_as
         except StudyFailed as failure:
             status, error = "failed", failure
         except BaseException:
-            self._pair.close()
+            self._workers.close()
             stopped = self._tools.cancel.is_set()  # and then ended at once, by a second Ctrl-C
             self._ledger.finish(self._tools.stopped_as if stopped else "failed", self._elapsed_s())
             raise
-        self._pair.close()
+        self._workers.close()
         self._settle(status)
         if status == "finished" and not self._ledger.next_round:
             status, error = "failed", StudyFailed(f"No cell could be measured. {self._ledger.first_reason}".rstrip())
@@ -98,13 +103,13 @@ class _Sweep:
     # -- the course of a sweep -------------------------------------------------------------------------------------
 
     def _measure(self) -> None:
-        self._pair.start()
+        self._workers.start()
         self._watch_idle()
         self._epoch_end_s = self._end_s
         self._scan()
         self._refine()
-        self._most_active = schedule.affordable_batches(self._remaining_s(), self._pair.costs)
-        active, costs = len(self._active()), self._pair.costs
+        self._most_active = schedule.affordable_batches(self._remaining_s(), self._costs())
+        active, costs = len(self._active()), self._costs()
         passes = schedule.good_passes(costs, active, schedule.round_scatter(self._run()))
         length_s = schedule.epoch_length_s(self._remaining_s(), costs, active, passes)
         if length_s is None:
@@ -112,18 +117,16 @@ class _Sweep:
             return
         enough = schedule.MIN_EPOCH_PASSES
         self._passes_until(self._clock.now_s() + length_s / 4, schedule.BACKGROUND, enough)
-        starts = 1
-        while not self._answered(starts >= schedule.MIN_PROCESSES):
-            if self._remaining_s() < schedule.shortest_epoch_s(self._pair.costs, len(self._active())):
+        while not self._answered(self._starts >= schedule.MIN_PROCESSES):
+            if self._remaining_s() < schedule.shortest_epoch_s(self._costs(), len(self._active())):
                 break
-            self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
+            self._restart()
             self._epoch_end_s = min(self._end_s, self._clock.now_s() + length_s)
-            self._pair.start()
-            starts += 1
+            self._starts += 1
             self._refine()
             self._passes_until(self._epoch_end_s, schedule.BACKGROUND, enough)
         self._epoch_end_s = self._end_s
-        if not self._answered(starts >= schedule.MIN_PROCESSES):
+        if not self._answered(self._starts >= schedule.MIN_PROCESSES):
             self._passes_until(self._end_s, None)
 
     def _watch_idle(self) -> None:
@@ -131,11 +134,12 @@ class _Sweep:
         self._no_energy = windows.refusals(self._plan, self._tools)
         if self._no_energy:
             self._ledger.add(*(EnergyWindow(target=t, skipped=why) for t, why in self._no_energy.items()))
-        if self._tools.meter is None or len(self._no_energy) == 2 or not any(t.is_gpu for t in self._plan.targets):
+        refused = len(self._no_energy) == len(self._targets)
+        if self._tools.meter is None or refused or not any(t.is_gpu for t in self._plan.targets):
             return
         self._tell("starting", "Watching what the idle machine takes")
         begin_s = self._clock.now_s()
-        self._pair.idle(self._no_energy)
+        self._workers.idle(self._no_energy)
         self._energy_s = windows.reserve_s(self._plan, self._no_energy) - (self._clock.now_s() - begin_s)
 
     def _measure_energy(self) -> None:
@@ -145,49 +149,65 @@ class _Sweep:
         later_s = schedule.trace_reserve_s(self._plan) + loop.reserve_s(self._plan)
         self._epoch_end_s = self._final_s - later_s
         share_end_s = min(self._clock.now_s() + self._energy_s, self._epoch_end_s)
-        measured, targets = self._run().batches, sorted({0, 1} - self._no_energy.keys())
-        first, done = self._telling_batches(), dict[int, float]()
+        measured, targets = self._run().batches, sorted(set(self._workers.running) - self._no_energy.keys())
+        first, done = self._telling_batches(), dict[int, int | None]()
         while (batch := windows.next_batch(measured, first, done | leads(self._run()))) is not None:
             end_s = self._epoch_end_s if batch in first else share_end_s
-            if self._clock.now_s() + self._pair.energy_s(targets, batch) > end_s:
+            if self._clock.now_s() + self._workers.energy_s(targets, batch) > end_s:
                 break
-            done[batch] = 0.0
+            done[batch] = None
             for target in targets:
-                self._tell("tracing", f"Measuring the energy of batch {batch:,} on {self._plan.target_names[target]}")
-                self._pair.energy(target, batch)
+                self._tell("tracing", f"Measuring the energy of batch {batch:,} on {self._names[target]}")
+                self._workers.energy(target, batch)
         if not done and batch is not None:
             why = f"Energy was not measured: too little of the budget was left for batch {batch:,}."
             self._ledger.add(*(EnergyWindow(target=t, index=windows.WINDOWS, skipped=why) for t in targets))
 
     def _telling_batches(self) -> tuple[int, ...]:
         """The batch nearest the crossover, the smallest and the largest."""
-        verdict, _ = self._update()
-        crossovers = tuple(c.batch for c in verdict.crossovers) if verdict is not None else ()
-        return schedule.batches_to_trace(self._run().batches, crossovers)
+        established = tuple(change.batch for change in self._focus().changes if change.established)
+        return schedule.batches_to_trace(self._run().batches, established)
 
-    def _time_loops(self) -> None:
-        """What Keras's own loop adds to a step, once a run, on both targets at one batch."""
-        self._epoch_end_s = self._final_s
+    def _finish(self, targets: Collection[int], loops_s: float, end_s: float) -> None:
+        """What comes after the rounds of these targets."""
+        self._time_loops(targets, min(loops_s, end_s - schedule.trace_reserve_s(self._plan) - self._clock.now_s()))
+        self._trace(targets, end_s)
+
+    def _restart(self) -> None:
+        """Fresh workers, only of targets that may be the fastest somewhere; of others the scan has the curve."""
+        running, contenders = self._workers.running, self._focus().contenders
+        kept = tuple(target for target in running if target in contenders)
+        if left := [target for target in running if target not in kept]:
+            share, self._epoch_end_s = len(left) / len(self._targets), self._end_s
+            loops_s, traces_s = (share * f(self._plan) for f in (loop.reserve_s, schedule.trace_reserve_s))
+            self._time_loops(left, loops_s)
+            self._trace(left, self._clock.now_s() + traces_s)
+        self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
+        self._workers.start(kept)
+
+    def _time_loops(self, targets: Collection[int], window_s: float) -> None:
+        """What Keras's own loop adds to a step, once a run, on these targets at one batch."""
         run = self._run()
         batch = loop.batch_to_time(run)
-        if batch is None or any(cost.times is not None for cost in run.loops):
+        done = {cost.target for cost in run.loops if cost.times is not None}
+        left = [target for target in targets if target not in done]
+        if batch is None or not left:
             return
         begin_s = self._clock.now_s()
-        window_s = min(loop.reserve_s(self._plan), self._final_s - schedule.trace_reserve_s(self._plan) - begin_s)
-        for target in (0, 1):
-            self._tell("finishing", f"Timing Keras's own loop at batch {batch:,} on {self._plan.target_names[target]}")
-            self._pair.time_loop(target, batch, begin_s + window_s * (target + 1) / 2)
+        window_s = min(window_s, self._final_s - begin_s)
+        for place, target in enumerate(left, start=1):
+            self._tell("finishing", f"Timing Keras's own loop at batch {batch:,} on {self._names[target]}")
+            self._workers.time_loop(target, batch, begin_s + window_s * place / len(left))
 
-    def _trace(self) -> None:
-        """Three batches on both targets under the profiler, as far as the time kept for it goes."""
+    def _trace(self, targets: Collection[int], end_s: float) -> None:
+        """Three batches on these targets under the profiler, as far as the time kept for it goes."""
         if not self._plan.trace:
             return
-        self._epoch_end_s = self._final_s
         for batch in self._telling_batches():
-            for target in (0, 1):
-                if self._clock.now_s() < self._final_s:
-                    self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._plan.target_names[target]}")
-                    self._pair.trace(target, batch)
+            for target in targets:
+                if self._clock.now_s() < end_s:
+                    self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._names[target]}")
+                    self._workers.trace(target, batch)
 
     def _scan(self) -> None:
         """Every batch of the plan once, rising, so that what fails is met from below."""
@@ -195,20 +215,18 @@ class _Sweep:
         for batch in self._plan.batches:
             if self._remaining_s() <= 0:
                 return
-            self._visit(batch, schedule.SCAN_ROUNDS, pass_index)
+            self._visit(batch, schedule.SCAN_ROUNDS, pass_index, self._targets)
 
     def _refine(self) -> None:
         """New batch sizes inside the bracket of every sign change, until the gaps are fine."""
         end_s = min(self._end_s, self._clock.now_s() + schedule.REFINE_SHARE * self._plan.budget_s)
         while self._plan.refine and self._clock.now_s() < end_s:
-            verdict, curve = self._update()
-            if verdict is None:
-                return
-            new = schedule.bracket_batches(verdict, tuple(sorted(self._tried)), self._estimated(curve))
+            focus = self._focus()
+            new = focus.new_batches(sorted(self._tried))
             if not new:
                 return
             for batch in new:
-                self._visit(batch, schedule.SCAN_ROUNDS, self._ledger.next_pass)
+                self._visit(batch, schedule.SCAN_ROUNDS, self._ledger.next_pass, focus.targets_at(batch))
 
     def _passes_until(self, end_s: float, background: int | None, enough_passes: int | None = None) -> None:
         """Passes over the deciding batches, up and down; now and then over the most under-sampled others, too.
@@ -220,11 +238,12 @@ class _Sweep:
         extra = set(self._under_sampled()[:background])
         while self._clock.now_s() < end_s:
             along = extra if done % schedule.BACKGROUND_EVERY == 0 else set()
-            before, pass_index = self._clock.now_s(), self._ledger.next_pass
+            before, pass_index, focus = self._clock.now_s(), self._ledger.next_pass, self._focus()
             for batch in sorted(along.union(self._active()), reverse=done % 2 == 1):
                 if self._clock.now_s() >= end_s:
                     break
-                self._visit(batch, schedule.VISIT_ROUNDS, pass_index)
+                whom = self._workers.running if batch in along else focus.targets_at(batch)
+                self._visit(batch, schedule.VISIT_ROUNDS, pass_index, whom)
             done += 1
             if self._clock.now_s() <= before:
                 return  # nothing could run
@@ -241,48 +260,47 @@ class _Sweep:
                 rounds[item.batch] += 1
         return sorted(seen, key=lambda batch: (len(seen[batch]), rounds[batch], batch))
 
-    def _visit(self, batch: int, rounds: int, pass_index: int) -> None:
-        first, second = self._plan.target_names
-        self._tell("measuring", f"Measuring batch {batch:,} on {first} and {second}")
+    def _visit(self, batch: int, rounds: int, pass_index: int, targets: Collection[int]) -> None:
+        who = " and ".join(self._names[t] for t in targets) if len(targets) < 4 else f"{len(targets)} targets"
+        self._tell("measuring", f"Measuring batch {batch:,} on {who}")
         self._tried.add(batch)
-        self._pair.visit(batch, rounds, pass_index)
-        self._tell("measuring", f"Measuring batch {batch:,} on {first} and {second}")
+        self._asked.update((target, batch) for target in targets)
+        self._workers.visit(batch, rounds, pass_index, targets)
+        self._tell("measuring", f"Measuring batch {batch:,} on {who}")
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
-    def _update(self) -> tuple[Verdict | None, Curve | None]:
-        """Verdict and curve so far, derived again only when something was recorded since."""
-        if self._compared_at != self._ledger.revision:
-            run = self._run()
-            self._compared = compare(run) if run.rounds else (None, None)
-            self._compared_at = self._ledger.revision
-        return self._compared
-
-    def _estimated(self, curve: Curve | None) -> tuple[float, ...]:
-        if curve is None:
-            return ()
-        at = curve.at_batches()
-        return schedule.sign_changes(np.exp2(at.x), at.center)
+    def _focus(self) -> Focus:
+        """What decides the answer so far, derived again only when something was recorded since."""
+        if self._found_at != self._ledger.revision:
+            self._found, self._found_at = focus_of(self._run()), self._ledger.revision
+        return self._found
 
     def _active(self) -> tuple[int, ...]:
-        verdict, curve = self._update()
         tried = tuple(sorted(self._tried))
-        if verdict is None:
-            return tried
-        return schedule.active_batches(verdict, tried, self._estimated(curve), self._most_active)
+        if len(self._targets) == 1:
+            tried = tuple(filter(self._wants_rounds, tried)) or tried
+        enough = self._starts >= schedule.MIN_PROCESSES
+        return self._focus().deciding(tried, self._most_active, self._plan.crossover_width if enough else None)
+
+    def _costs(self) -> schedule.Costs:
+        """Of a deciding batch, on the targets that are compared there."""
+        compared = [
+            sum(self._workers.is_open(t, batch) for t in self._focus().targets_at(batch)) for batch in self._active()
+        ]
+        return self._workers.costs(max(1.0, sum(compared) / max(1, len(compared))))
 
     def _answered(self, enough_units: bool) -> bool:
         if not enough_units:
             return False
-        verdict, _ = self._update()
         settled = not any(self._wants_rounds(batch) for batch in self._tried)
-        return verdict is not None and schedule.is_answered(verdict, self._plan, settled)
+        return bool(self._run().rounds) and self._focus().is_answered(self._plan.crossover_width, settled)
 
     def _wants_rounds(self, batch: int) -> bool:
         run = self._run()
         return any(
             cell.outcome == "measured" and schedule.cell_state(run, target, batch, self._plan.step_width) is None
-            for target in (0, 1)
+            for target in self._focus().targets_at(batch)
             if (cell := self._ledger.cell(target, batch)) is not None
         )
 
@@ -292,15 +310,14 @@ class _Sweep:
         end: StopReason = "budget" if self._ran_out else "answered"
         if status in ("cancelled", "interrupted", "failed"):
             end = status
-        for target in (0, 1):
-            stopped: StopReason = "failed" if self._pair.is_given_up(target) else end
-            for batch in sorted(self._tried | set(self._plan.batches)):
-                cell = self._ledger.cell(target, batch)
-                if cell is None or cell.reason in NOT_REACHED.values():
-                    self._ledger.set_cell(target, batch, "skipped", NOT_REACHED[end], end)
-                elif cell.outcome == "measured":
-                    stop = schedule.cell_state(run, target, batch, self._plan.step_width) or stopped
-                    self._ledger.set_cell(target, batch, "measured", "", stop)
+        for target, batch in sorted(self._asked):
+            cell = self._ledger.cell(target, batch)
+            if cell is None or cell.reason in NOT_REACHED.values():
+                self._ledger.set_cell(target, batch, "skipped", NOT_REACHED[end], end)
+            elif cell.outcome == "measured":
+                stopped: StopReason = "failed" if self._workers.is_given_up(target) else end
+                stop = schedule.cell_state(run, target, batch, self._plan.step_width) or stopped
+                self._ledger.set_cell(target, batch, "measured", "", stop)
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
@@ -312,7 +329,7 @@ class _Sweep:
 
     @property
     def _final_s(self) -> float:
-        return self._start_s + self._budget_s + self._pair.lost_s
+        return self._start_s + self._budget_s + self._workers.lost_s
 
     @property
     def _end_s(self) -> float:
@@ -325,12 +342,13 @@ class _Sweep:
 
     def _tell(self, phase: Phase, activity: str, run: Run | None = None) -> None:
         now = self._clock.now_s()
-        if self._tools.report is unheard or (phase == "measuring" and now - self._last_told_s < TELL_EVERY_S):
+        if self._tools.report is unheard or (phase == "measuring" and now < self._next_told_s):
             return
-        self._last_told_s = now
         run = run or self._run()
         answer = analyse(run) if run.rounds else None
-        total = 2 * len(self._tried | set(self._plan.batches))
+        took_s = self._clock.now_s() - now
+        self._next_told_s = now + max(TELL_EVERY_S, took_s / TELL_SHARE)
+        total = len(self._asked)
         done = sum(1 for c in run.cells if c.outcome != "measured" or self._ledger.rounds_of(c.target, c.batch) >= 2)
         left_s = max(0.0, self._final_s - now)
         self._tools.report(Progress(phase, activity, done, total, self._elapsed_s(), left_s, run, answer))

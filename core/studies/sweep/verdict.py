@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,25 +13,36 @@ from core.numbers import percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.answer import Crossover, Lead, Verdict
 from core.studies.sweep.crossover import Crossing, Curve, find_crossings, find_lead
+from core.text import sentence_case
 
 
-def decide(
-    curve: Curve, targets: tuple[str, str], margin: float, warnings: tuple[Warning, ...], unstable: bool
-) -> Verdict:
+@dataclass(frozen=True)
+class Pair:
+    """Two targets in their notation, and as people read them."""
+
+    targets: tuple[str, str]
+    names: tuple[str, str]
+
+    def name_of(self, target: str) -> str:
+        return self.names[self.targets.index(target)]
+
+
+def decide(curve: Curve, pair: Pair, margin: float, warnings: tuple[Warning, ...], unstable: bool) -> Verdict:
     """Verdict for a curve of log(t_first / t_second); ``unstable`` marks a machine whose processes disagree."""
-    return dataclasses.replace(_decided(curve, targets, margin, unstable), warnings=warnings)
+    found = _decided(curve, pair, margin, unstable)
+    return dataclasses.replace(found, sentence=sentence_case(found.sentence), warnings=warnings)
 
 
-def _decided(curve: Curve, targets: tuple[str, str], margin: float, unstable: bool) -> Verdict:
+def _decided(curve: Curve, pair: Pair, margin: float, unstable: bool) -> Verdict:
     crossings = find_crossings(curve)
     if crossings:
-        return _crossover(curve, crossings, targets, margin)
+        return _crossover(curve, crossings, pair, margin)
     signs, level = _sides(curve, margin)
     if (signs == signs[0]).all() and signs[0] != 0:
-        return _ahead(curve, targets, margin, winner=int(signs[0] > 0))
+        return _ahead(curve, pair, margin, winner=int(signs[0] > 0))
     if level.all():
-        return _tie(curve, targets, margin)
-    return _inconclusive(curve, signs, targets, margin, unstable)
+        return _tie(curve, pair, margin)
+    return _inconclusive(curve, signs, pair, margin, unstable)
 
 
 def _sides(curve: Curve, margin: float) -> tuple[np.ndarray, np.ndarray]:
@@ -44,20 +56,20 @@ def _sides(curve: Curve, margin: float) -> tuple[np.ndarray, np.ndarray]:
     return signs, (at.low >= -math.log1p(margin)) & (at.high <= math.log1p(margin))
 
 
-def _lead(curve: Curve, targets: tuple[str, str], margin: float, winner: int) -> Lead | None:
+def _lead(curve: Curve, pair: Pair, margin: float, winner: int) -> Lead | None:
     lead = find_lead(curve if winner == 1 else curve.mirrored(), math.log1p(margin))
-    return None if lead is None else Lead(targets[winner], margin, *lead.batches)
+    return None if lead is None else Lead(pair.targets[winner], margin, *lead.batches)
 
 
-def _crossover(curve: Curve, crossings: tuple[Crossing, ...], targets: tuple[str, str], margin: float) -> Verdict:
-    found = tuple(Crossover(*c.batches, targets[int(c.rising)]) for c in crossings)
-    parts = [f"{c.ahead_after} ahead from batch {rounded(c.batch)}, {_interval(c)}" for c in found]
-    before = targets[1 - targets.index(found[0].ahead_after)]
+def _crossover(curve: Curve, crossings: tuple[Crossing, ...], pair: Pair, margin: float) -> Verdict:
+    found = tuple(Crossover(*c.batches, pair.targets[int(c.rising)]) for c in crossings)
+    parts = [f"{pair.name_of(c.ahead_after)} ahead from batch {rounded(c.batch)}, {_interval(c)}" for c in found]
+    before = pair.names[1 - pair.targets.index(found[0].ahead_after)]
     return Verdict(
         kind="crossover",
-        targets=targets,
+        targets=pair.targets,
         crossovers=found,
-        lead=_lead(curve, targets, margin, targets.index(found[-1].ahead_after)),
+        lead=_lead(curve, pair, margin, pair.targets.index(found[-1].ahead_after)),
         reason="sign_change" if curve.has_interval else "sign_change_without_replicates",
         sentence=f"{'; then '.join(parts)}. Below that {before} is ahead.",
         next_batch=_between(curve, found),
@@ -71,14 +83,17 @@ def _interval(crossover: Crossover) -> str:
 
 
 def _between(curve: Curve, found: tuple[Crossover, ...]) -> int | None:
-    """The untried batch that splits the widest gap between measured batches around the least certain crossover."""
-    measured = 2.0 ** curve.at_batches().x
+    """The untried batch around the least certain crossover."""
 
     def spread(c: Crossover) -> float:
         return math.inf if c.low is None or c.high is None else c.high / c.low
 
     widest = max(found, key=spread)
-    low, high = widest.low or widest.batch, widest.high or widest.batch
+    return splitting(2.0 ** curve.at_batches().x, widest.low or widest.batch, widest.high or widest.batch)
+
+
+def splitting(measured: np.ndarray, low: float, high: float) -> int | None:
+    """The untried batch that splits the widest gap between measured batches around ``low`` to ``high``, if any."""
     start = max(0, int(np.searchsorted(measured, low, side="right")) - 1)
     stop = min(len(measured) - 1, int(np.searchsorted(measured, high, side="left")))
     gaps = [(measured[i + 1] / measured[i], i) for i in range(start, stop)]
@@ -90,18 +105,18 @@ def _between(curve: Curve, found: tuple[Crossover, ...]) -> int | None:
     return None
 
 
-def _ahead(curve: Curve, targets: tuple[str, str], margin: float, winner: int) -> Verdict:
+def _ahead(curve: Curve, pair: Pair, margin: float, winner: int) -> Verdict:
     at = curve.at_batches()
     low, high = (rounded(float(2.0**x)) for x in (at.x[0], at.x[-1]))
     ratio = math.exp(float(np.median(np.abs(at.center))))
     span = f"from batch {low} to {high}" if len(at.x) > 1 else f"at batch {low}"
     return Verdict(
         kind="ahead",
-        targets=targets,
-        ahead=targets[winner],
-        lead=_lead(curve, targets, margin, winner),
+        targets=pair.targets,
+        ahead=pair.targets[winner],
+        lead=_lead(curve, pair, margin, winner),
         reason="ahead_throughout" if curve.has_interval else "ahead_throughout_without_replicates",
-        sentence=f"{targets[winner]} ahead throughout, {span} (median {ratio:.2f} times faster); "
+        sentence=f"{pair.names[winner]} ahead throughout, {span} (median {ratio:.2f} times faster); "
         f"no crossover in this range.",
         next_batch=_towards_crossing(at),
     )
@@ -118,17 +133,17 @@ def _towards_crossing(at: Curve) -> int | None:
     return round(max(MIN_BATCH, first / 2)) if first > MIN_BATCH else None
 
 
-def _tie(curve: Curve, targets: tuple[str, str], margin: float) -> Verdict:
+def _tie(curve: Curve, pair: Pair, margin: float) -> Verdict:
     return Verdict(
         kind="tie",
-        targets=targets,
+        targets=pair.targets,
         reason="within_margin" if curve.has_interval else "equal_without_replicates",
-        sentence=f"A tie: {targets[0]} and {targets[1]} are within {percent(margin)} of each other at every batch "
-        "measured.",
+        sentence=f"A tie: {pair.names[0]} and {pair.names[1]} are within {percent(margin)} of each other at every "
+        "batch measured.",
     )
 
 
-def _inconclusive(curve: Curve, signs: np.ndarray, targets: tuple[str, str], margin: float, unstable: bool) -> Verdict:
+def _inconclusive(curve: Curve, signs: np.ndarray, pair: Pair, margin: float, unstable: bool) -> Verdict:
     at = curve.at_batches()
     undecided = np.flatnonzero(signs == 0)
     known = set(signs.tolist()) - {0}
@@ -141,11 +156,11 @@ def _inconclusive(curve: Curve, signs: np.ndarray, targets: tuple[str, str], mar
         reason, tail = "weak_sign_change", "a change of lead is likely but not significant (95 %)"
     else:
         winner = int(known.pop() > 0)
-        reason, tail = _one_sided(at, undecided, targets[winner])
+        reason, tail = _one_sided(at, undecided, pair.names[winner])
     return Verdict(
         kind="inconclusive",
-        targets=targets,
-        lead=None if winner is None else _lead(curve, targets, margin, winner),
+        targets=pair.targets,
+        lead=None if winner is None else _lead(curve, pair, margin, winner),
         reason=reason,
         sentence=f"Inconclusive: {tail}.",
         next_batch=_worth_measuring(at, undecided, reason),

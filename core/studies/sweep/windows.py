@@ -30,25 +30,25 @@ IDLE_S = WINDOWS * WINDOW_S  # of one GPU
 
 def reserve_s(plan: SweepPlan, refused: Mapping[int, str]) -> float:
     """Seconds of the budget that are kept for windows of the targets that are not refused."""
-    return 0.0 if len(refused) == 2 else min(MOST_S, SHARE * plan.budget_s)
+    return 0.0 if len(refused) == len(plan.targets) else min(MOST_S, SHARE * plan.budget_s)
 
 
 def refusals(plan: SweepPlan, tools: StudyTools) -> dict[int, str]:
-    """By target, why it has no windows, as a sentence; both where no GPU has any, none where no GPU is measured."""
+    """By target, why it has no windows, as a sentence; all where no GPU has any, none where no GPU is measured."""
     gpus = [index for index, target in enumerate(plan.targets) if target.is_gpu]
     if not gpus or tools.meter is None:
         return {}
     asked = {index: tools.meter.refused(target.device) for index, target in enumerate(plan.targets)}
     refused = {index: why for index, why in asked.items() if why}
     if refused.keys() >= set(gpus):
-        return dict.fromkeys((0, 1), refused[gpus[0]])
+        return dict.fromkeys(asked, refused[gpus[0]])
     needed_s = _least_s(plan, refused)
     if reserve_s(plan, refused) < needed_s:
         why = (
             f"Energy was not measured: {percent(SHARE)} of the budget of {number(plan.budget_s)} s may go to it, and "
             f"{needed_s:.0f} s are needed at the least; give the sweep {math.ceil(needed_s / SHARE)} s or more."
         )
-        return {0: why, 1: why}
+        return dict.fromkeys(asked, why)
     return refused
 
 
@@ -124,12 +124,11 @@ def cell_s(step_ms: float) -> float:
     return max(RUN_UP_S, step_s) + WINDOWS * max(WINDOW_S, step_s)
 
 
-def next_batch(measured: tuple[int, ...], first: tuple[int, ...], leads: Mapping[int, float]) -> int | None:
+def next_batch(measured: tuple[int, ...], first: tuple[int, ...], leads: Mapping[int, int | None]) -> int | None:
     """The measured batch to take windows of next, None when there are enough.
 
     ``first`` come first. Then the middle of the bracket in which the target that needs less energy changes; ``leads``
-    has the batches that were done and, where it is known, the sign of the difference (else 0). Else the
-    middle of the widest gap.
+    has the batches that were done and, where it is known, that target. Else the middle of the widest gap.
     """
     for batch in first:
         if batch not in leads:
@@ -138,7 +137,8 @@ def next_batch(measured: tuple[int, ...], first: tuple[int, ...], leads: Mapping
     if len(done) >= MOST_BATCHES:
         return None
     gaps = list(pairwise(done))
-    changes = {gap for gap in gaps if leads[gap[0]] * leads[gap[1]] < 0}
+    ends = {gap: (leads[gap[0]], leads[gap[1]]) for gap in gaps}
+    changes = {gap for gap, (low, high) in ends.items() if None not in (low, high) and low != high}
     for low, high in sorted(gaps, key=lambda gap: (gap not in changes, gap[0] / gap[1])):
         inside = [batch for batch in measured if low < batch < high]
         if inside:

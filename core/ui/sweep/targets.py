@@ -13,6 +13,7 @@ from core.frameworks import FRAMEWORKS, Framework
 from core.names import shown_names
 from core.spec import Target, Workload
 from core.studies.sweep.presets import PRESETS, another
+from core.text import sentence_case
 from core.ui import machine
 from core.ui.fields import Places, device_field, how_fields
 from core.ui.network_form import KEEP
@@ -104,7 +105,7 @@ class TargetRows:
             if target is None:
                 slot.markdown(f"**Target {number:d}**")
             else:
-                slot.markdown(f"**{plain(next(names))}**", help=plain(str(target)))
+                slot.markdown(f"**{plain(sentence_case(next(names)))}**", help=plain(str(target)))
         if len(self._rows) < MAX_TARGETS:
             new = another(known, self._here.facts, workload)
             self._below.button("Add a target", icon=":material/add:", key="form_add", on_click=_add, args=(new,))

@@ -47,18 +47,19 @@ def time_loop(step: KerasStep, training: bool, limit_ms: float) -> tuple[int, tu
 def call_loop(step: KerasStep, training: bool, steps: int) -> float:
     """One call of ``fit`` or ``predict`` for ``steps`` steps of a fed cell, until the device is done; milliseconds."""
     model, feed = step.model, _adapter(step.iterator)
-    start = time.perf_counter_ns()
-    try:
-        if training:
-            model.train_function = step.function
-            model.fit(feed, steps_per_epoch=steps)
-        else:
-            model.predict_function = step.function
-            model.predict(feed, steps=steps)
-        step.wait_for_model()
-        return (time.perf_counter_ns() - start) * 1e-6
-    finally:
-        model.train_function = model.predict_function = None
+    with step.own_loop():
+        start = time.perf_counter_ns()
+        try:
+            if training:
+                model.train_function = step.function
+                model.fit(feed, steps_per_epoch=steps)
+            else:
+                model.predict_function = step.function
+                model.predict(feed, steps=steps)
+            step.wait_for_model()
+            return (time.perf_counter_ns() - start) * 1e-6
+        finally:
+            model.train_function = model.predict_function = None
 
 
 def _adapter(iterator: Iterator[Any]) -> Any:

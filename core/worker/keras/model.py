@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, Literal
 
 import keras
+import numpy as np
 
 from core.families import Network
 from core.spec import Target, Workload
@@ -15,7 +17,7 @@ LEARNING_RATE = 1e-4
 
 def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"]) -> Any:
     """Compiled ``keras.Model`` with all its variables, in the target's precision; eager where the target is."""
-    keras.utils.set_random_seed(0)
+    _set_seed()
     keras.mixed_precision.set_dtype_policy(target.precision if target.is_mixed else "float32")
     model = workload.network.build(keras)
     learning: dict[str, Any] = {}
@@ -30,6 +32,15 @@ def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"
     if workload.training:
         model.optimizer.build(model.trainable_variables)  # as fit does before its first step
     return model
+
+
+def _set_seed() -> None:
+    """On another backend Keras's own way would import TensorFlow, just to seed it, where it is installed."""
+    if keras.backend.backend() == "tensorflow":
+        keras.utils.set_random_seed(0)
+    else:
+        random.seed(0)  # what Keras draws its own seeds from
+        np.random.seed(0)
 
 
 def without_compiler(model: Any) -> str:

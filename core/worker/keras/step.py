@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -35,6 +37,10 @@ class KerasStep(Step):
     @abstractmethod
     def predict_once(self) -> Any:
         """The outputs."""
+
+    def own_loop(self) -> AbstractContextManager[None]:
+        """Around a call of ``fit`` or ``predict``: what it needs of the model, and what is put back after it."""
+        return contextlib.nullcontext()
 
     def wait_for_model(self) -> None:
         """Until the device has done all that ``fit`` or ``predict`` asked of it."""

@@ -39,6 +39,11 @@ def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int
         return kept(ResidentBatch(tensors) if many else itertools.repeat(tensors))
     if pipeline.kind == "host":
         return kept(_iterate(host_batches(workload, batch))) if many else host_feed(workload, batch)
+    return dataset_feed(workload, target, pipeline, batch)
+
+
+def dataset_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
+    """Batches of tensors from a ``tf.data`` pipeline, a new one each time."""
     samples, dataset = make_samples(workload, pipeline, batch)
     batches = make_dataset(dataset, samples, pipeline, batch, target.threads or quota_cores())
     tuned = "auto" in (pipeline.prefetch, pipeline.parallel_calls)

@@ -133,7 +133,7 @@ def _memory(device: str) -> Examined:
     with tf.device(device):
         known = tf.ones((KNOWN_BYTES // 4,))
     tf.test.experimental.sync_devices()
-    rise = meter.peak_bytes() - before
+    rise = (meter.peak_bytes() or 0) - before
     del known
     return Examined(look="memory", counts={"known_bytes": KNOWN_BYTES, "rise_bytes": rise})
 

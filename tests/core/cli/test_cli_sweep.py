@@ -66,7 +66,7 @@ def test_what_the_gpu_did_and_its_energy_are_said(
     assert "which is normal under load; heat did not slow it." in out
     assert "Energy: gpu:0 (the card alone) needs less energy a sample than cpu (the CPU packages) from a batch" in out
     assert "Sampling took" in out
-    assert "Measuring the energy of batch 1,024 on gpu:0" in err
+    assert "Measuring the energy of batch 1,024 on GPU 0" in err
     assert meter.closed == 1
     run = read_run(out_file.read_bytes(), "run.json")
     assert {w.model_dump_json() for w in Store().load(run.id).energy} == {w.model_dump_json() for w in run.energy}

@@ -13,6 +13,7 @@ from core.spec import Pipeline, Target, Workload
 from core.worker.cells import CellEngine, Placement
 from core.worker.engine import Engine
 from core.worker.feeds import Feed, kept
+from core.worker.memory import PeakMeter
 from core.worker.protocol import (
     AnyRequest,
     CellFailed,
@@ -138,3 +139,28 @@ def test_what_a_framework_raises_becomes_an_outcome(error: Exception, kind: type
     assert type(caught.value) is kind
     assert caught.value.outcome == outcome
     assert outcome != "error" or caught.value.reason.startswith("JAX could not run this cell: ValueError: no such")
+
+
+class NeverFalls:
+    """An allocator whose peak cannot begin anew."""
+
+    def __init__(self) -> None:
+        self.most = 1_000
+
+    def held(self) -> int:
+        return 500
+
+    def peak(self) -> int:
+        return self.most
+
+    def reset(self) -> bool:
+        return False
+
+
+def test_a_peak_that_was_there_before_is_not_this_cells() -> None:
+    allocator = NeverFalls()
+    meter = PeakMeter(allocator)
+    meter.first_call_done()
+    assert (meter.peak_bytes(), meter.steady_bytes()) == (None, None)
+    allocator.most = 3_000
+    assert (meter.peak_bytes(), meter.steady_bytes()) == (3_000, None)

@@ -166,3 +166,13 @@ def test_an_error_that_stays_is_told_from_one_that_passes(said: str) -> None:
     assert breaks_process(said)
     for passing in (*NO_PTX, "CUDA_ERROR_INVALID_VALUE: invalid argument", "Incompatible shapes: [3] vs. [4]"):
         assert not breaks_process(passing)
+
+
+def test_another_framework_is_named_by_its_own_name() -> None:
+    said = "There is no gpu:0: JAX found no GPU."
+    assert explain_gpu(said, "jax") == (
+        "A GPU needs NVIDIA's driver and JAX for CUDA (see requirements-jax.txt), on Linux or WSL2."
+    )
+    newest = explain_gpu("CUDA driver version is insufficient for CUDA runtime version", "jax")
+    assert newest is not None
+    assert "TensorFlow" not in newest

@@ -263,21 +263,21 @@ def test_a_block_inside_a_watched_one_is_part_of_it() -> None:
     ("leads", "batch"),
     [
         ({}, 64),
-        ({64: -1.0}, 1),
-        ({64: -1.0, 1: -1.0}, 1024),
-        ({1: -1.0, 64: -1.0, 1024: 1.0}, 256),
-        ({1: -1.0, 64: -1.0, 256: -1.0, 1024: 1.0}, 512),
-        ({1: -1.0, 64: -1.0, 256: -1.0, 512: 1.0, 1024: 1.0}, 8),  # the bracket is as narrow as the batches
-        ({1: 0.0, 64: 0.0, 1024: 0.0}, 8),
-        ({1: 0.0, 64: 0.0, 8: 0.0, 1024: 0.0}, 256),
-        (dict.fromkeys((1, 2, 4, 8, 16, 32, 64, 1024), 0.0), None),
+        ({64: 0}, 1),
+        ({64: 0, 1: 0}, 1024),
+        ({1: 0, 64: 0, 1024: 1}, 256),
+        ({1: 0, 64: 0, 256: 0, 1024: 1}, 512),
+        ({1: 0, 64: 0, 256: 0, 512: 1, 1024: 1}, 8),  # the bracket is as narrow as the batches
+        ({1: None, 64: None, 1024: None}, 8),
+        ({1: None, 64: None, 8: None, 1024: None}, 256),
+        (dict.fromkeys((1, 2, 4, 8, 16, 32, 64, 1024), None), None),
     ],
 )
-def test_which_batch_is_next(leads: dict[int, float], batch: int | None) -> None:
+def test_which_batch_is_next(leads: dict[int, int | None], batch: int | None) -> None:
     measured = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     assert windows.next_batch(measured, (64, 1, 1024), leads) == batch
 
 
 def test_with_few_batches_there_is_an_end() -> None:
-    assert windows.next_batch((1, 8), (1, 8), {1: 1.0, 8: -1.0}) is None
+    assert windows.next_batch((1, 8), (1, 8), {1: 0, 8: 1}) is None
     assert windows.next_batch((), (), {}) is None

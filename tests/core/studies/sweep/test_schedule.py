@@ -5,6 +5,7 @@ import pytest
 
 from core.studies.sweep import schedule
 from core.studies.sweep.answer import Crossover, Verdict
+from core.studies.sweep.focus import of_two
 from core.studies.sweep.record import Run
 from core.studies.sweep.schedule import Costs
 from tests.support.points import run_of
@@ -59,14 +60,14 @@ def test_no_more_batches_are_visited_than_two_epochs_can_hold() -> None:
     most = schedule.affordable_batches(60.0, costs)
     assert schedule.epoch_length_s(60.0, costs, most, 4) is not None
     assert schedule.epoch_length_s(60.0, costs, most + 1, 4) is None
-    assert len(schedule.active_batches(verdict(kind="tie"), TRIED, (), most=5)) == 5
-    assert len(schedule.active_batches(verdict(kind="tie"), TRIED, (), most=-3)) == schedule.FEWEST_ACTIVE
+    assert len(schedule.active_batches((), TRIED, most=5)) == 5
+    assert len(schedule.active_batches((), TRIED, most=-3)) == schedule.FEWEST_ACTIVE
 
 
 def test_a_bracket_is_halved_until_it_is_fine() -> None:
     tried = TRIED
     sizes = []
-    while new := schedule.bracket_batches(verdict(at(41, 40, 42)), tried, ()):
+    while new := of_two(verdict(at(41, 40, 42)), ()).new_batches(tried):
         sizes += new
         tried = tuple(sorted((*tried, *new)))
     assert sizes == [45]
@@ -75,9 +76,9 @@ def test_a_bracket_is_halved_until_it_is_fine() -> None:
 
 
 def test_refinement_also_follows_a_sign_change_not_yet_proven() -> None:
-    assert schedule.bracket_batches(verdict(kind="inconclusive"), TRIED, (90.0,)) == (91,)
-    assert schedule.bracket_batches(verdict(kind="tie"), TRIED, ()) == ()
-    assert schedule.bracket_batches(verdict(at(2.5, 2, 3)), (1, 2, 3, 4), ()) == (), "no whole batch between 2 and 3"
+    assert of_two(verdict(kind="inconclusive"), (90.0,)).new_batches(TRIED) == (91,)
+    assert of_two(verdict(kind="tie"), ()).new_batches(TRIED) == ()
+    assert of_two(verdict(at(2.5, 2, 3)), ()).new_batches((1, 2, 3, 4)) == (), "no whole batch between 2 and 3"
 
 
 def test_sign_changes_are_interpolated_in_log2() -> None:
@@ -96,18 +97,18 @@ def test_small_sign_segments_are_noise_and_large_ones_are_changes() -> None:
 
 
 def test_time_goes_to_the_interval_and_its_neighbours() -> None:
-    assert schedule.active_batches(verdict(at(41, 33, 60)), TRIED, ()) == (32, 64)
-    assert schedule.active_batches(verdict(at(41, 20, 70)), TRIED, ()) == (16, 32, 64, 128)
-    wide = schedule.active_batches(verdict(at(41, 1, 1024)), TRIED, ())
+    assert of_two(verdict(at(41, 33, 60)), ()).deciding(TRIED) == (32, 64)
+    assert of_two(verdict(at(41, 20, 70)), ()).deciding(TRIED) == (16, 32, 64, 128)
+    wide = of_two(verdict(at(41, 1, 1024)), ()).deciding(TRIED)
     assert len(wide) == schedule.MAX_ACTIVE
     assert {1, 1024} <= set(wide)
 
 
 def test_an_unproven_change_is_looked_at_from_afar() -> None:
-    active = schedule.active_batches(verdict(kind="inconclusive"), TRIED, (40.0,))
+    active = of_two(verdict(kind="inconclusive"), (40.0,)).deciding(TRIED)
     assert min(active) <= 10
     assert max(active) >= 160
-    assert schedule.active_batches(verdict(kind="tie"), TRIED, ()) == TRIED
+    assert of_two(verdict(kind="tie"), ()).deciding(TRIED) == TRIED
 
 
 def settled(values: list[float]) -> Run:

@@ -66,7 +66,7 @@ def test_one_that_does_not_fit_beside_the_other_either_says_that_it_may_alone() 
     assert cells(run, 0)[1024].outcome == "measured"  # with fresh workers it comes first
     alone = cells(run, 1)[1024]
     assert alone.outcome == "out_of_memory"
-    assert alone.reason.endswith(f"The worker of {run.target_names[0]} {SHARED}")
+    assert alone.reason.endswith(f"The worker of {run.names[0]} {SHARED}")
 
 
 @pytest.mark.parametrize("other", [Target(), Target(device="gpu:1")])

@@ -1,10 +1,11 @@
-"""The two workers of a sweep: started together, prepared cell by cell, timed in alternating order, replaced when lost.
+"""The workers of a sweep, one a target: started together, prepared cell by cell, timed in an order that rotates,
+replaced when lost.
 
 What goes wrong becomes the outcome of a cell; larger batches of that target are then skipped (docs/design.md,
 Failures). A cell that already has rounds keeps them, and the loss becomes a warning.
 
-Two workers on one GPU share its memory, and neither gives back what it took for other cells. A cell that does not fit
-there is tried once more with fresh workers, which hold nothing but that batch.
+Workers on one GPU share its memory, and none gives back what it took for other cells. A cell that does not fit there
+is tried once more with fresh workers, which hold nothing but that batch.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from core.evidence import Block, Process, Warning
+from core.names import shown_names
 from core.studies.runner import Asking, StudyFailed, StudyTools
 from core.studies.sweep import windows
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.loop import why_not
+from core.studies.sweep.order import order_of_round
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import EnergyWindow, LoopCost, Round
 from core.studies.sweep.schedule import Costs
@@ -31,39 +34,50 @@ MAX_LOSSES = 3  # workers of one target lost before it is given up
 
 @dataclass
 class _TargetState:
-    """``blocked_from``: the smallest batch that failed; it and larger ones are not tried again. ``untraced``: the
-    batches that could not be traced, by the reason.
+    """``blocked_from``: the smallest batch that failed; it and larger ones are not tried again. ``prepared``: what its
+    worker is ready for. ``untraced``: the batches that could not be traced, by the reason.
     """
 
     blocked_from: int | None = None
     blocked_by: str = ""
     losses: int = 0
     step_ms: dict[int, float] = field(default_factory=dict)
+    prepared: set[int] = field(default_factory=set)
     untraced: dict[str, list[int]] = field(default_factory=dict)
 
 
-class WorkerPair:
-    """Runs rounds for a sweep's ledger. Not thread-safe: one engine thread owns it."""
+class Workers:
+    """Runs rounds for a sweep's ledger. Not thread-safe: one engine thread owns it.
+
+    Targets are named by their number in the plan. Those that a start leaves out are started when they are needed.
+    """
 
     def __init__(self, plan: SweepPlan, ledger: Ledger, tools: StudyTools, deadline_s: Callable[[], float]) -> None:
         self._plan, self._ledger, self._tools, self._clock = plan, ledger, tools, tools.clock
+        self._names = shown_names(plan.targets)
         self._asking = Asking(tools, plan.budget_s)
         self._forgiven = False
         self._made_room: set[tuple[int, int]] = set()
         self._end_s = deadline_s
         self._start_s = self._clock.now_s()
-        self._workers: tuple[Worker, ...] = ()
+        self._workers: dict[int, Worker] = {}
+        self._wanted: tuple[int, ...] = tuple(range(len(plan.targets)))
         self._process = 0
-        self._prepared: dict[int, set[int]] = {0: set(), 1: set()}
-        self._targets = (_TargetState(), _TargetState())
+        self._targets = tuple(_TargetState() for _ in plan.targets)
         self._startups: list[float] = []
-        self._prepares: list[float] = []
-        self._rounds: list[float] = []
+        self._prepares: list[tuple[float, int]] = []
+        self._rounds: list[tuple[float, int]] = []
         self._resume_failures()
 
+    def costs(self, targets: float) -> Costs:
+        """Of a batch on so many targets, as seen so far."""
+        startup_s = sum(self._startups) / len(self._startups) if self._startups else 5.0
+        return Costs(startup_s, targets * _each(self._prepares, 0.5), targets * _each(self._rounds[-50:], 0.025))
+
     @property
-    def costs(self) -> Costs:
-        return Costs(_mean(self._startups, 5.0), _mean(self._prepares, 1.0), _mean(self._rounds[-50:], 0.05))
+    def running(self) -> tuple[int, ...]:
+        """Targets that have a worker, or would have one after a loss."""
+        return self._wanted
 
     @property
     def lost_s(self) -> float:
@@ -73,55 +87,73 @@ class WorkerPair:
     def elapsed_s(self) -> float:
         return self._clock.now_s() - self._start_s
 
-    def start(self) -> None:
-        """Fresh processes for both targets. Raises StudyFailed when they cannot be started."""
+    def start(self, targets: Collection[int] | None = None) -> None:
+        """Fresh processes for these targets, None being those of the last start. Raises StudyFailed when they cannot be
+        started.
+        """
         self.close()
+        self._wanted = self._wanted if targets is None else tuple(sorted(targets))
+        self._process = self._ledger.next_process
+        self._startups.append(self._launch(self._wanted))
+
+    def _launch(self, targets: Collection[int]) -> float:
+        """Start these, beside those that run; the seconds that took. Raises StudyFailed."""
         self._tools.check()
         begin, lost_s, told = self._clock.now_s(), self._asking.lost_s, len(self._asking.restarts)
         try:
-            self._workers = self._asking.start(self._plan.targets)
+            started = self._asking.start(tuple(self._plan.targets[target] for target in targets))
         except WorkerError as error:
             raise StudyFailed(error.reason) from error
+        self._workers |= zip(targets, started, strict=True)
         if warnings := self._asking.restarts[told:]:
             self._ledger.add(*warnings)
-        self._startups.append(self._clock.now_s() - begin - self._asking.lost_s + lost_s)
-        self._process = self._ledger.next_process
+        took_s = self._clock.now_s() - begin - self._asking.lost_s + lost_s
         self._ledger.add(
             *(
                 Process(index=self._process, target=target, **worker.ready.model_dump(exclude={"kind", "memory_bytes"}))
-                for target, worker in enumerate(self._workers)
+                for target, worker in zip(targets, started, strict=True)
             )
         )
+        return took_s
+
+    def _staff(self, targets: Collection[int]) -> None:
+        """Start what these targets lack. Raises StudyFailed."""
+        if not self._workers:
+            self.start()
+        if missing := [target for target in targets if target not in self._workers]:
+            self._launch(missing)
 
     def close(self) -> None:
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.close()
-        self._workers = ()
-        self._prepared = {0: set(), 1: set()}
+        self._workers = {}
+        for state in self._targets:
+            state.prepared.clear()
 
-    def visit(self, batch: int, rounds: int, pass_index: int) -> None:
-        """Prepare the batch where needed and run rounds. Failures are recorded, not raised; Cancelled is.
+    def visit(self, batch: int, rounds: int, pass_index: int, targets: Collection[int]) -> None:
+        """Prepare the batch where needed and run rounds of these targets. Failures are recorded, not raised; Cancelled
+        is.
 
         Where a worker failed that may just as well not have, all over again with new ones.
         """
         self._forgiven = True
         while self._forgiven:
             self._forgiven = False
-            self._visit(batch, rounds, pass_index)
+            self._visit(batch, rounds, pass_index, sorted(targets))
 
-    def _visit(self, batch: int, rounds: int, pass_index: int) -> None:
-        if not any(self._runnable(target, batch) for target in (0, 1)):
+    def _visit(self, batch: int, rounds: int, pass_index: int, targets: Collection[int]) -> None:
+        runnable = [target for target in targets if self._runnable(target, batch)]
+        if not runnable:
             return
-        if not self._workers:
-            self.start()
-        begin = self._clock.now_s()
-        prepared = [target for target in (0, 1) if self._prepare(target, batch)]
+        self._staff(runnable)
+        begin, new = self._clock.now_s(), sum(batch not in self._targets[target].prepared for target in runnable)
+        prepared = [target for target in runnable if self._prepare(target, batch)]
         if self._clock.now_s() > begin:
-            self._prepares.append(self._clock.now_s() - begin)
-        self._asking.interference(self._workers)  # what starting and preparing took is nobody's interference
+            self._prepares.append((self._clock.now_s() - begin, new))
+        self._asking.interference(tuple(self._workers.values()))  # what that took is nobody's interference
         for _ in range(rounds):
             self._tools.check()
-            prepared = [t for t in prepared if batch in self._prepared[t]]  # both may have failed in the last round
+            prepared = [t for t in prepared if batch in self._targets[t].prepared]  # may have failed in the last round
             if not prepared or not self._workers or self._clock.now_s() >= self._end_s():
                 return
             self._round(batch, pass_index, prepared)
@@ -133,7 +165,7 @@ class WorkerPair:
     def trace(self, target: int, batch: int) -> None:
         """Trace a cell and record it; a failure becomes a warning. Cancelled is raised."""
         self._tools.check()
-        if not self._workers or not self._prepare(target, batch):
+        if not self._ready(target, batch):
             return
         step_ms = self._targets[target].step_ms.get(batch, 1.0)
         try:
@@ -141,7 +173,7 @@ class WorkerPair:
         except WorkerError as error:
             alike = self._targets[target].untraced.setdefault(error.reason, [])
             alike.append(batch)  # one sentence for one cause, such as a profiler that is not permitted
-            name, (*rest, last) = self._plan.target_names[target], (f"{size:,}" for size in sorted(alike))
+            name, (*rest, last) = self._names[target], (f"{size:,}" for size in sorted(alike))
             batches = f"batches {', '.join(rest)} and {last}" if rest else f"batch {last}"
             text = f"{name} at {batches} could not be traced: {error.reason}"
             self._ledger.add(Warning(code=f"trace_{target}_{alike[0]}", text=text))
@@ -152,7 +184,7 @@ class WorkerPair:
         """Time Keras's own loop around a cell's step and record it, or why not. Cancelled is raised."""
         self._tools.check()
         reason = why_not(self._plan, self._targets[target].step_ms.get(batch, 0.0), until_s - self._clock.now_s())
-        if not reason and not (self._workers and self._prepare(target, batch)):
+        if not reason and not self._ready(target, batch):
             reason = "No worker could prepare that batch again."
         if reason:
             self._ledger.add(LoopCost(target=target, batch=batch, reason=reason))
@@ -176,13 +208,13 @@ class WorkerPair:
     def energy_s(self, targets: Collection[int], batch: int) -> float:
         """How long energy windows of these cells take, in seconds."""
         steps_ms = [self._targets[target].step_ms.get(batch, 1.0) for target in targets]
-        prepare_s = 0.0 if all(batch in self._prepared[target] for target in targets) else self.costs.prepare_s
-        return prepare_s + sum(map(windows.cell_s, steps_ms))
+        new = sum(batch not in self._targets[target].prepared for target in targets)
+        return self.costs(new).prepare_s + sum(map(windows.cell_s, steps_ms))
 
     def energy(self, target: int, batch: int) -> None:
         """Record energy windows of a cell; a failure becomes one that was skipped. Cancelled is raised."""
         self._tools.check()
-        if not self._workers or not self._prepare(target, batch):
+        if not self._ready(target, batch):
             return
         step_ms = self._targets[target].step_ms.get(batch, 1.0)
         window = EnergyWindow(target=target, batch=batch, process=self._process)
@@ -190,27 +222,37 @@ class WorkerPair:
             for taken in windows.of_cell(self._asking, self._tools, self._workers[target], window, step_ms):
                 self._ledger.add(taken)
         except WorkerError as error:
-            name = f"{self._plan.target_names[target]} at batch {batch:,}"
+            name = f"{self._names[target]} at batch {batch:,}"
             why = f"The energy of {name} could not be measured: {error.reason}"
             self._ledger.add(window.model_copy(update={"index": windows.WINDOWS, "skipped": why}))
-            self._prepared[target].discard(batch)
+            self._targets[target].prepared.discard(batch)
             if isinstance(error, WorkerLost):
                 self._note_loss(target, batch, error)
                 self.close()
 
+    def is_open(self, target: int, batch: int) -> bool:
+        """Whether a target is still tried at a batch."""
+        blocked_from = self._targets[target].blocked_from
+        return blocked_from is None or batch < blocked_from
+
     def _runnable(self, target: int, batch: int) -> bool:
-        state = self._targets[target]
-        if state.blocked_from is None or batch < state.blocked_from:
+        """The same; where it is not, the cell says why."""
+        if self.is_open(target, batch):
             return True
+        state = self._targets[target]
         if self._ledger.cell(target, batch) is None:
             self._ledger.set_cell(target, batch, "skipped", f"Skipped, because {state.blocked_by}", "failed")
         return False
 
+    def _ready(self, target: int, batch: int) -> bool:
+        """Prepare a cell after the rounds; after the loss of a worker there is nothing more to learn."""
+        return target in self._workers and self._prepare(target, batch)
+
     def _prepare(self, target: int, batch: int) -> bool:
         """True when the cell is ready for rounds."""
-        if batch in self._prepared[target]:
+        if batch in self._targets[target].prepared:
             return True
-        if not self._workers or not self._runnable(target, batch) or not self._affordable(target, batch):
+        if target not in self._workers or not self._runnable(target, batch) or not self._affordable(target, batch):
             return False
         self._tools.check()
         request = Prepare(
@@ -226,7 +268,7 @@ class WorkerPair:
             self._fail(target, batch, error)
             return False
         self._ledger.add(done.to_setup(target, self._process))
-        self._prepared[target].add(batch)
+        self._targets[target].prepared.add(batch)
         if done.latency_ms:
             self._targets[target].step_ms.setdefault(batch, min(done.latency_ms))
         return True
@@ -261,10 +303,8 @@ class WorkerPair:
         return PROBE_STEPS * min(most_ms, known[last] + slope_ms * (batch - last)) / 1000.0
 
     def _round(self, batch: int, pass_index: int, targets: list[int]) -> None:
-        index = self._ledger.next_round
-        begin = self._clock.now_s()
-        blocks = []
-        for target in targets if index % 2 == 0 else reversed(targets):
+        begin, blocks = self._clock.now_s(), []
+        for target in order_of_round(self._ledger.rounds_at(batch), targets):
             steps = self._ledger.steps_per_block(target, batch) or 1
             expected_s = steps * self._targets[target].step_ms.get(batch, 0.0) / 1000.0
             at_s = self.elapsed_s()
@@ -278,18 +318,17 @@ class WorkerPair:
             self._targets[target].step_ms[batch] = step_ms
             measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "card": self._asking.card}
             blocks.append(Block(target=target, process=self._process, at_s=at_s, **measured))
-        interference = self._asking.interference(self._workers)
-        self._ledger.add(
-            Round(index=index, pass_index=pass_index, batch=batch, blocks=tuple(blocks), interference=interference)
-        )
+        interference = self._asking.interference(tuple(self._workers.values()))
+        at = {"index": self._ledger.next_round, "pass_index": pass_index, "batch": batch}
+        self._ledger.add(Round(**at, blocks=tuple(blocks), interference=interference))
         for target in targets:
             self._ledger.set_cell(target, batch, "measured")
-        self._rounds.append(self._clock.now_s() - begin)
+        self._rounds.append((self._clock.now_s() - begin, len(targets)))
 
     def _fail(self, target: int, batch: int, error: WorkerError) -> None:
         state = self._targets[target]
-        self._prepared[target].discard(batch)
-        name = self._plan.target_names[target]
+        self._targets[target].prepared.discard(batch)
+        name = self._names[target]
         if isinstance(error, WorkerLost):
             self._note_loss(target, batch, error)
         if self._ledger.rounds_of(target, batch):
@@ -297,12 +336,13 @@ class WorkerPair:
                 text = f"{name} at batch {batch} was cut short: {error.reason}"
                 self._ledger.add(Warning(code=f"lost_{target}_{batch}", text=text))
         else:
-            crowded = error.outcome == "out_of_memory" and self._share_a_card
+            others = self._on_the_same_card(target)
+            crowded = error.outcome == "out_of_memory" and bool(others)
             again = self._makes_room(target, batch) if crowded else self._asking.forgives((target, batch), error)
             reason = error.reason
             if crowded and not again:
-                other = self._plan.target_names[1 - target]
-                reason += f" The worker of {other} held memory of the same GPU; in a sweep against the CPU it may fit."
+                who = f"The worker of {others[0]}" if len(others) == 1 else f"The workers of {' and '.join(others)}"
+                reason += f" {who} held memory of the same GPU; in a sweep against the CPU it may fit."
             self._ledger.set_cell(target, batch, error.outcome, reason, "failed")
             if again:
                 self._forgiven = True
@@ -316,16 +356,20 @@ class WorkerPair:
 
     def _note_loss(self, target: int, batch: int, error: WorkerLost) -> None:
         """A warning, since the cell may be measured by another worker and then says nothing of it."""
-        name = self._plan.target_names[target]
+        name = self._names[target]
         self._ledger.add(self._asking.losses.add(name, f"batch {batch:,}", error.reason, f"{target}_{batch}"))
 
-    @property
-    def _share_a_card(self) -> bool:
-        first, second = self._plan.targets
-        return first.is_gpu and first.device == second.device
+    def _on_the_same_card(self, target: int) -> list[str]:
+        """Names of the other targets on a target's GPU."""
+        own = self._plan.targets[target]
+        return [
+            self._names[index]
+            for index, other in enumerate(self._plan.targets)
+            if index != target and own.is_gpu and other.device == own.device
+        ]
 
     def _makes_room(self, target: int, batch: int) -> bool:
-        """End both workers, so that the cell is tried again with all of the card free; once, and then False."""
+        """End all workers, so that the cell is tried again with all of the card free; once, and then False."""
         if (target, batch) in self._made_room:
             return False
         self._made_room.add((target, batch))
@@ -339,12 +383,14 @@ class WorkerPair:
 
     def _resume_failures(self) -> None:
         """A resumed sweep does not try again what failed before."""
-        for target in (0, 1):
+        for target in range(len(self._targets)):
             for batch in self._plan.batches:
                 cell = self._ledger.cell(target, batch)
                 if cell is not None and cell.outcome not in ("measured", "pending", "skipped"):
                     self._block(target, batch, f"batch {batch:,} failed before the restart.")
 
 
-def _mean(values: list[float], default: float) -> float:
-    return sum(values) / len(values) if values else default
+def _each(seen: list[tuple[float, int]], default_s: float) -> float:
+    """Seconds for one, from seconds for several each."""
+    count = sum(number for _, number in seen)
+    return sum(seconds for seconds, _ in seen) / count if count else default_s

@@ -1,0 +1,219 @@
+"""How often the whole answer about three and six targets is right, on rounds simulated with known truth.
+
+    python -m benchmarks.bands [--sweeps 1000] [--json out.json]
+
+Right is an answer whose every statement holds: a band's single target is the fastest at all batches of the band outside
+the intervals of its boundaries, a band of several holds the fastest, and each interval holds the change. At most 5 % of
+answers may be wrong. Fewer are where there is little to be wrong about: no change, or one target far ahead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+
+from core.analysis.statistics import Array
+from core.studies.sweep.answer import Fastest
+from core.studies.sweep.fastest import find_fastest
+from core.studies.sweep.observations import Observations, fill
+from tests.support.simulation import Curve, NoiseModel
+
+GRID = tuple(2**i for i in range(11))
+PROCESSES, ROUNDS = (4, 5, 6, 8), 4
+POINTS = np.geomspace(GRID[0], GRID[-1], 4001)
+Curves = tuple[Curve, ...]
+NOISE = NoiseModel()
+
+
+def _ladder(changes: Iterable[float], factor: float) -> Curves:
+    """Targets of which each has a slope smaller by the factor and overtakes the one before at the next change."""
+    found = [Curve(0.3, 0.03)]
+    for change in changes:
+        last = found[-1]
+        slope = last.slope_ms / factor
+        # equal at the change: floor² + (slope·b)² of both
+        found.append(Curve(math.sqrt(last.floor_ms**2 + (last.slope_ms**2 - slope**2) * change**2), slope))
+    return tuple(found)
+
+
+def _apart(rng: np.random.Generator, count: int) -> Curves:
+    """Each target is the fastest somewhere, and the changes lie far apart."""
+    changes = np.geomspace(4, 400, count - 1) * np.exp(rng.uniform(-0.2, 0.2, count - 1))
+    return _ladder(changes.tolist(), 2.5 if count == 3 else 1.8)
+
+
+def _close(rng: np.random.Generator, count: int) -> Curves:
+    """Two changes within an octave; further targets are slower by a third."""
+    first = rng.uniform(12, 40)
+    band = _ladder((first, first * rng.uniform(1.3, 1.9)), 1.8)
+    return band + tuple(_slower(band[-1], 1.3 + 0.1 * i) for i in range(count - 3))
+
+
+def _slower(curve: Curve, factor: float) -> Curve:
+    return Curve(curve.floor_ms * factor, curve.slope_ms * factor)
+
+
+def _near_ties(rng: np.random.Generator, count: int) -> Curves:
+    """One change, to targets of which each is 1 % slower than the one before."""
+    base, new = _ladder((rng.uniform(8, 100),), 2.5)
+    return (base, *(_slower(new, 1.01**i) for i in range(count - 1)))
+
+
+def _slower_throughout(rng: np.random.Generator, count: int) -> Curves:
+    """One change; all others are slower than one of these two by 10 % or more at every batch."""
+    pair = _ladder((rng.uniform(8, 100),), 2.5)
+    return pair + tuple(_slower(pair[i % 2], 1.1 + 0.1 * i) for i in range(count - 2))
+
+
+def _equal(_: np.random.Generator, count: int) -> Curves:
+    """No difference at all: whatever is claimed is wrong."""
+    return (Curve(0.5, 0.01),) * count
+
+
+def _equal_after(rng: np.random.Generator, count: int) -> Curves:
+    """One change, to targets that are equal."""
+    first, second = _ladder((rng.uniform(8, 100),), 2.5)
+    return (first, *(second,) * (count - 1))
+
+
+def _ahead(_: np.random.Generator, count: int) -> Curves:
+    """One target far ahead throughout: nothing to be wrong about."""
+    return tuple(Curve(0.5 * 1.3**i, 0.01 * 1.3**i) for i in range(count))
+
+
+def _random(rng: np.random.Generator, count: int) -> Curves:
+    """Floors and slopes drawn alone, as of unlike machines."""
+    return tuple(Curve(*np.exp(rng.normal(np.log((0.6, 0.006)), 0.6)).tolist()) for _ in range(count))
+
+
+TRUTHS: dict[str, Callable[[np.random.Generator, int], Curves]] = {
+    "changes far apart": _apart,
+    "changes close together": _close,
+    "near ties of 1 %": _near_ties,
+    "others slower throughout": _slower_throughout,
+    "unlike machines": _random,
+    "one change, then equal": _equal_after,
+    "all equal": _equal,
+    "one far ahead": _ahead,
+}
+
+
+def true_fastest(curves: Curves, batches: Array) -> Array:
+    """[target, batch]: whether no other has a shorter step; several do only where they are the same."""
+    times = np.array([(c.floor_ms**c.q + (c.slope_ms * batches) ** c.q) ** (1 / c.q) for c in curves])
+    return np.asarray(times <= times.min(axis=0) * (1 + 1e-12))
+
+
+def true_changes(curves: Curves) -> tuple[float, ...]:
+    """Batches at which the fastest changes, rising."""
+    best = true_fastest(curves, POINTS)
+    return tuple(POINTS[1:][(best[:, 1:] != best[:, :-1]).any(axis=0)].tolist())
+
+
+def _refined(changes: tuple[float, ...]) -> list[int]:
+    batches = set(GRID)
+    for change in (*changes, *changes):
+        below, above = max(b for b in batches if b <= change), min(b for b in batches if b > change)
+        batches.add(round(math.sqrt(below * above)))
+    return sorted(batches)
+
+
+def simulated(
+    curves: Curves, rng: np.random.Generator, noise: NoiseModel = NOISE
+) -> dict[tuple[int, int], Observations]:
+    """The tables of every pair from rounds with offsets of each process and its cells, heavy tails, own drift, stalls.
+
+    The bracket of each change is halved twice, as a sweep does it, with batches that the first process has not.
+    """
+    batches, count = np.array(_refined(true_changes(curves)), dtype=float), len(curves)
+    processes = int(rng.choice(PROCESSES))
+    shape = (processes, len(batches), ROUNDS, count)
+    logs = np.log([[curve.step_ms(b) for curve in curves] for b in batches])[None, :, None]
+    logs = logs + rng.normal(0, noise.process, (processes, 1, 1, count))
+    logs = logs + rng.normal(0, noise.cell, (processes, len(batches), 1, count))
+    logs = logs + noise.tail * rng.standard_t(3, shape) + rng.normal(0, noise.own_drift, shape)
+    stalled = rng.random(shape) < noise.stall_share
+    logs = logs + np.where(stalled, np.log1p(rng.random(shape) * (noise.stall_factor - 1)), 0.0)
+    late = ~np.isin(batches, GRID)
+    found = {}
+    for first, second in combinations(range(count), 2):
+        values = np.median(logs[..., first] - logs[..., second], axis=2)
+        values[0, late] = np.nan
+        found[first, second] = Observations(batches, fill(np.log2(batches), values), "process", unpaired=0)
+    return found
+
+
+def wrong(found: Fastest, curves: Curves) -> tuple[str, ...]:
+    """Each statement of an answer that does not hold, in words."""
+    said = []
+    edges = [(None, None), *((b.low, b.high) for b in found.boundaries), (None, None)]
+    for band, (before, after) in zip(found.bands, pairwise(edges), strict=True):
+        start, stop = before[1] or band.from_batch, after[0] or band.to_batch
+        ends = np.array([start * (1 + 1e-9), stop * (1 - 1e-9)])
+        inside = np.concatenate([ends, np.clip(POINTS, *ends)])
+        best, named = true_fastest(curves, inside), list(band.targets)
+        right = best[named].any(axis=0)
+        if len(named) == 1:  # alone: a target that is as fast would have been overlooked
+            right &= best.sum(axis=0) == 1
+        if not right.all():
+            said.append(f"{band.targets} from {start:.1f} to {stop:.1f}, not at {inside[~right][0]:.1f}")
+    return tuple(said)
+
+
+@dataclass(frozen=True)
+class Row:
+    """``claimed``: share of the range (octaves) with a single target; ``width``: median high / low of boundaries."""
+
+    truth: str
+    targets: int
+    sweeps: int
+    right: float
+    claimed: float
+    boundaries: float
+    width: float | None
+
+
+def judged(truth: str, count: int, sweeps: int) -> Row:
+    right, claimed, widths, known = 0, [], [], 0
+    for seed in range(sweeps):
+        rng = np.random.default_rng([seed, count, list(TRUTHS).index(truth)])
+        curves = TRUTHS[truth](rng, count)
+        found = find_fastest(simulated(curves, rng), count, 0.05)
+        right += not wrong(found, curves)
+        octaves = [(math.log2(b.to_batch / b.from_batch), len(b.targets) == 1) for b in found.bands]
+        claimed.append(sum(o for o, single in octaves if single) / sum(o for o, _ in octaves))
+        known += len(found.boundaries)
+        widths += [b.high / b.low for b in found.boundaries if b.low is not None and b.high is not None]
+    width = float(np.median(widths)) if widths else None
+    return Row(truth, count, sweeps, right / sweeps, float(np.mean(claimed)), len(widths) / sweeps, width)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sweeps", type=int, default=1000)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    print(f"{'truth':<26}{'targets':>8}{'right':>8}{'one named':>11}{'intervals':>11}{'high/low':>10}")
+    rows = []
+    for truth in TRUTHS:
+        for count in (3, 6):
+            row = judged(truth, count, options.sweeps)
+            rows.append(row)
+            width = "" if row.width is None else f"{row.width:.3f}"
+            print(
+                f"{truth:<26}{count:>8}{row.right:>8.1%}{row.claimed:>11.0%}{row.boundaries:>11.2f}{width:>10}",
+                flush=True,
+            )
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

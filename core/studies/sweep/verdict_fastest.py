@@ -1,0 +1,109 @@
+"""What the bands of three or more targets say, as a code and as a sentence."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from core.evidence import Warning
+from core.names import all_of
+from core.numbers import percent, rounded
+from core.spec import MAX_BATCH, MIN_BATCH
+from core.studies.sweep.answer import Band, Boundary, Fastest, Verdict
+from core.studies.sweep.record import Run
+from core.studies.sweep.verdict import splitting
+from core.text import sentence_case
+
+
+def fastest_verdict(run: Run, found: Fastest, margin: float, warnings: tuple[Warning, ...], unstable: bool) -> Verdict:
+    """``unstable`` marks a machine whose processes disagree; ``margin`` is what a tie was held against."""
+    named = len(found.bands) == 1 and len(found.bands[0].targets) == 1
+    return Verdict(
+        kind="fastest",
+        targets=run.target_names,
+        ahead=run.target_names[found.bands[0].targets[0]] if named else None,
+        reason=_reason(run, found, unstable),
+        sentence=sentence_case(sentence(run, found, margin)),
+        warnings=warnings,
+        next_batch=_next(run, found),
+    )
+
+
+def _reason(run: Run, found: Fastest, unstable: bool) -> str:
+    if not found.bands:
+        return "no_common_batch"
+    singles = sum(len(band.targets) == 1 for band in found.bands)
+    without = "" if _has_interval(run) else "_without_replicates"
+    if singles == 0:
+        level = all(band.level for band in found.bands)
+        return "within_margin" if level else "unstable_machine" if unstable else "not_distinguishable"
+    if len(found.bands) == 1:
+        return f"fastest_throughout{without}"
+    return ("bands" if singles == len(found.bands) else "bands_in_part") + without
+
+
+def _has_interval(run: Run) -> bool:
+    """Without replicates every band has one target, and no boundary an interval."""
+    counts: dict[tuple[int, int], int] = {}
+    for item in run.rounds:
+        for block in item.blocks:
+            counts[block.target, item.batch] = counts.get((block.target, item.batch), 0) + 1
+    return max(counts.values(), default=0) > 1
+
+
+def sentence(run: Run, found: Fastest, margin: float) -> str:
+    """``CPU is the fastest up to batch 12 (95 % interval 9 to 15); GPU 0 from 12 on``."""
+    if not found.bands:
+        return f"Inconclusive: {all_of(run.names)} share no measured batch."
+    edges = [None, *found.boundaries, None]
+    interval = _has_interval(run)
+    parts = [
+        band_words(run, band, margin, before, after, first=not i, interval=interval)
+        for i, (band, before, after) in enumerate(zip(found.bands, edges, edges[1:], strict=False))
+    ]
+    return f"{'; '.join(parts)}{'' if interval else ' (one value a batch, no interval)'}."
+
+
+def band_words(
+    run: Run, band: Band, margin: float, before: Boundary | None, after: Boundary | None, *, first: bool, interval: bool
+) -> str:
+    """A band in words; the interval of its upper boundary is said with it. ``first``: nothing was said before it."""
+    where = _where(band, before, after, first and interval)
+    names = all_of([run.names[target] for target in band.targets])
+    if len(band.targets) > 1:
+        how = f"are within {percent(margin)} of each other" if band.level else "cannot be told apart"
+        return f"{names} {how} {where}"
+    return f"{names} {'is the fastest ' if first or before is None else ''}{where}"
+
+
+def _where(band: Band, before: Boundary | None, after: Boundary | None, spell: bool) -> str:
+    bounds = ""
+    if after is not None and after.low is not None and after.high is not None:
+        bounds = f" ({'95 % interval ' if spell else ''}{rounded(after.low)} to {rounded(after.high)})"
+    start, stop = rounded(band.from_batch), rounded(band.to_batch)
+    if before is None and after is None:
+        return f"from batch {start} to {stop}" if start != stop else f"at batch {start}"
+    if before is None:
+        return f"up to batch {stop}{bounds}"
+    return f"from {start} on" if after is None else f"from {start} to {stop}{bounds}"
+
+
+def _next(run: Run, found: Fastest) -> int | None:
+    """Inside the widest interval of a boundary; else inside the longest band that cannot be told apart, or beyond it
+    where that lies at an end of the range.
+    """
+    measured = np.array(run.batches, dtype=float)
+    known = [b for b in found.boundaries if b.low is not None and b.high is not None]
+    for boundary in sorted(known, key=lambda b: -math.log((b.high or 1) / (b.low or 1))):
+        if (batch := splitting(measured, boundary.low or boundary.batch, boundary.high or boundary.batch)) is not None:
+            return batch
+    open_bands = [band for band in found.bands if len(band.targets) > 1 and not band.level]
+    if not open_bands:
+        return next((splitting(measured, b.batch, b.batch) for b in found.boundaries if b.low is None), None)
+    band = max(open_bands, key=lambda b: b.to_batch / b.from_batch)
+    if len(found.bands) > 1 and band is found.bands[-1] and measured[-1] < MAX_BATCH:
+        return round(min(MAX_BATCH, 2 * measured[-1]))
+    if len(found.bands) > 1 and band is found.bands[0] and measured[0] > MIN_BATCH:
+        return round(max(MIN_BATCH, measured[0] / 2))
+    return splitting(measured, band.from_batch, band.to_batch)

@@ -1,0 +1,68 @@
+"""What can be said of one target measured alone: floor, slope and overhead share, with intervals."""
+
+from __future__ import annotations
+
+from core.numbers import number, percent
+from core.spec import MAX_BATCH, MIN_BATCH
+from core.studies.sweep.answer import CellStats, Fit, Verdict
+from core.studies.sweep.record import Run
+from core.studies.sweep.reliability import distinct, disturbances, few_processes
+from core.text import sentence_case
+
+
+def single_verdict(run: Run, fit: Fit | None, cells: tuple[CellStats, ...]) -> Verdict:
+    """``cells`` and ``fit`` are those of the run's only target."""
+    reason, sentence = _said(run, fit, cells)
+    return Verdict(
+        kind="single",
+        targets=run.target_names,
+        reason=reason,
+        sentence=sentence_case(sentence),
+        warnings=distinct(
+            (*run.warnings, *few_processes(run), *disturbances([item.interference for item in run.rounds]))
+        ),
+        next_batch=_next(fit, cells),
+    )
+
+
+def _said(run: Run, fit: Fit | None, cells: tuple[CellStats, ...]) -> tuple[str, str]:
+    name = run.names[0]
+    if fit is None:
+        count = f"{len(cells)} batch size" + ("" if len(cells) == 1 else "s")
+        return "too_few_batches", f"{name}: {count} measured; floor and slope take three."
+    if not fit.trusted:
+        return "not_trusted", f"{name}: no floor and slope to rely on. {fit.note}"
+    floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, "ms")
+    slope = _with_bounds(1000 * fit.slope_ms, _us(fit.slope_low_ms), _us(fit.slope_high_ms), "µs")
+    if floor is None or slope is None:
+        return "no_interval", f"{name}: the measured step times are too few or too scattered for a floor and a slope."
+    shares = [share for batch in (cells[0].batch, cells[-1].batch) if (share := _share(fit, batch)) is not None]
+    overhead = f"; overhead is {' and '.join(shares)}" if shares else ""
+    return "floor_and_slope", f"{name}: a floor of {floor} a step and a slope of {slope} a sample{overhead}."
+
+
+def _us(ms: float | None) -> float | None:
+    return None if ms is None else 1000 * ms
+
+
+def _with_bounds(value: float, low: float | None, high: float | None, unit: str) -> str | None:
+    if low is None or high is None:
+        return None
+    return f"{number(value)} {unit} (95 % interval {number(low)} to {number(high)})"
+
+
+def _share(fit: Fit, batch: int) -> str | None:
+    if (bounds := fit.overhead_bounds(batch)) is None:
+        return None
+    share = percent(fit.overhead_share(batch))
+    return f"{share} of a step at batch {batch:,} ({percent(bounds[0])} to {percent(bounds[1])})"
+
+
+def _next(fit: Fit | None, cells: tuple[CellStats, ...]) -> int | None:
+    """Beyond the end that the fit lacks: larger where all is floor, smaller where all is work."""
+    if fit is None or not cells:
+        return None
+    first, last = cells[0].batch, cells[-1].batch
+    if fit.overhead_share(last) > 0.5 and last < MAX_BATCH:
+        return min(MAX_BATCH, 2 * last)
+    return max(MIN_BATCH, first // 2) if fit.overhead_share(first) < 0.2 and first > MIN_BATCH else None

@@ -1,0 +1,35 @@
+"""With which Python a target's worker is started, and who may say so.
+
+``python=`` of a target names a program to run, so that a run or plan from elsewhere must not bring one along: only
+what was written for a command (its targets, its plan file) may be run. The environment's own variables always may.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from core.machine.installed import python_of, why_missing
+from core.spec import Target
+from core.worker.protocol import CellFailed
+
+
+def interpreter(target: Target) -> str:
+    """The target's own, else what BREAKEVEN_PYTHON_<FRAMEWORK> names, else this program's.
+
+    Raises CellFailed ``error`` where the framework, or what a worker needs beside it, is not installed there.
+    """
+    if (why := why_missing(target.framework, target.python)) is not None:
+        raise CellFailed("error", why)
+    return target.python or python_of(target.framework) or sys.executable
+
+
+def refuse_python(targets: Iterable[Target]) -> None:
+    """Raises CellFailed where a target names an interpreter, for callers that may not run one."""
+    for target in targets:
+        if target.python is not None:
+            raise CellFailed(
+                "error",
+                f"The target {target} names a program to run, which is done only for targets that are given to a "
+                f"command; run it from the command line, or set BREAKEVEN_PYTHON_{target.framework.upper()} instead.",
+            )

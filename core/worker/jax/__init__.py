@@ -1,0 +1,1 @@
+"""Keras on JAX. Loaded by a worker only."""

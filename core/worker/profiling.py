@@ -1,0 +1,89 @@
+"""A short profiler trace of a prepared cell, partitioned in the worker; only the parts leave it. No framework.
+
+The profiler of TensorFlow and of JAX is the same, and so is the file that it writes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+from core.traces.events import TraceError
+from core.traces.report import report
+from core.traces.xplane import read
+from core.worker.protocol import CellFailed
+from core.worker.step import Step
+from core.worker.trace_reply import reply_fields
+
+HOST_TRACER_LEVEL = 2  # operations; level 1 shows calls only, level 3 every cheap operation and slows the step more
+UNPROFILED_BLOCKS = 3
+WAITED = (
+    "Each traced step was waited for, since {title} works on after a call has come back; in blocks, as in training, "
+    "the next call is prepared meanwhile."
+)
+
+
+class Profiler(Protocol):
+    """A framework's profiler; ``title`` is the framework's name in a sentence.
+
+    ``waits``: whether every traced step is waited for, where a call comes back before its work on a CPU has begun, so
+    that this would lie outside of the step.
+    """
+
+    title: str
+    waits: bool
+
+    def start(self, folder: str) -> None: ...
+    def stop(self) -> None: ...
+    def step(self, number: int) -> AbstractContextManager[Any]:
+        """Around one call, so that the trace shows it as a step."""
+        ...
+
+
+def trace_steps(
+    step: Step, steps: int, host_nodes: frozenset[str] | None, device: str, profiler: Profiler
+) -> dict[str, Any]:
+    """Fields of :class:`core.worker.protocol.Traced`, from ``steps`` calls of the step under the profiler.
+
+    ``device`` is what the trace calls the step's device. The same steps without the profiler are timed before and
+    after. Raises CellFailed when the trace cannot be used.
+    """
+    calls = steps * step.per_call
+    plain_ms = [step.run(calls) / calls for _ in range(UNPROFILED_BLOCKS)]
+    with tempfile.TemporaryDirectory(prefix="breakeven-trace-") as folder:
+        profiler.start(folder)
+        try:
+            profiled_ms = _profiled(step, steps, profiler)
+        finally:
+            profiler.stop()
+        files = list(Path(folder).rglob("*.xplane.pb"))
+        if not files:
+            raise CellFailed("error", f"{profiler.title}'s profiler wrote no trace.")
+        try:
+            trace = report(read(files[0]), host_nodes, device)
+        except TraceError as error:
+            raise CellFailed("error", f"The profiler's trace cannot be used: {error}") from None
+    plain_ms += [step.run(calls) / calls for _ in range(UNPROFILED_BLOCKS)]
+    fields = reply_fields(trace, steps, step.per_call)
+    if profiler.waits:
+        fields["notes"] = (*fields["notes"], WAITED.format(title=profiler.title))
+    return fields | {
+        "profiled_step_ms": profiled_ms / steps / step.per_call,
+        "unprofiled_step_ms": median(plain_ms),
+    }
+
+
+def _profiled(step: Step, steps: int, profiler: Profiler) -> float:
+    """Run annotated steps and wait for the device; milliseconds."""
+    start = time.perf_counter_ns()
+    for number in range(steps):
+        with profiler.step(number):
+            last = step.call()
+            if profiler.waits:
+                step.wait(last)
+    step.wait(last)
+    return (time.perf_counter_ns() - start) * 1e-6
