@@ -90,7 +90,7 @@ def test_a_gpu_that_is_too_new_is_named_not_proposed_and_refused(
         expect(device).to_have_value("CPU")
         choose(page, device, "cannot be used")
         expect(device).to_have_value("GPU 0 · Made-up GPU (simulated) (cannot be used)")
-        expect(page.get_by_text(re.compile("against gpu:0"))).to_be_visible()  # the plan that the button starts
+        expect(page.get_by_text(re.compile("against GPU 0"))).to_be_visible()  # the plan that the button starts
         settle(page)
         page.get_by_role("button", name="Measure this machine").click()
         expect(told).to_have_count(2)
