@@ -32,6 +32,18 @@ def rounded(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
 
 
+def bounded(value: float, low: float | None, high: float | None) -> str:
+    """A number with its interval in brackets, where it has one."""
+    return number(value) if low is None or high is None else f"{number(value)} ({number(low)} to {number(high)})"
+
+
+def interval_words(batch: float, low: float | None, high: float | None) -> str:
+    """``41 (32 to 50)``, or ``41 (no interval)`` where the rounds do not support one."""
+    if low is None or high is None:
+        return f"{round(batch):,} (no interval)"
+    return f"{round(batch):,} ({round(low):,} to {round(high):,})"
+
+
 def first_batch(value: float) -> str:
     """The first whole batch from ``value`` on, for a crossover between two batches: 2.6 is ``3``."""
     return f"{math.ceil(value - WHOLE):,}"

@@ -1,8 +1,8 @@
-"""Which batch to train with: throughput, time to a loss and cost by batch on both targets of a run.
+"""Which batch to train with: throughput, time to a loss and cost by batch on every target of a run.
 
-At equal batch both targets need the same steps, so the batch at which they reach a loss equally soon *is* the crossover
-in step time. What a choice of batch needs is another one: the batch from which on a target reaches the loss sooner than
-the other does at its own best batch.
+At equal batch all targets need the same steps, so the batch at which two of them reach a loss equally soon *is* the
+crossover in step time. What a choice of batch needs is another one: the batch from which on a target reaches the loss
+sooner than the other does at its own best batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.numerics import Array, zero_between
-from core.batch.cost import cost_answer, cost_of
+from core.batch.cost import cost_answers, cost_of
 from core.batch.prices import MAX_EPOCH_SAMPLES, Price, check_prices
 from core.batch.shapes import (
     NEAR_BEST,
@@ -44,7 +44,9 @@ MILLION = 1_000_000
 class _Target:
     """One target with all that its points are made of. ``allowed`` marks the batches that fit into memory."""
 
+    index: int
     name: str
+    title: str
     curve: StepCurve
     memory: MemoryLimit | None
     price: Price | None
@@ -65,8 +67,8 @@ def batch_answer(
 ) -> BatchAnswer:
     """The answer for a finished run; ``memory`` by target name, ``epoch_samples`` in an epoch.
 
-    Raises UserError where prices do not fit the run, the noise study is of another workload, or a
-    target has no measured batch.
+    Targets without a measured batch are left out. Raises UserError where none has one, prices do not fit the run, or
+    the noise study is of another workload.
     """
     check_prices(prices, run.target_names)
     if epoch_samples is not None and not 1 <= epoch_samples <= MAX_EPOCH_SAMPLES:
@@ -74,20 +76,23 @@ def batch_answer(
     if noise is not None and run.plan is not None and noise.plan.workload != run.plan.workload:
         raise UserError(f"This noise study is of {noise.plan.workload.title}, the run of {run.plan.workload.title}.")
     found = None if noise is None else training_noise(noise)
-    both = [_target(run, answer, index, memory or {}, prices) for index in (0, 1)]
-    targets = (_batches(both[0], found, epoch_samples), _batches(both[1], found, epoch_samples))
-    crossovers = _loss_crossovers(found, both, targets)
-    cost = cost_answer(run, prices)
+    every = [_target(run, answer, index, memory or {}, prices) for index in range(len(run.target_names))]
+    known = [target for target in every if target is not None]
+    if not known:
+        raise UserError("No target has a measured batch in this run.")
+    targets = tuple(_batches(target, found, epoch_samples) for target in known)
+    crossovers = _loss_crossovers(found, known, targets)
+    costs = cost_answers(run, prices)
     return BatchAnswer(
         targets=targets,
         step_verdict=answer.verdict,
         noise=found,
         loss_crossovers=crossovers,
-        cost=cost,
+        costs=costs,
         epoch_samples=epoch_samples,
         label=run.label,
         sentences=sentences(
-            run, answer, targets, found, crossovers, cost, taught=noise is not None and noise.plan.data is None
+            run, answer, targets, found, crossovers, costs, taught=noise is not None and noise.plan.data is None
         ),
         warnings=() if noise is None else noise.warnings,
     )
@@ -95,13 +100,16 @@ def batch_answer(
 
 def _target(
     run: Run, answer: Answer, index: int, memory: Mapping[str, MemoryLimit], prices: Sequence[Price]
-) -> _Target:
+) -> _Target | None:
     name = run.target_names[index]
     cells = [cell for cell in answer.cells if cell.target == index]
     curve = step_curve(cells, answer.fits[index], run.label)
     if curve is None:
-        raise UserError(f"{name} has no measured batch in this run.")
-    return _Target(name, curve, memory.get(name), next((price for price in prices if price.target == name), None))
+        return None
+    title = run.names[index]
+    return _Target(
+        index, name, title, curve, memory.get(name), next((price for price in prices if price.target == name), None)
+    )
 
 
 def _batches(target: _Target, noise: TrainingNoise | None, epoch_samples: int | None) -> TargetBatches:
@@ -110,7 +118,9 @@ def _batches(target: _Target, noise: TrainingNoise | None, epoch_samples: int | 
         relative = over_best(noise, target.curve, target.curve, target.allowed)
     points = tuple(_point(target, index, noise, relative, epoch_samples) for index in range(len(target.curve.batches)))
     return TargetBatches(
+        index=target.index,
         name=target.name,
+        title=target.title,
         points=points,
         memory=target.memory,
         best_throughput=_best(points, target, np.array([1 / point.samples_per_s.value for point in points])),
@@ -167,16 +177,17 @@ def _best(points: Sequence[BatchPoint], target: _Target, cost: Array) -> BestBat
 
 
 def _loss_crossovers(
-    noise: TrainingNoise | None, both: Sequence[_Target], targets: tuple[TargetBatches, TargetBatches]
+    noise: TrainingNoise | None, known: Sequence[_Target], targets: Sequence[TargetBatches]
 ) -> tuple[LossCrossover, ...]:
-    """Both ways round: the second target against the first at its best, and the first against the second."""
+    """Each target against the baseline at its best; of two also the baseline against the other."""
     if noise is None or noise.value is None:
         return ()
     found = []
-    for mine, other in ((1, 0), (0, 1)):
+    others = [(mine, 0) for mine in range(1, len(known))]
+    for mine, other in [*others, (0, 1)] if len(known) == 2 else others:
         best = targets[other].best_time
-        if best is not None and both[mine].allowed.any():
-            found.append(_loss_crossover(noise, both[mine], both[other], best.batch))
+        if best is not None and known[mine].allowed.any():
+            found.append(_loss_crossover(noise, known[mine], known[other], best.batch))
     return tuple(found)
 
 
@@ -191,7 +202,9 @@ def _loss_crossover(noise: TrainingNoise, mine: _Target, other: _Target, other_b
     bounds = (None, None) if start is None else (_batch(earliest), _batch(latest))
     shown = LossCrossover(mine.name, other.name, other_best, batch, *bounds, until, "")
     reach = (float(mine.curve.batches[within][0]), float(mine.curve.batches[within][-1]))
-    return dataclasses.replace(shown, sentence=loss_sentence(shown, reach, possible=earliest is not None))
+    return dataclasses.replace(
+        shown, sentence=loss_sentence(shown, (mine.title, other.title), reach, earliest is not None)
+    )
 
 
 def _batch(x: float | None) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from core.batch.prices import Price
 from core.batch.shapes import CostAnswer, CostCrossover, Quantity
@@ -16,6 +17,7 @@ from core.numbers import number, rounded
 from core.studies.sweep.crossover import Curve, build_curve, find_crossings
 from core.studies.sweep.observations import observe
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 
 SECONDS_AN_HOUR = 3600.0
 
@@ -25,29 +27,51 @@ def cost_of(seconds: Quantity, price: Price) -> Quantity:
     return seconds.times(price.per_hour / SECONDS_AN_HOUR)
 
 
-def cost_answer(run: Run, prices: Sequence[Price]) -> CostAnswer | None:
-    """From which batch the more expensive target is cheaper for a sample; None unless both targets have a price."""
+def cost_answers(run: Run, prices: Sequence[Price]) -> tuple[CostAnswer, ...]:
+    """Each target that has a price against the baseline, which is the first; none where that has no price."""
     by_name = {price.target: price for price in prices}
-    if not set(run.target_names) <= set(by_name):
-        return None
-    both = (by_name[run.target_names[0]], by_name[run.target_names[1]])
+    known = [index for index, name in enumerate(run.target_names) if name in by_name]
+    if not known or known[0] != 0:
+        return ()
+    first = by_name[run.target_names[0]]
+    return tuple(_answer(run, (0, other), (first, by_name[run.target_names[other]])) for other in known[1:])
+
+
+def _answer(run: Run, targets: tuple[int, int], both: tuple[Price, Price]) -> CostAnswer:
+    """From which batch the more expensive of two targets is cheaper for a sample."""
     dearer = None if both[0].per_hour == both[1].per_hour else max(both, key=lambda price: price.per_hour).target
-    curve = _curve(run, both)
+    curve, named = _curve(run, targets, both), _Named(run, both)
     if curve is None:
-        return CostAnswer(
-            both, dearer, (), None, "The targets share no measured batch, so their costs cannot be compared."
-        )
+        who = "The targets" if len(run.names) == 2 else f"{named.first} and {named.second}"
+        why = f"{who} share no measured batch, so their costs cannot be compared."
+        return CostAnswer(both, dearer, (), None, sentence_case(why))
     crossovers = tuple(
-        CostCrossover(*crossing.batches, cheaper_after=run.target_names[int(crossing.rising)])
+        CostCrossover(*crossing.batches, cheaper_after=both[int(crossing.rising)].target)
         for crossing in find_crossings(curve)
     )
-    cheaper = None if crossovers else _throughout(curve, run.target_names)
-    return CostAnswer(both, dearer, crossovers, cheaper, _sentence(both, dearer, crossovers, cheaper, curve))
+    cheaper = None if crossovers else _throughout(curve, [price.target for price in both])
+    return CostAnswer(both, dearer, crossovers, cheaper, _sentence(named, dearer, crossovers, cheaper, curve))
 
 
-def _curve(run: Run, prices: tuple[Price, Price]) -> Curve | None:
+@dataclass(frozen=True)
+class _Named:
+    """The two prices with what people call their targets."""
+
+    run: Run
+    prices: tuple[Price, Price]
+
+    @property
+    def first(self) -> str:
+        return self.run.name_of(self.prices[0].target)
+
+    @property
+    def second(self) -> str:
+        return self.run.name_of(self.prices[1].target)
+
+
+def _curve(run: Run, targets: tuple[int, int], prices: tuple[Price, Price]) -> Curve | None:
     """log(cost_A / cost_B) of a sample; above zero the second target is the cheaper one."""
-    seen = observe(run)
+    seen = observe(run, *targets)
     if len(seen.batches) == 0:
         return None
     shift = math.log(prices[0].per_hour / prices[1].per_hour)
@@ -63,31 +87,36 @@ def _throughout(curve: Curve, names: Sequence[str]) -> str | None:
 
 
 def _sentence(
-    prices: tuple[Price, Price],
+    named: _Named,
     dearer: str | None,
     crossovers: tuple[CostCrossover, ...],
     cheaper: str | None,
     curve: Curve,
 ) -> str:
-    rise = _prices_words(prices, dearer)
+    rise = _prices_words(named, dearer)
     if crossovers:
         parts = [
-            f"from batch {rounded(one.batch)} on it is {one.cheaper_after} ({_interval(one)})" for one in crossovers
+            f"from batch {rounded(one.batch)} on it is {named.run.name_of(one.cheaper_after)} ({_interval(one)})"
+            for one in crossovers
         ]
-        names = [price.target for price in prices]
-        before = names[1 - names.index(crossovers[0].cheaper_after)]
-        return f"{rise} Cheaper for a sample: below batch {rounded(crossovers[0].batch)} {before}; {'; '.join(parts)}."
+        after = crossovers[0].cheaper_after
+        before = named.second if after == named.prices[0].target else named.first
+        return f"{rise} Cheaper for a sample: below batch {rounded(crossovers[0].batch)} it is {before}; {'; '.join(parts)}."
     first, last = (rounded(2.0**x) for x in (curve.x[0], curve.x[-1]))
     if cheaper is not None:
-        return f"{rise} A sample is cheaper on {cheaper} at every batch measured, {first} to {last}."
-    return f"{rise} Neither target has a significantly cheaper sample (95 %) between batch {first} and {last}."
+        return f"{rise} A sample is cheaper on {named.run.name_of(cheaper)} at every batch measured, {first} to {last}."
+    neither = "Neither target" if len(named.run.names) == 2 else f"Neither {named.first} nor {named.second}"
+    return f"{rise} {neither} has a significantly cheaper sample (95 %) between batch {first} and {last}."
 
 
-def _prices_words(prices: tuple[Price, Price], dearer: str | None) -> str:
+def _prices_words(named: _Named, dearer: str | None) -> str:
+    name_of = named.run.name_of
     if dearer is None:
-        return "An hour costs the same on both targets."
-    low, high = sorted(prices, key=lambda price: price.per_hour)
-    return f"An hour on {dearer} costs {number(high.per_hour / low.per_hour)} times as much as on {low.target}."
+        both = "both targets" if len(named.run.names) == 2 else f"{named.first} and {named.second}"
+        return f"An hour costs the same on {both}."
+    low, high = sorted(named.prices, key=lambda price: price.per_hour)
+    rise = number(high.per_hour / low.per_hour)
+    return f"An hour on {name_of(dearer)} costs {rise} times as much as on {name_of(low.target)}."
 
 
 def _interval(found: CostCrossover) -> str:

@@ -15,15 +15,20 @@ def batch_data(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> dict[
     """What it says, derived; the noise study as measured under ``record``. The run is exported by itself.
 
     Times are in the unit of their name; noise scales and batches in samples, costs in the prices' currency. ``steps``,
-    ``time_s``, ``relative_time`` and what a loss costs are predicted from measured parts.
+    ``time_s``, ``relative_time`` and what a loss costs are predicted from measured parts. ``cost`` compares two
+    targets; of more ``costs`` has each against the first.
     """
     data = asdict(answer)
     del data["step_verdict"]
     prices = [price.model_dump() for target in answer.targets if (price := target.price) is not None]
     for target in data["targets"]:
-        target.pop("price")
-    if data["cost"] is not None:
-        data["cost"].pop("prices")
+        for name in ("price", "index", "title"):
+            target.pop(name)
+    for cost in data["costs"]:
+        cost.pop("prices")
+    if len(run.target_names) == 2:
+        costs = data.pop("costs")
+        data["cost"] = costs[0] if costs else None
     data["warnings"] = [warning.model_dump() for warning in answer.warnings]
     return {
         "verdict": answer.sentences[0],

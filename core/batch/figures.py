@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from core.batch.shapes import BatchAnswer, BatchPoint, BestBatch, MemoryLimit, Quantity, TargetBatches
 from core.evidence import Label
-from core.figures.marks import Point, Span, add_band, add_spans, add_upright, bounds_text, interval_words
+from core.figures.marks import Point, Span, add_band, add_spans, add_upright, bounds_text
 from core.figures.style import (
     GUIDE,
     TARGET_LOOKS,
@@ -28,17 +28,20 @@ from core.figures.style import (
     short,
     within_reach,
 )
-from core.numbers import number
+from core.names import all_of
+from core.numbers import interval_words, number
 from core.studies.gradient_noise.record import NoiseStudy
 from core.studies.memory.answer import batch_words
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 
 Known = Literal["time", "relative"]
 Get = Callable[[BatchPoint], Quantity | None]
 Best = Callable[[TargetBatches], BestBatch | None]
 REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
 WALL_PX, BEST_PX, NAME = 3.5, 7.0, 16
+MOST_NAMED = 3  # targets whose best batch is named above the plot; of more the stars alone stand there
 
 
 @dataclass(frozen=True)
@@ -105,19 +108,27 @@ def sample_time_figure(run: Run, answer: BatchAnswer) -> go.Figure:
 
 def cost_figure(run: Run, answer: BatchAnswer) -> go.Figure:
     """Cost of a million samples by batch, with the batch from which the cheaper target is another one."""
-    prices = [target.price for target in answer.targets if target.price is not None]
-    currency = prices[0].currency if prices else ""
+    currency = next((target.price.currency for target in answer.targets if target.price is not None), "")
     measure = Measure(
         "Cost of a million samples by batch", f"Cost of a million samples ({currency})", currency,
         lambda p: p.cost_per_million, lambda _: None,
     )  # fmt: skip
     crossings = [
-        Span(c.batch, c.low, c.high, f"{short(c.cheaper_after, 24)} cheaper from {words}", GUIDE, "solid")
-        for c in (() if answer.cost is None else answer.cost.crossovers)
-        if (words := interval_words(c.batch, c.low, c.high))
+        Span(
+            c.batch, c.low, c.high, f"{short(target.title, 24)} cheaper from {words}", _colour(answer, target), "solid"
+        )
+        for cost in answer.costs
+        for c in cost.crossovers
+        if (words := interval_words(c.batch, c.low, c.high)) and (target := answer.target(c.cheaper_after))
     ]
-    under = [f"Your prices: {'; '.join(price.words for price in prices)}."]
+    priced = [f"{target.title} at {target.price.amount}" for target in answer.targets if target.price is not None]
+    under = [f"Your prices: {'; '.join(priced)}."]
     return _figure(run, answer, measure, crossings, under, [f"Price × {run.label} step time. {_band_note(run)}"])
+
+
+def _colour(answer: BatchAnswer, target: TargetBatches) -> str:
+    """Of a line that stands for a target; where there are only two, a line is of both."""
+    return GUIDE if len(answer.targets) == 2 else TARGET_LOOKS[target.index].colour
 
 
 def scale_words(answer: BatchAnswer) -> str:
@@ -141,11 +152,13 @@ def _figure(
     x = log_range(batches, 0.04)
     label: Label = "modelled" if measure.predicted else run.label
     spans, curves = list(crossings), 0
-    for target, look in zip(answer.targets, TARGET_LOOKS, strict=True):
+    for target in answer.targets:
+        look = TARGET_LOOKS[target.index]
         curves += _add_target(figure, target, look, measure, label)
         best = measure.best(target)
         if best is not None:
-            spans.append(_add_best(figure, target, best, look, measure))
+            named_best = _add_best(figure, target, best, look, measure)
+            spans += [named_best] if len(answer.targets) <= MOST_NAMED else []
     walls, elsewhere = memory_walls(answer.targets, x)
     rows = add_spans(figure, [*spans, *walls], x)
     for wall in walls:
@@ -163,7 +176,8 @@ def _add_target(figure: go.Figure, target: TargetBatches, look: Look, measure: M
     points = [(point, value) for point in target.points if (value := measure.get(point)) is not None]
     if not points:
         return 0
-    name = literal(f"{short(target.name, 40)} (predicted)" if measure.predicted else short(target.name, 48))
+    shown = sentence_case(target.title)
+    name = literal(f"{short(shown, 40)} (predicted)" if measure.predicted else short(shown, 48))
     fitting = [pair for pair in points if pair[0].fits is not False]
     drawn = [Point(p.batch, q.value, q.low, q.high, _hover(p, q, measure)) for p, q in fitting]
     add_band(figure, drawn, name, look.band(), name)
@@ -204,15 +218,15 @@ def _add_best(figure: go.Figure, target: TargetBatches, best: BestBatch, look: L
     values = {p.batch: value.value for p in near if (value := measure.get(p)) is not None}
     figure.add_scatter(
         x=list(values), y=list(values.values()), mode="lines", opacity=0.55, showlegend=False, hoverinfo="skip",
-        line={"color": look.colour, "width": BEST_PX}, name=f"{literal(target.name)}, within 5 % of the best",
+        line={"color": look.colour, "width": BEST_PX}, name=f"{literal(target.title)}, within 5 % of the best",
     )  # fmt: skip
     figure.add_scatter(
         x=[best.batch], y=[values.get(best.batch)], mode="markers", showlegend=False, hoverinfo="skip",
         marker={"symbol": "star", "size": 17, "color": look.colour, "line": {"width": 1.5, "color": "#FFFFFF"}},
-        name=f"{literal(target.name)}, best batch",
+        name=f"{literal(target.title)}, best batch",
     )  # fmt: skip
     near_words = "" if best.low == best.high else f" ({best.low:,} to {best.high:,} within 5 %)"
-    words = f"★ best on {short(target.name, NAME)}: {best.batch:,}{near_words}"
+    words = f"★ best on {short(target.title, NAME)}: {best.batch:,}{near_words}"
     return Span(best.batch, None, None, words, look.colour, "dot")
 
 
@@ -227,12 +241,12 @@ def _loss_crossings(answer: BatchAnswer) -> list[Span]:
     """Where a target becomes sooner than the other at its best, inside the range of its batches."""
     spans = []
     for found in answer.loss_crossovers:
-        index = next(i for i, target in enumerate(answer.targets) if target.name == found.target)
-        if found.batch is None or found.batch <= answer.targets[index].points[0].batch:
+        target = answer.target(found.target)
+        if found.batch is None or found.batch <= target.points[0].batch:
             continue
-        words = f"time-to-loss crossover of {short(found.target, NAME)}: "
+        words = f"time-to-loss crossover of {short(target.title, NAME)}: "
         words += interval_words(found.batch, found.low, found.high)
-        spans.append(Span(found.batch, found.low, found.high, words, TARGET_LOOKS[index].colour, "dash"))
+        spans.append(Span(found.batch, found.low, found.high, words, TARGET_LOOKS[target.index].colour, "dash"))
     return spans
 
 
@@ -241,14 +255,16 @@ def memory_walls(targets: Sequence[TargetBatches], x: tuple[float, float]) -> tu
 
     Equal limits are one wall.
     """
-    limits = {target.name: target.memory for target in targets if target.memory is not None}
-    if len(limits) == 2 and len(set(limits.values())) == 1:
-        shared = {"both targets": (GUIDE, next(iter(limits.values())))}
-    else:
-        looks = {target.name: look.colour for target, look in zip(targets, TARGET_LOOKS, strict=True)}
-        shared = {name: (looks[name], limit) for name, limit in limits.items()}
+    shared: dict[MemoryLimit, list[TargetBatches]] = {}
+    for target in targets:
+        if target.memory is not None:
+            shared.setdefault(target.memory, []).append(target)
     walls, elsewhere = [], []
-    for name, (colour, limit) in shared.items():
+    for limit, having in shared.items():
+        every = len(having) == len(targets) > 1
+        both = "both targets" if len(targets) == 2 else "all targets"
+        name = both if every else all_of([target.title for target in having])
+        colour = TARGET_LOOKS[having[0].index].colour if len(having) == 1 else GUIDE
         if x[0] <= limit.largest < x[1]:
             words = f"memory limit of {short(name, NAME)}: {_limit_words(limit)}"
             walls.append(Span(limit.largest, limit.largest, x[1], words, colour, "solid"))

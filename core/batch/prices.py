@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from core.names import all_of
 from core.schema import Currency, Frozen, PerHour, PriceDay, UserError, as_user_error
 
 MAX_EPOCH_SAMPLES = 10**12
@@ -21,8 +22,9 @@ class Price(Frozen):
     dated: PriceDay
 
     @property
-    def words(self) -> str:
-        return f"{self.target} at {self.per_hour:g} {self.currency} an hour ({self.dated})"
+    def amount(self) -> str:
+        """Such as ``2.5 EUR an hour (2026-11-01)``."""
+        return f"{self.per_hour:g} {self.currency} an hour ({self.dated})"
 
     @classmethod
     def parse(cls, text: str, currency: str, dated: str) -> Price:
@@ -38,7 +40,7 @@ def check_prices(prices: Sequence[Price], target_names: Sequence[str]) -> None:
     """Raises UserError for an unknown target, two prices of one target, or two currencies."""
     for price in prices:
         if price.target not in target_names:
-            raise UserError(f"“{price.target}” is no target of this run; it has {' and '.join(target_names)}.")
+            raise UserError(f"“{price.target}” is no target of this run; it has {all_of(target_names)}.")
     if len({price.target for price in prices}) < len(prices):
         raise UserError("A target has two prices; give one for each.")
     if len({price.currency for price in prices}) > 1:

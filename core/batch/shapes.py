@@ -91,9 +91,14 @@ class BestBatch:
 
 @dataclass(frozen=True)
 class TargetBatches:
-    """One target: its points by rising batch, measured ones and those between, with the best batch by each measure."""
+    """One target: its points by rising batch, measured ones and those between, with the best batch by each measure.
 
+    ``index`` is its number in the run, ``name`` its notation and ``title`` what people call it.
+    """
+
+    index: int
     name: str
+    title: str
     points: tuple[BatchPoint, ...]
     memory: MemoryLimit | None
     best_throughput: BestBatch | None
@@ -132,7 +137,7 @@ class CostCrossover:
 
 @dataclass(frozen=True)
 class CostAnswer:
-    """``dearer`` is the more expensive target an hour (None: equal prices). ``cheaper`` is set where one target
+    """Of two targets. ``dearer`` is the more expensive one an hour (None: equal prices). ``cheaper`` is set where one
     has the cheaper sample throughout.
     """
 
@@ -146,15 +151,23 @@ class CostAnswer:
 @dataclass(frozen=True)
 class BatchAnswer:
     """``sentences`` begin with the verdict. ``step_verdict`` is the run's own, on step times. ``noise`` and what
-    follows from it is None without a noise study.
+    follows from it is None without a noise study. ``targets`` are those that have a measured batch; ``costs`` are of
+    each that has a price against the baseline, which is the first.
     """
 
-    targets: tuple[TargetBatches, TargetBatches]
+    targets: tuple[TargetBatches, ...]
     step_verdict: Verdict
     noise: TrainingNoise | None
     loss_crossovers: tuple[LossCrossover, ...]
-    cost: CostAnswer | None
+    costs: tuple[CostAnswer, ...]
     epoch_samples: int | None
     label: Label
     sentences: tuple[str, ...]
     warnings: tuple[Warning, ...] = ()
+
+    @property
+    def cost_sentences(self) -> tuple[str, ...]:
+        return tuple(cost.sentence for cost in self.costs)
+
+    def target(self, name: str) -> TargetBatches:
+        return next(target for target in self.targets if target.name == name)

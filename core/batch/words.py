@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.batch.shapes import BestBatch, CostAnswer, LossCrossover, MemoryLimit, Quantity, TargetBatches
+from core.names import all_of
 from core.numbers import duration, number, rounded
 from core.spec import MAX_BATCH
 from core.studies.gradient_noise.answer import TrainingNoise
@@ -25,14 +26,14 @@ TAUGHT = (
 def sentences(
     run: Run,
     answer: Answer,
-    targets: tuple[TargetBatches, TargetBatches],
+    targets: Sequence[TargetBatches],
     noise: TrainingNoise | None,
     crossovers: Sequence[LossCrossover],
-    cost: CostAnswer | None,
+    costs: Sequence[CostAnswer],
     *,
     taught: bool,
 ) -> tuple[str, ...]:
-    """Verdict, how sure, both crossovers, memory, cost, and what is missing."""
+    """Verdict, how sure, the crossovers, memory, cost, and what is missing."""
     found = [_verdict(targets, noise)]
     if noise is None:
         training = run.plan is None or run.plan.workload.training
@@ -43,11 +44,11 @@ def sentences(
         )
     else:
         found.append(noise_sentence(noise))
-    found.append(f"In step time, at equal batch: {answer.verdict.sentence}")
+    if len(run.names) > 1:
+        found.append(f"In step time, at equal batch: {answer.verdict.sentence}")
     found += [crossover.sentence for crossover in crossovers]
-    found += [_memory(target.name, target.memory) for target in targets if target.memory is not None]
-    if cost is not None:
-        found.append(cost.sentence)
+    found += [_memory(target.title, target.memory) for target in targets if target.memory is not None]
+    found += [cost.sentence for cost in costs]
     if crossovers:
         found.append(TUNED)
     if taught:
@@ -55,7 +56,7 @@ def sentences(
     return tuple(found)
 
 
-def _verdict(targets: tuple[TargetBatches, TargetBatches], noise: TrainingNoise | None) -> str:
+def _verdict(targets: Sequence[TargetBatches], noise: TrainingNoise | None) -> str:
     timed = [target for target in targets if target.best_time is not None and time_at_best(target) is not None]
     if noise is not None and timed:
         winner, *others = sorted(timed, key=lambda target: (time_at_best(target) or Quantity(0, None, None)).value)
@@ -63,12 +64,13 @@ def _verdict(targets: tuple[TargetBatches, TargetBatches], noise: TrainingNoise 
         return f"Predicted: {'; '.join(times)}."
     relative = [target for target in targets if target.best_time is not None]
     if relative:
-        parts = [f"{_near(target.best_time)} on {target.name}" for target in relative if target.best_time]
-        return f"Predicted: the time to a loss is shortest at {' and at '.join(parts)}."
-    parts = [f"{_near(target.best_throughput)} on {target.name}" for target in targets if target.best_throughput]
+        parts = [f"{_near(target.best_time)} on {target.title}" for target in relative if target.best_time]
+        return f"Predicted: the time to a loss is shortest at {all_of(parts)}."
+    parts = [f"{_near(target.best_throughput)} on {target.title}" for target in targets if target.best_throughput]
     if not parts:
-        return "No measured batch fits into memory on either target."
-    return f"Most samples a second: {' and '.join(parts)}."
+        which = {1: "this target", 2: "either target"}.get(len(targets), "any target")
+        return f"No measured batch fits into memory on {which}."
+    return f"Most samples a second: {all_of(parts)}."
 
 
 def time_at_best(target: TargetBatches) -> Quantity | None:
@@ -82,9 +84,9 @@ def _reaches(target: TargetBatches, noise: TrainingNoise, brief: bool = False) -
     assert time_s is not None
     span = f" (95 %: {duration(time_s.low)} to {duration(time_s.high)})" if time_s.low and time_s.high else ""
     if brief:
-        return f"{target.name} at best at {_near(target.best_time)}, in {duration(time_s.value)}{span}"
+        return f"{target.title} at best at {_near(target.best_time)}, in {duration(time_s.value)}{span}"
     return (
-        f"{target.name} reaches a loss of {number(noise.target_loss)} soonest, at {_near(target.best_time)}, in "
+        f"{target.title} reaches a loss of {number(noise.target_loss)} soonest, at {_near(target.best_time)}, in "
         f"{duration(time_s.value)}{span}"
     )
 
@@ -102,22 +104,24 @@ def _near(best: BestBatch | None) -> str:
     return f"batch {best.batch:,}{ends[best.edge]}{within}"
 
 
-def loss_sentence(found: LossCrossover, reach: tuple[float, float], possible: bool) -> str:
-    """One :class:`LossCrossover` in words; ``reach`` is the range of batches, ``possible`` whether its interval holds
-    any at which the target is sooner.
+def loss_sentence(found: LossCrossover, names: tuple[str, str], reach: tuple[float, float], possible: bool) -> str:
+    """One :class:`LossCrossover` in words, with the ``names`` of target and other.
+
+    ``reach`` is the range of batches, ``possible`` whether its interval holds any at which the target is sooner.
     """
-    than = f"sooner than {found.other} at its best batch ({found.other_best:,})"
+    who, other = names
+    than = f"sooner than {other} at its best batch ({found.other_best:,})"
     first, last = (rounded(batch) for batch in reach)
     if found.batch is None:
         doubt = " (95 %)" if not possible else ", though not significantly"
-        return f"In time to the loss: {found.target} is nowhere {than}, from batch {first} to {last}{doubt}."
+        return f"In time to the loss: {who} is nowhere {than}, from batch {first} to {last}{doubt}."
     start = f"from batch {rounded(found.batch)}" if found.batch > reach[0] else f"from the smallest batch, {first},"
     if found.low is not None and found.high is not None:
         span = f" (95 % interval {rounded(found.low)} to {rounded(found.high)})" if found.high > found.low else ""
     else:
         span = " (not significant)"
     end = f" up to {rounded(found.until)}" if found.until is not None else " on"
-    return f"In time to the loss: {found.target} is {than} {start}{span}{end}."
+    return f"In time to the loss: {who} is {than} {start}{span}{end}."
 
 
 def _memory(name: str, memory: MemoryLimit | None) -> str:

@@ -39,7 +39,7 @@ from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.plan import target_of_plan
 from core.studies.sweep.record import Run
-from core.text import in_lines, json_text
+from core.text import in_lines, json_text, sentence_case
 from core.userdata.source import RANDOM_LABELS, check_labelled
 
 MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_target")
@@ -72,7 +72,7 @@ MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_targe
 @model_permission
 @click.pass_context
 def batch_command(context: click.Context, path: Path, **_: Any) -> None:
-    """Say which batch to train with: throughput, time to a loss and cost by batch on both targets.
+    """Say which batch to train with: throughput, time to a loss and cost by batch on every target.
 
     PATH is a finished run in JSON. With --budget or any choice of a training the gradient noise scale is measured here
     first, with --noise it is read; without either, throughput and cost are all there is.
@@ -160,17 +160,18 @@ def _plan(run: Run, given: dict[str, Any]) -> NoisePlan:
 
 
 def batch_text(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> str:
-    """Verdict first, then every measured batch on both targets, and what was measured where."""
+    """Verdict first, then every measured batch on each target, and what was measured where."""
     lines = [*answer.sentences, ""]
     for target in answer.targets:
-        lines += [f"{target.name}:", *_rows(target), ""]
+        lines += [f"{sentence_case(target.title)}:", *_rows(target), ""]
     lines.append(f"Step times are {run.label}: {run.name}, {run.status}, {run.created_at}")
     if noise is None and (run.plan is None or run.plan.workload.training):
         lines.append(RANDOM_LABELS)
     if noise is not None:
         lines.append(f"{measured_sentence(noise)} Times to the loss are predicted from both.")
-    if answer.cost is not None:
-        lines.append(f"Prices are yours: {'; '.join(price.words for price in answer.cost.prices)}.")
+    if answer.costs:
+        priced = [f"{t.title} at {t.price.amount}" for t in answer.targets if t.price is not None]
+        lines.append(f"Prices are yours: {'; '.join(priced)}.")
     lines += [f"Warning ({warning.code}): {warning.text}" for warning in answer.warnings]
     return in_lines(lines)
 

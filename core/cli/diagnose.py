@@ -11,18 +11,20 @@ from core.cli.devices import is_this_machine
 from core.cli.files import FILE, BadInput, read_file, refusing
 from core.cli.model_code import launcher_for, model_permission
 from core.cli.study_command import Asked, History, study_command
+from core.names import all_of
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.run import DEFAULT_BUDGET_S, DiagnosisPlan, default_batch, default_target
 from core.studies.kind import Context
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 
 
 @study_command(DIAGNOSIS, "diagnose")
 @click.argument("path", type=FILE)
 @click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds, in all.")
-@click.option("--target", help="Which of the run's two targets, by its name (default: the GPU, else the second).")
+@click.option("--target", help="Which of the run's targets, as commands write it (default: the GPU, else the second).")
 @click.option("--batch", type=int, help="At which batch (default: the largest at which the target is behind).")
 @model_permission
 def diagnose_command(given: dict[str, Any], _: History) -> Asked:
@@ -42,12 +44,14 @@ def diagnose_command(given: dict[str, Any], _: History) -> Asked:
 def _choices(run: Run, answer: Answer, target: str | None, batch: int | None) -> tuple[int, int]:
     """Index of the target, and the batch. Raises BadInput."""
     if target is not None and target not in run.target_names:
-        raise BadInput(f"“{target}” is no target of this run; it has {run.target_names[0]} and {run.target_names[1]}.")
+        raise BadInput(f"“{target}” is no target of this run; it has {all_of(run.target_names)}.")
     if batch is not None and not MIN_BATCH <= batch <= MAX_BATCH:
         raise BadInput(f"Batch {batch} is not possible; accepted are {MIN_BATCH} to {MAX_BATCH:,}.")
     index = default_target(run) if target is None else run.target_names.index(target)
     if not any(cell.target == index for cell in answer.cells):
-        raise BadInput(f"{run.target_names[index]} has no measured step in this run, so there is nothing to explain.")
+        raise BadInput(
+            f"{sentence_case(run.names[index])} has no measured step in this run, so there is nothing to explain."
+        )
     return index, default_batch(run, answer, index) if batch is None else batch
 
 

@@ -34,7 +34,7 @@ from core.hardware.compare import GPU, batches_between, cpu_index
 from core.hardware.conditions import BUILD_WORDS, Build, Conditions
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, cross
-from core.hardware.export import curve_data
+from core.hardware.export import crossover_data, curve_data
 from core.hardware.host import Cost, HostCosts, HostKind
 from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
 from core.hardware.host_loop import with_loop_of
@@ -129,7 +129,7 @@ def predict_command(context: click.Context, **_: Any) -> None:
     if given["as_json"]:
         data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), **asdict(conditions)}
         data["settings"] = modelled_as(spec, workload, target)
-        data["crossover"] = None if crossover is None else asdict(crossover)
+        data["crossover"] = None if crossover is None else crossover_data(crossover)
         conclude(None, data, unwritten)
     else:
         conclude(predict_text(spec, workload, target, conditions, curve, costs, crossover), None, unwritten)

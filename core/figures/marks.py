@@ -156,13 +156,6 @@ class Overlay:
     legend_rows: int
 
 
-def interval_words(batch: float, low: float | None, high: float | None) -> str:
-    """``41 (32 to 50)``, or ``41 (no interval)`` where the rounds do not support one."""
-    if low is None or high is None:
-        return f"{round(batch):,} (no interval)"
-    return f"{round(batch):,} ({round(low):,} to {round(high):,})"
-
-
 def label_rows(spans: Sequence[Span], bounds: tuple[float, float]) -> list[int]:
     """Row above the plot for each span's words, so that no two overlap even in a narrow chart."""
     ends: list[float] = []

@@ -26,6 +26,7 @@ FONT = "Source Sans, Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif"
 WRAP_AT = 92  # characters of a footnote line; fits a chart 520 px wide
 TITLE_PX, LINE_PX, PLOT_PX = 26, 18, 330
 MAX_TICKS = 11
+COLUMN_CHARS = 26  # of a name in a legend of two columns
 
 # The chart's own menu. Nothing may leave the machine, so the cloud button stays off. A picture has the size on screen
 # (None), because the strips around the plot are laid out in pixels.
@@ -72,8 +73,24 @@ class Look:
         return f"rgba({red},{green},{blue},0.2)"
 
 
-TARGET_LOOKS = (Look("#0072B2", "circle", "solid"), Look("#D55E00", "diamond", "dashdot"))
+TARGET_LOOKS = (
+    Look("#0072B2", "circle", "solid"),
+    Look("#D55E00", "diamond", "dashdot"),
+    Look("#1FB0B0", "triangle-up", "longdash"),
+    Look("#AE005E", "square", "14px,3px"),
+    Look("#CDA400", "cross", "longdashdot"),
+    Look("#A179FF", "star", "10px,3px,3px,3px,3px,3px"),
+)
+"""One a target. The first two are Okabe and Ito's. The others were searched for, so that all six are far from each
+other under simulated protanopia, deuteranopia and tritanopia, too, and stand out from paper, light and dark."""
 RUN_LOOKS = (Look("#009E73", "square", "solid"), Look("#CC79A7", "triangle-up", "dashdot"))
+
+
+def on_colour(colour: str) -> str:
+    """Ink or paper, whichever is easier to read on a filled area of that colour (luminance as WCAG 2 has it)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return INK if 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.25 else PAPER
 
 
 def short(text: str, limit: int) -> str:
@@ -204,6 +221,20 @@ def flat_legend(figure: go.Figure, entry_px: int = 168, **font: Any) -> go.Figur
     legend: dict[str, Any] = {"orientation": "h", "entrywidth": entry_px, "entrywidthmode": "pixels"}
     figure.update_layout(legend=legend | ({"font": font} if font else {}))
     return figure
+
+
+def name_rows(names: Sequence[str]) -> int:
+    """Rows that the legend of a chart with these curves takes: see :func:`name_legend`."""
+    return math.ceil(len(names) / 2) if _in_columns(names) else len(names)
+
+
+def name_legend(figure: go.Figure, names: Sequence[str]) -> go.Figure:
+    """A legend of two columns where more than three names are all short enough for it; else one name a row."""
+    return flat_legend(figure) if _in_columns(names) else figure
+
+
+def _in_columns(names: Sequence[str]) -> bool:
+    return len(names) > 3 and max(map(len, names)) <= COLUMN_CHARS
 
 
 def axis_title(text: str) -> dict[str, Any]:

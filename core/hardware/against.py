@@ -9,6 +9,7 @@ from typing import Literal
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import batches_between, cpu_index
 from core.hardware.conditions import Conditions
+from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
 from core.hardware.model import modelled_as
@@ -55,8 +56,15 @@ def compared_with(run: Run, answer: Answer) -> int:
 
 
 def card_target(cpu: Target) -> Target:
-    """The card's own target: run as ``cpu`` is, so that only the device differs."""
-    return cpu.model_copy(update={"device": "gpu:0", "threads": None})
+    """The card's own target: run as ``cpu`` is, so that only the device differs, as far as the model goes: it is of
+    TensorFlow in floating point.
+    """
+    changes: dict[str, object] = {"device": "gpu:0", "threads": None, "framework": "tensorflow", "python": None}
+    if cpu.execution not in EXECUTIONS:
+        changes["execution"] = "keras"
+    if cpu.precision not in PRECISIONS:
+        changes["precision"] = "float32"
+    return cpu.model_copy(update=changes)
 
 
 def against(
@@ -67,7 +75,7 @@ def against(
     target, conditions = card_target(run.plan.targets[index]), conditions_of(run.plan)
     batches = batches_between(answer, index)
     curve = card_curve(spec, run.plan.workload, target, batches, costs, conditions, recordings)
-    others = [i for i, other in enumerate(run.plan.targets) if i != index and not other.is_gpu]
+    others = [i for i, other in enumerate(run.plan.targets) if i != index and other.on_cpu]
     crossovers = tuple(cross(run, answer, curve, i) for i in (index, *others))
     speed_ups = (speed_up(run, answer, curve, batch, 0) for batch in batches)
     last = crossovers[0].last

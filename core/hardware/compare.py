@@ -114,16 +114,16 @@ def compare(
 
 
 def cpu_index(run: Run, answer: Answer) -> int | None:
-    """The run's CPU target: of two the one that is faster at the largest batch both have; None without any."""
+    """The run's CPU target: of several the one that is fastest at the largest batch all have; None without any."""
     if run.plan is None:
         return None
-    cpus = [i for i, target in enumerate(run.plan.targets) if not target.is_gpu and any(
+    cpus = [i for i, target in enumerate(run.plan.targets) if target.on_cpu and any(
         cell.target == i for cell in answer.cells)]  # fmt: skip
     if len(cpus) < 2:
         return cpus[0] if cpus else None
     times = {(cell.target, cell.batch): cell.step_ms for cell in answer.cells}
-    both = [batch for target, batch in times if target == 0 and (1, batch) in times]
-    return min(cpus, key=lambda i: times[i, max(both)]) if both else cpus[0]
+    shared = [batch for target, batch in times if target == cpus[0] and all((i, batch) in times for i in cpus)]
+    return min(cpus, key=lambda i: times[i, max(shared)]) if shared else cpus[0]
 
 
 def batches_between(answer: Answer, index: int, *more: int) -> tuple[int, ...]:

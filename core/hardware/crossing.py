@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -53,8 +53,8 @@ class ModelledCrossover:
 
     They lie between batches; in words a crossover is the first whole batch from there on.
 
-    ``first`` and ``last`` are the range compared. ``cpu_noise_known`` is False for imported points without
-    rounds, whose interval holds the model's error alone.
+    ``cpu`` is what people call the CPU, ``target`` its notation. ``first`` and ``last`` are the range compared.
+    ``cpu_noise_known`` is False for imported points without rounds, whose interval holds the model's error alone.
     """
 
     kind: CrossoverKind
@@ -68,6 +68,7 @@ class ModelledCrossover:
     sentence: str
     cpu_noise_known: bool = True
     label: Literal["modelled"] = "modelled"
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,13 +126,13 @@ class _Side:
 
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
     """Where the card of ``curve`` overtakes the run's measured ``target``, in the range that both have."""
-    cpu = run.target_names[target]
+    cpu, notation = run.names[target], run.target_names[target]
     ratio = _ratio(run, answer, curve, target)
     if ratio is None:
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
-        return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence)
-    return _decide(ratio, cpu, curve)
+        return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence, target=notation)
+    return replace(_decide(ratio, cpu, curve), target=notation)
 
 
 def speed_up(run: Run, answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
@@ -275,7 +276,7 @@ def what_would_have_to_be_true(
         return ()
     center, low, high = ratio.at(math.log2(batch))
     own = constants()
-    cpu = run.target_names[index]
+    cpu = run.names[index]
     found = []
     for fact in FACTS:
         if fact == "link_gb_s" and not conditions.fed:

@@ -11,6 +11,7 @@ from typing import Any
 
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import CardReading, RooflinePoint
+from core.hardware.crossing import ModelledCrossover
 from core.hardware.decision import Decision
 from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled, Withheld
@@ -60,6 +61,12 @@ def host_data(costs: HostCosts) -> dict[str, Any]:
     }
 
 
+def crossover_data(found: ModelledCrossover) -> dict[str, Any]:
+    """A file names the CPU by its notation."""
+    data = asdict(found)
+    return data | {"cpu": data.pop("target")}
+
+
 def reading_data(reading: CardReading, costs: HostCosts) -> dict[str, Any]:
     """One card of the table, with its whole curve."""
     cost = reading.cost
@@ -68,7 +75,7 @@ def reading_data(reading: CardReading, costs: HostCosts) -> dict[str, Any]:
         "title": reading.spec.title,
         "label": reading.label,
         "withheld": reading.withheld or None,
-        "crossover": asdict(reading.crossover),
+        "crossover": crossover_data(reading.crossover),
         "speed_up": None if reading.speed_up is None else asdict(reading.speed_up),
         "cost": None if cost is None else asdict(cost) | {"price": cost.price.model_dump(mode="json")},
         "limits": [asdict(one) for one in reading.limits],
@@ -85,8 +92,8 @@ def comparison_data(readings: Sequence[CardReading], decision: Decision, costs: 
     """The whole table as it is sorted, and what it decides."""
     return {
         "label": MODELLED,
-        "against": decision.cpu,
+        "against": (cpu := readings[0].crossover.target),
         "batch": decision.batch,
-        "decision": asdict(decision),
+        "decision": asdict(decision) | {"cpu": cpu},
         "cards": [reading_data(reading, costs) for reading in readings],
     }

@@ -38,6 +38,7 @@ from core.numbers import first_batch, number
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 
 MODELLED = "modelled"
 CARD_LOOKS = (
@@ -94,7 +95,7 @@ def add_cpu(figure: go.Figure, run: Run, answer: Answer, index: int) -> list[Poi
         for c in answer.cells
         if c.target == index
     ]
-    name = short(run.target_names[index], NAME)
+    name = sentence_case(short(run.names[index], NAME))
     named = name if run.label == MODELLED else f"{name} ({run.label})"
     add_curve(figure, points, named, TARGET_LOOKS[0], run.label, "cpu")
     return points
@@ -225,7 +226,7 @@ def crossovers_figure(run: Run, answer: Answer, index: int, readings: Sequence[C
     count = min(len(readings), MAX_CARDS)
     figure.update_xaxes(batch_axis(batches, bounds))
     figure.update_yaxes(range=[count - 0.4, -0.75], visible=False, title=axis_title(""))
-    under = [f"Batch from which the card is ahead of {run.target_names[index]}, with 95 % intervals."]
+    under = [f"Batch from which the card is ahead of {run.names[index]}, with 95 % intervals."]
     notes = [f"{NOTHING_RAN} Arrows: beyond the batches measured on the CPU."]
     title = "Where each card overtakes (modelled)"
     return frame(figure, title, under, notes, run, legend_rows=0, plot_px=max(150, ROW_PX * count + 20))

@@ -22,7 +22,7 @@ def with_loop_of(costs: HostCosts, host: Environment | None, run: Run, index: in
     us = _us(found.step_ms)
     low_us, high_us = (None if ms is None else _us(ms) for ms in (found.low_ms, found.high_ms))
     label: HostLabel = "measured" if run.label == "measured" else "recorded"
-    source = f"what {loop_name(run)} added to a step of {run.target_names[index]} in {run.name}"
+    source = f"what {loop_name(run)} added to a step of {run.names[index]} in {run.name}"
     fit = FitCost(us, low_us, high_us, source, label)
     return replace(costs, host=costs.host.model_copy(update={"fit_us": us}), fit=fit)
 

@@ -24,7 +24,7 @@ HOW = "Filled with a dot: published, without interval. Dashed and hollow: modell
 def published_figure(entry: Published, curve: CardCurve, costs: HostCosts) -> go.Figure:
     """Step time (ms) by batch: the entry's CPU and GPU as published, and its GPU as modelled."""
     figure = go.Figure()
-    cpu, gpu = TARGET_LOOKS
+    cpu, gpu, *_ = TARGET_LOOKS
     modelled = [point for point in curve.known if isinstance(point, Modelled)]
     if entry.cpu is not None:
         add_curve(figure, _points(entry.cpu_points), short(entry.cpu, NAME), cpu, "published", "cpu")

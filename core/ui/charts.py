@@ -13,8 +13,10 @@ from core.hardware.against import Against
 from core.hardware.marks import overlay
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.compare_figures import interference_figure
-from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+from core.studies.sweep.figures import step_time_figure, throughput_figure
+from core.studies.sweep.overhead_figure import overhead_figure
 from core.studies.sweep.record import Run
+from core.studies.sweep.speed_up_figure import speed_up_figure
 from core.text import clean
 from core.ui import registry
 
@@ -60,7 +62,12 @@ def chart(
     kind: str, run: Run, answer: Answer, *, image: str = "svg", place: str = "", card: Against | None = None,
     border: bool = False,
 ) -> None:  # fmt: skip
-    """One chart of a run. ``place`` tells apart two of a kind on one page; ``card``: a modelled GPU to draw beside."""
+    """One chart of a run; none of the speed-up where there is nothing that a single target is faster than.
+
+    ``place`` tells apart two of a kind on one page; ``card``: a modelled GPU to draw beside.
+    """
+    if kind == "speed-up" and len(run.names) == 1 and card is None:
+        return
     (title, figure), name, said = CHARTS[kind], kind.replace(" ", "-"), answer.verdict.sentence
     make, file, key = partial(figure, run, answer), f"{run.id}-{name}", registry.revision(run)
     if card is None or kind not in WITH_CARD:

@@ -10,22 +10,22 @@ import pandas as pd
 import streamlit as st
 
 from core.evidence import Environment, Interference
-from core.numbers import duration, number, percent
+from core.numbers import bounded, duration, number, percent
 from core.studies.sweep.answer import Answer, Fit
 from core.studies.sweep.export import placement_lines
 from core.studies.sweep.loop import loop_notes
 from core.studies.sweep.record import Run
-from core.text import clean
+from core.text import clean, sentence_case
 from core.ui import charts
 from core.ui.tables import cells_table, cleaned, environment_table, written
-from core.ui.words import bounded, plain
+from core.ui.words import plain
 
 Fact = tuple[str, str, str]
 """Name, value, meaning."""
 COLUMNS = (
-    "batch", "target", "step_ms", "low_ms", "high_ms", "rounds", "outcome", "stop_reason", "samples_per_s",
+    "batch", "name", "step_ms", "low_ms", "high_ms", "rounds", "outcome", "stop_reason", "samples_per_s",
     "us_per_sample", "overhead_pct", "first_call_ms", "warmup_ms", "latency_ms", "memory_mb", "execution",
-    "precision", "reason", "label",
+    "precision", "reason", "label", "target",
 )  # fmt: skip
 
 
@@ -45,7 +45,8 @@ def cells(run: Run, answer: Answer | None) -> None:
         alt="One row a cell with step time, interval, rounds and outcome.",
         column_config={
             "batch": column("Batch", format="localized", pinned=True, width=70),
-            "target": st.column_config.TextColumn("Target", pinned=True),
+            "name": st.column_config.TextColumn("Target", pinned=True),
+            "target": st.column_config.TextColumn("Written", help="The target as files and commands write it."),
             "step_ms": column("Step (ms)", format=ms, help=f"Median over rounds, {run.label}."),
             "low_ms": column("95 % from (ms)", format=ms),
             "high_ms": column("95 % to (ms)", format=ms),
@@ -68,7 +69,7 @@ def cells(run: Run, answer: Answer | None) -> None:
 
 
 def fits(run: Run, answer: Answer) -> None:
-    """Floor and slope of both targets, with intervals, and where half of the step is overhead."""
+    """Floor and slope of each target, with intervals, and where half of the step is overhead."""
     rows = [fit_row(run, fit) for fit in answer.fits if fit is not None]
     if not rows:
         return
@@ -89,7 +90,7 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
 
     trust = "yes" if fit.trusted else f"no: {fit.note}" if fit.note else "no"
     return {
-        "Target": run.target_names[fit.target],
+        "Target": sentence_case(run.names[fit.target]),
         "Floor (ms)": with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms),
         "Slope (µs a sample)": with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0),
         "q": number(fit.q),
@@ -128,7 +129,7 @@ def _facts(run: Run) -> list[Fact]:
     facts = [
         ("Rounds", f"{len(run.rounds):,}", "One block of each target at one batch size, close together in time."),
         ("Passes", f"{passes}", "How often the sweep came back to the batch sizes."),
-        ("Worker processes", f"{processes}", "Started over the sweep, both targets together."),
+        ("Worker processes", f"{processes}", "Started over the sweep, all targets together."),
         ("Time", duration(run.elapsed_s) if run.elapsed_s else "not recorded", "Of the whole sweep."),
     ]
     return facts + interference_facts([r.interference for r in run.rounds])

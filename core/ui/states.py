@@ -10,6 +10,7 @@ from core.numbers import counted
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import failed_cells
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 from core.ui.words import OUTCOMES
 
 Level = Literal["info", "warning", "error"]
@@ -105,6 +106,6 @@ def _failures(run: Run) -> Notice | None:
     why = f": {first.reason}" if first.reason else "."
     return Notice(
         "warning",
-        f"Not every cell has a number. {run.target_names[first.target]} at batch {first.batch:,}{more} "
+        f"Not every cell has a number. {sentence_case(run.names[first.target])} at batch {first.batch:,}{more} "
         f"({OUTCOMES[first.outcome]}){why}",
     )

@@ -15,7 +15,7 @@ from core.studies.sweep.answer import Answer
 from core.studies.sweep.export import CellRow, cell_rows
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
-from core.text import clean
+from core.text import clean, sentence_case
 from core.ui.words import OUTCOMES, STOPS, plain
 
 
@@ -38,8 +38,12 @@ def _each_text(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFram
 
 
 def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
-    """One row a cell, as :class:`core.studies.sweep.export.CellRow`, with outcomes in words and memory in MB."""
+    """One row a cell, as :class:`core.studies.sweep.export.CellRow`, with outcomes in words and memory in MB.
+
+    ``name`` is what people call the target.
+    """
     table = pd.DataFrame([asdict(row) for row in cell_rows(run, answer)], columns=[f.name for f in fields(CellRow)])
+    table["name"] = table["target"].map(lambda target: sentence_case(run.name_of(target)))
     table["outcome"] = table["outcome"].map(lambda code: OUTCOMES.get(code, code))
     table["stop_reason"] = table["stop_reason"].map(lambda code: STOPS.get(code, code))
     table["memory_mb"] = table.pop("memory_peak_bytes") / 1e6

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from core.numbers import number
 from core.text import clean
 
 LABEL_ICONS = {
@@ -88,8 +87,3 @@ def plain(text: str) -> str:
     """
     text = _LIVE.sub(lambda found: found[0] + APART, clean(text)).replace("&", "&amp;")
     return _LISTED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", text)).replace(":", "&#58;")
-
-
-def bounded(value: float, low: float | None, high: float | None) -> str:
-    """A number with its interval in brackets, where it has one."""
-    return number(value) if low is None or high is None else f"{number(value)} ({number(low)} to {number(high)})"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from core.text import clean, escaped_json, in_lines, shown
+from core.text import clean, escaped_json, in_lines, sentence_case, shown
 from tests.support.hostile import ACTING, HOSTILE
 
 
@@ -45,3 +45,11 @@ def test_json_keeps_its_values_and_holds_no_character_that_acts():
     assert json.loads(escaped_json(text)) == json.loads(text)
     assert not set(escaped_json(text)) & set(ACTING) - {"\n"}
     assert "été" in escaped_json(text)
+
+
+def test_a_sentence_starts_with_a_capital_and_keeps_the_rest():
+    assert [sentence_case(text) for text in ("all threads, XLA", "1 thread", "")] == [
+        "All threads, XLA",
+        "1 thread",
+        "",
+    ]

@@ -68,7 +68,7 @@ def test_a_search_of_the_command_line_counts_for_a_run_of_its_workload_and_machi
     assert "Batch 500 fits" not in text_of(turn(open_page("batch", run=run_id), "Memory"))
     engine.store.add_study("memory", "20260107-mine", unattached())
     at = turn(open_page("batch", run=run_id), "Memory")
-    assert "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured." in text_of(at)
+    assert "Batch 500 fits within 2 GB on CPU, 1 thread and 520 ran out: measured." in text_of(at)
     assert at.query_params["memory"] == "20260107-mine"
 
 
@@ -77,7 +77,7 @@ def test_another_limit_than_that_of_the_search_is_predicted_beside_it(engine: An
     at.number_input(key="batch_limit-cpu").set_value(3.0).run()
     text = text_of(at)
     assert "the largest that fits within 3 GB" in text or "fit within 3 GB" in text
-    assert "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured." in text
+    assert "Batch 500 fits within 2 GB on CPU, 1 thread and 520 ran out: measured." in text
 
 
 def test_a_search_on_another_machine_than_the_sweep_is_a_warning(engine: Any) -> None:
@@ -89,7 +89,7 @@ def test_a_search_on_another_machine_than_the_sweep_is_a_warning(engine: Any) ->
 
 def test_where_everything_fits_no_largest_batch_is_claimed(engine: Any) -> None:
     at = open_page("batch", run=kept(engine, memory=memory_study(probes=(make_probe(65_536, 900_000_000),))))
-    assert "Memory: all batches up to 65,536 fit within 2 GB on cpu,threads=1, measured." in text_of(at)
+    assert "Memory: all batches up to 65,536 fit within 2 GB on 1 thread, measured." in text_of(at)
 
 
 def test_impossible_limits_are_refused(engine: Any) -> None:
@@ -102,12 +102,12 @@ def test_impossible_limits_are_refused(engine: Any) -> None:
 
 def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
     at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN), memory=memory_study()))
-    said = "Memory: batch 500 (500 to 519) is the largest that fits within 2 GB on cpu,threads=1, measured."
+    said = "Memory: batch 500 (500 to 519) is the largest that fits within 2 GB on 1 thread, measured."
     assert said in text_of(at)
     spec = json.loads(at.get("plotly_chart")[0].proto.spec)
     assert [s["x0"] for s in spec["layout"]["shapes"] if s.get("name") == "memory limit"] == [500]
     turn(at, "Memory")
-    says(at, "Batch 500 fits within 2 GB on cpu,threads=1 and 520 ran out: measured.", "Confirmed, fits 500",
+    says(at, "Batch 500 fits within 2 GB on CPU, 1 thread and 520 ran out: measured.", "Confirmed, fits 500",
           "Smallest that ran out 520", "“Fits” was wrong in 1 of 3 tests near the limit")  # fmt: skip
     table = at.table[0].value
     assert list(table["Outcome"]) == ["fitted", "fitted", "out of memory"]

@@ -46,7 +46,7 @@ def test_the_button_starts_a_diagnosis_of_what_was_chosen(engine: Any) -> None:
     at.selectbox(key=f"diagnosis_batch-{run_id}-1").select(8).run()
     at.number_input(key="diagnosis_budget").set_value(60.0).run()
     plan = start(engine, at, "diagnosis")
-    assert DIAGNOSIS.describe(plan) == f"Diagnosis of run {run_id} (cpu,threads=2 at batch 8)"
+    assert DIAGNOSIS.describe(plan) == f"Diagnosis of run {run_id} (2 threads at batch 8)"
     assert (plan.run.id, plan.target, plan.batch, plan.budget_s) == (run_id, 1, 8, 60.0)
 
 

@@ -19,12 +19,12 @@ def test_helping_remedies_are_ranked_with_gain_evidence_crossover_and_how(engine
     text = text_of(at)
     assert "32 steps per execution helps most: 2." in at.subheader[0].value.replace("&#58;", ":")
     assert at.subheader[0].value.startswith(":material/trending_up:")
-    assert "Even so, cpu,threads=1 stays ahead at batch 8" in text
+    assert "Even so, 1 thread stays ahead at batch 8" in text
     assert chart_titles(at) == [CHART]
     labels = [fold.label for fold in at.expander]
     assert labels[0].startswith("**32 steps per execution**, helps, 2.")
     assert labels[1].startswith("**XLA**, helps, 1.")
-    holds(text, "**Evidence.** 0.80", "Before: cpu,threads=2 ahead from batch")
+    holds(text, "**Evidence.** 0.80", "Before: 2 threads ahead from batch")
     assert "**How.** Compile the model with jit\\_compile=True" in "".join(m.value for m in at.markdown)
     assert "**Beware.** Every new input shape compiles again." in text
     assert "32 steps per execution 2." in text  # the metric, with its interval
@@ -52,7 +52,7 @@ def test_none_helps_is_said_plainly_and_looks_different(engine: Any) -> None:
     at = open_page("diagnosis", run=kept(engine, RUN, make_diagnosis(RUN, processes=3, rounds=10)))
     icon, _, sentence = at.subheader[0].value.partition(" ")
     assert icon == ":material/do_not_disturb_on:"
-    assert sentence == ("None of these helps&#58; for this model at batch 8, cpu,threads=1 is the right target.")
+    assert sentence == ("None of these helps&#58; for this model at batch 8, 1 thread is the right target.")
     assert not [metric for metric in at.metric if "faster" in str(metric.value)]
     assert not [fold for fold in at.expander if "Several" in fold.label and fold.proto.expanded]
 

@@ -87,9 +87,9 @@ def test_the_result_is_verdict_read_outs_map_table_and_method(engine: Any) -> No
     keep(engine, PAGE, study)
     at = open_page(PAGE)
     text = text_of(at)
-    assert at.subheader[0].value.startswith("At depth 2, width 128, batch 32 cpu,threads=2 is ")
-    holds(text, "At depth 2 and batch 32 cpu,threads=2 pays from width",
-          "At depth 2 and width 128 cpu,threads=2 pays from batch")  # fmt: skip
+    assert at.subheader[0].value.startswith("At depth 2, width 128, batch 32, 2 threads is ")
+    holds(text, "At depth 2 and batch 32, 2 threads pays from width",
+          "At depth 2 and width 128, 2 threads pays from batch")  # fmt: skip
     assert chart_titles(at) == [CHART]
     rows = next(frame.value for frame in at.dataframe if "Ahead" in frame.value)
     assert len(rows) == len(study.measured)
@@ -106,7 +106,7 @@ def test_the_map_follows_the_slider_and_the_choice_of_axes(engine: Any) -> None:
     assert chart_titles(at) == ["<b>Where the second target pays, at depth 2</b>"]
     at.select_slider(key=f"frontier_at_depth-{study_id}").set_value(1).run()
     assert chart_titles(at) == ["<b>Where the second target pays, at depth 1</b>"]
-    assert "At depth 1 and batch 32 cpu,threads=2 pays from width" in text_of(at)
+    assert "At depth 1 and batch 32, 2 threads pays from width" in text_of(at)
     at.get_by_key(f"frontier_fixed-{study_id}").set_value("batch").run()
     assert chart_titles(at) == ["<b>Where the second target pays, at batch 32</b>"]
     axes = {chart_of(at)["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")}
@@ -119,7 +119,7 @@ def test_where_it_is_read_out_changes_the_sentences_and_not_the_map(engine: Any)
     study_id = keep(engine, PAGE, make_frontier_study())
     at = open_page(PAGE)
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(16).run()
-    assert "At depth 2 and batch 16 cpu,threads=2 pays from width" in text_of(at)
+    assert "At depth 2 and batch 16, 2 threads pays from width" in text_of(at)
     assert chart_titles(at) == ["<b>Where the second target pays, at depth 2</b>"]
 
 
@@ -136,13 +136,13 @@ def test_a_plan_of_one_axis_has_no_map_and_says_so(engine: Any) -> None:
     keep(engine, PAGE, make_frontier_study(plan, settings=range(5)))
     at = open_page(PAGE)
     assert not chart_titles(at)
-    says(at, "One axis alone varies", "At depth 2 and width 128 cpu,threads=2 pays from batch")
+    says(at, "One axis alone varies", "At depth 2 and width 128, 2 threads pays from batch")
 
 
 def test_a_setting_that_failed_stands_in_the_notices_and_the_table(engine: Any) -> None:
     keep(engine, PAGE, make_frontier_study(failed={74: "The worker ran out of memory."}))
     at = open_page(PAGE)
-    said = "Depth 4, width 512, batch 256 on cpu,threads=1: out of memory. The worker ran out of memory."
+    said = "Depth 4, width 512, batch 256 on 1 thread: out of memory. The worker ran out of memory."
     assert said in text_of(at)
     rows = next(frame.value for frame in at.dataframe if "Ahead" in frame.value)
     assert rows.iloc[-1]["Outcome"] == "out of memory: The worker ran out of memory."

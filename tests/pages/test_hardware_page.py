@@ -65,7 +65,7 @@ def test_the_choices_are_in_the_address_and_an_address_reopens_them(engine: Any)
     at.button_group(key=f"hardware_against-{run_id}").select(0).run()
     query = {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
     assert query == {
-        "run": run_id, "against": "first", "batch": "128", "gpus": "L4", "precision": "mixed_float16",
+        "run": run_id, "against": "1", "batch": "128", "gpus": "L4", "precision": "mixed_float16",
         "execution": "keras", "data": "fed", "build": "fused", "fit": "with", "host": "weak",
     }  # fmt: skip
     again = open_page("hardware", **query)

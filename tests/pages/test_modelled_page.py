@@ -67,9 +67,9 @@ def test_a_card_on_sweep_stands_beside_the_measured_verdict_and_starts_nothing(e
     assert at.subheader[1].value.endswith("No worker ran for it.")
     assert chart_titles(at) == WITH_CARD
     assert [n for n in names_in_charts(at) if CARD in n] == [
-        f"{CARD} over cpu,threads=1 (modelled)", f"{CARD} (modelled)"
+        f"{CARD} over 1 thread (modelled)", f"{CARD} (modelled)"
     ]  # fmt: skip
-    assert f"{CARD} is modelled and runs no worker. The sweep measures cpu,threads=1 and cpu,threads=2" in text_of(at)
+    assert f"{CARD} is modelled and runs no worker. The sweep measures 1 thread and 2 threads" in text_of(at)
     assert not engine.jobs.started
 
 

@@ -26,17 +26,17 @@ def test_how_busy_the_gpu_was_stands_beside_the_traced_share(engine: Any) -> Non
     run = with_traces(with_energy(reasons=("power_cap",)), gpu_cell(32))
     at = open_page("overhead", run=keep(engine.store, run))
     assert titles(at) == ["Where a step goes, by batch size", BUSY, "One traced step at batch 32", ENERGY]
-    says(at, "What the GPU was doing", "gpu:0 was busy 14 % of the time at batch 1 and 96 % at batch 1,024 (measured).",
+    says(at, "What the GPU was doing", "GPU 0 was busy 14 % of the time at batch 1 and 96 % at batch 1,024 (measured).",
          "waits for the rest", "which is normal under load; heat did not slow it", "Sampling took",
-         "gpu:0 (the card alone) needs less energy a sample than cpu (the CPU packages) from a batch between",
+         "GPU 0 (the card alone) needs less energy a sample than CPU (the CPU packages) from a batch between",
          "That is the GPU alone. While it ran batch 1,024, the CPU packages took another",
-         "Idle, with the workers ready: cpu 20", "gpu:0 30")  # fmt: skip
+         "Idle, with the workers ready: CPU 20", "GPU 0 30")  # fmt: skip
     doing, cells = table(at, "Utilisation (%)"), table(at, "Gross (mJ a sample)")
     assert list(doing["Batch"])[-1] == "1,024"
     assert doing["Utilisation (%)"].iloc[-1].startswith("96 (96 to 96)")
     assert doing["Named as setting the clock"].iloc[-1] == "power cap 100 %"
     assert "blocks" in " ".join(doing["From"])
-    assert {*cells["Target"]} == {"cpu", "gpu:0"}
+    assert {*cells["Target"]} == {"CPU", "GPU 0"}
 
 
 def test_a_cpu_target_has_the_energy_but_no_card(engine: Any) -> None:

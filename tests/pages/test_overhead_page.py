@@ -63,13 +63,13 @@ def test_a_cpu_target_has_operations_and_says_why_it_has_no_placement_table(engi
 
 def test_the_choice_of_target_and_batch_goes_into_the_address(engine: Any) -> None:
     at = open_run(engine, *TRACED)
-    assert (at.query_params["target"], at.query_params["batch"]) == ("second", "32")
+    assert (at.query_params["target"], at.query_params["batch"]) == ("2", "32")
     batch_choice(at).select(1024).run()
     assert "<b>One traced step at batch 1,024</b>" in chart_titles(at)
     assert at.query_params["batch"] == "1024"
     target_choice(at).set_value(0).run()
     assert "At batch 8 operations run" in at.subheader[0].value
-    assert (at.query_params["target"], at.query_params["batch"]) == ("first", "8")
+    assert (at.query_params["target"], at.query_params["batch"]) == ("1", "8")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_tracing_goes_through_the_job_queue_and_the_new_trace_is_shown(
     next(box for box in at.selectbox if "trace_batch" in str(box.key)).select(256).run()
     at.button(key="trace").click().run()
     ((task, plan),) = engine.jobs.started
-    assert task.describe(plan) == "Trace of cpu,threads=2 at batch 256"
+    assert task.describe(plan) == "Trace of 2 threads at batch 256"
     tools = tools_of(engine)
     thread = threading.Thread(target=task.run, args=(tools, plan))  # as the engine does, without a session
     thread.start()

@@ -6,8 +6,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.frameworks import FRAMEWORKS
+from core.studies.sweep.analyse import analyse
 from core.ui import machine
-from tests.support.pages import open_page, text_of, with_gpu
+from tests.support.pages import open_page, says, sweeping, text_of, titles, with_gpu
+from tests.support.runs import make_run
 from tests.support.study_pages import start
 
 pytestmark = pytest.mark.usefixtures("engine", "all_installed")
@@ -157,3 +159,29 @@ def test_a_change_of_a_folded_target_is_what_starts(engine: Any) -> None:
     (*_, last) = fields(at, "execution")
     last.select("eager")
     assert str(start(engine, at, "sweep").plan.targets[-1]) == "cpu,threads=2,execution=eager"
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_a_sweep_that_runs_shows_the_estimate_so_far_in_peoples_names(engine: Any, count: int) -> None:
+    floors_ms = tuple(0.3 + 0.3 * index for index in range(count))
+    slopes_ms = tuple(0.02 / (1 + index) for index in range(count))
+    run = make_run(5, floors_ms=floors_ms, slopes_ms=slopes_ms, status="running")
+    engine.jobs.show(sweeping(run))
+    at = open_page()
+    answer = analyse(run)
+    says(at, "Cells done 7 of 22", "Estimate so far", answer.verdict.sentence)
+    assert (answer.fastest is not None) is (count > 2)
+    assert titles(at)
+    assert "threads=" not in text_of(at)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_sweep_that_runs_claims_nothing_before_there_is_an_interval(engine: Any, count: int) -> None:
+    times: Any = {"floors_ms": (0.3, 0.8, 0.5)[:count], "slopes_ms": (0.02, 0.01, 0.001)[:count]}
+    run = make_run(5, processes=1, passes=1, rounds_per_pass=1, status="running", **times)
+    assert "no interval" in analyse(run).verdict.sentence
+    engine.jobs.show(sweeping(run))
+    at = open_page()
+    assert "Each batch has one value so far" in text_of(at)
+    assert not at.subheader
+    assert titles(at)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.evidence import Warning
-from core.numbers import number, percent, rounded
+from core.numbers import counted, number, percent, rounded
+from core.schema import UserError
 from core.studies.diagnosis.readings import Reading, readings
 from core.studies.diagnosis.record import Diagnosis, Rerun
 from core.studies.diagnosis.remedies import REMEDIES, family
@@ -17,8 +18,10 @@ from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Answer, SpeedUp
 from core.studies.sweep.record import Run
 from core.studies.sweep.reliability import disturbances
+from core.studies.sweep.subset import only
 from core.traces.record import DeviceTrace
 
+NO_CROSSOVER = "Not re-measured: a single target has no crossover."
 MIN_GAIN = 0.03  # a remedy must gain at least this, beyond its interval, before it is recommended
 Judgement = Literal["helps", "no effect", "hurts", "unclear", "failed", "not tried"]
 Reason = Literal["helps", "helps_but_behind", "none_helps_behind", "none_helps", "open", "failed"]
@@ -65,6 +68,8 @@ class DiagnosisAnswer:
 
 def diagnose(run: Run, diagnosis: Diagnosis) -> DiagnosisAnswer:
     """Findings and verdict for a run and what was measured about it. Raises UserError for a run without rounds."""
+    run, target = compared(run, diagnosis.target, diagnosis.batch)
+    diagnosis = diagnosis.model_copy(update={"target": target})
     answer = analyse(run)
     measured = {effect.arm: effect for effect in effects(diagnosis.experiment)}
     findings = [_finding(run, answer, diagnosis, name, measured) for name in REMEDIES]
@@ -125,7 +130,7 @@ def _finding(run: Run, answer: Answer, diagnosis: Diagnosis, name: str, measured
         high=best.speed_up_high,
         evidence=_evidence(run, answer, diagnosis, name, arm, best, base_ms),
         others="; ".join(f"{experiment.arms[e.arm].title}: {e.speed_up:.2f}×" for e in tried[1:]),
-        crossover=_crossover(answer, diagnosis, arm, judge(best)),
+        crossover=_crossover(run, answer, diagnosis, arm, judge(best)),
         how=remedy.how,
         caution=remedy.caution,
     )
@@ -162,7 +167,9 @@ def _nearest_trace(run: Run, diagnosis: Diagnosis) -> DeviceTrace | None:
     return min(traces, key=lambda t: abs(math.log(t.batch / diagnosis.batch))).device if traces else None
 
 
-def _crossover(answer: Answer, diagnosis: Diagnosis, arm: Arm, judgement: Judgement) -> str:
+def _crossover(run: Run, answer: Answer, diagnosis: Diagnosis, arm: Arm, judgement: Judgement) -> str:
+    if len(run.target_names) == 1:
+        return NO_CROSSOVER
     if family(arm.code) == "batch":
         return "A larger batch moves along the curve; the crossover stays where it is."
     if judgement != "helps":
@@ -170,32 +177,32 @@ def _crossover(answer: Answer, diagnosis: Diagnosis, arm: Arm, judgement: Judgem
     rerun = _rerun(diagnosis, arm.code)
     if rerun is None:
         return diagnosis.skipped.get(arm.code, "Not re-measured: the budget ended first.")
-    after = _short(analyse(rerun.run)) if rerun.run.rounds else "nothing measured"
+    after = _short(rerun.run, analyse(rerun.run)) if rerun.run.rounds else "nothing measured"
     which = "With it, for both targets" if family(arm.code) in ("resident", "prefetch", "parallel") else "With it"
-    return f"Before: {_short(answer)}. {which}: {after}."
+    return f"Before: {_short(run, answer)}. {which}: {after}."
 
 
 def _rerun(diagnosis: Diagnosis, code: str) -> Rerun | None:
     return next((rerun for rerun in diagnosis.reruns if rerun.code == code), None)
 
 
-def _short(answer: Answer) -> str:
-    """A verdict in a few words."""
+def _short(run: Run, answer: Answer) -> str:
+    """The verdict on a run of two targets in a few words."""
     verdict = answer.verdict
     if verdict.kind == "crossover":
         c = verdict.crossovers[0]
         bounds = "" if c.low is None or c.high is None else f" ({rounded(c.low)} to {rounded(c.high)})"
-        return f"{c.ahead_after} ahead from batch {rounded(c.batch)}{bounds}"
-    if verdict.kind == "ahead":
-        return f"{verdict.ahead} ahead at every batch measured"
+        return f"{run.name_of(c.ahead_after)} ahead from batch {rounded(c.batch)}{bounds}"
+    if verdict.kind == "ahead" and verdict.ahead is not None:
+        return f"{run.name_of(verdict.ahead)} ahead at every batch measured"
     return "a tie" if verdict.kind == "tie" else "inconclusive in the time there was"
 
 
 def _verdict(
     run: Run, answer: Answer, diagnosis: Diagnosis, findings: tuple[Finding, ...], measured: bool
 ) -> tuple[str, Reason]:
-    name, other = run.target_names[diagnosis.target], run.target_names[1 - diagnosis.target]
-    batch = diagnosis.batch
+    name, batch = run.names[diagnosis.target], diagnosis.batch
+    other = next((other for other in run.names if other != name), "")
     if not measured:
         return "Nothing could be measured, so nothing can be said.", "failed"
     helping = [f for f in findings if f.judgement == "helps"]
@@ -224,13 +231,38 @@ def _verdict(
 
 
 def is_behind(answer: Answer, target: int, batch: int) -> bool:
-    """Whether the other target is ahead beyond its interval at the measured batch nearest to ``batch``."""
-    if not answer.speed_ups:
-        return False
-    at: SpeedUp = min(answer.speed_ups, key=lambda s: abs(math.log(s.batch / batch)))
+    """Whether another target is ahead beyond its interval at the measured batch nearest to ``batch``: of the first
+    target any other, of the others the first.
+    """
+    mine = [one.speed_ups for one in answer.against if target in (0, one.target)]
+    found = [min(speed_ups, key=lambda s: abs(math.log(s.batch / batch))) for speed_ups in mine if speed_ups]
+    return any(_behind_at(at, target) for at in found)
+
+
+def _behind_at(at: SpeedUp, target: int) -> bool:
     if at.low is None or at.high is None:
         return False
-    return at.high < 1 if target == 1 else at.low > 1  # the ratio is t_first / t_second
+    return at.low > 1 if target == 0 else at.high < 1  # the ratio is t_first / t_other
+
+
+def compared(run: Run, target: int, batch: int) -> tuple[Run, int]:
+    """The run with the diagnosed target and the one that it is compared with alone, and its number among these.
+
+    The first target is compared with the one that is the fastest at the batch, any other with the first. Raises
+    UserError where the run has no such target.
+    """
+    if target >= (count := len(run.target_names)):
+        raise UserError(f"This diagnosis is of target {target + 1}, and the run has {counted(count, 'target')}.")
+    if count <= 2:
+        return run, target
+    if target > 0:
+        return only(run, (0, target)), 1
+    found = {
+        one.target: min(one.speed_ups, key=lambda s: abs(math.log(s.batch / batch))).ratio
+        for one in analyse(run).against
+        if one.speed_ups
+    }
+    return only(run, (0, max(found, key=lambda other: found[other], default=1))), 0
 
 
 def _still_behind(diagnosis: Diagnosis, helping: list[Finding]) -> bool:
@@ -242,6 +274,6 @@ def _still_behind(diagnosis: Diagnosis, helping: list[Finding]) -> bool:
 
 def _right_device(run: Run, target: int) -> str | None:
     """``the CPU is the right device`` where the targets differ in kind of device."""
-    if run.plan is None or run.plan.targets[0].is_gpu == run.plan.targets[1].is_gpu:
+    if run.plan is None or len({other.is_gpu for other in run.plan.targets}) < 2:
         return None
     return f"the {'GPU' if run.plan.targets[1 - target].is_gpu else 'CPU'} is the right device"

@@ -47,7 +47,7 @@ def diagnosis_text(run: Run, found: Diagnosis, answer: DiagnosisAnswer) -> str:
     lines += [f"Warning ({warning.code}): {warning.text}" for warning in answer.warnings]
     starts = len({block.process for item in found.experiment.rounds for block in item.blocks})
     lines.append(
-        f"Measured for {run.target_names[found.target]} at batch {found.batch:,}: "
+        f"Measured for {run.names[found.target]} at batch {found.batch:,}: "
         f"{len(found.experiment.rounds)} rounds of {len(found.experiment.arms)} variants in {starts} starts, "
         f"{found.experiment.elapsed_s:.0f} s, {found.experiment.status}."
     )

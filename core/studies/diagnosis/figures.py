@@ -13,6 +13,7 @@ from core.studies.diagnosis.answer import MIN_GAIN, DiagnosisAnswer, Finding, Ju
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 
 ROW_PX = 46
 BESIDE = 0.2  # how far below the middle of its row a mark stands, in rows; the words stand above it
@@ -85,7 +86,7 @@ def diagnosis_figure(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) ->
         range=[len(found) - 0.4, -0.6], showticklabels=False, showgrid=False, zeroline=False, fixedrange=True
     )
     figure.update_layout(barmode="overlay")
-    name = run.target_names[diagnosis.target]
+    name = sentence_case(run.names[diagnosis.target])
     under = [workload_line(run), f"{name} at batch {diagnosis.batch:,}, beside the step as it is"]
     framed = frame(
         figure, "What each remedy gains", under, _notes(answer), diagnosis.experiment,

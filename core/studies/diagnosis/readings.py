@@ -48,6 +48,8 @@ def stopwatch_ms(run: Run, answer: Answer, target: int, batch: int) -> float | N
 def stopwatch_crossover(run: Run, answer: Answer) -> float | None:
     """The first batch at which the stopwatch's times would cross, interpolated in log2(batch); None if they do not."""
     x, y = [], []
+    if len(run.target_names) != 2:
+        return None
     for batch in run.batches:
         first, second = (stopwatch_ms(run, answer, target, batch) for target in (0, 1))
         if first is not None and second is not None:
@@ -66,7 +68,7 @@ def _startup(run: Run, answer: Answer, target: int, batch: int) -> Reading | Non
     assert cell is not None
     text = (
         f"A stopwatch around the first epoch of {EPOCH_STEPS} steps at batch {nearest:,} would have said "
-        f"{number(said)} ms a step on {run.target_names[target]}; in steady state it is {number(cell.step_ms)} ms "
+        f"{number(said)} ms a step on {run.names[target]}; in steady state it is {number(cell.step_ms)} ms "
         f"({said / cell.step_ms:.1f} times less)."
     )
     ours = answer.verdict.crossovers[0].batch if answer.verdict.crossovers else None

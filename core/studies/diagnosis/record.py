@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from core.evidence import Environment, Label, Status
+from core.evidence import Environment, Label, Status, TargetIndex
 from core.schema import Frozen
 from core.spec import Batch
 from core.studies.experiment.record import Experiment
@@ -30,7 +30,7 @@ class Diagnosis(Record):
     noun: ClassVar[str] = "diagnosis"
 
     run_id: str
-    target: Annotated[int, Field(ge=0, le=1)]
+    target: TargetIndex
     batch: Batch
     experiment: Experiment
     skipped: dict[str, str] = Field(default_factory=dict)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from core.schema import UserError
 from core.spec import MAX_BATCH, MAX_BUDGET_S, MIN_BATCH, MIN_BUDGET_S
-from core.studies.diagnosis.answer import best_arms, is_behind
+from core.studies.diagnosis.answer import NO_CROSSOVER, best_arms, compared, is_behind
 from core.studies.diagnosis.record import Diagnosis, Rerun
 from core.studies.diagnosis.remedies import arms_for, with_remedy
 from core.studies.experiment.run import ExperimentPlan, measure_arms
@@ -28,10 +28,9 @@ MIN_DIAGNOSIS_S, DEFAULT_BUDGET_S = 10.0, 120.0
 
 
 def default_target(run: Run) -> int:
-    """The GPU where one target is one, else the second target."""
-    if run.plan is not None and run.plan.targets[0].is_gpu and not run.plan.targets[1].is_gpu:
-        return 0
-    return 1
+    """The first GPU where some target is one and some is not, else the second target, or the only one."""
+    gpus = [index for index, target in enumerate(run.plan.targets if run.plan else ()) if target.is_gpu]
+    return gpus[0] if 0 < len(gpus) < len(run.target_names) else min(1, len(run.target_names) - 1)
 
 
 def default_batch(run: Run, answer: Answer, target: int) -> int:
@@ -60,7 +59,7 @@ class DiagnosisPlan:
 
     @property
     def title(self) -> str:
-        return f"run {self.run.id} ({self.run.target_names[self.target]} at batch {self.batch:,})"
+        return f"run {self.run.id} ({self.run.names[self.target]} at batch {self.batch:,})"
 
 
 def run_diagnosis(tools: StudyTools, plan: DiagnosisPlan) -> Diagnosis:
@@ -95,9 +94,13 @@ def try_remedies(tools: StudyTools, run: Run, target: int, batch: int, budget_s:
 
 
 def rerun_plan(run: Run, diagnosis: Diagnosis, arm: int, budget_s: float) -> SweepPlan | None:
-    """A small sweep around the old crossover with the remedy applied; None where both targets would be the same."""
+    """A small sweep around the old crossover with the remedy applied; None where both targets would be the same.
+
+    Of three or more targets it has the two that are compared.
+    """
+    run, target = compared(run, diagnosis.target, diagnosis.batch)
     assert run.plan is not None
-    changed = with_remedy(run.plan, diagnosis.target, diagnosis.experiment.arms[arm])
+    changed = with_remedy(run.plan, target, diagnosis.experiment.arms[arm])
     if changed is None:
         return None
     update = {"batches": _batches(run, diagnosis.batch), "budget_s": budget_s, "trace": False}
@@ -126,6 +129,9 @@ def _rerun_helping(
     affordable = min(MOST_RERUNS, len(helping), int((end_s - tools.clock.now_s()) / SHORTEST_RERUN_S))
     for place, arm in enumerate(helping):
         code = found.experiment.arms[arm].code
+        if len(run.target_names) == 1:
+            why[code] = NO_CROSSOVER
+            continue
         if tools.cancel.is_set() or place >= affordable:  # the best ones come first
             why[code] = f"Not re-measured: {'it was cancelled' if tools.cancel.is_set() else 'the budget ended'} first."
             continue

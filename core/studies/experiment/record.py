@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from core.evidence import Interference, Outcome, PositiveMs, StoredInterference, WakeMs
+from core.names import full_name
 from core.schema import Frozen
 from core.spec import Batch, Pipeline, Target, Workload
 from core.studies.study import Study
@@ -76,4 +77,4 @@ class Experiment(Study):
 
     @property
     def title(self) -> str:
-        return f"{self.workload.title} on {self.arms[0].target}, batch {self.arms[0].batch:,}"
+        return f"{self.workload.title} on {full_name(self.arms[0].target)}, batch {self.arms[0].batch:,}"

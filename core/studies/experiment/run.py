@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from core.evidence import Ended, Outcome, Warning
+from core.names import full_name
 from core.numbers import counted
 from core.spec import Target, Workload
 from core.studies.experiment.effects import effects
@@ -212,7 +213,7 @@ class _Runner(StudyRunner):
         """Note a failure, but for a first crash: the next start then tries the arm again."""
         if self.asking.forgives(arm, error):
             at = self._plan.arms[arm]
-            self.asking.losses.add(str(at.target), f"batch {at.batch:,}", error.reason)
+            self.asking.losses.add(full_name(at.target), f"batch {at.batch:,}", error.reason)
             self._crashes[arm] = ArmOutcome(arm=arm, outcome=error.outcome, reason=error.reason)
         else:
             self._fail(arm, error.outcome, error.reason)

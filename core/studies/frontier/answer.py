@@ -276,11 +276,11 @@ def _point(study: FrontierStudy, found: FrontierMap, points: tuple[MeasuredPoint
     own = next((p for p in points if p.setting == setting and p.low is not None and p.high is not None), None)
     if own is not None and own.low is not None and own.high is not None:
         value, low, high = own.log2_speed_up, own.low, own.high
-        text = lead_sentence(setting, study.plan.target_names, value, low, high, own.label)
+        text = lead_sentence(setting, study.plan.names, value, low, high, own.label)
         return PointReading(setting, sign_of(low, high), value, low, high, own.label, text)
     mean, sd = (float(found_at[0]) for found_at in found.at(np.array([setting], dtype=float)))
     low, high = mean - band * sd, mean + band * sd
-    text = lead_sentence(setting, study.plan.target_names, mean, low, high, "interpolated")
+    text = lead_sentence(setting, study.plan.names, mean, low, high, "interpolated")
     return PointReading(setting, sign_of(low, high), mean, low, high, "interpolated", text)
 
 
@@ -307,7 +307,7 @@ def _verdict(
     point: PointReading | None,
 ) -> str:
     """The operating point first, then where the second pays; without one, the map as a whole."""
-    first, second = study.plan.target_names
+    first, second = study.plan.names
     found = next((r for r in readings if r.reach in ("from", "up to")), None)
     parts = [point.sentence] if point is not None else []
     if code == "first throughout" or code == "second throughout":

@@ -69,7 +69,7 @@ class Limits:
         if outcome not in LASTING:
             return
         failed = plan.settings[setting]
-        why = f"Skipped, because {plan.target_names[target]} {_WORDS[outcome]} at {failed.words}."
+        why = f"Skipped, because {plan.names[target]} {_WORDS[outcome]} at {failed.words}."
         for index, other in enumerate(plan.settings):
             if index not in self.outcomes and _is_larger(other, failed):
                 self.outcomes[index] = FrontierOutcome(setting=index, target=target, outcome="skipped", reason=why)

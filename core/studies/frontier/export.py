@@ -61,7 +61,7 @@ def frontier_text(answer: FrontierAnswer) -> str:
     held = plan.held_axis
     found = slice_of(answer, held, getattr(answer.at, held))
     said = [one.sentence for one in answer.readings if one.sentence not in answer.sentence]
-    first, second = plan.target_names
+    first, second = plan.names
     lines = [answer.sentence, *said, ""]
     lines.append(f"Speed-up of {second} over {first} at {held} {found.value:,.0f}; above 1 {second} is ahead.")
     lines.append("* measured there, the others interpolated; ? a tie cannot be excluded.")
@@ -69,7 +69,8 @@ def frontier_text(answer: FrontierAnswer) -> str:
     skipped = [one for one in answer.failed if one.outcome == "skipped"]
     for one in answer.failed:
         if one.outcome != "skipped":
-            lines.append(f"{one.setting.words} on {one.target}: {one.outcome.replace('_', ' ')}. {one.reason}".rstrip())
+            who = f" on {plan.name_of(one.target)}" if one.target else ""
+            lines.append(f"{one.setting.words}{who}: {one.outcome.replace('_', ' ')}. {one.reason}".rstrip())
     if skipped:
         lines.append(f"{len(skipped):,} settings were skipped. {skipped[0].reason}")
     lines += [answer.reason, *chosen_line(plan.workload(plan.settings[0]), *plan.targets)]

@@ -14,7 +14,6 @@ import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, anchor
 from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, literal, short, wrapped
-from core.names import shown_names
 from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
 from core.studies.frontier.marks import (
     COLOURS,
@@ -31,7 +30,7 @@ from core.studies.frontier.marks import (
     undecided,
     who_is_ahead,
 )
-from core.studies.frontier.plan import Axis, Setting
+from core.studies.frontier.plan import Axis, FrontierPlan, Setting
 
 BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
 RIGHT_PX = 62  # for the colour bar
@@ -60,7 +59,7 @@ def frontier_figure(answer: FrontierAnswer, found: FrontierSlice, place: Setting
 
 def _surface(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> None:
     """The interpolated plane, and over it in grey where a tie cannot be excluded."""
-    names = answer.study.plan.target_names
+    names = answer.study.plan.names
     x, y = np.array(found.fine_x), np.array(found.fine_y)
     reach = answer.band * found.fine_sd
     over = np.stack(
@@ -134,7 +133,7 @@ def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, s
     open_ = [cell for cell in answer.cells if at_slice(cell.setting, found) and cell.setting not in known]
     _rings(figure, open_, answer, found)
     if failed:
-        _crosses(figure, failed, plan.target_names, found)
+        _crosses(figure, failed, plan, found)
     if not measured:
         return
     label = answer.study.label
@@ -145,7 +144,7 @@ def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, s
         marker |= {"color": [p.log2_speed_up for p in measured], "colorscale": COLOURS, "cmin": -span, "cmax": span}
     figure.add_scatter(
         **_at([p.setting for p in measured], found), mode="markers", name=label, marker=marker,
-        customdata=[point_hover(point, plan.target_names) for point in measured],
+        customdata=[point_hover(point, plan.names) for point in measured],
         hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
 
@@ -153,7 +152,7 @@ def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, s
 def _rings(figure: go.Figure, cells: Sequence[MapCell], answer: FrontierAnswer, found: FrontierSlice) -> None:
     if not cells:
         return
-    names, words = answer.study.plan.target_names, []
+    names, words = answer.study.plan.names, []
     for cell in cells:
         reach = answer.band * cell.sd
         lead = lead_hover(cell.mean, cell.mean - reach, cell.mean + reach, names)
@@ -165,10 +164,11 @@ def _rings(figure: go.Figure, cells: Sequence[MapCell], answer: FrontierAnswer, 
     )  # fmt: skip
 
 
-def _crosses(figure: go.Figure, failed: Sequence[FailedSetting], names: tuple[str, str], found: FrontierSlice) -> None:
+def _crosses(figure: go.Figure, failed: Sequence[FailedSetting], plan: FrontierPlan, found: FrontierSlice) -> None:
+    names = plan.target_names
     colours = [TARGET_LOOKS[names.index(one.target)].colour if one.target in names else GUIDE for one in failed]
     words = [
-        f"<b>{one.setting.words}</b><br>{literal(one.target or 'both targets')}: "
+        f"<b>{one.setting.words}</b><br>{literal(plan.name_of(one.target) if one.target else 'both targets')}: "
         f"{FAILED_WORDS.get(one.outcome, 'not reached')}<br>"
         f"{'<br>'.join(map(literal, wrapped([one.reason], REASON_AT)))}"
         for one in failed
@@ -193,7 +193,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
     if point is None:
         return 0
     here, at = at_slice(point.setting, found), _at([point.setting], found)
-    lead = lead_hover(point.log2_speed_up, point.low, point.high, answer.study.plan.target_names)
+    lead = lead_hover(point.log2_speed_up, point.low, point.high, answer.study.plan.names)
     words = (
         f"{point.label}: {lead}"
         if here
@@ -209,7 +209,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
     )  # fmt: skip
     if not here:
         return 0
-    names = shown_names(answer.study.plan.targets)
+    names = answer.study.plan.names
     who = who_is_ahead(point.log2_speed_up, point.low, point.high, names)
     target = f"{literal(short(who.target, CORNER_AT))} " if who.target else ""
     low, high = math.log2(found.x[0]), math.log2(found.x[-1])
@@ -223,7 +223,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
 
 def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> None:
     """Who is ahead, written into the corner where that is clearest; colour is never the only difference."""
-    names = shown_names(answer.study.plan.targets)
+    names = answer.study.plan.names
     low = found.fine_mean - answer.band * found.fine_sd
     high = found.fine_mean + answer.band * found.fine_sd
     for name, sure in ((names[0], -high), (names[1], low)):
@@ -241,7 +241,7 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
 
 
 def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, label_rows: int) -> go.Figure:
-    study, names = answer.study, answer.study.plan.target_names
+    study, names = answer.study, answer.study.plan.names
     lead = f"Speed-up of {names[1]} over {names[0]}: above 1× it is ahead."
     under = wrapped([fixed_words(study.plan), lead], UNDER_AT)
     foot = [_note(study.label, bool(found.lower or found.upper))]

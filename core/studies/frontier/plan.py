@@ -17,6 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from core.analysis.execution import refuse_same
 from core.families import Network, families
+from core.names import shown_names
 from core.schema import Frozen, UserError, as_user_error
 from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Batch, Mode, Optimizer, Target, Workload
 
@@ -127,6 +128,16 @@ class FrontierPlan(Frozen):
         return str(self.targets[0]), str(self.targets[1])
 
     @property
+    def names(self) -> tuple[str, str]:
+        """The targets as people read them; ``target_names`` are their notation."""
+        first, second = shown_names(self.targets)
+        return first, second
+
+    def name_of(self, target: str) -> str:
+        """What people call the target of that notation."""
+        return dict(zip(self.target_names, self.names, strict=True))[target]
+
+    @property
     def free_axes(self) -> tuple[Axis, ...]:
         """Axes with more than one value."""
         return tuple(axis for axis in AXES if len(self.values(axis)) > 1)
@@ -140,7 +151,7 @@ class FrontierPlan(Frozen):
     def title(self) -> str:
         doing = f"training, {self.optimizer}" if self.mode == "train" else "inference"
         family = families()[self.family].title
-        return f"{family} ({doing}) over depth, width and batch: {self.targets[0]} against {self.targets[1]}"
+        return f"{family} ({doing}) over depth, width and batch: {' against '.join(self.names)}"
 
     def network(self, setting: Setting) -> Network:
         """Raises UserError when the family has no such network."""

@@ -66,7 +66,7 @@ def read_along(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis
     The position's interval holds every value at which a tie cannot be excluded: the test of f = 0, inverted.
     """
     line = _line(study, found, band, axis, at)
-    first, second = study.plan.target_names
+    first, second = study.plan.names
     where = " and ".join(f"{a} {getattr(at, a):,}" for a in AXES if a != axis)
     states = [(int(line.signs[a]), a, b - 1) for a, b in runs(line.signs)] if line is not None else []
     decided = [state for state in states if state[0]]
@@ -75,16 +75,16 @@ def read_along(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis
         reach: Reach = "throughout" if kinds == [1] else "nowhere"
         ahead = second if kinds == [1] else first
         return AxisReading(
-            axis, at, reach, None, None, None, f"At {where} {ahead} is ahead at every {axis} of the map."
+            axis, at, reach, None, None, None, f"At {where}, {ahead} is ahead at every {axis} of the map."
         )
     change = _change(line, states, kinds) if line is not None else None
     if line is None or change is None:
-        unclear = f"At {where} the map does not resolve from which {axis} on {second} pays."
+        unclear = f"At {where}, the map does not resolve from which {axis} on {second} pays."
         return AxisReading(axis, at, "unresolved", None, None, None, unclear)
     value, low, high, rises = change
     reach = "from" if rises else "up to"
     doubt = " Elsewhere on this line a tie cannot be excluded." if len(states) > 3 else ""
-    text = f"At {where} {second} pays {reach} {axis} {rounded(value)} ({_bounds(low, high)}; interpolated).{doubt}"
+    text = f"At {where}, {second} pays {reach} {axis} {rounded(value)} ({_bounds(low, high)}; interpolated).{doubt}"
     return AxisReading(axis, at, reach, value, low, high, text)
 
 
@@ -134,7 +134,7 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 def lead_sentence(setting: Setting, names: tuple[str, str], log2: float, low: float, high: float, how: str) -> str:
     """Who is ahead at a setting, by how much, in words."""
-    where = f"At {setting.words}"
+    where = f"At {setting.words},"
     if low <= 0 <= high:
         span = f"{names[1]} is {2**low:.2f} to {2**high:.2f} times as fast as {names[0]}"
         return f"{where} neither target is significantly faster: {span} (95 %; {how})."

@@ -259,7 +259,7 @@ class _Runner(StudyRunner):
     def _fail(self, setting: int, target: int, error: WorkerError) -> None:
         """Note a failure as the setting's outcome, but for a first crash: it may be chosen again."""
         if self.asking.forgives((setting, target), error):
-            self.asking.losses.add(self._plan.target_names[target], self._settings[setting].words, error.reason)
+            self.asking.losses.add(self._plan.names[target], self._settings[setting].words, error.reason)
             self._tried.discard(setting)
             self._crash = error.reason
         else:

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from core.names import full_name
 from core.schema import Frozen
 from core.spec import MAX_BUDGET_S, MAX_PATH, Batch, Optimizer, Pipeline, Target, Workload
 
@@ -58,4 +59,4 @@ class NoisePlan(Frozen):
 
     @property
     def title(self) -> str:
-        return f"{self.workload.title} on {self.target}, batch {self.batch:,}, {self.task}"
+        return f"{self.workload.title} on {full_name(self.target)}, batch {self.batch:,}, {self.task}"

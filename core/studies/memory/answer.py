@@ -10,6 +10,7 @@ from typing import Any
 from core.analysis.memory import MemoryEstimate, estimate_bytes
 from core.analysis.statistics import normal_quantile
 from core.evidence import Environment
+from core.names import full_name
 from core.numbers import byte_size, counted, percent
 from core.spec import MAX_BATCH, MIN_BATCH, Target, Workload, geometric_grid
 from core.studies.memory.forecast import Forecast, forecast, same_machine
@@ -172,7 +173,7 @@ def wilson_interval(k: int, n: int) -> tuple[float, float]:
 def _prediction(ahead: Forecast, limit_bytes: int) -> MemoryPrediction:
     largest = LargestBatch(*ahead.largest(limit_bytes))
     return MemoryPrediction(
-        target=str(ahead.target),
+        target=full_name(ahead.target),
         limit_bytes=limit_bytes,
         largest=largest,
         basis=_basis(ahead),
@@ -230,7 +231,7 @@ def _stopped(probe: Probe) -> str:
 def _sentence(study: MemoryStudy, after: Forecast) -> str:
     """What the probes showed, and where the limit lies between them by the sharpened prediction."""
     plan, fitted, refused = study.plan, study.largest_fitted, study.smallest_refused
-    within = f"{byte_size(plan.limit_bytes)} on {plan.target}"
+    within = f"{byte_size(plan.limit_bytes)} on {full_name(plan.target)}"
     if fitted == MAX_BATCH:
         return f"All batches up to {MAX_BATCH:,} fit within {within}: {study.label}."
     stopped = "".join(map(_stopped, study.probes))

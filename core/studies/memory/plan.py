@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from core.evidence import Gpu
+from core.names import full_name
 from core.numbers import byte_size
 from core.schema import Frozen, UserError
 from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload
@@ -57,4 +58,4 @@ class MemoryPlan(Frozen):
 
     @property
     def title(self) -> str:
-        return f"{self.workload.title} on {self.target} within {byte_size(self.limit_bytes)}"
+        return f"{self.workload.title} on {full_name(self.target)} within {byte_size(self.limit_bytes)}"

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from core.analysis.execution import chosen_line
+from core.names import full_name
 from core.numbers import table
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
@@ -56,7 +57,8 @@ def pipeline_text(experiment: Experiment, answer: PipelineAnswer) -> str:
     if chosen.pipeline.data is not None:
         lines.append("Your own data feed the tf.data rows; resident and host hold random arrays of the same shape.")
     lines.append(
-        f"All times are {experiment.label}: {experiment.workload.title} on {chosen.target}, batch {chosen.batch:,}; "
+        f"All times are {experiment.label}: {experiment.workload.title} on {full_name(chosen.target)}, "
+        f"batch {chosen.batch:,}; "
         f"{len(experiment.rounds):,} rounds in {starts} starts, {experiment.elapsed_s:.0f} s, {experiment.status}, "
         f"{experiment.created_at}"
     )

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from core.figures.marks import add_level, add_upright, add_zone, anchor, bounds_text, whiskers
 from core.figures.style import GRID, GUIDE, RUN_LOOKS, TARGET_LOOKS, Look, axis_title, frame, linear_axis, literal
+from core.names import full_name
 from core.numbers import number, percent, rounded
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
@@ -216,5 +217,8 @@ def _hover(fed: Fed) -> str:
 
 def _framed(figure: go.Figure, experiment: Experiment, title: str, foot: list[str], rows: int = 0) -> go.Figure:
     base = next((arm for arm in experiment.arms if arm.code == BASE), experiment.arms[0])
-    under = [f"{experiment.workload.title} on {base.target}, batch {base.batch:,}", f"As chosen: {base.pipeline.title}"]
+    under = [
+        f"{experiment.workload.title} on {full_name(base.target)}, batch {base.batch:,}",
+        f"As chosen: {base.pipeline.title}",
+    ]
     return frame(figure, title, under, foot, experiment, legend_rows=0, label_rows=rows)

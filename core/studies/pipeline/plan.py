@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from core.names import full_name
 from core.schema import Frozen
 from core.spec import AUTOTUNE, MAX_BUDGET_S, MIN_BUDGET_S, Batch, Pipeline, Target, Workload
 from core.studies.experiment.record import Arm
@@ -46,7 +47,7 @@ class PipelinePlan(Frozen):
 
     @property
     def title(self) -> str:
-        return f"{self.workload.title} on {self.target}, batch {self.batch:,}"
+        return f"{self.workload.title} on {full_name(self.target)}, batch {self.batch:,}"
 
     @property
     def arms(self) -> tuple[Arm, ...]:

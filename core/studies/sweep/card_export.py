@@ -49,7 +49,7 @@ class CardLine:
 
 def card_lines(run: Run) -> tuple[CardLine, ...]:
     """Every cell of which a card's doing or an energy is known, by batch, then target."""
-    rows = {(row.batch, row.target): row for target in (0, 1) for row in card_rows(run, target)}
+    rows = {(row.batch, row.target): row for target in range(len(run.target_names)) for row in card_rows(run, target)}
     cells = {(cell.batch, cell.target): cell for cell in energy_of(run).cells}
     return tuple(_line(run, key, rows.get(key), cells.get(key)) for key in sorted(rows.keys() | cells.keys()))
 

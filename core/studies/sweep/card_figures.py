@@ -27,6 +27,7 @@ from core.studies.sweep.energy import SOURCES, Energy, EnergyCell, Level
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
 from core.studies.sweep.trace_figures import traced_cells
+from core.text import sentence_case
 
 NET_OPACITY = 0.55
 BARS = "Bars: 95 % intervals over windows of two seconds."
@@ -57,20 +58,20 @@ def utilisation_figure(run: Run, target: int, rows: Sequence[CardRow]) -> go.Fig
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(linear_axis("Share of the time", (0, 101), " %", (0, 25, 50, 75, 100)))
     notes = [BARS if _have_bounds(points) else "No intervals: too few windows."]
-    under = [workload_line(run), run.target_names[target]]
+    under = [workload_line(run), sentence_case(run.names[target])]
     return frame(
         figure, "How busy the GPU was, by batch size", under, [*notes, UTILISATION], run, legend_rows=1 + bool(cells)
     )
 
 
 def energy_figure(run: Run, energy: Energy) -> go.Figure:
-    """Energy a sample (mJ) of both targets by batch with 95 % bars: gross, and net of idle power in open marks.
+    """Energy a sample (mJ) of every target by batch with 95 % bars: gross, and net of idle power in open marks.
 
     ``energy`` must have a cell.
     """
     figure, every, rows = go.Figure(), list[float](), 0
-    for target, look in enumerate(TARGET_LOOKS):
-        cells, name = energy.of(target), short(run.target_names[target], 40)
+    for target, (name, look) in enumerate(zip(run.names, TARGET_LOOKS, strict=False)):
+        cells, name = energy.of(target), sentence_case(short(name, 40))
         if not cells:
             continue
         gross = [_point(cell, cell.gross) for cell in cells]
@@ -117,16 +118,18 @@ def _have_bounds(points: list[Point]) -> bool:
 
 def _bracket(figure: go.Figure, run: Run, energy: Energy) -> list[str]:
     """A strip between the batches around the change, in which there is no estimate; and its words."""
+    if len(energy.against) != 1:  # several strips could not be told apart; the page has their sentences
+        return []
     found = energy.crossover
     if found.less is None or found.below is None or found.above is None:
         return []
     add_zone(figure, found.below, found.above, TARGET_LOOKS[found.less].colour, 0.16)
-    who = short(run.target_names[found.less], 40)
+    who = sentence_case(short(run.names[found.less], 40))
     return [f"{who} needs less from a batch between {found.below:,} and {found.above:,} on (95 %)."]
 
 
 def _energy_notes(run: Run, energy: Energy) -> list[str]:
     sources = dict.fromkeys((cell.target, cell.source) for cell in energy.cells)
-    said = [f"{run.target_names[target]}: {SOURCES[source]}." for target, source in sources]
+    said = [f"{sentence_case(run.names[target])}: {SOURCES[source]}." for target, source in sources]
     bars = BARS if any(cell.gross.low is not None for cell in energy.cells) else "No intervals: too few windows."
     return [f"{bars} Net: without what the same device took while idle.", *said]

@@ -14,6 +14,7 @@ from core.evidence import SLOWDOWNS, WHILE_BUSY, CardUse, ClockReason, Spread, m
 from core.numbers import number, percent
 from core.studies.sweep.energy import Energy, Level, energy_of, energy_sentence, fed_sentence, level
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 
 REASON_WORDS: dict[ClockReason, str] = {
     "power_cap": "power cap",
@@ -113,7 +114,7 @@ def _joined(values: Iterable[tuple[int, Spread | None]]) -> tuple[float, float, 
 
 
 def utilisation_sentence(run: Run, rows: Sequence[CardRow]) -> str:
-    """``gpu:0 was busy 14 % of the time at batch 32 and 96 % at batch 2,048 (measured).``; empty where not known."""
+    """``GPU 0 was busy 14 % of the time at batch 32 and 96 % at batch 2,048 (measured).``; empty where not known."""
     found = [row for row in rows if row.util_pct is not None]
     if not found:
         return ""
@@ -121,7 +122,8 @@ def utilisation_sentence(run: Run, rows: Sequence[CardRow]) -> str:
     said = [(_share(row.util_pct), row.batch) for row in found if row.batch in ends and row.util_pct is not None]
     (share, batch), *rest = said
     more = "".join(f" and {other} at batch {at:,}" for other, at in rest)
-    return f"{run.target_names[found[0].target]} was busy {share} of the time at batch {batch:,}{more} ({run.label})."
+    who = sentence_case(run.names[found[0].target])
+    return f"{who} was busy {share} of the time at batch {batch:,}{more} ({run.label})."
 
 
 def _share(found: Level) -> str:
@@ -181,7 +183,7 @@ def card_text(run: Run) -> list[str]:
 
 
 def _sentences(run: Run, energy: Energy) -> Iterator[str]:
-    for target in (0, 1):
+    for target in range(len(run.target_names)):
         rows = card_rows(run, target)
         if busy := utilisation_sentence(run, rows):
             yield f"{busy} {clock_sentence(rows)}"

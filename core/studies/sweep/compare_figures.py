@@ -11,7 +11,6 @@ import plotly.graph_objects as go
 from core.figures.marks import Point, add_curve, add_level, bounds_text, values_of
 from core.figures.style import (
     GRID,
-    RUN_LOOKS,
     TARGET_LOOKS,
     axis_title,
     batch_axis,
@@ -20,6 +19,8 @@ from core.figures.style import (
     literal,
     log_axis,
     log_range,
+    name_legend,
+    name_rows,
     ratio_axis,
     short,
 )
@@ -28,8 +29,9 @@ from core.studies.sweep.comparison import LETTERS
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
+from core.studies.sweep.speed_up_figure import speed_up_points
+from core.text import sentence_case
 
-_LOOKS = (*RUN_LOOKS, *TARGET_LOOKS)
 MAX_INTERFERENCE_POINTS = 2_000  # a target; more only slow the browser down
 
 
@@ -41,10 +43,10 @@ def comparison_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figu
     figure, ratios = go.Figure(), all(answer.against for answer in answers)
     curves = [
         (f"{letter}: {name}", points, look.colour, run.label)
-        for letter, look, run, answer in zip(LETTERS, cycle(_LOOKS), runs, answers, strict=False)
+        for letter, look, run, answer in zip(LETTERS, cycle(TARGET_LOOKS), runs, answers, strict=False)
         for name, points in (_speed_ups(run, answer) if ratios else _step_times(run, answer))
     ]
-    for index, (look, (name, points, colour, label)) in enumerate(zip(cycle(_LOOKS), curves, strict=False)):
+    for index, (look, (name, points, colour, label)) in enumerate(zip(cycle(TARGET_LOOKS), curves, strict=False)):
         add_curve(figure, points, name, replace(look, colour=colour), label, f"curve {index}")
     values = [value for _, points, *_ in curves for value in values_of(points)]
     y = log_range([*values, 0.92, 1.09] if ratios else values, 0.08)
@@ -59,38 +61,37 @@ def comparison_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figu
         for line in (*ran_line(run), environment_line(run))
     ]
     title = f"{len(runs)} runs compared: {'speed-up' if ratios else 'step time'} by batch size"
-    return frame(figure, title, under, ["Bands: 95 % intervals.", *foot], legend_rows=len(curves))
+    names = [name for name, *_ in curves]
+    rows = name_rows(names)
+    return name_legend(frame(figure, title, under, ["Bands: 95 % intervals.", *foot], legend_rows=rows), names)
 
 
 def _speed_ups(run: Run, answer: Answer) -> list[tuple[str, list[Point]]]:
     first = short(run.names[0], 24)
     return [
-        (f"{short(run.names[one.target], 24)} over {first}", [
-            _point(speed_up.batch, speed_up.ratio, speed_up.low, speed_up.high, "×") for speed_up in one.speed_ups
-        ])
-        for one in answer.against
-    ]  # fmt: skip
+        (f"{short(run.names[one.target], 24)} over {first}", speed_up_points(one.speed_ups)) for one in answer.against
+    ]
 
 
 def _step_times(run: Run, answer: Answer) -> list[tuple[str, list[Point]]]:
+    return [(short(name, 48), _times(answer, target)) for target, name in enumerate(run.names)]
+
+
+def _times(answer: Answer, target: int) -> list[Point]:
     return [
-        (short(name, 48), [
-            _point(cell.batch, cell.step_ms, cell.low_ms, cell.high_ms, "ms")
-            for cell in answer.cells if cell.target == target
-        ])
-        for target, name in enumerate(run.names)
-    ]  # fmt: skip
-
-
-def _point(batch: int, value: float, low: float | None, high: float | None, unit: str) -> Point:
-    return Point(batch, value, low, high, f"batch {batch:,}<br>{bounds_text(value, low, high, unit)}")
+        Point(cell.batch, cell.step_ms, cell.low_ms, cell.high_ms, f"batch {cell.batch:,}<br>{words}")
+        for cell in answer.cells
+        if cell.target == target
+        for words in [bounds_text(cell.step_ms, cell.low_ms, cell.high_ms, "ms")]
+    ]
 
 
 def interference_figure(run: Run, answer: Answer) -> go.Figure:
     """Each block's step time over its cell's median, by time since the start: drift and disturbance at a glance."""
     figure = go.Figure()
     values, thinned = [0.95, 1.05], False
-    for target, look in enumerate(TARGET_LOOKS):
+    names = [sentence_case(short(name, 48)) for name in run.names]
+    for target, (name, look) in enumerate(zip(names, TARGET_LOOKS, strict=False)):
         medians = {cell.batch: cell.step_ms for cell in answer.cells if cell.target == target}
         points = [
             (block.at_s, block.step_ms / medians[r.batch], r.batch, r.interference.other_cpu_pct)
@@ -103,7 +104,7 @@ def interference_figure(run: Run, answer: Answer) -> go.Figure:
         values += [p[1] for p in points]
         figure.add_scatter(
             x=[p[0] for p in points[::stride]], y=[p[1] for p in points[::stride]], mode="markers",
-            name=literal(short(run.target_names[target], 48)),
+            name=literal(name),
             marker={"color": look.colour, "symbol": f"{look.symbol}-open", "size": 6},
             customdata=[(p[2], "not seen" if p[3] is None else f"{p[3]:.0f} % of a core") for p in points[::stride]],
             hovertemplate="%{x:.1f} s, batch %{customdata[0]:,}<br>%{y:.3f}× the cell's median<br>"
@@ -114,4 +115,5 @@ def interference_figure(run: Run, answer: Answer) -> go.Figure:
     figure.update_xaxes(title=axis_title("Seconds since the sweep began"), gridcolor=GRID, zeroline=False)
     figure.update_yaxes(ratio_axis("Block ÷ median of its cell", y))
     foot = ["Every nth block shown, to keep the picture light." if thinned else "One mark a block.", *ran_line(run)]
-    return frame(figure, "How steady the machine was", [workload_line(run)], foot, run, plot_px=230)
+    title, under = "How steady the machine was", [workload_line(run)]
+    return name_legend(frame(figure, title, under, foot, run, plot_px=230, legend_rows=name_rows(names)), names)

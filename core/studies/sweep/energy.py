@@ -17,8 +17,10 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.statistics import MIN_UNITS, t_quantile
+from core.names import all_of
 from core.numbers import number
 from core.studies.sweep.record import EnergyWindow, Run
+from core.text import sentence_case
 
 Source = Literal["counter", "power", "package"]
 SOURCES: dict[Source, str] = {
@@ -66,25 +68,34 @@ Pattern = Literal["crossover", "throughout", "open", "unknown"]
 
 @dataclass(frozen=True)
 class EnergyCrossover:
-    """``less`` is the target that needs less energy at ``above`` and every larger measured batch, the other at
-    ``below`` and every smaller one. ``throughout``: at every batch. ``open``: not decided at some batch, or more than
-    one change. ``unknown``: there are not both targets with an interval at any batch.
+    """Of two ``targets``: ``less`` is the one that needs less energy at ``above`` and every larger measured batch, the
+    other at ``below`` and every smaller one. ``throughout``: at every batch. ``open``: not decided at some batch, or
+    more than one change. ``unknown``: there are not both targets with an interval at any batch.
     """
 
     pattern: Pattern
     less: int | None = None
     below: int | None = None
     above: int | None = None
+    targets: tuple[int, int] = (0, 1)
 
 
 @dataclass(frozen=True)
 class Energy:
-    """What a run's energy windows say; ``skipped`` are the reasons why there are none of something, each once."""
+    """What a run's energy windows say; ``skipped`` are the reasons why there are none of something, each once.
+
+    ``against`` holds each target that has a cell against the first one that has.
+    """
 
     cells: tuple[EnergyCell, ...]
     idle_w: dict[int, Level]
-    crossover: EnergyCrossover
+    against: tuple[EnergyCrossover, ...]
     skipped: tuple[str, ...]
+
+    @property
+    def crossover(self) -> EnergyCrossover:
+        """Of the first two targets that have cells."""
+        return self.against[0] if self.against else EnergyCrossover("unknown")
 
     def of(self, target: int) -> tuple[EnergyCell, ...]:
         """A target's cells by rising batch."""
@@ -105,7 +116,9 @@ def energy_of(run: Run) -> Energy:
     levels = {target: level(watts) for target, watts in idle.items()}
     cells = tuple(_cell(target, batch, found, levels) for (target, batch), found in sorted(groups.items()))
     reasons = dict.fromkeys(window.skipped for window in run.energy if window.skipped)
-    return Energy(cells, levels, _crossover(cells), tuple(reasons))
+    first, *others = sorted({cell.target for cell in cells}) or [0]
+    against = tuple(_crossover(cells, (first, other)) for other in others)
+    return Energy(cells, levels, against, tuple(reasons))
 
 
 def leads(run: Run) -> dict[int, int | None]:
@@ -158,27 +171,28 @@ def _cell(target: int, batch: int, windows: Sequence[EnergyWindow], idle: dict[i
     )  # fmt: skip
 
 
-def _crossover(cells: Sequence[EnergyCell]) -> EnergyCrossover:
+def _crossover(cells: Sequence[EnergyCell], targets: tuple[int, int]) -> EnergyCrossover:
     """By a t test at every batch that has windows of both targets, corrected for their number (Bonferroni)."""
     by_batch: dict[int, dict[int, Level]] = defaultdict(dict)
     for cell in cells:
-        if cell.gross.low is not None:
+        if cell.gross.low is not None and cell.target in targets:
             by_batch[cell.batch][cell.target] = cell.gross
-    pairs = [(batch, found[0], found[1]) for batch, found in sorted(by_batch.items()) if len(found) == 2]
+    first, second = targets
+    pairs = [(batch, found[first], found[second]) for batch, found in sorted(by_batch.items()) if len(found) == 2]
     if not pairs:
-        return EnergyCrossover("unknown")
-    signs = [_sign(first, second, len(pairs)) for _, first, second in pairs]
+        return EnergyCrossover("unknown", targets=targets)
+    signs = [_sign(one, other, len(pairs)) for _, one, other in pairs]
     known = [(batch, sign) for (batch, *_), sign in zip(pairs, signs, strict=True) if sign]
     changes = [(a, b) for a, b in pairwise(known) if a[1] != b[1]]
     if known and not changes and len(known) == len(signs):
-        return EnergyCrossover("throughout", less=int(known[0][1] > 0))
+        return EnergyCrossover("throughout", less=targets[known[0][1] > 0], targets=targets)
     if len(changes) != 1 or not signs[0] or not signs[-1]:
-        return EnergyCrossover("open")
+        return EnergyCrossover("open", targets=targets)
     (below, _), (above, sign) = changes[0]
     undecided = [batch for (batch, *_), found in zip(pairs, signs, strict=True) if not found]
     if any(not below < batch < above for batch in undecided):
-        return EnergyCrossover("open")
-    return EnergyCrossover("crossover", less=int(sign > 0), below=below, above=above)
+        return EnergyCrossover("open", targets=targets)
+    return EnergyCrossover("crossover", less=targets[sign > 0], targets=targets, below=below, above=above)
 
 
 def _sign(first: Level, second: Level, tests: int) -> int:
@@ -192,23 +206,29 @@ def energy_sentence(run: Run, energy: Energy) -> str:
     """The answer in one sentence; empty where nothing was measured and nothing refused."""
     if not run.energy:
         return ""
-    found, names = energy.crossover, run.target_names
-    who = [f"{name}{_what(run, index)}" for index, name in enumerate(names)]
-    if found.pattern == "crossover" and found.less is not None:
-        return (
-            f"{who[found.less]} needs less energy a sample than {who[1 - found.less]} from a batch between "
-            f"{found.below:,} and {found.above:,} on ({run.label}, 95 %)."
-        )
-    batches = sorted({cell.batch for cell in energy.cells})
-    where = f"batch{'' if len(batches) == 1 else 'es'} {', '.join(f'{batch:,}' for batch in batches)}"
-    if found.pattern == "throughout" and found.less is not None:
-        return (
-            f"{who[found.less]} needs less energy a sample than {who[1 - found.less]} wherever it was measured, at "
-            f"{where} ({run.label}, 95 %)."
-        )
-    if found.pattern == "open":
-        return f"Which target needs less energy a sample is open: its windows at {where} do not decide it."
+    if len(run.names) == 1 and energy.cells:
+        cell = energy.cells[-1]
+        at = f"at batch {cell.batch:,}"
+        return f"{sentence_case(run.names[0])}{_what(run, 0)} takes {energy_words(cell.gross)} {at} ({run.label})."
+    known = [found for found in energy.against if found.pattern != "unknown"]
+    if known:
+        return " ".join(_of_pair(run, energy, found) for found in known)
     return energy.skipped[0] if energy.skipped else "Too few energy windows to compare the targets' energy."
+
+
+def _of_pair(run: Run, energy: Energy, found: EnergyCrossover) -> str:
+    who = [f"{name}{_what(run, index)}" for index, name in enumerate(run.names)]
+    batches = sorted({cell.batch for cell in energy.cells if cell.target in found.targets})
+    where = f"batch{'' if len(batches) == 1 else 'es'} {', '.join(f'{batch:,}' for batch in batches)}"
+    if found.less is None:
+        pair = "" if len(run.names) == 2 else f" of {all_of([run.names[target] for target in found.targets])}"
+        which = "Which target" if len(run.names) == 2 else "Which"
+        return f"{which}{pair} needs less energy a sample is open: its windows at {where} do not decide it."
+    at = f"wherever it was measured, at {where}"
+    if found.pattern == "crossover":
+        at = f"from a batch between {found.below:,} and {found.above:,} on"
+    other = who[sum(found.targets) - found.less]
+    return f"{sentence_case(who[found.less])} needs less energy a sample than {other} {at} ({run.label}, 95 %)."
 
 
 def fed_sentence(run: Run, energy: Energy) -> str:

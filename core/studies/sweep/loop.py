@@ -16,6 +16,7 @@ from core.spec import Workload
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import LoopCost, Run
+from core.text import sentence_case
 from core.worker.protocol import LOOP_PAIRS, STEPS_A_PAIR
 
 SHARE, LEAST_S, MOST_S = 0.05, 1.5, 6.0  # of the budget; seconds for two targets
@@ -107,7 +108,7 @@ def _not_measured(run: Run, reason: str, target: str = "") -> str:
 
 
 def _line(run: Run, answer: Answer | None, cost: LoopCost) -> str:
-    name, loop = run.target_names[cost.target], loop_name(run)
+    name, loop = sentence_case(run.names[cost.target]), loop_name(run)
     found = added(cost)
     if found is None:
         return _not_measured(run, cost.reason, f"{name}: ")
@@ -124,7 +125,7 @@ def _line(run: Run, answer: Answer | None, cost: LoopCost) -> str:
 def loop_notes(run: Run) -> tuple[str, ...]:
     """How that was found, and what a call of the loop costs; where nothing was recorded, that."""
     loop = loop_name(run)
-    found = [(run.target_names[cost.target], of) for cost in run.loops if (of := added(cost)) is not None]
+    found = [(run.names[cost.target], of) for cost in run.loops if (of := added(cost)) is not None]
     if not run.loops:
         return (f"What {loop} itself adds to a step: {NOT_RECORDED}.",)
     if not found:

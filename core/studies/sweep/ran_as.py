@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.analysis.execution import expected, has_tf32, precision_words, setting_words
+from core.analysis.execution import expected, has_tf32, precision_words, running_words, setting_words
 from core.frameworks import Compiled
 from core.spec import Target
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 
 TF32_SWITCH = "tensor_float_32"  # "on" or "off" among the versions of older runs' GPU processes
 
@@ -51,14 +52,25 @@ def ran_as(run: Run, index: int) -> RanAs | None:
 
 def ran_words(run: Run) -> tuple[str, ...]:
     """What stands beside the verdict, a text for each target of which it is known."""
-    return tuple(found.words for index in range(len(run.names)) if (found := ran_as(run, index)) is not None)
+    return tuple(words for index in range(len(run.names)) if (words := _words(run, index)))
 
 
 def ran_line(run: Run, target: int | None = None) -> tuple[str, ...]:
     """The same of all targets or of one in a line, as captions have it; none where nothing is known."""
     indices = range(len(run.names)) if target is None else (target,)
-    words = [found.words for index in indices if (found := ran_as(run, index)) is not None]
+    words = [words for index in indices if (words := _words(run, index))]
     return (f"{'. '.join(words)}.",) if words else ()
+
+
+def _words(run: Run, index: int) -> str:
+    """Empty where nothing is known. Of two targets the device says which is meant; of more it takes the name, and
+    nothing is said that this says already.
+    """
+    found, name = ran_as(run, index), run.names[index]
+    if found is None or len(run.names) <= 2:
+        return "" if found is None else found.words
+    running = running_words(found.target, found.execution, found.why, found.tf32)
+    return "" if running in name else f"{sentence_case(name)}: {running}"
 
 
 def resolved_target(run: Run, index: int) -> Target:

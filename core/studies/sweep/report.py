@@ -13,6 +13,7 @@ from importlib.resources import files
 from core.evidence import Environment
 from core.numbers import table_number
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.baseline import baseline_table
 from core.studies.sweep.card_export import card_lines
 from core.studies.sweep.card_use import UTILISATION, card_rows, card_text
 from core.studies.sweep.energy import energy_of
@@ -20,7 +21,7 @@ from core.studies.sweep.export import CellRow, all_warnings, cell_rows
 from core.studies.sweep.loop import loop_lines, loop_notes
 from core.studies.sweep.ran_as import ran_line, ran_words
 from core.studies.sweep.record import Run
-from core.text import clean
+from core.text import clean, sentence_case
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 LABELS = {
@@ -73,8 +74,9 @@ def html_report(run: Run, answer: Answer | None) -> str:
         *(f"<p>{escape(line)}</p>" for line in ran_line(run)),
         *(f"<p>{escape(line)}</p>" for line in loop_lines(run, answer)),
         f"<h2>To know when reading this</h2><ul>{warnings}</ul>" if warnings else "",
+        _against_baseline(run, answer) if answer and answer.fastest is not None else "",
         _charts(run, answer) if answer else "",
-        f'<h2>Cells ({run.label})</h2><div class="scroll">{_cells_table(cell_rows(run, answer))}</div>',
+        f'<h2>Cells ({run.label})</h2><div class="scroll">{_cells_table(run, cell_rows(run, answer))}</div>',
         _cards(run),
         f"<h2>How it was measured</h2>{_pairs(_method(run))}",
         f"<h2>Machine</h2>{_machine(run.environment)}",
@@ -106,8 +108,8 @@ def _reason(run: Run, answer: Answer | None) -> str:
         if answer.verdict.lead and answer.verdict.lead.low is not None and answer.verdict.lead.high is not None:
             lead = answer.verdict.lead
             parts.append(
-                f"{lead.target} ahead by at least {100 * lead.margin:g} % from batch {lead.from_batch:,.0f} "
-                f"(95 % interval {lead.low:,.0f} to {lead.high:,.0f})"
+                f"{run.name_of(lead.target)} ahead by at least {100 * lead.margin:g} % from batch "
+                f"{lead.from_batch:,.0f} (95 % interval {lead.low:,.0f} to {lead.high:,.0f})"
             )
         if answer.verdict.next_batch is not None:
             parts.append(f"next batch size worth measuring: {answer.verdict.next_batch:,}")
@@ -118,16 +120,18 @@ def _charts(run: Run, answer: Answer) -> str:
     # imported here because most commands of the command line draw nothing, and plotly takes a while to load
     from core.figures.style import chart_config
     from core.studies.sweep.card_figures import energy_figure, utilisation_figure
-    from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+    from core.studies.sweep.figures import step_time_figure, throughput_figure
+    from core.studies.sweep.overhead_figure import overhead_figure
+    from core.studies.sweep.speed_up_figure import speed_up_figure
     from core.studies.sweep.trace_figures import trace_share_figure
 
     figures = {
         "step-time": step_time_figure(run, answer),
-        "speed-up": speed_up_figure(run, answer),
+        **({"speed-up": speed_up_figure(run, answer)} if answer.against else {}),
         "throughput": throughput_figure(run, answer),
         "overhead": overhead_figure(run, answer),
     }
-    for target in (0, 1):
+    for target in range(len(run.names)):
         if any(cell.target == target for cell in run.traces):
             figures[f"traced-{target + 1}"] = trace_share_figure(run, target, answer.fits[target])
         rows = card_rows(run, target)
@@ -150,14 +154,28 @@ def _charts(run: Run, answer: Answer) -> str:
     return f"<h2>Charts ({run.label})</h2>{''.join(charts)}"
 
 
-def _cells_table(rows: Iterable[CellRow]) -> str:
+def _against_baseline(run: Run, answer: Answer) -> str:
+    found = baseline_table(run, answer)
+    heads = "".join(f"<th>{escape(name)}</th>" for name in found.columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows)
+    return (
+        f"<h2>Speed-up over {escape(run.names[0])}, the baseline ({run.label})</h2><p>In brackets: 95 % intervals.</p>"
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _name(run: Run, target: str) -> str:
+    return escape(sentence_case(run.name_of(target)))
+
+
+def _cells_table(run: Run, rows: Iterable[CellRow]) -> str:
     heads = "<th>Target</th>" + "".join(f'<th class="number">{escape(title)}</th>' for title, _ in NUMBERS)
     lines = []
     for row in rows:
         numbers = "".join(f'<td class="number">{table_number(getattr(row, name))}</td>' for _, name in NUMBERS)
         why = row.reason or row.stop_reason
         lines.append(
-            f"<tr><td>{escape(row.target)}</td>{numbers}<td>{escape(row.outcome)}</td>"
+            f'<tr><td title="{escape(row.target)}">{_name(run, row.target)}</td>{numbers}<td>{escape(row.outcome)}</td>'
             f'<td class="why">{escape(why)}</td></tr>'
         )
     return f"<table><thead><tr>{heads}<th>Outcome</th><th>Why</th></tr></thead><tbody>{''.join(lines)}</tbody></table>"
@@ -175,7 +193,8 @@ def _cards(run: Run) -> str:
         shown = [table_number(None if value is None else value * scale) for value, scale in values]
         numbers = "".join(f'<td class="number">{value}</td>' for value in shown)
         body.append(
-            f'<tr><td>{escape(line.target)}</td>{numbers}<td class="why">{escape(line.clock_reasons)}</td></tr>'
+            f'<tr><td title="{escape(line.target)}">{_name(run, line.target)}</td>{numbers}'
+            f'<td class="why">{escape(line.clock_reasons)}</td></tr>'
         )
     return (
         f"<h2>What the GPU was doing ({run.label})</h2>{said}<p>{escape(UTILISATION)}</p>"
@@ -188,7 +207,7 @@ def _method(run: Run) -> list[tuple[str, str]]:
     passes = len({r.pass_index for r in run.rounds})
     processes = len({block.process for r in run.rounds for block in r.blocks})
     facts = [
-        ("Targets", f"{run.target_names[0]} against {run.target_names[1]}"),
+        *((f"Target {n}", f"{sentence_case(name)}: {run.target_names[n - 1]}") for n, name in enumerate(run.names, 1)),
         *(("Ran as", words) for words in ran_words(run)),
         ("Rounds", f"{len(run.rounds):,} rounds in {passes:,} passes, workers started {processes:,} times"),
         *(("Keras's own loop", note) for note in loop_notes(run)),

@@ -18,6 +18,7 @@ from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.studies.sweep.trace_figures import LEGEND_COLUMNS, PART_LOOKS, PartLook, part_words
+from core.text import sentence_case
 from core.traces.record import PARTS, Span, TracedCell
 
 LANE_PX, LANE_CHARS, MAX_LANES = 40, 60, 16
@@ -52,7 +53,7 @@ def timeline_figure(run: Run, cell: TracedCell) -> go.Figure:
     figure.update_yaxes(range=[len(lanes) - 0.5, -0.5], showticklabels=False, showgrid=False, fixedrange=True,
                         zeroline=False)  # fmt: skip
     figure.update_layout(barmode="overlay", dragmode="zoom")
-    under = [workload_line(run), f"{run.target_names[cell.target]}; {_step_words(run, cell, step_ms)}"]
+    under = [workload_line(run), f"{sentence_case(run.names[cell.target])}; {_step_words(run, cell, step_ms)}"]
     framed = frame(
         figure, f"One traced step at batch {cell.batch:,}", under, _timeline_notes(run, cell, left_out), run,
         legend_rows=math.ceil(shown / LEGEND_COLUMNS), plot_px=max(120, LANE_PX * len(lanes)),

@@ -15,9 +15,11 @@ from core.figures.marks import add_spans
 from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, batch_axis, flat_legend, frame, linear_axis
 from core.numbers import number
 from core.studies.sweep.answer import Fit
-from core.studies.sweep.figures import fine_grid, workload_line
+from core.studies.sweep.figures import workload_line
+from core.studies.sweep.overhead_figure import fine_grid
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 from core.traces.record import TRUSTED_RATIO, Part, TracedCell
 
 
@@ -94,7 +96,7 @@ def trace_share_figure(run: Run, target: int, fit: Fit | None) -> go.Figure:
     figure.update_yaxes(linear_axis("Share of a traced step", (0, 101), " %", (0, 25, 50, 75, 100)))
     figure.update_layout(barmode="overlay")
     line = "" if fit is None else " Line: fitted overhead share."
-    under = [workload_line(run), f"{run.target_names[target]}. Bars: traced parts of a step.{line}"]
+    under = [workload_line(run), f"{sentence_case(run.names[target])}. Bars: traced parts of a step.{line}"]
     entries, notes = shown + (fit is not None), [*_share_notes(run, fit, cells), *ran_line(run, target)]
     framed = frame(
         figure, "Where a step goes, by batch size", under, notes, run,

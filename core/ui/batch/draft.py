@@ -195,5 +195,5 @@ def _limit_bytes(limit_gb: float | None) -> int:
 
 
 def target_order(names: Sequence[str], known: Sequence[str]) -> int:
-    """The index of the first target of which something was measured, else of the second one."""
+    """The index of the first target of which something was measured, else of the last one."""
     return next((index for index, name in enumerate(names) if name in known), len(names) - 1)

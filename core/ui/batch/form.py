@@ -182,9 +182,9 @@ def price_fields(run: Run, outcome: PriceOutcome) -> None:
     """The fields that :func:`prices` reads. ``outcome`` has what is wrong with them."""
     st.markdown("The prices are yours: what an hour on each target costs, owned or rented.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        for name in run.target_names:
+        for name, shown in zip(run.target_names, run.names, strict=True):
             st.number_input(
-                f"An hour on {plain(name)}", value=None, step=0.1, format="%.4g", key=_price_key(name), width=220,
+                f"An hour on {plain(shown)}", value=None, step=0.1, format="%.4g", key=_price_key(name), width=220,
                 placeholder="none", persist_state=KEEP,
             )  # fmt: skip
         st.text_input("Currency", value="EUR", max_chars=3, key="batch_currency", width=100, persist_state=KEEP)

@@ -15,6 +15,7 @@ from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, batch_wor
 from core.studies.memory.figures import memory_figure, parts_figure
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 from core.ui import charts
 from core.ui.batch import form, page
 from core.ui.batch.draft import target_order
@@ -42,7 +43,7 @@ def show(run: Run, studies: Evidence) -> None:
         _predicted(run, target, page.prediction_of(run, target, limit_bytes))
     else:
         st.info(
-            f"How much memory {plain(run.target_names[target])} has is not known here, so no largest batch can be "
+            f"How much memory {plain(run.names[target])} has is not known here, so no largest batch can be "
             "predicted.", icon=":material/info:",
         )  # fmt: skip
     _wrong_rate()
@@ -50,9 +51,11 @@ def show(run: Run, studies: Evidence) -> None:
 
 def _target(run: Run, studies: Evidence) -> int:
     default = target_order(run.target_names, tuple(studies.memory))
+    if len(run.names) == 1:
+        return default
     chosen = st.segmented_control(
-        "Target", (0, 1), default=default, required=True, key=f"batch_memory_target-{run.id}",
-        format_func=lambda index: plain(run.target_names[index]),
+        "Target", range(len(run.names)), default=default, required=True, key=f"batch_memory_target-{run.id}",
+        format_func=lambda index: plain(sentence_case(run.names[index])),
     )  # fmt: skip
     return default if chosen is None else chosen
 

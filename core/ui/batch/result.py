@@ -13,21 +13,21 @@ import streamlit as st
 from core.batch.export import batch_data
 from core.batch.figures import cost_figure, known_time, sample_time_figure, throughput_figure, time_to_loss_figure
 from core.batch.shapes import BatchAnswer, BestBatch, Quantity, TargetBatches
-from core.figures.marks import interval_words
 from core.figures.style import environment_line, short
-from core.numbers import duration
+from core.numbers import bounded, duration, interval_words
 from core.studies.gradient_noise.figures import loss_figure, noise_scale_figure
 from core.studies.memory.export import memory_data
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 from core.ui import charts, evidence, registry, share
 from core.ui.batch import form, page
 from core.ui.batch.draft import PriceOutcome
 from core.ui.batch.page import Evidence
 from core.ui.card import interval_metric, label_badge, metric, predicted_badge, result_card
 from core.ui.states import stopped
-from core.ui.words import bounded, plain
+from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS
 
 PREDICTED = "Predicted from measured parts: nothing trained to the loss at these batches."
@@ -66,7 +66,7 @@ def _best(target: TargetBatches, timed: bool) -> None:
     near = "no other within 5 %" if best.low == best.high else f"{best.low:,} to {best.high:,} within 5 %"
     what = "shortest time to the loss, predicted" if timed else f"most samples a second, {best.label}"
     meaning = f"The batch with the {what}, within memory."
-    metric(f"Best on {short(target.name, 30)}", f"batch {best.batch:,}", near, meaning)
+    metric(f"Best on {short(target.title, 30)}", f"batch {best.batch:,}", near, meaning)
 
 
 def _crossovers(answer: BatchAnswer) -> None:
@@ -75,7 +75,7 @@ def _crossovers(answer: BatchAnswer) -> None:
                         "At equal batch: where the target with the shorter step changes.")  # fmt: skip
     for crossover in answer.loss_crossovers:
         if crossover.batch is not None:
-            interval_metric(f"Time-to-loss crossover of {short(crossover.target, 24)}",
+            interval_metric(f"Time-to-loss crossover of {short(answer.target(crossover.target).title, 24)}",
                             interval_words(crossover.batch, crossover.low, crossover.high),
                             crossover.sentence)  # fmt: skip
     if (noise := answer.noise) is not None and noise.value is not None:
@@ -155,24 +155,28 @@ def cost(run: Run, studies: Evidence, answer: BatchAnswer, prices: PriceOutcome)
     """The fields for prices, what follows from them, and the chart."""
     form.price_fields(run, prices)
     if not prices.prices:
-        st.caption("With a price for each target: the cost of a million samples and of an epoch by batch, and the "
-                   "batch from which the more expensive target is the cheaper one.")  # fmt: skip
+        st.caption(
+            "With a price for a target: the cost of a million samples and of an epoch by batch. With one for "
+            "the first target, too: the batch from which the more expensive of the two is the cheaper one."
+        )
         return
-    if answer.cost is not None:
-        st.subheader(plain(answer.cost.sentence), anchor=False)
-    sentence = "" if answer.cost is None else answer.cost.sentence
+    for text in answer.cost_sentences[:1]:
+        st.subheader(plain(text), anchor=False)
+    for text in answer.cost_sentences[1:]:
+        st.markdown(plain(text))
+    sentence = " ".join(answer.cost_sentences)
     chart("cost", run, studies, answer, lambda: cost_figure(run, answer),
           f"Cost of a million samples by batch size. {sentence}")  # fmt: skip
     for target in answer.targets:
         if target.price is not None:
-            st.markdown(f"**{plain(target.price.words)}**")
+            st.markdown(f"**{plain(sentence_case(f'{target.title} at {target.price.amount}'))}**")
             _table(run, target, ("cost_per_million", "cost_per_epoch", "cost_to_loss"), "cost")
 
 
 def numbers(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """Every measured batch of both targets, the machine, and the way to the run."""
+    """Every measured batch of every target, the machine, and the way to the run."""
     for target in answer.targets:
-        st.markdown(f"**{plain(target.name)}**")
+        st.markdown(f"**{plain(sentence_case(target.title))}**")
         _table(run, target, tuple(COLUMNS), "all")
     st.caption(
         f"Batches with a step time that is {run.label}; those in between are interpolated and stand in the file. In "
@@ -200,7 +204,7 @@ def _table(run: Run, target: TargetBatches, columns: tuple[str, ...], place: str
     }
     config |= {"batch": "Batch", "fits": "Fits into memory", "label": "Step time is"}
     evidence.table(pd.DataFrame(rows), f"batch-{place}-{run.id}-{target.name}", config,
-                   f"One row for each measured batch of {target.name}.")  # fmt: skip
+                   f"One row for each measured batch of {target.title}.")  # fmt: skip
 
 
 def _words(value: Quantity | None) -> str:

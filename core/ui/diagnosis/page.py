@@ -12,6 +12,7 @@ from core.studies.diagnosis.remedies import REMEDIES, arms_for, family
 from core.studies.diagnosis.run import DEFAULT_BUDGET_S, MIN_DIAGNOSIS_S, DiagnosisPlan, default_batch, default_target
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 from core.ui import machine
 from core.ui.study_page import StudyPage, busy_notice, busy_sentence
 from core.ui.tables import written
@@ -69,11 +70,11 @@ def form(run: Run, answer: Answer | None, why: str | None) -> DiagnosisPlan | No
 
 
 def _target(run: Run, answer: Answer) -> int:
-    measured = [target for target in (0, 1) if any(cell.target == target for cell in answer.cells)]
+    measured = [target for target in range(len(run.names)) if any(cell.target == target for cell in answer.cells)]
     default = default_target(run) if default_target(run) in measured else measured[0]
     chosen = st.segmented_control(
         "Target to make faster", measured, default=default, required=True, key=f"diagnosis_target-{run.id}",
-        format_func=lambda index: plain(run.target_names[index]),
+        format_func=lambda index: plain(sentence_case(run.names[index])),
     )  # fmt: skip
     return default if chosen is None else chosen
 
@@ -84,7 +85,7 @@ def _batch(run: Run, answer: Answer, target: int) -> int:
     chosen = st.selectbox(
         "Batch size", batches, index=batches.index(default), key=f"diagnosis_batch-{run.id}-{target}", width=140,
         format_func=lambda size: f"{size:,}",
-        help="Proposed: the largest at which this target is behind, else the middle one.",
+        help="Proposed: the largest at which this target is behind another, else the middle one.",
     )  # fmt: skip
     return default if chosen is None else int(chosen)
 

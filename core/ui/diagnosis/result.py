@@ -65,7 +65,7 @@ def show(run: Run, study_id: str, diagnosis: Diagnosis) -> None:
 
 def _card(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     experiment, head = diagnosis.experiment, HEADS[answer.reason]
-    about = f"{workload_line(run)}; {run.target_names[diagnosis.target]} at batch {diagnosis.batch:,}"
+    about = f"{workload_line(run)}; {run.names[diagnosis.target]} at batch {diagnosis.batch:,}"
     card = result_card(
         "Diagnosis", [head, label_badge(experiment.label)], answer.sentence,
         (about, *ran_line(run, diagnosis.target), environment_line(experiment)),

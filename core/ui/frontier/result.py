@@ -74,7 +74,7 @@ def so_far() -> None:
 def _card(answer: FrontierAnswer) -> None:
     study = answer.study
     headline, _, more = answer.sentence.partition(". ")
-    first, second = study.plan.target_names
+    first, second = study.plan.names
     chosen = chosen_line(study.plan.workload(study.plan.settings[0]), *study.plan.targets)
     result_card("Frontier", [label_badge(study.label)], f"{headline.rstrip('.')}.",
                 (f"{fixed_words(study.plan)}; {second} against {first}", *chosen, environment_line(study)),
@@ -96,7 +96,7 @@ def notices(answer: FrontierAnswer) -> tuple[str, ...]:
         found.append(f"{skipped:,} settings were left out: they cannot fit, or a smaller one has failed.")
     failed = [failure for failure in answer.failed if failure.outcome != "skipped"]
     for failure in failed[:SHOWN_FAILURES]:
-        who = f" on {failure.target}" if failure.target else ""
+        who = f" on {study.plan.name_of(failure.target)}" if failure.target else ""
         found.append(
             f"{failure.setting.words.capitalize()}{who}: {OUTCOMES[failure.outcome]}. {failure.reason}".strip()
         )
@@ -153,7 +153,7 @@ def _map(study_id: str, answer: FrontierAnswer, fixed: Axis, place: Setting) -> 
 
 def table(answer: FrontierAnswer) -> pd.DataFrame:
     """One row for each setting that was measured, then those that failed with the reason."""
-    names = answer.study.plan.target_names
+    names = answer.study.plan.names
     rows = [_row(point, names) for point in answer.points]
     measured = {point.setting for point in answer.points}
     for failure in answer.failed:

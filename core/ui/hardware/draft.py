@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from core.frameworks import Execution, Precision
+from core.hardware.against import card_target
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, find_gpu, shared
 from core.hardware.compare import CardReading
 from core.hardware.conditions import BUILD_WORDS, Build, Conditions
@@ -19,15 +20,15 @@ from core.hardware.interval import REGION_WORDS, Errors, ErrorShare, HeldOutErro
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import YOURS, OwnCard
 from core.hardware.recorded import conditions_of
-from core.numbers import percent
+from core.numbers import bounded, percent
 from core.spec import MAX_BATCH, MIN_BATCH, Target
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
+from core.text import sentence_case
+from core.ui.addresses import addressed_target, target_address
 from core.ui.checks import Checks
-from core.ui.words import bounded
 
 BETWEEN = "~"  # names in an address; needs no escape there
-SIDES = ("first", "second")  # how an address names the targets of a run
 USUAL_CARDS = ("T4", "A100-80GB-SXM", "H100-SXM", "RTX-4090")
 USUAL_BATCH = 64
 CURRENCY = "USD"
@@ -69,7 +70,7 @@ class Options:
     def query(self) -> dict[str, str]:
         """The same as an address holds it."""
         shown = {
-            "against": SIDES[self.index],
+            "against": target_address(self.index),
             "batch": str(self.batch),
             "gpus": BETWEEN.join(self.gpus),
             "precision": self.precision,
@@ -94,7 +95,7 @@ def cpu_targets(run: Run, answer: Answer) -> tuple[int, ...]:
     """The run's CPU targets that have a step time."""
     targets = () if run.plan is None else run.plan.targets
     return tuple(
-        i for i, target in enumerate(targets) if not target.is_gpu and any(cell.target == i for cell in answer.cells)
+        i for i, target in enumerate(targets) if target.on_cpu and any(cell.target == i for cell in answer.cells)
     )
 
 
@@ -106,8 +107,8 @@ def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuS
         index=index,
         batch=min(measured, key=lambda batch: abs(math.log(batch / USUAL_BATCH))),
         gpus=tuple(name for name in USUAL_CARDS if name in cards) or tuple(cards)[:1],
-        precision=run.plan.targets[index].precision,
-        execution=run.plan.targets[index].execution,
+        precision=(card := card_target(run.plan.targets[index])).precision,
+        execution=card.execution,
         conditions=conditions_of(run.plan),
     )
 
@@ -117,8 +118,8 @@ def read_options(
 ) -> tuple[Options, tuple[str, ...]]:
     """The options of an address, ``usual`` ones where it has none; and a sentence for each that cannot be."""
     options, problems = replace(usual, host=query.get("host", "")), []
-    if (side := query.get("against")) in SIDES and SIDES.index(side) in targets:
-        options = replace(options, index=SIDES.index(side))
+    if (side := addressed_target(query.get("against"), targets)) is not None:
+        options = replace(options, index=side)
     if (text := query.get("batch")) is not None:
         batch = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
         if batch is not None and not wrong_batch(batch):
@@ -185,8 +186,8 @@ def unmeasured_batch(run: Run, answer: Answer, index: int, batch: int) -> str:
     if min(measured) <= batch <= max(measured):
         return ""
     return (
-        f"{run.target_names[index]} was measured from batch {min(measured):,} to {max(measured):,}, so no speed-up "
-        f"is known at batch {batch:,}; costs and limits are modelled there all the same."
+        f"{sentence_case(run.names[index])} was measured from batch {min(measured):,} to {max(measured):,}, so no "
+        f"speed-up is known at batch {batch:,}; costs and limits are modelled there all the same."
     )
 
 

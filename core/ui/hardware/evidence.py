@@ -10,7 +10,7 @@ import streamlit as st
 from core.hardware.host import Cost
 from core.hardware.host_study import host_lines
 from core.hardware.interval import REGION_WORDS, Modelled, errors
-from core.numbers import number, percent
+from core.numbers import bounded, number, percent
 from core.studies.host.record import HostStudy
 from core.studies.sweep.loop import loop_name
 from core.ui import evidence
@@ -18,7 +18,7 @@ from core.ui.card import metric
 from core.ui.hardware import draft, form
 from core.ui.hardware.page import Compared
 from core.ui.tables import cleaned
-from core.ui.words import bounded, plain
+from core.ui.words import plain
 
 
 def host(seen: Compared) -> None:

@@ -13,7 +13,7 @@ from core.hardware.own_cards import FILE_NAME, OwnCard, add_own, save_own
 from core.store.database import data_dir
 from core.studies.host.run import HostPlan
 from core.studies.sweep.record import Run
-from core.text import clean
+from core.text import clean, sentence_case
 from core.ui.fields import Places
 from core.ui.hardware import page, steps
 from core.ui.hardware.draft import (
@@ -80,7 +80,7 @@ def _against(run: Run, asked: Options, targets: tuple[int, ...]) -> int:
         return asked.index
     chosen = st.segmented_control(
         "Your CPU", targets, default=asked.index, required=True, key=f"hardware_against-{run.id}",
-        format_func=lambda index: plain(run.target_names[index]),
+        format_func=lambda index: plain(sentence_case(run.names[index])),
     )  # fmt: skip
     return asked.index if chosen is None else chosen
 

@@ -19,6 +19,7 @@ from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
 from core.hardware.interval import Modelled
 from core.hardware.model import modelled_as
 from core.hardware.recorded import card_curve, conditions_of
+from core.names import all_of, shown_names
 from core.numbers import first_batch, number
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.plan import SweepPlan
@@ -82,7 +83,7 @@ def _field(label: str, names: list[str], width: Any) -> str:
 def offer(run: Run) -> None:
     """The choice on the page of one run: only where a CPU can be compared, and none in the view without menus."""
     targets = () if run.plan is None else run.plan.targets
-    if st.context.is_embedded or all(target.is_gpu for target in targets):
+    if st.context.is_embedded or not any(target.on_cpu for target in targets):
         _follow_address(page.cards())
         return
     choose(folded=machine.devices().has_gpu or any(target.is_gpu for target in targets), width=WIDTH_PX)
@@ -127,9 +128,9 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
     spec = chosen(page.cards()) if st.session_state.get(KEY) else None
     if spec is None or plan is None:
         return
-    cpu = next((target for target in plan.targets if not target.is_gpu), None)
+    cpu = next((target for target in plan.targets if target.on_cpu), None)
     if cpu is None:
-        place.info("Neither target is a CPU, so this sweep leaves the modelled GPU out.", icon=":material/info:")
+        place.info("No target is a CPU, so this sweep leaves the modelled GPU out.", icon=":material/info:")
         return
     ends = sorted({plan.batches[0], plan.batches[len(plan.batches) // 2], plan.batches[-1]})
     target = card_target(cpu)
@@ -138,9 +139,10 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
     if not curve.known:
         place.info(plain(f"{spec.name} gets no number for this workload: {curve.reason}"), icon=":material/function:")
         return
-    first, second = plan.target_names
     settings = modelled_as(spec, plan.workload, target)
-    words = f"{spec.name} is modelled and runs no worker. The sweep measures {first} and {second} alone. "
+    words = (
+        f"{spec.name} is modelled and runs no worker. The sweep measures {all_of(shown_names(plan.targets))} alone. "
+    )
     words += f"The card as modelled: {settings}."
     place.caption(f":material/function: {plain(words)}")
 

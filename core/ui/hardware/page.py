@@ -75,7 +75,7 @@ class Compared:
 
     @property
     def cpu(self) -> str:
-        return self.run.target_names[self.options.index]
+        return self.run.names[self.options.index]
 
     @property
     def chosen(self) -> tuple[CardReading, ...]:

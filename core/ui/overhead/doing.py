@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.numbers import number
+from core.numbers import bounded, number
 from core.studies.sweep.card_figures import energy_figure, utilisation_figure
 from core.studies.sweep.card_use import (
     UTILISATION,
@@ -22,9 +22,10 @@ from core.studies.sweep.card_use import (
 )
 from core.studies.sweep.energy import SOURCES, Energy, Level, energy_of, energy_sentence, fed_sentence
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 from core.ui import charts, registry
 from core.ui.tables import cleaned
-from core.ui.words import bounded, plain
+from core.ui.words import plain
 
 WHY_IDLE = (
     "A GPU that is busy for a small share of the time waits for the rest: for the host to launch the next operation, "
@@ -64,7 +65,7 @@ def show(run: Run, target: int) -> None:
 
 
 def energy(run: Run) -> None:
-    """Joules a sample of both targets, and from which batch which needs less; nothing where that was not looked at."""
+    """Joules a sample of every target, and from which batch which needs less; nothing where that was not looked at."""
     if not run.energy:
         return
     found = registry.once(("energy", *_key(run)), partial(energy_of, run))
@@ -118,7 +119,7 @@ def _energy_table(run: Run, found: Energy) -> None:
     table = pd.DataFrame(
         {
             "Batch": [f"{cell.batch:,}" for cell in found.cells],
-            "Target": [run.target_names[cell.target] for cell in found.cells],
+            "Target": [sentence_case(run.names[cell.target]) for cell in found.cells],
             "Gross (mJ a sample)": [_level(cell.gross, 1000) for cell in found.cells],
             "Net of idle (mJ a sample)": [_level(cell.net, 1000) for cell in found.cells],
             "CPU packages beside (mJ a sample)": [_level(cell.fed, 1000) for cell in found.cells],
@@ -132,7 +133,7 @@ def _energy_table(run: Run, found: Energy) -> None:
         cleaned(table), hide_index=True, key="energy-cells", column_config=_widths(table),
         alt="One row for each target and batch: energy a sample gross, net of idle, and of the CPU packages beside.",
     )  # fmt: skip
-    idle = [f"{run.target_names[target]} {_level(level)} W" for target, level in sorted(found.idle_w.items())]
+    idle = [f"{run.names[target]} {_level(level)} W" for target, level in sorted(found.idle_w.items())]
     rest = f" Idle, with the workers ready: {'; '.join(idle)}." if idle else ""
     st.caption(
         plain(

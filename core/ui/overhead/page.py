@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.style import environment_line
+from core.names import all_of
 from core.numbers import counted, number, percent
 from core.studies.sweep.answer import Answer, Fit
 from core.studies.sweep.figures import workload_line
@@ -15,35 +16,37 @@ from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.studies.sweep.timeline_figure import timeline_figure
 from core.studies.sweep.trace_figures import trace_share_figure, traced_cells
+from core.text import sentence_case
 from core.traces.record import TRUSTED_RATIO, TracedCell
 from core.ui import charts, evidence, registry
+from core.ui.addresses import addressed_target, target_address
 from core.ui.card import Badge, label_badge, result_card
 from core.ui.navigation import link
 from core.ui.overhead import words
 from core.ui.tables import cleaned
 from core.ui.words import plain
 
-SIDES = ("first", "second")  # how an address names the targets of a run
 TARGET_KEY, BATCH_KEY, JUMP = "overhead_target", "overhead_batch", "overhead_jump"
 LONG_NAME = 60  # characters; where a kernel's name is longer, a column shows it whole
 
 
 def target_of(run: Run) -> int:
-    """The target to show: the one in the address or chosen, else the second one, unless only the first was traced."""
-    asked = st.query_params.get("target")
-    target = SIDES.index(asked) if asked in SIDES else max((cell.target for cell in run.traces), default=1)
-    if st.context.is_embedded:
+    """The target to show: the one in the address or chosen, else the last traced one, else the last one."""
+    targets = range(len(run.names))
+    asked = addressed_target(st.query_params.get("target"), targets)
+    target = max((cell.target for cell in run.traces), default=targets[-1]) if asked is None else asked
+    if st.context.is_embedded or len(targets) == 1:
         return target
     chosen = st.segmented_control(
-        "Target", (0, 1), default=target, required=True, key=f"{TARGET_KEY}-{run.id}",
-        format_func=lambda index: plain(run.target_names[index]),
+        "Target", targets, default=target, required=True, key=f"{TARGET_KEY}-{run.id}",
+        format_func=lambda index: plain(sentence_case(run.names[index])),
     )  # fmt: skip
-    st.query_params["target"] = SIDES[target if chosen is None else chosen]
+    st.query_params["target"] = target_address(target if chosen is None else chosen)
     return target if chosen is None else chosen
 
 
 def untraced(run: Run) -> None:
-    """Why cells of this run could not be traced, of either target: a trace of one says nothing about the other's."""
+    """Why cells of this run could not be traced, of any target: a trace of one says nothing about another's."""
     for warning in run.warnings:
         if warning.code.startswith("trace_"):
             st.warning(plain(warning.text), icon=":material/warning:")
@@ -85,9 +88,13 @@ def nothing_traced(run: Run, target: int) -> None:
     """Say that there is nothing to show for the target, and what there is."""
     said = "No cell of this run was traced, so only the fitted overhead share is known."
     if any(cell.target != target for cell in run.traces):
-        said = f"No cell of {run.target_names[target]} was traced; the other target has a trace."
+        traced = sorted({cell.target for cell in run.traces})
+        have = "has" if len(traced) == 1 else "have"
+        said = (
+            f"No cell of {run.names[target]} was traced; {all_of([run.names[one] for one in traced])} {have} a trace."
+        )
     st.info(plain(said), icon=":material/stacked_bar_chart:")
-    link("crossover", "The fitted share of both targets", run=run.id)
+    link("crossover", "The fitted share of every target", run=run.id)
 
 
 def card(run: Run, cell: TracedCell, fit: Fit | None) -> None:
@@ -96,7 +103,7 @@ def card(run: Run, cell: TracedCell, fit: Fit | None) -> None:
     if not cell.trusted:
         badges.append(Badge("not to be trusted", ":material/warning:", "orange"))
     about = (
-        f"{workload_line(run)}, {run.target_names[cell.target]}", *ran_line(run, cell.target), environment_line(run),
+        f"{workload_line(run)}, {run.names[cell.target]}", *ran_line(run, cell.target), environment_line(run),
     )  # fmt: skip
     with result_card("Where a step goes", badges, words.headline(cell), about):
         evidence.show_facts(_facts(run, cell, fit))

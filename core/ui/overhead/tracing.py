@@ -36,7 +36,7 @@ def show(run: Run, target: int) -> None:
         return
     batches = sorted({r.batch for r in run.rounds if r.step_ms(target) is not None})
     if not batches:
-        st.caption(f"No cell of {plain(run.target_names[target])} was measured, so there is none to trace.")
+        st.caption(f"No cell of {plain(run.names[target])} was measured, so there is none to trace.")
         return
     st.caption(
         "A worker of its own prepares the cell, warms it up and runs some steady steps under TensorFlow's profiler, "

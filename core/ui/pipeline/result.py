@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.analysis.execution import chosen_line
 from core.figures.style import environment_line
+from core.names import full_name
 from core.numbers import duration, number
 from core.schema import UserError
 from core.studies.experiment.record import Arm, Experiment
@@ -64,7 +65,7 @@ def _base(experiment: Experiment) -> Arm:
 
 def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
     arm = _base(experiment)
-    about = f"{experiment.workload.title} on {arm.target}, batch {arm.batch:,}; {arm.pipeline.title}"
+    about = f"{experiment.workload.title} on {full_name(arm.target)}, batch {arm.batch:,}; {arm.pipeline.title}"
     more = [part.sentence for part in (answer.prefetch, answer.starvation) if part is not None]
     result_card("Input pipeline", [label_badge(experiment.label)], answer.sentence,
                 (about, *chosen_line(experiment.workload, arm.target), environment_line(experiment)),

@@ -21,6 +21,9 @@ from core.ui.words import plain
 
 REDRAW_S = 8.0
 STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
+ONE_VALUE = "Each batch has one value so far; the estimate comes with the next ones, which give it an interval."
+WITHOUT_INTERVAL = "without_replicates"
+"""How the reason of a verdict ends that has no interval: while it is measured nothing is claimed yet."""
 Beside = Callable[[Run, Answer | None], Against | None]
 """Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
@@ -50,7 +53,10 @@ def estimate(beside: Beside) -> None:
     if snapshot.answer is None:
         st.caption(STARTING)
         return
-    verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
+    if snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL):
+        st.caption(ONE_VALUE)
+    else:
+        verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
     card = beside(snapshot.record, snapshot.answer)
     for chart in ("speed-up", "step time"):
         charts.chart(chart, snapshot.record, snapshot.answer, place="live-", card=card)

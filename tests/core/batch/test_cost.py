@@ -4,13 +4,14 @@ import math
 
 import pytest
 
-from core.batch.cost import cost_answer, cost_of
+from core.batch.cost import cost_answers, cost_of
 from core.batch.prices import Price
 from core.batch.shapes import Quantity
 from core.studies.sweep.analyse import analyse
 from tests.support.runs import make_run
 
 NAMES = ("cpu,threads=1", "cpu,threads=2")
+SHOWN = dict(zip(NAMES, ("1 thread", "2 threads"), strict=True))
 FLOORS, SLOPES = (0.3, 0.8), (0.02, 0.01)
 
 
@@ -27,7 +28,7 @@ def true_crossover(first: float, second: float) -> float:
 
 @pytest.mark.parametrize("amounts", [(0.2, 0.3), (1.0, 1.0), (0.5, 0.3)])
 def test_the_crossing_is_where_the_costs_are_equal(amounts):
-    found = cost_answer(make_run(3), prices(*amounts))
+    (found,) = cost_answers(make_run(3), prices(*amounts))
     (one,) = found.crossovers
     truth = true_crossover(*amounts)
     assert one.low <= truth <= one.high
@@ -35,41 +36,41 @@ def test_the_crossing_is_where_the_costs_are_equal(amounts):
     assert one.high / one.low < 1.4
     assert one.cheaper_after == NAMES[1]
     assert found.cheaper is None
-    assert f"{NAMES[1]} (95 % interval" in found.sentence
+    assert "2 threads (95 % interval" in found.sentence
 
 
 def test_equal_prices_are_the_crossover_in_step_time_and_both_targets_need_one():
     run = make_run(5)
-    (one,) = cost_answer(run, prices(2.0, 2.0)).crossovers
+    ((one,),) = [found.crossovers for found in cost_answers(run, prices(2.0, 2.0))]
     (other,) = analyse(run).verdict.crossovers
     assert (one.batch, one.low, one.high) == pytest.approx((other.batch, other.low, other.high))
-    assert cost_answer(run, prices(2.0, 2.0)).dearer is None
-    assert cost_answer(make_run(), prices(1.0, 2.0)[:1]) is None
-    assert cost_answer(make_run(), []) is None
+    assert cost_answers(run, prices(2.0, 2.0))[0].dearer is None
+    assert cost_answers(make_run(), prices(1.0, 2.0)[:1]) == ()
+    assert cost_answers(make_run(), []) == ()
     price = prices(1.8, 1.0)[0]
     assert cost_of(Quantity(3600.0, 1800.0, None), price) == Quantity(1.8, 0.9, None)
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     truth = true_crossover(0.2, 0.3)
-    found = [cost_answer(make_run(seed, noise=0.05), prices(0.2, 0.3)).crossovers for seed in range(60)]
+    found = [cost_answers(make_run(seed, noise=0.05), prices(0.2, 0.3))[0].crossovers for seed in range(60)]
     inside = [len(one) == 1 and one[0].low <= truth <= one[0].high for one in found]
     assert sum(inside) >= 52
 
 
 @pytest.mark.parametrize(("amounts", "cheaper"), [((0.2, 5.0), NAMES[0]), ((5.0, 0.2), NAMES[1])])
 def test_one_target_may_be_cheaper_throughout(amounts, cheaper):
-    found = cost_answer(make_run(1), prices(*amounts))
+    (found,) = cost_answers(make_run(1), prices(*amounts))
     assert found.crossovers == ()
     assert found.cheaper == cheaper
-    assert f"cheaper on {cheaper} at every batch measured, 1 to 1,024" in found.sentence
+    assert f"cheaper on {SHOWN[cheaper]} at every batch measured, 1 to 1,024" in found.sentence
     assert found.dearer == NAMES[amounts[1] > amounts[0]]
-    assert f"An hour on {found.dearer} costs 25 times as much" in found.sentence
+    assert f"An hour on {SHOWN[found.dearer]} costs 25 times as much" in found.sentence
 
 
 def test_what_is_not_beyond_doubt_is_not_claimed():
     """At twice the price the faster target costs the same for a sample at large batches."""
-    found = cost_answer(make_run(2, noise=0.1), prices(1.0, 2.0))
+    (found,) = cost_answers(make_run(2, noise=0.1), prices(1.0, 2.0))
     assert found.crossovers == ()
     assert found.cheaper is None
     assert "significantly cheaper sample" in found.sentence

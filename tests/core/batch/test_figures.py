@@ -36,13 +36,13 @@ from tests.support.runs import make_environment, make_run, true_crossover, true_
 RUN = make_run(5, noise=0.002)
 ANSWER = analyse(RUN)
 NOISE = exact_noise_study(RUN, TRUE_NOISE)
-NAMES = RUN.target_names
+NAMES = RUN.names
 FLOORS, SLOPES = (0.3, 0.8), (0.02, 0.01)
 WORKLOAD, TARGETS = RUN.plan.workload, RUN.plan.targets
 
 
 def told(noise: NoiseStudy | None = NOISE, **limits: MemoryLimit) -> BatchAnswer:
-    named = {NAMES[int(key[1])]: limit for key, limit in limits.items()}
+    named = {RUN.target_names[int(key[1])]: limit for key, limit in limits.items()}
     return batch_answer(RUN, ANSWER, noise, named)
 
 
@@ -90,7 +90,7 @@ def test_what_is_predicted_is_said_hollow_and_dashed_and_both_crossovers_stand_i
     assert any(x == pytest.approx(truth, rel=0.1) for x in lines)
     assert found.batch in lines
     assert "step-time crossover" in text
-    assert f"time-to-loss crossover of {found.target}: {found.batch:.0f}" in text
+    assert f"time-to-loss crossover of {answer.target(found.target).title}: {found.batch:.0f}" in text
 
 
 def test_without_the_loss_only_ratios_to_the_best_are_drawn_and_nothing_is_compared() -> None:
@@ -128,8 +128,8 @@ def test_equal_limits_are_one_wall_and_limits_out_of_sight_are_sentences() -> No
     figure = throughput_figure(RUN, told(t0=MemoryLimit(MAX_BATCH, MAX_BATCH, MAX_BATCH), t1=MemoryLimit(0, 0, 3)))
     assert not walls(figure)
     text = words(figure)
-    assert "Memory (predicted): none of these batches fits on cpu,threads=2." in text
-    assert "on cpu,threads=1 all of these fit; the limit is batch 65,536 or more (predicted)." in text
+    assert "Memory (predicted): none of these batches fits on 2 threads." in text
+    assert "on 1 thread all of these fit; the limit is batch 65,536 or more (predicted)." in text
 
 
 @settings(max_examples=60)
@@ -161,17 +161,19 @@ def test_throughput_and_time_per_sample_are_each_others_inverse_and_labelled() -
 
 def test_cost_is_the_price_times_the_time_and_its_crossover_is_marked() -> None:
     prices = [
-        Price(target=name, per_hour=hour, dated="2026-11-01") for name, hour in zip(NAMES, (0.2, 0.3), strict=True)
+        Price(target=name, per_hour=hour, dated="2026-11-01")
+        for name, hour in zip(RUN.target_names, (0.2, 0.3), strict=True)
+        for name, hour in zip(RUN.target_names, (0.2, 0.3), strict=True)
     ]
     answer = batch_answer(RUN, ANSWER, None, None, prices)
     figure = cost_figure(RUN, answer)
-    (found,) = answer.cost.crossovers
+    (found,) = answer.costs[0].crossovers
     squared = (0.3**2 * 0.8**2 - 0.2**2 * 0.3**2) / (0.2**2 * 0.02**2 - 0.3**2 * 0.01**2)
     assert found.batch == pytest.approx(math.sqrt(squared), rel=0.1)
     assert found.batch in [shape.x0 for shape in figure.layout.shapes if shape.type == "line"]
     text = words(figure)
     assert f"{NAMES[1]} cheaper from {found.batch:.0f}" in text
-    assert "cpu,threads=1 at 0.2 EUR an hour (2026-11-01)" in text
+    assert "1 thread at 0.2 EUR an hour (2026-11-01)" in text
     assert figure.layout.yaxis.title.text == "Cost of a million samples (EUR)"
     at_one = trace(figure, NAMES[0]).y[0]
     assert at_one == pytest.approx(1e6 * true_step_ms(0.3, 0.02, 1) / 1000 * 0.2 / 3600, rel=0.03)

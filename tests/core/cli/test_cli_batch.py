@@ -58,10 +58,10 @@ def test_without_a_noise_study_it_is_throughput_and_says_so(cli, files):
 
 def test_with_one_the_time_to_the_loss_comes_first(cli, files):
     out, _ = done(cli("batch", files["run"], "--noise", files["noise"], *PRICES, "--epoch-samples", "60000"))
-    assert out.startswith("Predicted: cpu,threads=2 reaches a loss of 1.2 soonest, at batch")
+    assert out.startswith("Predicted: 2 threads reaches a loss of 1.2 soonest, at batch")
     holds(out, "learning rate that is tuned", "labels of a teacher network",
-          "In step time, at equal batch: cpu,threads=2 ahead from batch 44", "per epoch",
-          "cpu,threads=1 at 0.2 EUR an hour (2026-11-01)")  # fmt: skip
+          "In step time, at equal batch: 2 threads ahead from batch 44", "per epoch",
+          "1 thread at 0.2 EUR an hour (2026-11-01)")  # fmt: skip
 
 
 def test_json_holds_what_it_says_and_the_record(cli, files, tmp_path):

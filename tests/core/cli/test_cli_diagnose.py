@@ -48,7 +48,7 @@ def test_the_verdict_comes_first_and_then_every_remedy(cli: Command, machine: Ma
     for words in ("Others: mixed_", "Crossover: Before: ", "Not measured:", "A GPU target has no choice of threads."):
         assert words in out
     assert "Start-up inside the timing: " in out
-    assert lines[-1].startswith("Measured for gpu:0,execution=graph at batch ")
+    assert lines[-1].startswith("Measured for GPU 0, graph at batch ")
     assert lines[-1].endswith(" s, finished.")
     assert "Starting 1 worker process" in err
     assert ANOTHER not in err
@@ -88,7 +88,7 @@ def test_files_that_cannot_be_diagnosed_are_refused(cli: Command, machine: Machi
     only_first = tuple(r.model_copy(update={"blocks": tuple(b for b in r.blocks if b.target == 0)}) for r in one.rounds)
     failed = tmp_path / "failed.json"
     failed.write_text(one.model_copy(update={"rounds": only_first}).to_json())
-    assert "cpu,threads=2 has no measured step in this run" in refused(cli("diagnose", failed))
+    assert "2 threads has no measured step in this run" in refused(cli("diagnose", failed))
     assert machine.starts == 0
 
 

@@ -47,5 +47,5 @@ def test_flags_reach_the_plan(cli: Command) -> None:
 def test_failed_settings_are_named(cli: Command, mapped: Machine) -> None:
     mapped.faults = (Fault(target=1, batch=512, outcome="out_of_memory"),)
     out, _ = done(cli(*SHORT, *TARGETS))
-    holds(out, "on cpu,threads=2: out of memory. Planted fault: out_of_memory at batch 512.",
-          "settings were skipped. Skipped, because cpu,threads=2 ran out of memory at depth")  # fmt: skip
+    holds(out, "on 2 threads: out of memory. Planted fault: out_of_memory at batch 512.",
+          "settings were skipped. Skipped, because 2 threads ran out of memory at depth")  # fmt: skip

@@ -62,9 +62,9 @@ def test_what_the_gpu_did_and_its_energy_are_said(
     out, err = done(cli(
         "sweep", "--targets", "cpu", "gpu:0", "--batches", "1:1024", "--budget", "240", "--out", out_file
     ))  # fmt: skip
-    assert "gpu:0 was busy 14 % of the time at batch 1 and 96 % at batch 1,024 (measured)." in out
+    assert "GPU 0 was busy 14 % of the time at batch 1 and 96 % at batch 1,024 (measured)." in out
     assert "which is normal under load; heat did not slow it." in out
-    assert "Energy: gpu:0 (the card alone) needs less energy a sample than cpu (the CPU packages) from a batch" in out
+    assert "GPU 0 (the card alone) needs less energy a sample than CPU (the CPU packages) from a batch" in out
     assert "Sampling took" in out
     assert "Measuring the energy of batch 1,024 on GPU 0" in err
     assert meter.closed == 1
@@ -73,7 +73,7 @@ def test_what_the_gpu_did_and_its_energy_are_said(
     page = tmp_path / "report.html"
     done(cli("report", out_file, "--out", page))
     assert "What the GPU was doing (measured)" in page.read_text()
-    assert "Energy: gpu:0" in done(cli("verdict", out_file))[0]
+    assert "GPU 0 (the card alone) needs" in done(cli("verdict", out_file))[0]
 
 
 @pytest.mark.tensorflow

@@ -27,7 +27,7 @@ def test_the_card_meets_the_faster_cpu_first_and_its_speed_up_has_the_runs_own_b
     curve = card_curve(CARD, RUN.plan.workload, GPU, batches_between(ANSWER, 1), COSTS)
     assert found.curve == curve
     assert found.crossovers == (cross(RUN, ANSWER, curve, 1), cross(RUN, ANSWER, curve, 0))
-    assert found.crossover.cpu == RUN.target_names[1]
+    assert found.crossover.cpu == RUN.names[1]
     assert {one.label for one in (found, *found.crossovers, *found.speed_ups)} == {"modelled"}
     assert [s.batch for s in found.speed_ups] == list(batches_between(ANSWER, 1))
     first = ANSWER.cell(0, 1024)
@@ -41,7 +41,7 @@ def test_only_the_device_differs_from_the_cpu_target_and_a_real_gpu_in_the_run_i
     assert str(card_target(cpu)) == "gpu:0,precision=mixed_bfloat16,execution=xla,steps_per_execution=4"
     run = planned(RUN, targets=(Target(), GPU))
     assert compared_with(run, ANSWER) == 0
-    assert [one.cpu for one in against(run, ANSWER, 0, CARD, COSTS).crossovers] == [run.target_names[0]]
+    assert [one.cpu for one in against(run, ANSWER, 0, CARD, COSTS).crossovers] == [run.names[0]]
 
 
 def test_data_that_are_not_resident_cross_the_link_and_recordings_replace_the_model() -> None:

@@ -20,7 +20,7 @@ from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 BATCHES = (1, 8, 64, 512)
 RUN = cpu_run(lambda b: 0.1 * b**0.8, BATCHES)
 ANSWER = cells_of(RUN)
-CPU = RUN.target_names[0]
+CPU = RUN.names[0]
 (ROW,) = compare(RUN, ANSWER, (CARD,), make_costs(), 64)
 HOW = Modelling(RUN.plan.workload, Target(device="gpu:0"), costs_of_kind("desktop", "graph"), Conditions())
 

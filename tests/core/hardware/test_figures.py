@@ -26,7 +26,7 @@ GPU = Target(device="gpu:0")
 COSTS = make_costs(spread=1.2)
 RUN = cpu_run(lambda batch: 0.2 + 0.05 * batch, BATCHES)
 ANSWER: Answer = cells_of(RUN)
-CPU = RUN.target_names[0]
+CPU = RUN.names[0]
 WORKLOAD = RUN.plan.workload
 REALLY_TAKEN = ("(measured)", "(recorded)", "(facts of the card)")
 

@@ -11,7 +11,8 @@ from core.hardware.against import Against
 from core.hardware.marks import overlay
 from core.hardware.recorded import CardCurve, RecordedStep
 from core.studies.sweep.analyse import analyse
-from core.studies.sweep.figures import speed_up_figure, step_time_figure
+from core.studies.sweep.figures import step_time_figure
+from core.studies.sweep.speed_up_figure import speed_up_figure
 from tests.support.figures import traces_by_mode, upright, words
 from tests.support.hosts import CARD, make_curve, with_curve
 from tests.support.runs import BATCHES, make_run
@@ -75,14 +76,14 @@ def test_the_modelled_crossover_is_marked_beside_the_measured_one_where_it_is_re
     assert card.crossover.batch in lines
     assert ANSWER.verdict.crossovers[0].batch in lines
     assert f"modelled crossover {math.ceil(card.crossover.batch)} (" in words(figure)
-    assert "faster than cpu,threads=1" in words(figure)
+    assert "faster than 1 thread" in words(figure)
     card = beside(make_curve(lambda _: 1.0, BATCHES, -2.0, 0.1))
     assert card.crossover.low is None
     figure = speed_up_figure(RUN, ANSWER, overlay(card))
     assert "(1 or less to" in words(figure)
     figure = speed_up_figure(RUN, ANSWER, overlay(beside(make_curve(lambda _: 1e-3, BATCHES, -0.1, 0.1))))
     assert "modelled crossover" not in words(figure)
-    assert "ahead of cpu,threads=2 throughout" in words(figure)
+    assert "ahead of 2 threads throughout" in words(figure)
 
 
 def test_recorded_points_are_solid_filled_under_their_own_label_and_nothing_bridges_them() -> None:

@@ -22,7 +22,8 @@ from core.hardware.published import (
 from core.hardware.published_figure import published_figure
 from core.hardware.recorded import CardCurve
 from core.studies.sweep.analyse import analyse
-from core.studies.sweep.figures import speed_up_figure, step_time_figure
+from core.studies.sweep.figures import step_time_figure
+from core.studies.sweep.speed_up_figure import speed_up_figure
 from tests.support.figures import trace, words
 from tests.support.hosts import make_curve
 

@@ -20,7 +20,7 @@ RUN = make_run(3)
 ANSWER = analyse(RUN)
 CURVE = make_curve(lambda _: 1.0, BATCHES, -0.2, 0.3)
 BESIDE = with_curve(RUN, ANSWER, CURVE)
-CPU, GPU = f"{RUN.target_names[1]} (recorded)", f"{CARD.name} (modelled)"
+CPU, GPU = f"{RUN.names[1]} (recorded)", f"{CARD.name} (modelled)"
 PARTS = ModelledParts(
     host_ms=3.0, launch_ms=2.0, arithmetic_ms=1.0, bandwidth_ms=0.5, transfer_ms=0.5, step_ms=6.0, limited_by="host"
 )

@@ -69,7 +69,7 @@ def test_label_environment_workload_target_and_what_was_not_measured_stand_insid
     text = " ".join(words(drawn(helping_diagnosis(RUN, label="measured", failed={"xla": "The worker crashed."}))[0]))
     assert "measured · 2026-01-06 · Example CPU" in text
     assert "784-128-10 (training, adam)" in text
-    assert "cpu,threads=2 at batch 8" in text
+    assert "2 threads at batch 8" in text
     assert "XLA (failed)" in text
     assert "Data resident on the device (not tried)" in text
 

@@ -14,7 +14,7 @@ from core.worker.protocol import Prepare
 from tests.support.frontiers import FIRST, SMALL, UNUSED, Truth, machine, make_plan, make_study, measure, random_truth
 from tests.support.simulation import QUIET, Machine
 
-NAMES = ("cpu,threads=1", "cpu")
+NAMES = ("1 thread", "all threads")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def test_the_read_out_stands_where_the_truth_is() -> None:
     assert found.reach == "from"
     assert found.value == pytest.approx(8.0, rel=0.1)
     assert found.low <= 8.0 <= found.high
-    assert found.sentence.startswith("At depth 2 and width 256 cpu pays from batch ")
+    assert found.sentence.startswith("At depth 2 and width 256, all threads pays from batch ")
     assert found.sentence.endswith("; interpolated).")
     width = reading(answer, "width", Setting(2, 1, 8))
     assert width.value == pytest.approx(256.0, rel=0.1)
@@ -59,7 +59,7 @@ def test_where_small_batches_pay_it_says_up_to() -> None:
     found = reading(answer_of(Power(slope=-0.5)), "batch", Setting(2, 64, 1))
     assert found.reach == "up to"
     assert found.value == pytest.approx(16.0, rel=0.1)
-    assert "cpu pays up to batch 1" in found.sentence
+    assert "all threads pays up to batch 1" in found.sentence
 
 
 @pytest.mark.parametrize(("lead", "reach", "code"), [(6, "throughout", "second"), (-6, "nowhere", "first")])
@@ -85,8 +85,8 @@ def test_the_operating_point_comes_first_in_the_verdict() -> None:
     assert answer.point.ahead == "second"
     assert answer.point.label == "measured"
     assert answer.point.log2_speed_up == pytest.approx(1.0, abs=0.05)
-    assert answer.sentence.startswith("At depth 2, width 256, batch 64 cpu is ")
-    assert " times as fast as cpu,threads=1 (95 %: " in answer.sentence
+    assert answer.sentence.startswith("At depth 2, width 256, batch 64, all threads is ")
+    assert " times as fast as 1 thread (95 %: " in answer.sentence
     assert answer.at == (2, 256, 64)
 
 
@@ -104,10 +104,10 @@ def test_leads_in_words_name_the_faster_target() -> None:
     at = Setting(1, 2, 3)
     first = lead_sentence(at, NAMES, -1.0, -1.5, -0.5, "measured")
     assert first == (
-        "At depth 1, width 2, batch 3 cpu,threads=1 is 2.00 times as fast as cpu (95 %: 1.41 to 2.83; measured)."
+        "At depth 1, width 2, batch 3, 1 thread is 2.00 times as fast as all threads (95 %: 1.41 to 2.83; measured)."
     )
     tie = lead_sentence(at, NAMES, 0.1, -0.1, 0.3, "measured")
-    assert "neither target is significantly faster: cpu is 0.93 to 1.23 times" in tie
+    assert "neither target is significantly faster: all threads is 0.93 to 1.23 times" in tie
     assert [sign_of(*bounds) for bounds in ((-2.0, -1.0), (-1.0, 1.0), (1.0, 2.0))] == ["first", "tie", "second"]
 
 

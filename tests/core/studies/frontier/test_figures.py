@@ -107,7 +107,7 @@ def test_failed_settings_are_crosses_with_their_reason_and_no_dots() -> None:
     crosses = trace(figure, "not measured")
     assert (list(crosses.x), list(crosses.y)) == ([8.0], [9.0])
     assert "No room for it." in crosses.customdata[0]
-    assert "cpu,threads=1: out of memory" in crosses.customdata[0]
+    assert "1 thread: out of memory" in crosses.customdata[0]
     assert trace(draw(answer_of(failed=True), value=2), "not measured") is None
 
 
@@ -131,7 +131,7 @@ def test_workload_machine_and_both_sides_stand_inside_the_picture() -> None:
     text = words(draw(answer_of()))
     assert "Multi-layer perceptron (training, adam): inputs 784, classes 10" in text
     assert "<b>Where the second target pays, at depth 2</b>" in text
-    assert "Speed-up of cpu,threads=2 over cpu,threads=1: above 1× it is ahead." in text
+    assert "Speed-up of 2 threads over 1 thread: above 1× it is ahead." in text
     assert "1 thread ahead" in text
     assert "2 threads ahead" in text
     assert "Example CPU" in text

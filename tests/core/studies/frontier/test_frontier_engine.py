@@ -169,7 +169,7 @@ def test_a_setting_whose_worker_is_lost_twice_is_out_and_each_loss_costs_a_start
     assert study.status == "finished"
     assert study.starts >= 4
     (lost,) = study.warnings
-    assert lost.text.startswith(f"The worker of {study.plan.target_names[0]} was lost, at depth ")
+    assert lost.text.startswith(f"The worker of {study.plan.names[0]} was lost, at depth ")
 
 
 def test_workers_that_keep_dying_end_the_study_with_what_it_has() -> None:

@@ -16,7 +16,7 @@ def test_confirmed_refused_curve_and_parts() -> None:
     study = make_memory_study(TRUTH, (64, 26_000, 27_000))
     answer = memory_answer(study)
     assert (answer.confirmed, answer.refused) == (26_000, 27_000)
-    assert "Batch 26,000 fits within 2 GB on cpu and 27,000 ran out: measured." in answer.sentence
+    assert "Batch 26,000 fits within 2 GB on CPU and 27,000 ran out: measured." in answer.sentence
     assert [(p.batch, p.outcome) for p in answer.probes] == [
         (64, "measured"), (26_000, "measured"), (27_000, "out_of_memory"),
     ]  # fmt: skip
@@ -49,14 +49,14 @@ def test_the_prediction_is_of_before_the_study() -> None:
 @pytest.mark.parametrize(
     ("batches", "limit", "words"),
     [
-        ((MAX_BATCH,), 9 * GB, "All batches up to 65,536 fit within 9 GB on cpu: measured."),
-        ((1,), GB // 2 + BASELINE // 5, "Not even batch 1 fits within 630 MB on cpu"),
+        ((MAX_BATCH,), 9 * GB, "All batches up to 65,536 fit within 9 GB on CPU: measured."),
+        ((1,), GB // 2 + BASELINE // 5, "Not even batch 1 fits within 630 MB on CPU"),
         (
             (26_399, 26_400, 26_401),
             2 * GB,
-            "Batch 26,400 is the largest that fits within 2 GB on cpu: measured; 26,401",
+            "Batch 26,400 is the largest that fits within 2 GB on CPU: measured; 26,401",
         ),
-        ((1000,), 2 * GB, "Batch 1,000 fits within 2 GB on cpu: measured. Predicted from there, "),
+        ((1000,), 2 * GB, "Batch 1,000 fits within 2 GB on CPU: measured. Predicted from there, "),
         ((1000, 40_000), 2 * GB, "More time would bring the two closer."),
     ],
 )

@@ -44,13 +44,13 @@ def test_energy_by_batch_gross_and_net_with_the_crossover() -> None:
     energy = energy_of(run)
     figure = energy_figure(run, energy)
     found = curves(figure)
-    assert set(found) == {"cpu, gross", "cpu, net of idle", "gpu:0, gross", "gpu:0, net of idle"}
-    gross = dict(zip(found["gpu:0, gross"].x, found["gpu:0, gross"].y, strict=True))
+    assert set(found) == {"CPU, gross", "CPU, net of idle", "GPU 0, gross", "GPU 0, net of idle"}
+    gross = dict(zip(found["GPU 0, gross"].x, found["GPU 0, gross"].y, strict=True))
     assert gross[1024] == pytest.approx(1000 * energy.of(1)[-1].gross.value)
-    net = dict(zip(found["gpu:0, net of idle"].x, found["gpu:0, net of idle"].y, strict=True))
+    net = dict(zip(found["GPU 0, net of idle"].x, found["GPU 0, net of idle"].y, strict=True))
     assert all(net[batch] < gross[batch] for batch in gross)
     below, above = energy.crossover.below, energy.crossover.above
-    assert f"gpu:0 needs less from a batch between {below} and {above:,} on" in words(figure)
+    assert f"GPU 0 needs less from a batch between {below} and {above:,} on" in words(figure)
     assert "the GPU's energy counter" in words(figure)
     assert on_dark(figure).layout.paper_bgcolor != figure.layout.paper_bgcolor
 
@@ -66,13 +66,13 @@ def test_nothing_is_drawn_between_windows_as_if_measured(chart: Any) -> None:
 def test_energy_of_the_gpu_alone() -> None:
     run = with_energy(cpu_refused="Only root may read it.", tick_s=None)
     figure = energy_figure(run, energy_of(run))
-    assert set(curves(figure)) == {"gpu:0, gross", "gpu:0, net of idle"}
+    assert set(curves(figure)) == {"GPU 0, gross", "GPU 0, net of idle"}
     assert "needs less" not in words(figure)
     assert "as the GPU has no energy counter" in words(figure)
 
 
 def test_a_name_from_outside_is_shown_as_it_is() -> None:
-    run = with_energy().model_copy(update={"target_names": ("<b>x</b>", "%{y}")})
+    run = with_energy().model_copy(update={"target_names": ("<b>x</b>", "%{y}"), "plan": None})
     figure = energy_figure(run, energy_of(run))
     assert "&lt;b&gt;x&lt;/b&gt;, net of idle" in curves(figure)
     assert not [trace for trace in figure.data if "%{y}" in str(trace.name)]

@@ -50,7 +50,7 @@ def test_utilisation_is_that_of_windows_with_an_interval() -> None:
     assert large.util_pct is not None
     assert (small.util_pct.value, large.util_pct.value, large.util_pct.low) == (14.0, 96.0, None)
     assert utilisation_sentence(run, (small, large)) == (
-        "gpu:0 was busy 14 % (95 %: 12 to 16) of the time at batch 32 and 96 % (no interval) at batch 2,048 (measured)."
+        "GPU 0 was busy 14 % (95 %: 12 to 16) of the time at batch 32 and 96 % (no interval) at batch 2,048 (measured)."
     )
     assert card_rows(run, 0) == ()
 
@@ -108,7 +108,7 @@ def test_what_sampling_cost_is_said() -> None:
 def test_the_text_of_a_run_has_a_line_for_each_answer() -> None:
     run = with_energy()
     lines = card_text(run)
-    assert [line.split(" ")[0] for line in lines] == ["gpu:0", "Energy:", "Sampling"]
+    assert [line.split(" ")[0] for line in lines] == ["GPU", "GPU", "Sampling"]
     assert "from a batch between" in lines[1]
     text = verdict_text(run, analyse(run))
     assert all(line in text for line in lines)

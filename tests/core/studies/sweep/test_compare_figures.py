@@ -1,15 +1,11 @@
 """Runs over each other on one chart: a curve a target, told apart by run and by target."""
 
-from dataclasses import replace
-
 import pytest
 
-from core.spec import Target
 from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Against
 from core.studies.sweep.compare_figures import comparison_figure
 from tests.support.figures import traces_by_mode, words
-from tests.support.runs import make_run, planned
+from tests.support.runs import make_run
 
 RUN = make_run()
 ANSWER = analyse(RUN)
@@ -28,8 +24,8 @@ def test_a_comparison_shows_every_run_with_its_environment(count: int) -> None:
 
 
 def test_a_comparison_with_a_run_of_one_target_is_of_step_times() -> None:
-    alone = make_run(1).model_copy(update={"plan": None, "target_names": ("cpu,threads=1",)})
-    answer = replace(ANSWER, cells=tuple(cell for cell in ANSWER.cells if cell.target == 0), against=())
+    alone = make_run(1, floors_ms=(0.3,), slopes_ms=(0.02,))
+    answer = analyse(alone)
     curves = traces_by_mode(comparison_figure((RUN, alone), (ANSWER, answer)))
     assert [t.name for t in curves] == ["A: 1 thread", "A: 2 threads", "B: CPU, 1 thread"]
     assert list(curves[2].y) == [cell.step_ms for cell in answer.cells]
@@ -38,10 +34,8 @@ def test_a_comparison_with_a_run_of_one_target_is_of_step_times() -> None:
 
 
 def test_a_comparison_has_a_curve_for_each_target_against_its_baseline() -> None:
-    third = Against(2, ANSWER.verdict, ANSWER.speed_ups)
-    three = planned(RUN, targets=(Target(threads=1), Target(threads=2), Target(threads=2, execution="xla")))
-    answer = replace(ANSWER, against=(*ANSWER.against, third))
-    curves = traces_by_mode(comparison_figure((three, make_run(1)), (answer, ANSWER)))
+    three = make_run(2, floors_ms=(0.3, 0.8, 0.5), slopes_ms=(0.02, 0.01, 0.015))
+    curves = traces_by_mode(comparison_figure((three, RUN), (analyse(three), ANSWER)))
     assert [t.name for t in curves] == [
-        "A: 2 threads over 1 thread", "A: 2 threads, XLA over 1 thread", "B: 2 threads over 1 thread"
+        "A: 2 threads over 1 thread", "A: 3 threads over 1 thread", "B: 2 threads over 1 thread"
     ]  # fmt: skip

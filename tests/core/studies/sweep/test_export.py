@@ -183,8 +183,8 @@ def test_the_report_shows_where_traced_steps_go() -> None:
 def test_the_report_shows_what_the_gpu_was_doing_and_its_energy() -> None:
     run = with_energy(label="recorded")
     page = html_report(run, analyse(run))
-    for words in ("What the GPU was doing (recorded)", "gpu:0 was busy 14 % of the time at batch 1 and 96 %",
-                  "needs less energy a sample than cpu (the CPU packages) from a batch between", "mJ a sample",
+    for words in ("What the GPU was doing (recorded)", "GPU 0 was busy 14 % of the time at batch 1 and 96 %",
+                  "needs less energy a sample than CPU (the CPU packages) from a batch between", "mJ a sample",
                   "Sampling took", 'id="utilisation-2"', 'id="energy"'):  # fmt: skip
         assert words in page, words
     assert 'id="utilisation-1"' not in page
@@ -207,5 +207,5 @@ def test_where_the_work_ran_is_told_for_each_target_by_its_last_batch() -> None:
         Setup(target=1, batch=9, **common),
     )
     told = placement_lines(run.model_copy(update={"setups": setups}))
-    assert told == [f"{run.target_names[1]}: ran on {cudnn[0]}, {cudnn[1]}"]
+    assert told == [f"{run.names[1]}: ran on {cudnn[0]}, {cudnn[1]}"]
     assert placement_lines(run.model_copy(update={"setups": ()})) == []

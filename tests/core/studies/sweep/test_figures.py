@@ -15,8 +15,10 @@ from core.figures.style import CONFIG, chart_config
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Crossover, Lead
 from core.studies.sweep.compare_figures import interference_figure
-from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+from core.studies.sweep.figures import step_time_figure, throughput_figure
+from core.studies.sweep.overhead_figure import overhead_figure
 from core.studies.sweep.record import Run
+from core.studies.sweep.speed_up_figure import speed_up_figure
 from tests.support.figures import traces_by_mode, upright, words
 from tests.support.runs import BATCHES, make_run
 
@@ -52,7 +54,7 @@ def test_targets_and_modelled_runs_look_different() -> None:
 
 
 def test_step_time_shows_every_cell_with_its_interval() -> None:
-    trace = curve(step_time_figure(RUN, ANSWER), "cpu,threads=2")
+    trace = curve(step_time_figure(RUN, ANSWER), "2 threads")
     cells = [c for c in ANSWER.cells if c.target == 1]
     assert list(trace.x) == [c.batch for c in cells]
     assert list(trace.y) == [c.step_ms for c in cells]
@@ -104,7 +106,7 @@ def test_failed_cells_are_marked_with_their_reason() -> None:
     assert list(crosses.customdata) == [c.reason for c in failed]
     low, high = figure.layout.yaxis.range
     assert all(low < math.log10(y) < high for y in crosses.y)
-    assert "cpu,threads=2: out of memory, skipped" in words(figure)
+    assert "2 threads: out of memory, skipped" in words(figure)
     assert "out of memory" in words(speed_up_figure(run, answer))
 
 
@@ -113,9 +115,9 @@ def test_overhead_says_fitted_and_marks_the_half_or_why_it_is_empty() -> None:
     assert fit.half_overhead_batch is not None
     figure = overhead_figure(RUN, ANSWER)
     assert "fitted" in words(figure).lower()
-    half = next(t for t in figure.data if t.name == "cpu,threads=1, half overhead")
+    half = next(t for t in figure.data if t.name == "1 thread, half overhead")
     assert list(half.x) == [fit.half_overhead_batch]
-    shares = curve(figure, "cpu,threads=1, fitted")
+    shares = curve(figure, "1 thread, fitted")
     assert shares.y[0] == pytest.approx(100 * fit.overhead_share(BATCHES[0]))
     answer = replace(ANSWER, fits=(None, None))
     assert "Too few batch sizes for a fit" in words(overhead_figure(RUN, answer))
@@ -215,4 +217,4 @@ def test_lead_is_drawn_in_the_colour_of_its_target() -> None:
     figure = speed_up_figure(RUN, replace(ANSWER, verdict=replace(ANSWER.verdict, lead=lead)))
     line = next(shape for shape in upright(figure) if shape.x0 == 8.0)
     assert line.line.color == "#0072B2"
-    assert "cpu,threads=1 ahead ≥ 10 % from 8 (7 to 9)" in words(figure)
+    assert "1 thread ahead ≥ 10 % from 8 (7 to 9)" in words(figure)

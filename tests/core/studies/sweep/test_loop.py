@@ -60,7 +60,7 @@ def test_it_stands_beside_the_step_time_with_interval_label_and_batch() -> None:
     run = make_run(1)
     step_ms = analyse(run).cell(0, 4).step_ms
     (line,) = lines(loop_cost(added_ms=0.2, noise=0.001))
-    assert line.startswith(f"cpu,threads=1: a step takes {step_ms:.3g} ms; fit adds 0.2")
+    assert line.startswith(f"1 thread: a step takes {step_ms:.3g} ms; fit adds 0.2")
     assert line.endswith(" recorded at batch 4")
     assert "(95 % interval 0." in line
     assert "modelled at batch 4" in lines(loop_cost(), label="modelled")[0]
@@ -80,7 +80,7 @@ def test_what_was_not_measured_says_why_once_where_it_is_the_same() -> None:
     one, other = (LoopCost(target=t, batch=4, reason="No time.") for t in (0, 1))
     assert lines(one, other) == ("What fit itself adds to a step was not measured. No time.",)
     named = lines(one, loop_cost(1))
-    assert named[0] == "cpu,threads=1: What fit itself adds to a step was not measured. No time."
+    assert named[0] == "1 thread: What fit itself adds to a step was not measured. No time."
     assert "fit adds 0.2 ms" in named[1]
 
 
@@ -98,7 +98,7 @@ def test_text_and_report_hold_it() -> None:
     text, report = verdict_text(run, analyse(run)), html_report(run, analyse(run))
     for shown in (text, report):
         holds(shown, "fit adds 0.2 ms (95 % interval 0.2 to 0.2), recorded at batch 4", "fit adds nothing measurable")
-    holds(report, "cpu,threads=1: 8 ms (8 to 8)", "progress bar included", "same feed (data resident on the device)",
+    holds(report, "1 thread: 8 ms (8 to 8)", "progress bar included", "same feed (data resident on the device)",
           "(9 and 9 pairs)")  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def test_a_failure_costs_its_own_number_and_no_more(kind: type[WorkerError]) -> 
     assert (run.loops[0].times, run.loops[0].reason) == (None, "Keras refused.")
     assert (run.loops[1].times is None) is (kind is WorkerLost)
     assert machine.open_workers == 0
-    assert "cpu: What fit itself adds to a step was not measured. Keras refused." in loop_lines(run, analyse(run))
+    assert "CPU: What fit itself adds to a step was not measured. Keras refused." in loop_lines(run, analyse(run))
 
 
 def test_a_cancelled_sweep_has_none_and_a_resumed_one_measures_it_once() -> None:

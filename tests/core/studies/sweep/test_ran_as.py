@@ -9,11 +9,13 @@ from core.frameworks import Compiled
 from core.spec import Target
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.export import cell_rows, verdict_data, verdict_text
-from core.studies.sweep.figures import overhead_figure, speed_up_figure, step_time_figure, throughput_figure
+from core.studies.sweep.figures import step_time_figure, throughput_figure
 from core.studies.sweep.imports import read_run
+from core.studies.sweep.overhead_figure import overhead_figure
 from core.studies.sweep.ran_as import ran_as, ran_line, ran_words, resolved_target
 from core.studies.sweep.record import Run
 from core.studies.sweep.report import html_report
+from core.studies.sweep.speed_up_figure import speed_up_figure
 from tests.support.figures import words
 from tests.support.runs import make_environment, make_run, planned
 

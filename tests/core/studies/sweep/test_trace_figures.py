@@ -116,7 +116,7 @@ def test_label_and_machine_stand_inside_the_picture(which: str) -> None:
     figure = trace_share_figure(run, 1, fit_of(run)) if which == "shares" else timeline_figure(run, CELLS[1])
     assert "recorded" in words(figure)
     assert "Example CPU" in words(figure)
-    assert "cpu,threads=2" in words(figure)
+    assert "2 threads" in words(figure)
 
 
 def test_dark_pictures_keep_their_bars_and_change_their_ink() -> None:

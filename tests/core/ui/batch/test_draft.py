@@ -139,9 +139,9 @@ def test_a_bad_budget_leaves_the_limit_to_predict_with() -> None:
 
 def test_prices_are_dated_and_in_one_currency() -> None:
     outcome = draft.build_prices(replace(PRICES, currency=" usd "))
-    assert [price.words for price in outcome.prices] == [
-        "cpu at 0.2 USD an hour (2026-11-01)",
-        "gpu:0 at 2.5 USD an hour (2026-11-01)",
+    assert [(price.target, price.amount) for price in outcome.prices] == [
+        ("cpu", "0.2 USD an hour (2026-11-01)"),
+        ("gpu:0", "2.5 USD an hour (2026-11-01)"),
     ]
     assert outcome.epoch_samples == 60_000
 

@@ -1,0 +1,153 @@
+"""What an answer says, drawn with the step times: a single target's fit, or which of three and more is the fastest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from core.figures.marks import CHARACTER_PX, NARROW_PLOT_PX, Span, add_spans, position, with_gaps
+from core.figures.style import GUIDE, PAPER, PLOT_PX, TARGET_LOOKS, literal, on_colour, short
+from core.names import all_of
+from core.numbers import interval_words, number
+from core.studies.sweep.answer import Answer, Band, Fit
+from core.studies.sweep.baseline import is_change
+from core.studies.sweep.record import Run
+from core.text import sentence_case
+
+STRIP_PX, GAP_PX = 44, 22
+HATCHED = {"shape": "/", "size": 7, "solidity": 0.55, "fillmode": "replace", "bgcolor": "rgba(0,0,0,0)"}
+
+
+@dataclass(frozen=True)
+class Added:
+    """What was added to a chart: notes for its foot, and rows of words, rows of the legend and pixels that it takes."""
+
+    notes: tuple[str, ...] = ()
+    label_rows: int = 0
+    legend_rows: int = 0
+    plot_px: int = 0
+
+
+NOTHING = Added()
+
+
+def add_answer(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float, float]) -> Added:
+    """Add the fit of a single target, or the bands of three or more; nothing with two. ``bounds`` are the x axis's."""
+    if len(run.names) == 1 and (fit := answer.fits[0]) is not None:
+        return _add_fit(figure, run, answer, fit, bounds)
+    if answer.fastest is not None and answer.fastest.bands:
+        return _add_bands(figure, run, answer, bounds)
+    return NOTHING
+
+
+def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tuple[float, float]) -> Added:
+    """Floor, slope and the curve that they make, as lines without markers; where half of a step is overhead."""
+    batches = [float(cell.batch) for cell in answer.cells]
+    ends = [min(batches), max(batches)]
+    floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, 1.0, "ms")
+    slope = _with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0, "µs a sample")
+    sloping = [max(ends[0], fit.floor_ms / fit.slope_ms / 4) if fit.slope_ms > 0 else ends[0], ends[1]]
+    for name, x, y, dash in (
+        (f"floor {floor} (fitted)", ends, [fit.floor_ms] * 2, "dot"),
+        (f"slope {slope} (fitted)", sloping, [fit.slope_ms * batch for batch in sloping], "dash"),
+    ):
+        if sloping[0] < sloping[1] or dash == "dot":
+            figure.add_scatter(
+                x=x, y=y, mode="lines", name=literal(sentence_case(name)), hoverinfo="skip",
+                line={"color": GUIDE, "width": 1.8, "dash": dash},
+            )  # fmt: skip
+    notes = [f"Fitted from {run.label} step times: (floor^q + (slope × batch)^q)^(1/q), q = {number(fit.q)}."]
+    if not fit.trusted:
+        notes.append(f"The fit is not to be trusted{f': {fit.note}' if fit.note else ''}.")
+    spans = []
+    half = fit.half_overhead_batch
+    if half is not None and bounds[0] <= half <= bounds[1]:
+        words = f"half of the step is overhead at {interval_words(half, fit.half_overhead_low, fit.half_overhead_high)}"
+        spans.append(Span(half, fit.half_overhead_low, fit.half_overhead_high, words, GUIDE, "solid"))
+    return Added(tuple(notes), add_spans(figure, spans, bounds), 2)
+
+
+def _with_bounds(value: float, low: float | None, high: float | None, scale: float, unit: str) -> str:
+    if low is None or high is None:
+        return f"{number(scale * value)} {unit}"
+    return f"{number(scale * value)} {unit} ({number(scale * low)} to {number(scale * high)})"
+
+
+def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float, float]) -> Added:
+    """A strip under the curves, in the colour of the fastest target; hatched in all colours where nobody can tell.
+
+    Boundaries stand as lines with their 95 % intervals through both, and as words above.
+    """
+    assert answer.fastest is not None
+    whole = PLOT_PX + STRIP_PX + GAP_PX
+    figure.update_layout(
+        yaxis={"domain": [(STRIP_PX + GAP_PX) / whole, 1]},
+        yaxis2={
+            "domain": [0, STRIP_PX / whole], "range": [0, 1], "showticklabels": False, "showgrid": False,
+            "zeroline": False, "fixedrange": True, "anchor": "x",
+        },
+        xaxis={"anchor": "y2"},
+    )  # fmt: skip
+    for band in answer.fastest.bands:
+        _add_band(figure, run, band, bounds)
+    for text, y, size in (("Fastest", STRIP_PX / whole, 12.5), (run.label, STRIP_PX / whole - 0.045, 10.5)):
+        figure.add_annotation(
+            text=text, xref="paper", yref="paper", x=0, y=y, xanchor="right", yanchor="top", xshift=-6,
+            showarrow=False, font={"size": size},
+        )  # fmt: skip
+    changes = [boundary for boundary in answer.fastest.boundaries if is_change(boundary)]
+    spans = [Span(b.batch, b.low, b.high, interval_words(b.batch, b.low, b.high), GUIDE, "solid") for b in changes]
+    rows = add_spans(figure, spans, bounds)
+    several = [band.level for band in answer.fastest.bands if len(band.targets) > 1]
+    notes = (
+        "Lines: batches at which the fastest target changes; their 95 % intervals hold together." if spans else "",
+        "Hatched: not distinguishable (95 %)." if not all(several) else "",
+        "Several colours without hatching: within the margin of each other (95 %)." if any(several) else "",
+    )
+    return Added(tuple(filter(None, notes)), rows, 0, STRIP_PX + GAP_PX)
+
+
+def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, float]) -> None:
+    """One band: a filled field with the name where it fits, or one hatched field for each target nobody can tell."""
+    left, right = max(band.from_batch, bounds[0]), min(band.to_batch, bounds[1])
+    if band.from_batch == band.to_batch:  # a single measured batch still shows
+        left, right = max(left / 1.05, bounds[0]), min(right * 1.05, bounds[1])
+    names, several = [run.names[target] for target in band.targets], len(band.targets) > 1
+    who = f"{names[0]} is the fastest"
+    if several:
+        who = f"{'within the margin of each other' if band.level else 'not distinguishable'}: {all_of(names)}"
+    hover = f"{sentence_case(who)}<br>batch {round(band.from_batch):,} to {round(band.to_batch):,}<br>{run.label}"
+    for row, target in enumerate(reversed(band.targets)):  # the first on top, as in the legend
+        colour, low, high = TARGET_LOOKS[target].colour, row / len(names), (row + 1) / len(names)
+        x, y = with_gaps([[(left, low), (left, high), (right, high), (right, low), (left, low)]])
+        hatched = several and not band.level
+        fill = {"fillpattern": HATCHED | {"fgcolor": colour}} if hatched else {"fillcolor": colour}
+        figure.add_scatter(
+            x=x, y=y, yaxis="y2", mode="lines", fill="toself", showlegend=False, hoveron="fills",
+            legendgroup=f"target {target}", line={"width": 1 if several else 0, "color": colour},
+            name=literal(sentence_case(run.names[target])), text=literal(hover).replace("&lt;br&gt;", "<br>"),
+            hoverinfo="text", **fill,
+        )  # fmt: skip
+    px = (position(right, bounds) - position(left, bounds)) * NARROW_PLOT_PX
+    open_words = "about equal" if band.level else "not distinguishable"
+    words = open_words if several else sentence_case(short(names[0], 30))
+    if px > len(words) * CHARACTER_PX + 6:
+        _write(figure, words, (left, right), None if several else on_colour(TARGET_LOOKS[band.targets[0]].colour))
+    elif not several:
+        look = TARGET_LOOKS[band.targets[0]]
+        figure.add_scatter(
+            x=[math.sqrt(left * right)], y=[0.5], yaxis="y2", mode="markers", showlegend=False, hoverinfo="skip",
+            legendgroup=f"target {band.targets[0]}", name=f"{literal(names[0])}, the fastest",
+            marker={"symbol": look.symbol, "size": 10, "color": on_colour(look.colour)},
+        )  # fmt: skip
+
+
+def _write(figure: go.Figure, words: str, ends: tuple[float, float], colour: str | None) -> None:
+    """Words in the middle of a field; without a ``colour`` on paper, so that hatching does not cut them."""
+    paper = {"bgcolor": "rgba(136,136,136,0.85)", "borderpad": 2} if colour is None else {}
+    figure.add_annotation(
+        x=math.log10(math.sqrt(ends[0] * ends[1])), y=0.5, yref="y2", text=f"<b>{literal(words)}</b>",
+        showarrow=False, font={"size": 12.5, "color": colour or PAPER}, **paper,
+    )  # fmt: skip

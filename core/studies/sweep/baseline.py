@@ -1,0 +1,70 @@
+"""Each of three or more targets against the baseline, which is the first, as a table in words; the fastest in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.names import one_of
+from core.numbers import bounded, interval_words
+from core.studies.sweep.answer import Against, Answer, Boundary, SpeedUp
+from core.studies.sweep.record import Run
+from core.text import sentence_case
+
+SHOWN_BATCHES = 4
+
+
+@dataclass(frozen=True)
+class BaselineTable:
+    """``columns`` begin with the target's; ``rows`` are one a target, all in words."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def baseline_table(run: Run, answer: Answer) -> BaselineTable:
+    """Speed-up over the baseline at up to four batches, with 95 % intervals, and where the lead changes."""
+    batches = _spread(sorted({s.batch for one in answer.against for s in one.speed_ups}))
+    rows = []
+    for one in answer.against:
+        at = {s.batch: s for s in one.speed_ups}
+        speed_ups = (_times(at[batch]) if batch in at else "" for batch in batches)
+        rows.append((sentence_case(run.names[one.target]), *speed_ups, ahead_words(one)))
+    baseline = run.names[0]
+    return BaselineTable(("Target", *(f"At batch {batch:,}" for batch in batches), f"Ahead of {baseline}"), tuple(rows))
+
+
+def _spread(batches: list[int]) -> list[int]:
+    """The first, the last, and evenly between them."""
+    if len(batches) <= SHOWN_BATCHES:
+        return batches
+    return [batches[round(i * (len(batches) - 1) / (SHOWN_BATCHES - 1))] for i in range(SHOWN_BATCHES)]
+
+
+def _times(found: SpeedUp) -> str:
+    value, bracket, bounds = bounded(found.ratio, found.low, found.high).partition(" (")
+    return f"{value}×{bracket}{bounds}"
+
+
+def ahead_words(one: Against) -> str:
+    """Where the target is ahead of the baseline: ``from 41 (32 to 50)``, ``throughout``, ``nowhere``, ``open``."""
+    verdict = one.verdict
+    if verdict.kind == "crossover":
+        target = verdict.targets[1]
+        changes = (
+            f"{'from' if c.ahead_after == target else 'up to'} {interval_words(c.batch, c.low, c.high)}"
+            for c in verdict.crossovers
+        )
+        return "; ".join(changes)
+    if verdict.kind == "ahead":
+        return "throughout" if verdict.ahead == verdict.targets[1] else "nowhere"
+    return "a tie" if verdict.kind == "tie" else "open"
+
+
+def boundary_label(run: Run, boundary: Boundary) -> str:
+    """What is the fastest from a boundary on, as a heading: ``GPU 0 fastest``, or ``GPU 0 or 2 threads fastest``."""
+    return sentence_case(f"{one_of([run.names[target] for target in boundary.after])} fastest")
+
+
+def is_change(boundary: Boundary) -> bool:
+    """Whether the fastest is another one after it; where both sides share a target, only the evidence ends."""
+    return not set(boundary.before) & set(boundary.after)
