@@ -24,18 +24,23 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.torch_network import make
 from core.analysis.statistics import bounded_median
+from core.cli.model_code import described_network
+from core.families.code import Code
 from core.frameworks import FRAMEWORKS
 from core.spec import Mode, Pipeline, Target, Workload
 from core.worker.feeds import make_arrays
 from core.worker.interpreters import interpreter
-from core.worker.process import worker_environment
-from core.worker.protocol import Hello, Prepare, RunBlock
+from core.worker.process import ROOT, worker_environment
+from core.worker.protocol import CellFailed, Describe, Hello, Prepare, RunBlock, TimeLoop
 
 NETWORK = "784-512-512-10"
+OWN = "benchmarks.torch_network:make"
 BATCHES = (1, 32, 256)
 BLOCK_MS = 100.0
 PAIRS = 31
+LOOP_MS = 4000.0
 GOAL = 0.05
 
 Bare = Callable[[Workload, int], Callable[[int], float]]
@@ -44,7 +49,9 @@ Bare = Callable[[Workload, int], Callable[[int], float]]
 
 @dataclass(frozen=True)
 class Cell:
-    """Medians; ``ratio`` is of our block over the bare one, with the 95 % interval of its median."""
+    """Medians; ``ratio`` is of our block over the bare one, with the 95 % interval of its median; ``of_fit`` of our
+    block over the framework's own loop, where it has one.
+    """
 
     framework: str
     mode: Mode
@@ -54,6 +61,7 @@ class Cell:
     ratio: float
     low: float | None
     high: float | None
+    of_fit: float | None
 
 
 def compiled(workload: Workload) -> Any:
@@ -62,7 +70,7 @@ def compiled(workload: Workload) -> Any:
 
     model = workload.network.build(keras)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=workload.network.from_logits)
-    model.compile(optimizer=keras.optimizers.Adam(1e-4), loss=loss, jit_compile=keras.backend.backend() != "tensorflow")
+    model.compile(optimizer=keras.optimizers.Adam(1e-4), loss=loss, jit_compile=keras.backend.backend() == "jax")
     return model
 
 
@@ -118,15 +126,58 @@ def bare_jax(workload: Workload, batch: int) -> Callable[[int], float]:
     return lambda steps: timed(steps, step, lambda last: jax.block_until_ready((last, state)))
 
 
-BARE: dict[str, Bare] = {"tensorflow": bare_tensorflow, "jax": bare_jax}
+def bare_torch(workload: Workload, batch: int) -> Callable[[int], float]:
+    import torch
+
+    model, arrays = compiled(workload), tuple(map(torch.from_numpy, make_arrays(workload, batch)))
+    if workload.training:
+        model._symbolic_build(data_batch=arrays)
+        model.make_train_function()
+        model.train()
+    else:
+        model.make_predict_function()
+        model.eval()
+    function = model.train_function if workload.training else model.predict_function
+    return lambda steps: timed(steps, lambda: function([arrays]), lambda _: None)
+
+
+def bare_pytorch(workload: Workload, batch: int) -> Callable[[int], float]:
+    """The loop of PyTorch's tutorials."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    model, arrays = make(), tuple(map(torch.from_numpy, make_arrays(workload, batch)))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-4)
+    model.train(workload.training)
+
+    def train() -> Any:
+        optimizer.zero_grad()
+        loss = cross_entropy(model(arrays[0]), arrays[1])
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def infer() -> Any:
+        return model(arrays[0])
+
+    def bare(steps: int) -> float:
+        with torch.set_grad_enabled(workload.training):
+            return timed(steps, train if workload.training else infer, lambda _: None)
+
+    return bare
+
+
+BARE: dict[str, Bare] = {
+    "tensorflow": bare_tensorflow, "jax": bare_jax, "torch": bare_torch, "pytorch": bare_pytorch,
+}  # fmt: skip
 """A framework is added with its barest loop."""
 
 
 def measure(framework: str, threads: int | None, mode: Mode, batches: Sequence[int], pairs: int) -> list[Cell]:
     """In this process, which is the framework's own."""
     target = Target(framework=framework, threads=threads)  # type: ignore[arg-type]
-    engine, _ = importlib.import_module(FRAMEWORKS[framework].module).start(Hello(target=target))
-    workload = Workload(network=NETWORK, mode=mode)
+    engine, _ = importlib.import_module(FRAMEWORKS[framework].module).start(Hello(target=target, allow_code=True))
+    workload = Workload(network=NETWORK if FRAMEWORKS[framework].through_keras else own_code(engine), mode=mode)
     cells = []
     for batch in batches:
         prepared = engine.prepare(
@@ -141,8 +192,22 @@ def measure(framework: str, threads: int | None, mode: Mode, batches: Sequence[i
             found.append((ours / steps, (first or bare(steps)) / steps))
         ratio, low, high = bounded_median(np.array([ours / under for ours, under in found]))
         our_ms, bare_ms = (statistics.median(column) for column in zip(*found, strict=True))
-        cells.append(Cell(framework, mode, batch, our_ms, bare_ms, ratio, low, high))
+        cells.append(Cell(framework, mode, batch, our_ms, bare_ms, ratio, low, high, over_fit(engine, batch)))
     return cells
+
+
+def own_code(engine: Any) -> Code:
+    """The same network as native PyTorch has it."""
+    described = engine.describe(Describe(entry=OWN, folder=str(ROOT)))
+    return described_network(OWN, str(ROOT), described, "pytorch")
+
+
+def over_fit(engine: Any, batch: int) -> float | None:
+    try:
+        pairs = engine.loop(TimeLoop(batch=batch, limit_ms=LOOP_MS)).pairs
+    except CellFailed:
+        return None
+    return statistics.median(pair.own_ms / (pair.long_ms - pair.short_ms) for pair in pairs)
 
 
 def main() -> None:
@@ -160,7 +225,7 @@ def main() -> None:
         cells = measure(framework, choice.threads, choice.mode, choice.batches, choice.pairs)
         print(json.dumps([asdict(cell) for cell in cells]))
         return
-    print("framework   batch   ours ms   bare ms  ours/bare  (95 % interval)")
+    print("framework   batch   ours ms   bare ms  ours/bare  (95 % interval)    ours/fit")
     found = [cell for framework in choice.framework for cell in in_its_own_process(framework, choice)]
     if choice.json:
         choice.json.write_text(json.dumps({"label": "measured", "cells": [asdict(c) for c in found]}, indent=2) + "\n")
@@ -177,8 +242,9 @@ def in_its_own_process(framework: str, choice: argparse.Namespace) -> list[Cell]
     cells = [Cell(**values) for values in json.loads(done.stdout.splitlines()[-1])]
     for cell in cells:
         interval = "none" if cell.low is None or cell.high is None else f"({cell.low:.3f} to {cell.high:.3f})"
+        of_fit = "" if cell.of_fit is None else f"{cell.of_fit:.3f}"
         times = f"{cell.our_ms:>9.3f} {cell.bare_ms:>9.3f} {cell.ratio:>10.3f}"
-        print(f"{cell.framework:<10} {cell.batch:>6} {times}  {interval}", flush=True)
+        print(f"{cell.framework:<10} {cell.batch:>6} {times}  {interval:<18} {of_fit}", flush=True)
     return cells
 
 

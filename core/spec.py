@@ -110,6 +110,8 @@ class Target(Frozen):
             raise ValueError("steps_per_execution is for framework=tensorflow; elsewhere it saves nothing")
         if self.execution == "eager" and self.steps_per_execution > 1:
             raise ValueError("steps_per_execution needs keras, graph or xla; eager runs one step a call")
+        if self.execution == "reduce-overhead" and not self.is_gpu:
+            raise ValueError("reduce-overhead replays CUDA graphs, so it is for gpu targets; choose compile")
         if self.precision == "float32_strict" and not self.is_gpu:
             raise ValueError("float32_strict is for gpu targets; a CPU has no TF32 to switch off, so choose float32")
         return self
@@ -163,6 +165,17 @@ class Target(Frozen):
 
 def refuse_mode(workload: Workload, target: Target) -> None:
     """Raises ValueError where the target can compute no step of that kind."""
+    returned, native = getattr(workload.network, "returns", None), target.framework == "pytorch"
+    if native and returned != "pytorch":
+        raise ValueError(
+            "framework=pytorch measures code of your own that returns a module of PyTorch, named with --model "
+            "package.module:function; framework=torch runs this network through Keras on PyTorch"
+        )
+    if returned == "pytorch" and not native:
+        raise ValueError(
+            f"{workload.network.name} returns a module of PyTorch, which only framework=pytorch runs; say so for "
+            f"target “{target}”"
+        )
     if workload.training and not FRAMEWORKS[target.framework].trains:
         raise ValueError(f"{FRAMEWORKS[target.framework].title} does not train; choose inference")
     if workload.training and target.precision == "int8":

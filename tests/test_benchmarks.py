@@ -9,7 +9,16 @@ import benchmarks
 
 NAMES = [info.name for info in pkgutil.iter_modules(benchmarks.__path__)]
 LOADS_A_FRAMEWORK = ("fidelity", "noise_scale", "record_applications")
-PARTS = ("real", "server", "published", "hardware_fit", "hardware_cv", "hardware_classes", "evidence")  # used by others
+PARTS = (
+    "real",
+    "server",
+    "published",
+    "hardware_fit",
+    "hardware_cv",
+    "hardware_classes",
+    "evidence",
+    "torch_network",
+)  # used by others
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 from pydantic import ValidationError
@@ -12,12 +13,13 @@ from pydantic import ValidationError
 from core.cli.files import BadInput
 from core.families import Network
 from core.families.code import Code, CodeError, check_entry, refuse_code
-from core.schema import explain
+from core.schema import UserError, explain
 from core.spec import Target
 from core.studies.deadlines import first_s
-from core.worker.protocol import Describe, Described, Launcher, WorkerError
+from core.worker.protocol import Describe, Described, Launcher
 
 USUAL_BUDGET_S = 90.0  # where a command has none
+NATIVE: Final = "pytorch"
 
 model_permission = click.option(
     "--model", help="Let workers import the code that the run's network is built by, package.module:function."
@@ -25,21 +27,31 @@ model_permission = click.option(
 """For commands that take a run: the network is the run's, and the flag allows its code to be imported."""
 
 
-def network_from_code(entry: str, budget_s: float | None = None) -> Network:
-    """The network that the function builds, as a worker that called it describes it.
+def network_from_code(entry: str, budget_s: float | None = None, targets: Iterable[str] = ()) -> Network:
+    """The network that the function builds, as a worker that called it describes it: native PyTorch's where one of the
+    targets is, else one with Keras.
 
     Its module is looked for in the current folder first. The budget bounds how long it is waited for. Raises BadInput.
     """
     folder = str(Path.cwd())
     try:
-        return described_network(entry, folder, _describe(check_entry(entry), folder, budget_s or USUAL_BUDGET_S))
+        target = _describing(targets)
+        described = _describe(check_entry(entry), folder, budget_s or USUAL_BUDGET_S, target)
+        return described_network(entry, folder, described, target.framework)
     except ValidationError as error:
         raise BadInput(f"The model of {entry} cannot be measured: {explain(error)}") from None
-    except (CodeError, WorkerError) as error:
+    except UserError as error:
         raise BadInput(str(error)) from None
 
 
-def described_network(entry: str, folder: str, described: Described) -> Code:
+def _describing(targets: Iterable[str]) -> Target:
+    """Where a function is called that these targets will run: on the CPU."""
+    asked = [Target.parse(text) for text in targets]
+    native = next((target for target in asked if target.framework == NATIVE), None)
+    return Target() if native is None else Target(framework=NATIVE, python=native.python)
+
+
+def described_network(entry: str, folder: str, described: Described, framework: str = "tensorflow") -> Code:
     """Raises pydantic's ValidationError where the model is beyond the limits."""
     said = {
         "entry": entry,
@@ -50,14 +62,16 @@ def described_network(entry: str, folder: str, described: Described) -> Code:
         "positions": described.label_shape,
         "logits": described.from_logits,
         "counts": described.layers,
+        "returns": NATIVE if framework == NATIVE else "keras",
     }
     return Code.model_validate(said)
 
 
-def _describe(entry: str, folder: str, budget_s: float) -> Described:
+def _describe(entry: str, folder: str, budget_s: float, target: Target) -> Described:
     from core.worker.process import launch_processes
 
-    (worker,) = launch_processes((Target(),), first_s(budget_s), allow_code=True)
+    launch = functools.partial(launch_processes, allow_code=True, allow_python=_named([target]))
+    (worker,) = launch((target,), first_s(budget_s))
     try:
         return worker.ask(Describe(entry=entry, folder=folder), first_s(budget_s))
     finally:

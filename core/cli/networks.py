@@ -33,7 +33,11 @@ def network_options() -> Callable[[F], F]:
         click.option(
             "--architecture", type=FILE, help="Your own architecture: the text of model.to_json(), or a .keras file."
         ),
-        click.option("--model", metavar="PACKAGE.MODULE:FUNCTION", help="Your own code, which returns a Keras model."),
+        click.option(
+            "--model",
+            metavar="PACKAGE.MODULE:FUNCTION",
+            help="Your own code, which returns a Keras model, or for framework=pytorch an nn.Module.",
+        ),
     )
 
 
@@ -65,7 +69,7 @@ def network_of(given: dict[str, Any]) -> Network:
     if given["model"] is not None:
         from core.cli.model_code import network_from_code
 
-        return network_from_code(given["model"], given.get("budget_s"))
+        return network_from_code(given["model"], given.get("budget_s"), given.get("targets") or ())
     family = given["family"] or _family_with(list(sizes))
     if [*sizes] == ["application"]:  # named alone it is as keras.applications makes it, not as small as a form starts
         return network_from_name(sizes["application"], family)

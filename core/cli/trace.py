@@ -15,6 +15,7 @@ from core.text import in_lines, shown
 from core.traces.record import PARTS, DeviceTrace, HostOp, Part, TraceReport
 
 PATTERN = "*.xplane.pb"
+CHROME = ".json"
 SHOWN_KERNELS, SHOWN_HOST_OPS, NAME_CHARS = 10, 20, 72
 _GPU_WORDS: dict[Part, str] = {
     "compute": "compute",
@@ -39,8 +40,9 @@ _STEPS_FROM = {
 def trace(path: Path, as_json: bool) -> None:
     """Divide the steps in a profiler trace into compute, copies, input, launch and other time.
 
-    PATH is a trace of TensorFlow's profiler (a file *.xplane.pb), or a folder with exactly one below it. The times are
-    those of profiled steps, recorded wherever the trace was made; a profiler slows small steps down.
+    PATH is a trace of TensorFlow's or JAX's profiler (a file *.xplane.pb), or a folder with exactly one below it, or
+    one of PyTorch's (*.json, by export_chrome_trace). The times are those of profiled steps, recorded wherever the
+    trace was made; a profiler slows small steps down.
     """
     file = _find(path)
     report = _report(file)
@@ -51,12 +53,12 @@ def trace(path: Path, as_json: bool) -> None:
 
 
 def _report(file: Path) -> TraceReport:
+    from core.traces import chrome, xplane
     from core.traces.events import TraceError
     from core.traces.report import report
-    from core.traces.xplane import read
 
     try:
-        return report(read(file))
+        return report((chrome if file.suffix.lower() == CHROME else xplane).read(file))
     except TraceError as error:
         raise BadInput(str(error)) from None
 

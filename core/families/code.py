@@ -52,7 +52,8 @@ class Code(Network):
     ``sample_shape`` is one sample's; ``tokens`` the number of different whole numbers where samples are such;
     ``positions`` the axes of the output before its last one, which has ``outputs`` values, logits or probabilities.
     ``counts`` come from the architecture where all its layers are known ones, and else from Keras and TensorFlow's
-    profiler (:mod:`core.worker.tensorflow.code`).
+    profiler (:mod:`core.worker.tensorflow.code`), or PyTorch's counter where it ``returns`` a module of PyTorch
+    (:mod:`core.worker.pytorch.code`), which only framework=pytorch runs.
     """
 
     title: ClassVar[str] = "Your own code"
@@ -67,6 +68,7 @@ class Code(Network):
     positions: Annotated[tuple[Dimension, ...], Field(max_length=MAX_RANK)] = ()
     logits: bool = True
     counts: Annotated[tuple[LayerCount, ...], Field(min_length=1, max_length=MAX_LAYERS)]
+    returns: Literal["keras", "pytorch"] = "keras"
 
     @field_validator("entry")
     @classmethod
@@ -236,8 +238,20 @@ def _shown(frame: tuple[str, int]) -> str:
     return f" ({Path(frame[0]).name}, line {frame[1]})"
 
 
+def is_torch_module(value: Any) -> bool:
+    """Whether it is an ``nn.Module``, or begins with one, and no model of Keras; nothing is imported to know."""
+    first = value[0] if isinstance(value, tuple | list) and value else value
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(first).__mro__}
+    return "torch.nn.modules.module.Module" in kinds and not any(kind.startswith("keras.") for kind in kinds)
+
+
 def shapes_of(keras: Any, model: Any, entry: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shapes of one sample and of its output. Raises CodeError where the network is none that can be fed and scored."""
+    if is_torch_module(model):
+        raise CodeError(
+            f"{entry} returned a module of PyTorch; measure it with targets of framework=pytorch, such as "
+            "cpu,framework=pytorch."
+        )
     if not isinstance(model, keras.Model):
         kind = f"{type(model).__module__}.{type(model).__name__}" if model is not None else "nothing"
         raise CodeError(f"{entry} returned {kind}; it must return a keras.Model of Keras {keras.__version__}.")

@@ -144,7 +144,7 @@ class Columns:
             source=ids(6),
             sink=ids(7),
             call=ids(8),
-            xla=compact(np.array(columns[9], dtype=np.bool_)),
+            computes=compact(np.array(columns[9], dtype=np.bool_)),
         )
 
     def events(self) -> Events:

@@ -29,8 +29,8 @@ class Events:
     Times are integer picoseconds from a moment that all lines of a trace share. Columns of type ``Ids`` hold indices
     into :attr:`Trace.texts`, 0 for no text. ``link`` ties events together: a launch on the host to what it started on
     the device (the correlation id), or an XLA operation of the CPU to its ``end:`` event. ``source`` and ``sink`` are
-    the operations that a copy runs between, ``call`` is how a ``tf.function`` call was served, ``xla`` marks the
-    operations of an XLA program.
+    the operations that a copy runs between, ``call`` is how a ``tf.function`` call was served,
+    ``computes`` marks what its reader knows to compute: operations of an XLA program, PyTorch's outermost ones.
     """
 
     start_ps: Ints
@@ -42,7 +42,7 @@ class Events:
     source: Ids
     sink: Ids
     call: Ids
-    xla: Flags
+    computes: Flags
 
     def __len__(self) -> int:
         return len(self.start_ps)

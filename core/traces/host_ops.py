@@ -33,7 +33,7 @@ def host_ops(
     for line in host.lines:
         events = line.events
         calls = np.sort(events.start_ps[_is_launch(events, kinds)])
-        chosen = np.isin(kinds[events.name], _KINDS) & ~events.xla & holds(windows, events.start_ps)
+        chosen = np.isin(kinds[events.name], _KINDS) & ~events.computes & holds(windows, events.start_ps)
         if host_nodes is None:
             chosen &= np.searchsorted(calls, events.start_ps) == np.searchsorted(calls, events.end_ps)
         np.add.at(count, events.name[chosen], 1)
@@ -59,7 +59,7 @@ def retraces(trace: Trace, windows: Spans) -> int:
 
 
 def _is_launch(events: Events, kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
-    return np.asarray((events.link != NONE) & ~events.xla & (kinds[events.name] != Kind.END))
+    return np.asarray((events.link != NONE) & ~events.computes & (kinds[events.name] != Kind.END))
 
 
 def _moved_bytes(trace: Trace, copies: Events) -> dict[str, int]:

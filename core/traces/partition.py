@@ -88,7 +88,7 @@ class Host:
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Ids and begins of the calls that launched something, by id, then time."""
         lines = [line.events for line in self.trace.lines if is_host(line)]
-        calls = joined(events.take((events.link != NONE) & ~events.xla) for events in lines)
+        calls = joined(events.take((events.link != NONE) & ~events.computes) for events in lines)
         order = np.lexsort((calls.start_ps, calls.link))
         return calls.link[order], calls.start_ps[order]
 
@@ -153,15 +153,15 @@ def cpu_operations(host: Host, kinds: NDArray[np.int8]) -> Iterator[Operations]:
     """What the CPU computed, thread by thread."""
     lines = host.lines
     ends = joined([line.events.take(kinds[line.events.name] == Kind.END) for line in lines])
-    has_xla = any(line.events.xla.any() for line in lines)
+    named = any(line.events.computes.any() for line in lines)
     for line in lines:
         events, kind = line.events, kinds[line.events.name]
-        computes = (kind == Kind.OP) & ~events.xla
-        if not has_xla:
+        computes = (kind == Kind.OP) & ~events.computes
+        if not named:
             computes |= kind == Kind.THUNKS
-        plain, eager, xla = events.take(computes), _eager(events, kind), events.take(events.xla)
-        spans = np.concatenate([plain.spans, eager[0], _until_end(xla, ends)])
-        yield Operations(line, spans, np.concatenate([plain.name, eager[1], xla.name]))
+        plain, eager, known = events.take(computes), _eager(events, kind), events.take(events.computes)
+        spans = np.concatenate([plain.spans, eager[0], _until_end(known, ends)])
+        yield Operations(line, spans, np.concatenate([plain.name, eager[1], known.name]))
 
 
 def _whole(spans: Spans) -> Steps:

@@ -110,7 +110,7 @@ def _gpu(
     steps = gpu_steps(host, everything, next((line for line in lines if line.name == "Steps"), None))
     notes += _steps_notes(name, steps)
     graphs = any(text.startswith(GRAPH_LAUNCH) for text in host.trace.texts)
-    if everything.xla.any() and not graphs and ONE_BY_ONE not in notes:
+    if everything.computes.any() and not graphs and ONE_BY_ONE not in notes:
         notes.append(ONE_BY_ONE)
     parts, spans = part_of[everything.name], everything.spans
     copies: tuple[Part, ...] = ("d2h", "d2d", "h2d")

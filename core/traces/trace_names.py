@@ -1,4 +1,6 @@
-"""What an event's name says it is. The names are TensorFlow's own (2.3 to 2.21), sources as given below."""
+"""What an event's name says it is. The names are TensorFlow's own (2.3 to 2.21), sources as given below, and those of
+PyTorch that :mod:`core.traces.chrome` leaves to this module: copies and what feeds a step.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ EAGER = "EagerLocalExecute: "
 _OPERATION = re.compile(r"(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*):(?P<type>[A-Z_][a-zA-Z0-9_]*)")
 """``name:Type``, as ``IsTfOpName`` and ``IsTfOpType`` of xla/tsl/profiler/utils/tf_op_utils.cc have it."""
 _INPUT_TYPE = re.compile(r"(MultiDevice)?IteratorGetNext\w*")
-_INPUT = re.compile(rf"IteratorGetNext\w*(::.*)?|Iterator::.*|{EAGER}{_INPUT_TYPE.pattern}")
+_INPUT = re.compile(rf"IteratorGetNext\w*(::.*)?|Iterator::.*|{EAGER}{_INPUT_TYPE.pattern}|enumerate\(DataLoader\)#.*")
 _DRIVER = re.compile(r"(?:cu|cuda|hip)[A-Z](\w*)")
 _WORD = re.compile(r"\w*")
 _WAITS = ("BlockHostUntilDone", "BlockUntilReady", "Await")
@@ -127,7 +129,7 @@ def device_part(text: str) -> Part:
     Unlike it, copies from another GPU (``MemcpyP2P``) count as device-to-device, copies of unknown kind as other, and
     collectives (``nccl...``) as the kernels they are.
     """
-    lower = text.lower()
+    lower = text.lower().replace("memcpy ", "memcpy")  # PyTorch writes “Memcpy HtoD (Pageable -> Device)”
     return next((part for start, part in _COPIES if lower.startswith(start)), "compute")
 
 

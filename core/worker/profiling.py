@@ -1,6 +1,6 @@
 """A short profiler trace of a prepared cell, partitioned in the worker; only the parts leave it. No framework.
 
-The profiler of TensorFlow and of JAX is the same, and so is the file that it writes.
+The profiler of TensorFlow and of JAX is the same, and so is the file that it writes; PyTorch's writes JSON.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
+from core.traces import chrome, xplane
 from core.traces.events import TraceError
 from core.traces.report import report
-from core.traces.xplane import read
 from core.worker.protocol import CellFailed
 from core.worker.step import Step
 from core.worker.trace_reply import reply_fields
 
 HOST_TRACER_LEVEL = 2  # operations; level 1 shows calls only, level 3 every cheap operation and slows the step more
 UNPROFILED_BLOCKS = 3
+READERS = {"*.xplane.pb": xplane.read, "*.json": chrome.read}
+"""By the names of the files that a profiler writes."""
 WAITED = (
     "Each traced step was waited for, since {title} works on after a call has come back; in blocks, as in training, "
     "the next call is prepared meanwhile."
@@ -60,11 +62,12 @@ def trace_steps(
             profiled_ms = _profiled(step, steps, profiler)
         finally:
             profiler.stop()
-        files = list(Path(folder).rglob("*.xplane.pb"))
+        files = [(file, read) for pattern, read in READERS.items() for file in Path(folder).rglob(pattern)]
         if not files:
             raise CellFailed("error", f"{profiler.title}'s profiler wrote no trace.")
+        file, read = files[0]
         try:
-            trace = report(read(files[0]), host_nodes, device)
+            trace = report(read(file), host_nodes, device)
         except TraceError as error:
             raise CellFailed("error", f"The profiler's trace cannot be used: {error}") from None
     plain_ms += [step.run(calls) / calls for _ in range(UNPROFILED_BLOCKS)]
@@ -79,11 +82,12 @@ def trace_steps(
 
 def _profiled(step: Step, steps: int, profiler: Profiler) -> float:
     """Run annotated steps and wait for the device; milliseconds."""
-    start = time.perf_counter_ns()
-    for number in range(steps):
-        with profiler.step(number):
-            last = step.call()
-            if profiler.waits:
-                step.wait(last)
-    step.wait(last)
-    return (time.perf_counter_ns() - start) * 1e-6
+    with step.mode():
+        start = time.perf_counter_ns()
+        for number in range(steps):
+            with profiler.step(number):
+                last = step.call()
+                if profiler.waits:
+                    step.wait(last)
+        step.wait(last)
+        return (time.perf_counter_ns() - start) * 1e-6

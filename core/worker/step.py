@@ -9,6 +9,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from core.worker.feeds import Feed
@@ -39,6 +40,10 @@ class Step(ABC):
     @abstractmethod
     def check_finite(self) -> None:
         """Raise CellFailed ``nan_loss`` if the last step's loss (or output, when inferring) is not finite."""
+
+    def mode(self) -> AbstractContextManager[Any]:
+        """What the steps of a block run within."""
+        return contextlib.nullcontext()
 
     @property
     def feed(self) -> Feed:
@@ -78,11 +83,12 @@ class Step(ABC):
         collecting = gc.isenabled()
         gc.disable()
         try:
-            start = time.perf_counter_ns()
-            for _ in itertools.repeat(None, calls):
-                last = call()
-            wait(last)
-            end = time.perf_counter_ns()
+            with self.mode():
+                start = time.perf_counter_ns()
+                for _ in itertools.repeat(None, calls):
+                    last = call()
+                wait(last)
+                end = time.perf_counter_ns()
         finally:
             if collecting:
                 gc.enable()

@@ -26,13 +26,13 @@ def any_target(draw: st.DrawFn) -> Target:
     framework = draw(st.sampled_from(list(FRAMEWORKS.values())))
     kind = draw(st.sampled_from(framework.devices))
     device = f"{kind}:{draw(st.integers(0, 63))}" if kind in ("gpu", "tpu") else kind
-    strict = () if kind == "gpu" else ("float32_strict",)
+    gpu_only = () if kind == "gpu" else ("float32_strict", "reduce-overhead")
     return Target(
         framework=framework.name,
         device=device,
         threads=draw(st.none() | st.integers(1, 1024)) if kind == "cpu" else None,
-        precision=draw(st.sampled_from([p for p in framework.precisions if p not in strict])),
-        execution=draw(st.sampled_from(framework.executions)),
+        precision=draw(st.sampled_from([p for p in framework.precisions if p not in gpu_only])),
+        execution=draw(st.sampled_from([e for e in framework.executions if e not in gpu_only])),
         python=draw(st.none() | st.just("/opt/Own env/bin/python")),
     )
 

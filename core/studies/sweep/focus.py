@@ -1,7 +1,8 @@
 """What decides the answer of a sweep so far: where the fastest target changes, and which targets are in question. Pure.
 
-Of two targets that is what their verdict says. Of three and more it is the lower envelope of their curves: only targets
-that are the fastest somewhere, or close to it, are visited in passes; of the others the coarse scan has the curve.
+Of two targets that is what their verdict says. Of three and more it is what is said of the fastest
+(:mod:`core.studies.sweep.fastest`), and the lower envelope of their curves where nothing can be said yet: only targets
+that may be the fastest somewhere are visited in passes; of the others the coarse scan has the curve.
 """
 
 from __future__ import annotations
@@ -18,20 +19,21 @@ from core.analysis.statistics import Array
 from core.spec import MAX_BATCHES
 from core.studies.sweep import schedule
 from core.studies.sweep.analyse import compare
-from core.studies.sweep.answer import Verdict
-from core.studies.sweep.crossover import Curve
+from core.studies.sweep.answer import Boundary, Verdict
+from core.studies.sweep.fastest import fastest
 from core.studies.sweep.record import Run
 
 CLOSE = 0.15  # slower by less, in log step time: may be the fastest (a restart changes ratios by 3.5 %)
 LEAST_AREA = 0.03  # of a stretch in which one target leads (log step time times octaves); below it is taken for noise
-SAME_OCTAVES = 1.5  # a crossover of two targets this near to a change of the envelope is that change
 STEPS = 24  # points between two batches
 UNKNOWN = 1e6  # log step time of a target where it was not measured: never the fastest
 
 
 @dataclass(frozen=True)
 class Change:
-    """Where the fastest target changes, between ``targets``; its bounds where it is established with an interval."""
+    """Where the fastest target changes, between ``targets``. ``low`` and ``high``: its interval where it is
+    established, else the batches between which it is looked for, where they are known.
+    """
 
     batch: float
     targets: tuple[int, ...]
@@ -41,27 +43,29 @@ class Change:
 
     @property
     def width(self) -> float:
-        """(high − low) / batch; infinite where the bounds are not known."""
-        return math.inf if self.low is None or self.high is None else (self.high - self.low) / self.batch
+        """(high − low) / batch; infinite where it has no interval."""
+        if not self.established or self.low is None or self.high is None:
+            return math.inf
+        return (self.high - self.low) / self.batch
 
     @property
     def span(self) -> tuple[float, float]:
         """Where it is looked for: one that is not established is shown by batches well to each side of it."""
-        if self.established:
+        if self.established or self.low is not None:
             return self.low or self.batch, self.high or self.batch
         return self.batch / schedule.DOUBTFUL_REACH, self.batch * schedule.DOUBTFUL_REACH
 
 
 @dataclass(frozen=True)
 class Focus:
-    """``close``: by batch the targets that may be the fastest there, ``undecided``: where that is open though no change
-    is near. ``decided``: everything is known where there is no change.
+    """``close``: by batch the targets that may be the fastest there; ``undecided``: from where to where it is open
+    which of several is, though no change is seen. ``decided``: everything is known where there is no change.
     """
 
     targets: tuple[int, ...]
     changes: tuple[Change, ...] = ()
     close: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    undecided: tuple[int, ...] = ()
+    undecided: tuple[tuple[float, float], ...] = ()
     decided: bool = False
 
     def new_batches(self, tried: Sequence[int]) -> tuple[int, ...]:
@@ -71,13 +75,12 @@ class Focus:
     def deciding(
         self, tried: Sequence[int], most: int = MAX_BATCHES, narrow_enough: float | None = None
     ) -> tuple[int, ...]:
-        """The batches in and next to each change's interval, else those that are undecided, else all; at most
-        ``most``. Changes whose interval is no wider than ``narrow_enough`` have had their share.
+        """The batches in and next to each change's interval and where it is undecided, else all; at most ``most``.
+        Changes whose interval is no wider than ``narrow_enough`` have had their share.
         """
-        wide = [c for c in self.changes if narrow_enough is None or c.width > narrow_enough]
-        if not wide and self.undecided:
-            return schedule.spread(self.undecided, most)
-        return schedule.active_batches([change.span for change in wide or self.changes], tried, most)
+        wide = [c.span for c in self.changes if narrow_enough is None or c.width > narrow_enough]
+        spans = [*wide, *self.undecided] or [change.span for change in self.changes]
+        return schedule.active_batches(spans, tried, most)
 
     def targets_at(self, batch: int) -> tuple[int, ...]:
         """Whom a visit of a deciding batch compares: those close to the fastest, and those of changes it may show."""
@@ -131,59 +134,37 @@ def of_two(verdict: Verdict, estimated: Sequence[float]) -> Focus:
 def _of_many(run: Run, targets: tuple[int, ...]) -> Focus:
     batches = np.array(run.batches, dtype=float)
     logs = log_steps(run, batches)
-    pairs = _Pairs(run)
-    changes = tuple(pairs.change(*found) for found in envelope_changes(np.log2(batches), logs))
-    behind = logs - np.min(logs, axis=0)
-    close = {
-        int(batch): frozenset(np.flatnonzero(column <= CLOSE).tolist())
-        for batch, column in zip(batches, behind.T, strict=True)
-    }
-    settled = [change.span for change in changes if change.established]
-    undecided = tuple(
-        int(batch)
-        for batch, leader in zip(batches, np.argmin(logs, axis=0).tolist(), strict=True)
-        if not any(low <= batch <= high for low, high in settled)
-        and not all(pairs.is_decided(leader, other, int(batch)) for other in close[int(batch)] - {leader})
+    guessed = envelope_changes(np.log2(batches), logs)
+    found = fastest(run)
+    if not any(len(band.targets) > 1 for band in found.bands) and not any(b.low for b in found.boundaries):
+        near = logs - np.min(logs, axis=0) <= CLOSE  # no intervals yet
+        close = {int(b): frozenset(np.flatnonzero(at).tolist()) for b, at in zip(batches, near.T, strict=True)}
+        return Focus(targets, tuple(Change(batch, (a, b)) for batch, a, b in guessed), close)
+    known = tuple(map(_established, filter(_is_clear, found.boundaries)))
+    open_bands = [band for band in found.bands if len(band.targets) > 1 and not band.level]
+    within = [(band, [g for g in guessed if band.from_batch <= g[0] <= band.to_batch]) for band in open_bands]
+    doubtful = (
+        Change(batch, tuple(sorted({*band.targets, a, b})), band.from_batch, band.to_batch)
+        for band, changes in within
+        for batch, a, b in changes
     )
-    return Focus(targets, changes, close, undecided, decided=not undecided)
+    close = {
+        batch: frozenset(t for band in found.bands if band.from_batch <= batch <= band.to_batch for t in band.targets)
+        for batch in run.batches
+    }
+    undecided = tuple((band.from_batch, band.to_batch) for band, changes in within if not changes)
+    changes = tuple(sorted((*known, *doubtful), key=lambda change: change.batch))
+    return Focus(targets, changes, close, undecided, decided=not open_bands)
 
 
-class _Pairs:
-    """Verdicts of two targets of a run each, made when first asked for."""
+def _is_clear(boundary: Boundary) -> bool:
+    """Whether it lies between targets that are told apart."""
+    return not set(boundary.before) & set(boundary.after) and boundary.low is not None
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._margin = math.log1p(run.plan.margin) if run.plan is not None else 0.05
-        self._found: dict[tuple[int, int], tuple[Verdict, Curve | None]] = {}
 
-    def _of(self, first: int, second: int) -> tuple[Verdict, Curve | None]:
-        pair = min(first, second), max(first, second)
-        if pair not in self._found:
-            self._found[pair] = compare(self._run, None, *pair)
-        return self._found[pair]
-
-    def change(self, batch: float, before: int, after: int) -> Change:
-        """The crossover of two targets that is meant by a change of the envelope, where it is established."""
-        verdict, _ = self._of(before, after)
-        near = [
-            c
-            for c in verdict.crossovers
-            if c.ahead_after == self._run.target_names[after] and abs(math.log2(c.batch / batch)) <= SAME_OCTAVES
-        ]
-        if not near:
-            return Change(batch, (before, after))
-        found = min(near, key=lambda c: abs(math.log2(c.batch / batch)))
-        return Change(found.batch, (before, after), found.low, found.high, established=True)
-
-    def is_decided(self, first: int, second: int, batch: int) -> bool:
-        """Whether one of them is known to be ahead at a batch, or both to be within the margin; pointwise 95 %."""
-        _, curve = self._of(first, second)
-        if curve is None:
-            return False
-        at = curve.at_batches()
-        place = int(np.argmin(np.abs(at.x - math.log2(batch))))
-        low, high = at.low[place], at.high[place]
-        return bool(low > 0 or high < 0 or max(-low, high) <= self._margin)
+def _established(boundary: Boundary) -> Change:
+    targets = tuple(sorted({*boundary.before, *boundary.after}))
+    return Change(boundary.batch, targets, boundary.low, boundary.high, established=True)
 
 
 def log_steps(run: Run, batches: Array) -> Array:

@@ -8,7 +8,7 @@ the answer are visited in passes, up and down.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -119,6 +119,29 @@ def affordable_batches(remaining_s: float, costs: Costs) -> int:
     """How many batches two more epochs could visit; what cannot be replicated in other processes decides nothing."""
     background_s = shortest_epoch_s(costs, 0)
     return int((EPOCH_SHARE * remaining_s / 2 - background_s) / (shortest_epoch_s(costs, 1) - background_s))
+
+
+def deciding_batch(batches: Sequence[int], seen: Collection[int], centers: Sequence[float], climb: bool) -> int | None:
+    """The one of a scan's ``batches`` to visit next, after those ``seen``, to find the changes of lead; None where it
+    is done.
+
+    The smallest and the middle, then what halves the widest gap around each change seen so far (``centers``). Without
+    one, or with ``climb``, one up: not the top at once, for the time and the memory that it needs are not known.
+    """
+    left = [batch for batch in batches if batch not in seen]
+    for batch in (batches[0], batches[len(batches) // 2]):
+        if batch in left:
+            return batch
+    gaps = []
+    for center in centers:
+        below = max((b for b in seen if b <= center), default=None)
+        above = min((b for b in seen if b > center), default=None)
+        if below is not None and above is not None and (inside := [b for b in left if below < b < above]):
+            middle = math.sqrt(below * above)
+            gaps.append((above / below, min(inside, key=lambda b: abs(math.log(b / middle)))))
+    if gaps:
+        return max(gaps)[1]
+    return None if centers and not climb else min((b for b in left if b > max(seen)), default=None)
 
 
 def bracket_batches(centers: Sequence[float], tried: Sequence[int]) -> tuple[int, ...]:

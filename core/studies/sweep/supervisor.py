@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 
 from core.evidence import Status
 from core.names import shown_names
@@ -60,12 +61,13 @@ class _Sweep:
         self._tried: set[int] = set(run.batches)
         self._asked = {(block.target, item.batch) for item in run.rounds for block in item.blocks}
         self._asked.update((target, batch) for target in self._targets for batch in self._plan.batches)
+        self._scanned: set[int] = set()
         self._most_active = MAX_BATCHES
         self._found = Focus(self._targets)
         self._found_at = -1
         self._starts = 1
         self._ran_out = False  # of the time for measuring; Keras's own loop and traces come after it
-        self._next_told_s = float("-inf")
+        self._next_told_s = self._next_found_s = float("-inf")
 
     def execute(self) -> Run:
         status: Status = "finished"
@@ -210,18 +212,40 @@ class _Sweep:
                     self._workers.trace(target, batch)
 
     def _scan(self) -> None:
-        """Every batch of the plan once, rising, so that what fails is met from below."""
+        """The deciding question first: where the fastest target changes, new sizes there, and a few passes over them.
+        Then the rest of the plan's batches, for the curves, rising, so that what fails is met from below.
+        """
         pass_index = self._ledger.next_pass
+        while (batch := self._deciding_batch()) is not None and self._remaining_s() > 0:
+            self._visit(batch, schedule.SCAN_ROUNDS, pass_index, self._targets)
+        if self._nothing_failed() and self._focus(fresh=True).changes:
+            self._refine()
+            batches = self._active()
+            for _ in range(schedule.MIN_EPOCH_PASSES):
+                self._pass(batches, along=batches)  # all targets: several passes show who is never the fastest
         for batch in self._plan.batches:
             if self._remaining_s() <= 0:
                 return
-            self._visit(batch, schedule.SCAN_ROUNDS, pass_index, self._targets)
+            if batch not in self._scanned:
+                self._visit(batch, schedule.SCAN_ROUNDS, pass_index, self._targets)
+
+    def _nothing_failed(self) -> bool:
+        return all(self._workers.is_open(target, self._plan.batches[-1]) for target in self._targets)
+
+    def _deciding_batch(self) -> int | None:
+        """What the scan visits next to find where the fastest target changes; None where that is found, or something
+        failed.
+        """
+        if not self._nothing_failed():
+            return None
+        centers = [change.batch for change in self._focus(fresh=True).changes]
+        return schedule.deciding_batch(self._plan.batches, self._scanned, centers, climb=len(self._targets) > 2)
 
     def _refine(self) -> None:
         """New batch sizes inside the bracket of every sign change, until the gaps are fine."""
         end_s = min(self._end_s, self._clock.now_s() + schedule.REFINE_SHARE * self._plan.budget_s)
         while self._plan.refine and self._clock.now_s() < end_s:
-            focus = self._focus()
+            focus = self._focus(fresh=True)
             new = focus.new_batches(sorted(self._tried))
             if not new:
                 return
@@ -238,17 +262,22 @@ class _Sweep:
         extra = set(self._under_sampled()[:background])
         while self._clock.now_s() < end_s:
             along = extra if done % schedule.BACKGROUND_EVERY == 0 else set()
-            before, pass_index, focus = self._clock.now_s(), self._ledger.next_pass, self._focus()
-            for batch in sorted(along.union(self._active()), reverse=done % 2 == 1):
-                if self._clock.now_s() >= end_s:
-                    break
-                whom = self._workers.running if batch in along else focus.targets_at(batch)
-                self._visit(batch, schedule.VISIT_ROUNDS, pass_index, whom)
+            before = self._clock.now_s()
+            self._pass(sorted(along.union(self._active()), reverse=done % 2 == 1), along, end_s)
             done += 1
             if self._clock.now_s() <= before:
                 return  # nothing could run
             if enough_passes is not None and self._answered(done >= enough_passes):
                 return
+
+    def _pass(self, batches: Sequence[int], along: Collection[int] = (), end_s: float = math.inf) -> None:
+        """A visit of each batch: by all that have a worker where it is only ``along``, else by those in question."""
+        pass_index, focus = self._ledger.next_pass, self._focus()
+        for batch in batches:
+            if self._clock.now_s() >= min(end_s, self._end_s):
+                return
+            whom = self._workers.running if batch in along else focus.targets_at(batch)
+            self._visit(batch, schedule.VISIT_ROUNDS, pass_index, whom)
 
     def _under_sampled(self) -> list[int]:
         """Batches that do not decide the answer, those seen in the fewest processes and rounds first."""
@@ -264,16 +293,22 @@ class _Sweep:
         who = " and ".join(self._names[t] for t in targets) if len(targets) < 4 else f"{len(targets)} targets"
         self._tell("measuring", f"Measuring batch {batch:,} on {who}")
         self._tried.add(batch)
+        self._scanned.add(batch)
         self._asked.update((target, batch) for target in targets)
         self._workers.visit(batch, rounds, pass_index, targets)
         self._tell("measuring", f"Measuring batch {batch:,} on {who}")
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
-    def _focus(self) -> Focus:
-        """What decides the answer so far, derived again only when something was recorded since."""
-        if self._found_at != self._ledger.revision:
+    def _focus(self, fresh: bool = False) -> Focus:
+        """What decides the answer so far, derived again only when something was recorded since; unless it must be
+        ``fresh``, no more often than within a share of the time, for of six targets it takes some 0.2 s.
+        """
+        begin_s = self._clock.now_s()
+        if self._found_at != self._ledger.revision and (fresh or begin_s >= self._next_found_s):
             self._found, self._found_at = focus_of(self._run()), self._ledger.revision
+            took_s = self._clock.now_s() - begin_s
+            self._next_found_s = begin_s + took_s / TELL_SHARE
         return self._found
 
     def _active(self) -> tuple[int, ...]:

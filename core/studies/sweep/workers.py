@@ -30,6 +30,7 @@ PROBE_STEPS = 30  # steps that preparing and scanning a cell takes at the least;
 FEWEST_STEPS = 10  # the same however slow they are: what a warm-up that its cap ends at once still runs
 LEAST_LOOP_S = 0.3  # for Keras's own loop, however long preparing took
 MAX_LOSSES = 3  # workers of one target lost before it is given up
+FAR = 4  # times the largest batch that it ran
 
 
 @dataclass
@@ -279,8 +280,8 @@ class Workers:
         if batch in self._targets[target].step_ms or not expected_s:
             return True
         remaining_s = self._end_s() - self._clock.now_s()
-        if expected_s <= remaining_s:
-            return True
+        if expected_s <= remaining_s or remaining_s <= 0:  # with nothing left it is no matter of this batch
+            return expected_s <= remaining_s
         reason = f"batch {batch:,} would take about {expected_s:.0f} s, more than the {remaining_s:.0f} s left."
         self._block(target, batch, reason)
         self._ledger.set_cell(target, batch, "skipped", f"Skipped, because {reason}", "budget")
@@ -349,7 +350,8 @@ class Workers:
             else:
                 self._block(target, batch, f"batch {batch:,} failed ({error.outcome.replace('_', ' ')}).")
         if isinstance(error, WorkerLost):
-            state.losses += 1
+            # far above all that it ran, a loss says nothing of the target
+            state.losses += batch <= FAR * max(state.step_ms, default=batch)
             if self.is_given_up(target):
                 self._block(target, 1, f"{state.losses} worker processes of {name} were lost.")
             self.close()

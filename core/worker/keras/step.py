@@ -57,6 +57,10 @@ class KerasStep(Step):
         return function
 
     @property
+    def training(self) -> bool:
+        return self._training
+
+    @property
     def function(self) -> Any:
         """Keras's compiled function, of this cell alone."""
         return self._function

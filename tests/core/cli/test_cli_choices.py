@@ -20,7 +20,7 @@ from tests.support.simulation import Machine
         (("--targets", "cpu", "cpu"), "choose targets that differ"),
         (("--targets", "cpu", "tpu"), "tpu"),
         (("--targets", "cpu,threads=0", "cpu"), "threads"),
-        (("--targets", "cpu"), "--targets"),
+        (("--targets", *(f"cpu,threads={n}" for n in range(1, 8))), "targets"),
         (("--batches", "8:1"), "8 to 1 is not possible"),
         (("--batches", "0:70000"), "65,536"),
         (("--batches", "many"), "1:1024"),

@@ -71,7 +71,9 @@ def asked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What workers were started and asked; those for a sweep are simulated."""
     seen: list[Any] = []
 
-    def launch(targets: tuple[Target, ...], deadline_s: float, *_: object, allow_code: bool = False) -> Any:
+    def launch(
+        targets: tuple[Target, ...], deadline_s: float, *_: object, allow_code: bool = False, **__: object
+    ) -> Any:
         seen.append((tuple(map(str, targets)), allow_code))
         return (Describer(seen, DESCRIBED),) if len(targets) == 1 else machine.launch(targets, deadline_s)
 

@@ -83,5 +83,5 @@ def test_what_is_no_trace_is_refused_with_one_sentence(cli: Command, tmp_path: P
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/events.out.tfevents").write_text("x")
     (tmp_path / "text.json").write_text("{}")
-    words = {"none": "does not exist", "empty": "there is events.out.tfevents", "text.json": "it is JSON"}
+    words = {"none": "does not exist", "empty": "there is events.out.tfevents", "text.json": "no list of traceEvents"}
     assert words[name] in refused(cli("trace", tmp_path / name))

@@ -106,7 +106,7 @@ def test_values_of_events_are_kept(tmp_path: Path) -> None:
     assert [trace.texts[i] for i in (copy.source[0], copy.sink[0])] == ["a/b", "c"]
     assert host.step.tolist() == [4, NONE, NONE, NONE, NONE]
     assert host.link.tolist() == [NONE, NONE, -5, -5, NONE]
-    assert host.xla.tolist() == [False, False, True, False, False]
+    assert host.computes.tolist() == [False, False, True, False, False]
     assert [trace.texts[i] for i in host.call] == ["", "traced-nonXla", "", "", ""]
 
 

@@ -35,7 +35,7 @@ def ladder(count: int, seed: int, lost: int = 0) -> tuple[Curve, ...]:
 @pytest.mark.parametrize("count", range(3, 7))
 def test_every_target_follows_every_other_about_equally_often(count: int) -> None:
     alike = (Curve(0.5, 0.01),) * count
-    run = sweep(Machine(alike, NoiseModel(), seed=1), plan("1,8,64", count, budget_s=120.0, refine=False))
+    run = sweep(Machine(alike, NoiseModel(), seed=1), plan("1,8,64", count, budget_s=70.0, refine=False, trace=False))
     assert all(len(r.blocks) == count for r in run.rounds)
     for batch in (1, 8, 64):
         here = [[block.target for block in r.blocks] for r in run.rounds if r.batch == batch]
@@ -51,7 +51,7 @@ def test_a_target_that_fails_leaves_rounds_of_the_others_that_rotate() -> None:
     above = [r for r in run.rounds if r.batch >= 16 and len(r.blocks) == 2]
     assert {tuple(b.target for b in r.blocks) for r in above} == {(0, 2), (2, 0)}
     cells = {(c.target, c.batch): c.outcome for c in run.cells}
-    assert (cells[1, 16], cells[1, 32], cells[0, 1024], cells[2, 1024]) == (
+    assert (cells[1, 16], cells[1, 64], cells[0, 1024], cells[2, 1024]) == (
         "out_of_memory", "skipped", "measured", "measured",
     )  # fmt: skip
 
@@ -76,12 +76,12 @@ def test_the_lowest_curve_changes_where_two_meet_and_noise_is_no_change() -> Non
 
 
 def test_time_goes_to_targets_that_may_be_the_fastest() -> None:
-    run = sweep(Machine((SLOW[0], *LADDER, *SLOW[1:]), NoiseModel(), seed=3), plan(count=6, budget_s=300.0))
+    run = sweep(Machine((SLOW[0], *LADDER, *SLOW[1:]), NoiseModel(), seed=3), plan("1:256", 6, budget_s=200.0))
     assert focus_of(run).contenders == (1, 2, 3)
     blocks = Counter(b.target for r in run.rounds for b in r.blocks)
     assert all(blocks[t] > 2 * blocks[slow] for t in (1, 2, 3) for slow in (0, 4, 5))
     assert {(c.target, c.batch) for c in run.cells if c.outcome == "measured"} >= {
-        (t, 2**i) for t in range(6) for i in range(11)
+        (t, 2**i) for t in range(6) for i in range(9)
     }
     starts = Counter(p.target for p in run.processes)
     assert starts[1] == starts[2] == starts[3] > starts[0] == starts[4] == starts[5] == 1
@@ -110,7 +110,7 @@ def test_a_sweep_of_many_ends_early_when_every_boundary_is_narrow() -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 6])
 def test_the_budget_is_kept(count: int) -> None:
-    for budget_s in (15.0, 60.0, 240.0):
+    for budget_s in (15.0, 90.0):
         machine = Machine(ladder(count, 2), NoiseModel(tail=0.1, process=0.2), seed=count)
         sweep(machine, plan(count=count, budget_s=budget_s))
         assert machine.clock.now_s() <= budget_s + 3.0

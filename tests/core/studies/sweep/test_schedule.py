@@ -64,6 +64,25 @@ def test_no_more_batches_are_visited_than_two_epochs_can_hold() -> None:
     assert len(schedule.active_batches((), TRIED, most=-3)) == schedule.FEWEST_ACTIVE
 
 
+def scanned(change: float, climb: bool = False) -> list[int]:
+    """The batches that a scan visits, in order, where the lead changes once."""
+    seen: list[int] = []
+    centers: tuple[float, ...] = ()
+    while (batch := schedule.deciding_batch(TRIED, seen, centers, climb)) is not None:
+        seen.append(batch)
+        centers = (change,) if min(seen) < change < max(seen) else ()
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("change", "order"),
+    [(10, [1, 32, 8, 16]), (50, [1, 32, 64]), (300, [1, 32, 64, 128, 256, 512]), (9999, [1, *TRIED[5:]])],
+)
+def test_a_scan_asks_the_deciding_question_first_and_climbs_step_by_step(change: float, order: list[int]) -> None:
+    assert scanned(change) == order
+    assert set(scanned(change, climb=True)) == {*order, *TRIED[5:]}
+
+
 def test_a_bracket_is_halved_until_it_is_fine() -> None:
     tried = TRIED
     sizes = []

@@ -248,7 +248,7 @@ def test_cells_of_a_failed_sweep_do_not_claim_that_its_budget_ended() -> None:
     with pytest.raises(StudyFailed, match="No second start"):
         sweep(machine, plan(), recorder=recorder)
     cells = {(c.target, c.batch): c for c in recorder.others if isinstance(c, Cell)}
-    assert cells[0, 4].reason.startswith("Planted fault")
+    assert cells[0, 32].reason.startswith("Planted fault")
     assert (cells[1, 1024].outcome, cells[1, 1024].reason) == ("skipped", "The sweep failed first.")
     assert {c.stop_reason for c in cells.values()} == {"failed"}
 

@@ -1,0 +1,13 @@
+"""784-512-512-10 in native PyTorch, for :mod:`benchmarks.frameworks`: what ``--model`` names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def make() -> Any:
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+    )  # fmt: skip
