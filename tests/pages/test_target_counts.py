@@ -58,7 +58,7 @@ def test_an_address_names_a_target_by_its_number_and_an_old_one_stays_good(
 def test_of_one_target_no_speed_up_is_drawn(engine: Any) -> None:
     at = open_page("crossover", run=stored(engine, 1))
     assert titles(at) == [
-        "Step time by batch size", "Throughput by batch size", "Overhead share by batch size (fitted)",
+        "Step time by batch size", "Overhead share by batch size (fitted)", "Throughput by batch size",
         "How steady the machine was",
     ]  # fmt: skip
 
