@@ -258,8 +258,13 @@ class Block(Frozen):
         return None if self.cpu_ms is None else self.cpu_ms / (self.steps * self.step_ms)
 
 
+Start = Literal["fresh", "forked"]
+"""Of a worker: a new interpreter, or a fork of a template that had imported the framework."""
+
+
 class Started(Frozen):
-    """A worker process that is ready. ``startup_ms``: interpreter, import of the framework, device set-up.
+    """A worker process that is ready. ``startup_ms``: interpreter, import of the framework, device set-up; of a fork
+    the last alone. ``start``: None where that was not recorded.
 
     ``tf32``: whether products in float32 run as TF32 there; None where that is not known, or was not recorded.
     """
@@ -271,10 +276,11 @@ class Started(Frozen):
     threads: int | None = None
     tf32: bool | None = None
     versions: dict[str, str] = Field(default_factory=dict)
+    start: Start | None = None
 
 
 class Process(Started):
-    """One worker process: ``index`` counts the starts of this sweep, both targets starting together share one."""
+    """One worker process: ``index`` counts the starts of this sweep, targets starting together share one."""
 
     index: Annotated[int, Field(ge=0)]
     target: TargetIndex

@@ -291,10 +291,9 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         cell = Cell(request.workload, target, request.pipeline, step, placement.host_nodes)
         self._cells[request.batch, request.slot] = cell
         self.check_finite(cell)
-        warm, steps = settle(step, request)
+        warm, steps, latency = settle(step, request)
         self.check_finite(cell)
         execution, why = self.compiled_as(step, target)
-        latency = tuple(step.run(step.per_call) / step.per_call for _ in range(request.latency_samples))
         return Prepared(
             batch=request.batch,
             slot=request.slot,
@@ -323,8 +322,8 @@ def _check_mode(workload: Workload, target: Target) -> None:
         raise CellFailed("error", f"{error}.") from None
 
 
-def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int]:
-    """Warm up and calibrate in calls, of one step or of several; the result is in steps."""
+def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int, tuple[float, ...]]:
+    """Warm up and calibrate in calls, of one step or of several; the result is in steps, with the steps' latencies."""
     each, feed = step.per_call, step.feed
 
     def run_calls(calls: int) -> float:
@@ -332,8 +331,14 @@ def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int]:
 
     warm = timing.warm_up(run_calls, request.warmup_ms, -(-feed.epoch_steps // each))
     in_steps = dataclasses.replace(warm, steps=warm.steps * each, step_ms=warm.step_ms / each)
-    if request.steps_per_block is not None:
-        return in_steps, request.steps_per_block
+    steps = request.steps_per_block or each * _calls_of_a_block(run_calls, warm, request, feed.warmup_ms)
+    latency = timing.latencies(run_calls, warm, request.latency_samples)
+    return in_steps, steps, tuple(ms / each for ms in latency)
+
+
+def _calls_of_a_block(
+    run_calls: timing.RunSteps, warm: timing.WarmUp, request: Prepare, pipeline_warmup_ms: float
+) -> int:
     resolution_ms = timing.clock_resolution_ms()
-    block_ms = max(request.block_ms, feed.warmup_ms / 2)  # every block pays for a pipeline warm-up
-    return in_steps, each * timing.calibrate(run_calls, warm.step_ms, block_ms, resolution_ms)
+    block_ms = max(request.block_ms, pipeline_warmup_ms / 2)  # every block pays for a pipeline warm-up
+    return timing.calibrate(run_calls, warm.step_ms, block_ms, resolution_ms)

@@ -15,13 +15,15 @@ from statistics import median
 
 from core.evidence import Setup, Warning
 from core.numbers import table
-from core.studies.sweep.answer import Answer, CellStats, Verdict
+from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.card_use import card_text
 from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.quantised import output_difference, output_difference_lines
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
+from core.studies.sweep.starts import start_lines
+from core.studies.sweep.verdict_export import fastest_fields, fastest_lines, single_fields, verdict_fields
 from core.text import escaped_json, in_lines, sentence_case
 
 ROUND_COLUMNS = ("target", "batch", "step_ms", "round", "order", "pass", "process", "steps", "at_s", "label")
@@ -98,19 +100,14 @@ def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
     )
 
 
-def verdict_data(run: Run, verdict: Verdict) -> dict[str, object]:
+def verdict_data(run: Run, answer: Answer) -> dict[str, object]:
     """The verdict as the object that ``python -m core verdict --json`` prints. ``ran_as``: see :class:`RanAs`."""
-    return {
-        "verdict": verdict.kind,
-        "targets": list(verdict.targets),
-        "ahead": verdict.ahead,
-        "crossovers": [asdict(crossover) for crossover in verdict.crossovers],
-        "lead": asdict(verdict.lead) if verdict.lead else None,
-        "reason": verdict.reason,
-        "warnings": [warning.model_dump() for warning in verdict.warnings],
-        "next_batch": verdict.next_batch,
-        "ran_as": [None if ran is None else ran.data for ran in (ran_as(run, 0), ran_as(run, 1))],
-    }
+    if answer.fastest is not None:
+        found = fastest_fields(run, answer)
+    else:
+        found = verdict_fields(answer.verdict) if answer.against else single_fields(answer)
+    ran = [ran_as(run, target) for target in range(len(run.target_names))]
+    return {**found, "ran_as": [None if one is None else one.data for one in ran]}
 
 
 def is_formula(text: str) -> bool:
@@ -176,11 +173,12 @@ def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
 
 
 def placement_lines(run: Run) -> list[str]:
-    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it."""
+    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it, and
+    how workers were started.
+    """
     last = {setup.target: setup for setup in run.setups if setup.placement}
-    return [
-        f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)
-    ]
+    ran = [f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]
+    return ran + start_lines(run)
 
 
 def reason_lines(run: Run) -> list[str]:
@@ -199,7 +197,16 @@ def verdict_text(run: Run, answer: Answer) -> str:
     """Verdict first, then the table of cells, the reason and the warnings."""
     columns = ("target", "batch", "rounds", "step ms", "95 % from", "to", "samples/s", "outcome")
     rows = [
-        (row.target, row.batch, row.rounds, row.step_ms, row.low_ms, row.high_ms, row.samples_per_s, row.outcome)
+        (
+            run.name_of(row.target),
+            row.batch,
+            row.rounds,
+            row.step_ms,
+            row.low_ms,
+            row.high_ms,
+            row.samples_per_s,
+            row.outcome,
+        )
         for row in cell_rows(run, answer)
     ]
     lines = [
@@ -207,6 +214,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
         *ran_line(run),
         *output_difference_lines(run),
         "",
+        *fastest_lines(run, answer),
         *table(columns, rows),
         *reason_lines(run),
         "",
