@@ -44,8 +44,8 @@ class Copies:
     feeding: float
 
 
-# Measured on a CPU: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured, and a graph's wherever
-# nothing was measured.
+# Measured on a CPU with TensorFlow: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured, and those
+# of a graph where there are none.
 USUAL: dict[Compiled, Copies] = {
     "graph": Copies(19e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
     "eager": Copies(26e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 import pandas as pd
 
 from core.evidence import Environment
-from core.names import notations
+from core.names import notations, side_by_side
 from core.numbers import byte_size
 from core.store import Summary
 from core.studies.sweep.answer import Answer
@@ -71,7 +71,7 @@ def history_table(summaries: tuple[Summary, ...], kinds: Sequence[str]) -> pd.Da
             "created": pd.to_datetime([s.created_at for s in summaries], errors="coerce", utc=True, format="ISO8601"),
             "label": [s.label for s in summaries],
             "status": [s.status for s in summaries],
-            "targets": [", ".join(notations(s.target_names)) for s in summaries],
+            "targets": [side_by_side(notations(s.target_names)) for s in summaries],
             "cells": pd.array([cells for cells, _ in counts], dtype="Int64"),
             "rounds": pd.array([rounds for _, rounds in counts], dtype="Int64"),
         }
