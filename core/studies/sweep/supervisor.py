@@ -177,9 +177,8 @@ class _Sweep:
 
     def _restart(self) -> None:
         """Fresh workers, only of targets that may be the fastest somewhere; of others the scan has the curve."""
-        running, contenders = self._workers.running, self._focus().contenders
-        kept = tuple(target for target in running if target in contenders)
-        if left := [target for target in running if target not in kept]:
+        kept = self._focus(fresh=True).contenders
+        if left := [target for target in self._workers.running if target not in kept]:
             share, self._epoch_end_s = len(left) / len(self._targets), self._end_s
             loops_s, traces_s = (share * f(self._plan) for f in (loop.reserve_s, schedule.trace_reserve_s))
             self._time_loops(left, loops_s)

@@ -81,3 +81,12 @@ def test_one_batch_is_no_reason_to_try_another_that_could_take_longer_than_the_b
     run = sweep(Machine((Curve(0.1, 1.0), Curve(1.0, 0.1))), plan("8,65536", budget_s=8, trace=False))
     cells = {(cell.target, cell.batch): cell for cell in run.cells}
     assert [cells[0, 65536].outcome, cells[0, 65536].stop_reason] == ["skipped", "budget"]
+
+
+def test_a_loss_far_above_what_a_target_ran_does_not_give_it_up() -> None:
+    """The scan tries the middle early: what crashes there crashes again when it is met from below."""
+    run = sweep(Machine(CROSSING, faults=(Fault(1, 8, "crashed", lost=True),)), plan())
+    cells = {(cell.target, cell.batch): cell for cell in run.cells}
+    assert [cells[1, batch].outcome for batch in (4, 8, 16, 32)] == ["measured", "crashed", "skipped", "crashed"]
+    assert cells[1, 4].stop_reason != "failed"
+    assert max(block.process for r in run.rounds for block in r.blocks if block.target == 1) > 3
