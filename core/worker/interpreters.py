@@ -30,6 +30,6 @@ def refuse_python(targets: Iterable[Target]) -> None:
         if target.python is not None:
             raise CellFailed(
                 "error",
-                f"The target {target} names a program to run, which is done only for targets that are given to a "
-                f"command; run it from the command line, or set BREAKEVEN_PYTHON_{target.framework.upper()} instead.",
+                f"The target {target} names a program to run, which is done only for targets that are written for a "
+                f"command; leave python= out and set BREAKEVEN_PYTHON_{target.framework.upper()} instead.",
             )
