@@ -50,7 +50,7 @@ def show() -> None:
             _button(run, here)
     if running:
         live.PAGE.progress()
-        st.fragment(_so_far, run_every=live.REDRAW_S)(run, spec)
+        live.redrawn(_so_far, run, spec)
     else:
         live.PAGE.refusal()
         live.PAGE.idle()
