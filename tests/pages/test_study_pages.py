@@ -411,7 +411,7 @@ def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine:
         (MEMORY, ("number_input", "batch_memory_budget"), 77.0, lambda search: search.plan.budget_s == 77),
         (TRACE, ("selectbox", f"trace_batch-{RUN.id}-1"), RUN.batches[0], lambda asked: asked.batch == RUN.batches[0]),
     ],
-    ids=str,
+    ids=lambda value: "" if callable(value) else str(value),
 )
 def test_a_change_just_before_the_click_is_what_starts(
     engine: Any, place: Place, field: tuple[str, str], choose: Any, chosen: Callable[[Any], bool]
