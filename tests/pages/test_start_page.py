@@ -13,6 +13,7 @@ from core.spec import Target
 from core.store import StoreError
 from core.studies.sweep.record import Run
 from core.ui import machine, navigation, registry, start
+from core.ui.sweep import live
 from tests.support.hosts import make_curve
 from tests.support.pages import AT, chart_titles, ended, keep, open_page, says, sweeping, text_of, with_gpu
 from tests.support.runs import BATCHES, make_run, planned
@@ -122,7 +123,7 @@ def test_a_sweep_is_watched_here_and_its_end_turns_the_screen_to_this_cpu(engine
     engine.jobs.progress = AT
     at = open_page("")
     at.button(key="measure_sweep").click().run()
-    says(at, "Cells done 5 of 14", start.STARTING, "finished example")
+    says(at, "Cells done 5 of 14", live.STARTING, "finished example")
     assert chart_titles(at) == PICTURES  # until there is an estimate
     assert not [button for button in at.button if button.key == "measure_sweep"]
     assert at.button(key="cancel_sweep")
