@@ -2,11 +2,11 @@
 
     python -m benchmarks.refinement --sweeps 40 [--json out.json]
 
-Both on simulated machines (seeded, virtual clock, costs as measured on a 2-core machine: 4.5 s a start, 0.35 s a
-cell), both with the same workers, rounds and statistics, both restarting their workers. The fixed grid visits all its
-sizes alike (two a doubling unless chosen; four are what a width of 20 % needs without interpolation); ours starts at
-one a doubling and spends its time at the bracket. Each is stopped when its interval is narrow enough (at least four
-processes), and the ratio is taken sweep by sweep.
+Both on simulated machines (seeded, virtual clock, costs as measured on a 2-core machine unless given: 4.5 s a start,
+0.35 s a cell), both with the same workers, rounds and statistics, both restarting their workers. The fixed grid visits
+all its sizes alike (two a doubling unless chosen; four are what a width of 20 % needs without interpolation); ours
+starts at one a doubling and spends its time at the bracket. Each is stopped when its interval is narrow enough (at
+least four processes), and the ratio is taken sweep by sweep.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ STARTUP_S, PREPARE_S = 4.5, 0.35
 LIMIT_S = 3600.0
 
 
-def machine(seed: int) -> Machine:
-    return Machine(
-        random_curves(np.random.default_rng(seed)), NoiseModel(), seed=seed, startup_s=STARTUP_S, prepare_s=PREPARE_S
-    )
+def machine(seed: int, startup_s: float = STARTUP_S, prepare_s: float = PREPARE_S) -> Machine:
+    curves = random_curves(np.random.default_rng(seed))
+    return Machine(curves, NoiseModel(), seed=seed, startup_s=startup_s, prepare_s=prepare_s)
 
 
 def is_narrow(run: Run, sweep_plan: SweepPlan) -> bool:
@@ -67,6 +66,8 @@ def main() -> None:
     parser.add_argument("--width", type=float, default=0.2, help="(high − low) / batch that is enough")
     parser.add_argument("--batches", default="1:8192", help="range of both; default %(default)s")
     parser.add_argument("--per-octave", type=float, default=2.0, help="sizes a doubling of the fixed grid")
+    parser.add_argument("--startup", type=float, default=STARTUP_S, help="seconds of a start")
+    parser.add_argument("--prepare", type=float, default=PREPARE_S, help="seconds of preparing a batch")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     ours_plan = plan(options.batches, budget_s=LIMIT_S, crossover_width=options.width)
@@ -75,8 +76,8 @@ def main() -> None:
     )
     rows = []
     for seed in range(options.sweeps):
-        ours = sweep(machine(seed), ours_plan)
-        grid = fixed_grid(machine(seed), grid_plan)
+        ours = sweep(machine(seed, options.startup, options.prepare), ours_plan)
+        grid = fixed_grid(machine(seed, options.startup, options.prepare), grid_plan)
         if is_narrow(ours, ours_plan) and is_narrow(grid, grid_plan):
             rows.append((len(ours.rounds), len(grid.rounds), ours.elapsed_s, grid.elapsed_s))
     values = np.array(rows, dtype=float)

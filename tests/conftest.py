@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported; its threads only wait
+os.environ.setdefault("BREAKEVEN_FRESH_STARTS", "1")  # a page that is opened would have a framework imported
 
 from hypothesis import HealthCheck, settings
 

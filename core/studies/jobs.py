@@ -23,8 +23,9 @@ from core.studies.progress import Progress, Snapshot
 from core.studies.runner import Cancelled, InterferenceSource, MeterSource, Stop, StudyTools, metering, watching
 from core.studies.store_queue import StoreQueue, StudyStore
 from core.worker.clock import Clock, WallClock
-from core.worker.process import launch_processes
+from core.worker.process import launch_processes, warm_up
 from core.worker.protocol import Launcher
+from core.worker.templates import TEMPLATES
 
 P = TypeVar("P")
 
@@ -53,6 +54,13 @@ class Jobs:
         self._current = ""
         self._startups: dict[tuple[Target, ...], float] = {}
         atexit.register(self.close)
+
+    def warm_up(self) -> None:
+        """Have workers start at once from soon on. Nothing is done while anybody measures on this machine, whom it
+        would disturb; what was measured here is followed by it.
+        """
+        if self._launcher is launch_processes and not self._is_active() and holder() is None:
+            warm_up()
 
     def start(self, task: Task[P, Any], plan: P) -> str:
         """Begin to measure and return the id of what comes of it. Raises Busy, or UserError for a plan."""
@@ -114,6 +122,8 @@ class Jobs:
         self._stop.interrupt()
         self.wait(30.0)
         self._queue.close()
+        if self._launcher is launch_processes:
+            TEMPLATES.close()
 
     def _is_active(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
@@ -137,6 +147,8 @@ class Jobs:
             error, cancelled = str(failure), isinstance(failure, Cancelled)
         except Exception as failure:  # whatever breaks ends this measurement, never the app
             error = f"{last.title} stopped: {failure}"
+        if self._launcher is launch_processes and not stop.is_set():
+            warm_up()  # the next one is to start as quickly
         last = self._snapshots[task.name]
         progress = dataclasses.replace(last.progress, phase="done")
         record = last.record if result is None else result

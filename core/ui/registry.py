@@ -46,12 +46,17 @@ def _close(engine: Engine) -> None:
 
 @st.cache_resource(show_spinner=False, on_release=_close)
 def engine() -> Engine:
-    """The store and the job queue of this process. Raises StoreError (a failure is tried again on the next run)."""
+    """The store and the job queue of this process, from the first page that is opened.
+
+    Raises StoreError (a failure is tried again on the next run).
+    """
     from core.studies.jobs import Jobs
 
     store = Store()
     store.mark_interrupted()
-    return Engine(store, Jobs(store))
+    jobs = Jobs(store)
+    jobs.warm_up()  # while the page is looked at
+    return Engine(store, jobs)
 
 
 def require() -> Engine:

@@ -28,7 +28,6 @@ from core.ui.words import plain
 QUESTION = "From which batch size would a GPU beat this CPU?"
 BUTTON = "Measure this CPU"
 EXAMPLE = f"The CPU is a finished example, recorded on another machine. Press “{BUTTON}” for this one."
-STARTING = "The first estimate appears with the first round; starting TensorFlow takes some seconds."
 FIELD_PX = 340
 
 
@@ -51,7 +50,7 @@ def show() -> None:
             _button(run, here)
     if running:
         live.PAGE.progress()
-        st.fragment(_so_far, run_every=live.REDRAW_S)(run, spec)
+        live.redrawn(_so_far, run, spec)
     else:
         live.PAGE.refusal()
         live.PAGE.idle()
@@ -96,7 +95,7 @@ def _so_far(before: Run, spec: GpuSpec) -> None:
     if snapshot is not None and snapshot.active and _has_cpu(snapshot.record, snapshot.answer):
         result(snapshot.record, snapshot.answer, spec, "Estimate so far")
     else:
-        st.caption(STARTING)
+        st.caption(live.STARTING)
         result(before, registry.answer_of(before), spec)
 
 

@@ -22,7 +22,7 @@ from core.evidence import LoopPair
 from core.families.code import CodeError, own_place, refuse_code
 from core.frameworks import FRAMEWORKS, Compiled
 from core.machine.environment import usable_cores
-from core.spec import Pipeline, Target, Workload
+from core.spec import Pipeline, Target, Workload, refuse_mode
 from core.worker import timing
 from core.worker.engine import TensorFlowOnly
 from core.worker.feeds import Feed
@@ -144,7 +144,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
 
     def time_loop(self, cell: Cell[S], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:  # noqa: ARG002
         """Steps of a short call, and pairs of the framework's own loop and our blocks of a fed cell."""
-        self.refuse("What the framework's own loop costs")
+        raise CellFailed("error", f"{self.title} has no loop of its own around a step.")
 
     def explain_reading(self, error: Exception, path: str) -> str | None:  # noqa: ARG002
         """One sentence for an error that was met while the user's data were read; None for any other."""
@@ -157,6 +157,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         try:
             with self.outcomes(request.pipeline):
                 self.check_allowed(request.workload)
+                _check_mode(request.workload, target)
                 built = (request.workload, target) in self._models
                 check_fits(request, self._limit, built, held_bytes(self._allocator))
                 prepared = self._prepare(request, target)
@@ -171,12 +172,19 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         idle_ms = 1000 * (time.monotonic() - self._used_s)
         with self.outcomes(cell.pipeline), cell.step.fed() as fed_ms:
             wake_ms = self._wake(cell.step, idle_ms, fed_ms)
+            cpu_s = time.process_time()
             block_ms = cell.step.run(request.steps)
+            cpu_ms = 1000 * (time.process_time() - cpu_s)
             if cell.workload.training:
                 self.check_finite(cell)
         self._used_s = time.monotonic()
         return BlockDone(
-            batch=request.batch, steps=request.steps, block_ms=block_ms, slot=request.slot, wake_ms=wake_ms
+            batch=request.batch,
+            steps=request.steps,
+            block_ms=block_ms,
+            slot=request.slot,
+            wake_ms=wake_ms,
+            cpu_ms=cpu_ms,
         )
 
     def trace(self, request: TraceSteps) -> Traced:
@@ -283,10 +291,9 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         cell = Cell(request.workload, target, request.pipeline, step, placement.host_nodes)
         self._cells[request.batch, request.slot] = cell
         self.check_finite(cell)
-        warm, steps = settle(step, request)
+        warm, steps, latency = settle(step, request)
         self.check_finite(cell)
         execution, why = self.compiled_as(step, target)
-        latency = tuple(step.run(step.per_call) / step.per_call for _ in range(request.latency_samples))
         return Prepared(
             batch=request.batch,
             slot=request.slot,
@@ -303,11 +310,20 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             host_ops=placement.host_ops,
             execution=execution,
             execution_why=why,
+            output_difference=step.output_difference,
         )
 
 
-def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int]:
-    """Warm up and calibrate in calls, of one step or of several; the result is in steps."""
+def _check_mode(workload: Workload, target: Target) -> None:
+    """Raises CellFailed where the target computes no step of that kind."""
+    try:
+        refuse_mode(workload, target)
+    except ValueError as error:
+        raise CellFailed("error", f"{error}.") from None
+
+
+def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int, tuple[float, ...]]:
+    """Warm up and calibrate in calls, of one step or of several; the result is in steps, with the steps' latencies."""
     each, feed = step.per_call, step.feed
 
     def run_calls(calls: int) -> float:
@@ -315,8 +331,14 @@ def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int]:
 
     warm = timing.warm_up(run_calls, request.warmup_ms, -(-feed.epoch_steps // each))
     in_steps = dataclasses.replace(warm, steps=warm.steps * each, step_ms=warm.step_ms / each)
-    if request.steps_per_block is not None:
-        return in_steps, request.steps_per_block
+    steps = request.steps_per_block or each * _calls_of_a_block(run_calls, warm, request, feed.warmup_ms)
+    latency = timing.latencies(run_calls, warm, request.latency_samples)
+    return in_steps, steps, tuple(ms / each for ms in latency)
+
+
+def _calls_of_a_block(
+    run_calls: timing.RunSteps, warm: timing.WarmUp, request: Prepare, pipeline_warmup_ms: float
+) -> int:
     resolution_ms = timing.clock_resolution_ms()
-    block_ms = max(request.block_ms, feed.warmup_ms / 2)  # every block pays for a pipeline warm-up
-    return in_steps, each * timing.calibrate(run_calls, warm.step_ms, block_ms, resolution_ms)
+    block_ms = max(request.block_ms, pipeline_warmup_ms / 2)  # every block pays for a pipeline warm-up
+    return timing.calibrate(run_calls, warm.step_ms, block_ms, resolution_ms)

@@ -6,7 +6,7 @@ ended, when it is asked to with SIGTERM, and when the program dies: the kernel t
 worker did. Should the keeper itself be killed, the kernel kills the worker.
 
 The kernel sends the signal when the *thread* that started the keeper ends: a worker belongs to the thread that
-started it.
+started it. A worker that is forked (:mod:`core.worker.template`) has a keeper that is a fork, too, of the template.
 """
 
 from __future__ import annotations
@@ -17,19 +17,29 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 WATCHED = {signal.SIGCHLD, signal.SIGTERM}
 AGAIN_S = 0.002
+KEEPER = (sys.executable, "-S", __file__) if sys.platform == "linux" else ()
+MARK = "BREAKEVEN_WORKER"
+"""In the environment of a worker and of all that it starts."""
 
 
-def main(parent: int, command: list[str]) -> None:
+def main(parent: int, command: list[str]) -> NoReturn:
+    keep(parent, partial(_execute, command))
+
+
+def keep(parent: int, work: Callable[[], object]) -> NoReturn:
+    """Be the keeper of a worker that does ``work``, then end as it ended; ``parent`` is this process's."""
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     _die_with(parent, signal.SIGTERM)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    worker = _start(command, usual)
+    worker = _start(work, usual)
     for pipe in (0, 1):  # the worker's alone, so that their end is seen
         os.close(pipe)
     status = _watch(worker)
@@ -49,18 +59,27 @@ def _die_with(parent: int, number: int) -> None:
         os._exit(1)
 
 
-def _start(command: list[str], usual: set[int | signal.Signals]) -> int:
+def _start(work: Callable[[], object], usual: set[int | signal.Signals]) -> int:
     keeper = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _die_with(keeper, signal.SIGKILL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
         try:
-            os.execvp(command[0], command)
-        except OSError as error:
-            print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
-        os._exit(127)
+            _die_with(keeper, signal.SIGKILL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+            work()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(1)
     return pid
+
+
+def _execute(command: list[str]) -> NoReturn:
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+    os._exit(127)
 
 
 def _watch(worker: int) -> int | None:
@@ -105,7 +124,7 @@ def _children() -> Iterator[int]:
                 yield int(folder.name)
 
 
-def _end_as(status: int | None) -> None:
+def _end_as(status: int | None) -> NoReturn:
     """End this process with the worker's status, or of the same signal."""
     if status is None:
         os._exit(0)

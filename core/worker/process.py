@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, NoReturn, cast
+from typing import NoReturn, cast
 
 import psutil
 from pydantic import ValidationError
@@ -32,10 +32,11 @@ from core.machine.environment import available_memory_bytes, process_memory_limi
 from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
+from core.worker.children import end_marked, exit_words, lines_of, start
 from core.worker.gpu_errors import explain_gpu
 from core.worker.interpreters import interpreter, refuse_python
+from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import (
-    MAX_LINE_BYTES,
     REPLY,
     AnyReply,
     CellFailed,
@@ -50,12 +51,10 @@ from core.worker.protocol import (
     go_on,
 )
 from core.worker.signs import tells_of_memory
+from core.worker.templates import TEMPLATES, Template
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "core.worker.server")
-KEEPER = (sys.executable, "-S", str(Path(__file__).with_name("keeper.py"))) if sys.platform == "linux" else ()
-MARK = "BREAKEVEN_WORKER"
-"""In the environment of a worker and of all that it starts."""
 
 SLICE_S = 0.2  # of a wait, after which it is seen whether to go on
 CLOSE_PATIENCE_S = 1.0  # for an end that was asked for, before one is made
@@ -96,7 +95,8 @@ class ProcessWorker:
     """A worker process for one target (:class:`core.worker.protocol.Worker`).
 
     The constructor starts the process and greets it without waiting; :meth:`wait_ready` waits. ``command`` replaces
-    the worker's command line, for tests of the transport. ``check`` as in :class:`core.worker.protocol.Launcher`.
+    the worker's command line, for tests of the transport; with a ``template`` the worker is forked from that if it
+    can be. ``check`` as in :class:`core.worker.protocol.Launcher`.
     """
 
     ready: Ready
@@ -110,20 +110,14 @@ class ProcessWorker:
         check: Check = go_on,
         watch_memory: bool = False,
         allow_code: bool = False,
+        template: Template | None = None,
     ) -> None:
         self.target = target
         command = command or (interpreter(target), *COMMAND[1:])
         self._mark = secrets.token_hex(8)
-        self._process = subprocess.Popen(
-            (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=worker_environment(target) | {MARK: self._mark},
-            # its own session: Ctrl-C in the terminal is for the supervisor, which then closes stdin
-            start_new_session=os.name == "posix",
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
+        environment = worker_environment(target) | {MARK: self._mark}
+        forked = None if template is None else template.fork(environment)
+        self._process = forked or start(command, environment)
         self._lost: WorkerLost | None = None
         self._cpu_s = 0.0
         self._asked_s = 0.0
@@ -310,37 +304,15 @@ class ProcessWorker:
 
     def _read_replies(self) -> None:
         """Pass on lines of stdout, then None at its end. A line without an end is passed on in pieces: garbage."""
-        for line in _lines(self._process.stdout):
+        for line in lines_of(self._process.stdout):
             if self._replies.qsize() < MAX_WAITING:
                 self._replies.put(line)
         self._replies.put(None)
 
     def _read_log(self) -> None:
-        for line in _lines(self._process.stderr):
+        for line in lines_of(self._process.stderr):
             if text := line[:LOG_LINE_CHARS].decode("utf-8", "replace").strip():
                 self._log.append(text)
-
-
-def _lines(stream: IO[bytes] | None) -> Iterator[bytes]:
-    assert stream is not None
-    with contextlib.suppress(OSError, ValueError), stream:
-        yield from iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
-
-
-def end_marked(mark: str) -> None:
-    """Kill every process of this user whose environment has the mark of a worker."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark:
-                process.kill()
-
-
-def exit_words(code: int) -> str:
-    """How a process ended, as the end of a sentence that begins with the process."""
-    if code >= 0:
-        return f"ended with exit status {code}"
-    name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
-    return f"was ended by {name}"
 
 
 def memory_limits(targets: Sequence[Target]) -> list[int | None]:
@@ -348,6 +320,11 @@ def memory_limits(targets: Sequence[Target]) -> list[int | None]:
     on_cpu = sum(not target.is_gpu for target in targets)
     available = available_memory_bytes()
     return [None if target.is_gpu else int(MEMORY_SHARE * available / on_cpu) for target in targets]
+
+
+def warm_up() -> None:
+    """Have a template for CPU targets soon, so that their workers then start at once. Waits for nothing."""
+    TEMPLATES.warm(Target(), worker_environment(Target()))
 
 
 def launch_processes(
@@ -358,12 +335,14 @@ def launch_processes(
     allow_code: bool = False,
     allow_python: bool = False,
     limit_bytes: int | None = None,
+    fresh: bool = False,
 ) -> tuple[ProcessWorker, ...]:
     """Start one worker process for each target, side by side (:class:`core.worker.protocol.Launcher`).
 
-    With ``limit_bytes`` each worker ends itself as soon as its resident memory passes that; see
-    :class:`core.worker.protocol.Hello` for ``allow_code``. Only with ``allow_python`` is the interpreter run that a
-    target names.
+    They are forked from a template where there can be one (:mod:`core.worker.templates`), unless they are to be
+    ``fresh``, run user code, or are put to a test of memory, of which a fork shares some. With ``limit_bytes`` each
+    worker ends itself as soon as its resident memory passes that; see :class:`core.worker.protocol.Hello` for
+    ``allow_code``. Only with ``allow_python`` is the interpreter run that a target names.
     """
     if not allow_python:
         refuse_python(targets)
@@ -371,9 +350,16 @@ def launch_processes(
     workers: list[ProcessWorker] = []
     watched = limit_bytes is not None
     limits = [limit_bytes] * len(targets) if watched else memory_limits(targets)
+    templates: Sequence[Template | None] = [None] * len(targets)
+    if not (fresh or watched or allow_code):
+        templates = TEMPLATES.of([(target, worker_environment(target)) for target in targets], deadline_s, check)
     try:
-        for target, limit in zip(targets, limits, strict=True):
-            workers.append(ProcessWorker(target, limit, check=check, watch_memory=watched, allow_code=allow_code))
+        for target, limit, template in zip(targets, limits, templates, strict=True):
+            workers.append(
+                ProcessWorker(
+                    target, limit, check=check, watch_memory=watched, allow_code=allow_code, template=template
+                )
+            )
         for worker in workers:
             worker.wait_ready(end - time.monotonic())
     except BaseException:

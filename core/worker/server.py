@@ -13,8 +13,9 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from pydantic import ValidationError
 
@@ -39,10 +40,11 @@ MAX_REASON = 300
 
 
 class Server:
-    """Answers one request after the other; remembers the engine that ``hello`` started."""
+    """Answers one request after the other; remembers the engine that ``hello`` started. ``forked_s`` as of main."""
 
-    def __init__(self) -> None:
+    def __init__(self, forked_s: float | None = None) -> None:
         self._engine: Engine | None = None
+        self._forked_s = forked_s
 
     def answer(self, line: bytes) -> bytes:
         """The reply to one line, as a line of JSON. Whatever goes wrong becomes a ``failed`` reply."""
@@ -76,7 +78,13 @@ class Server:
             raise CellFailed("error", "The worker was greeted twice; one process serves one target.")
         module = importlib.import_module(FRAMEWORKS[request.target.framework].module)
         self._engine, ready = module.start(request)
-        return cast(Ready, ready)
+        return cast(Ready, ready).model_copy(update=self._how())
+
+    def _how(self) -> dict[str, Any]:
+        """How this process was started; the framework's own figure of a start is for fresh ones."""
+        if self._forked_s is None:
+            return {"start": "fresh"}
+        return {"start": "forked", "startup_ms": 1000 * (time.monotonic() - self._forked_s)}
 
 
 def take_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -99,12 +107,13 @@ def end_with(stdin: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def main() -> None:
+def main(forked_s: float | None = None) -> None:
+    """Serve until stdin closes, which ends the process. ``forked_s``: when it was forked (monotonic), if it was."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then closes stdin
     stdin, out = take_pipes()
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=end_with, args=(stdin, requests), daemon=True).start()
-    server, process = Server(), os.getpid()
+    server, process = Server(forked_s), os.getpid()
     while True:
         reply = server.answer(requests.get())
         if os.getpid() != process:

@@ -23,6 +23,7 @@ GROWTH_LIMIT = 16  # a too short block grows at most this much a try, so that on
 # How long a GPU's clocks take to fall and to rise differs widely between cards (Velicka, Vysocky and Riha 2025): these
 # four are chosen to cost a sweep a fifth of what a GPU idled at most, and were measured on no card
 AWAKE_MS, WAKE_SHARE, MIN_WAKE_MS, MAX_WAKE_MS = 200.0, 0.2, 50.0, 300.0
+FEWEST_LATENCIES, LATENCY_MS = 3, 100.0  # steps timed one by one where warming up has not done so already
 HEADROOM = 1.1  # aim this far above the shortest allowed block, so that later, luckier blocks are long enough too
 
 quartiles = functools.partial(statistics.quantiles, n=4, method="inclusive")
@@ -33,12 +34,16 @@ RunSteps = Callable[[int], float]
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What warming up took. ``step_ms`` is the median step of the last window (of all samples when not steady)."""
+    """What warming up took. ``step_ms`` is the median step of the last window (of all samples when not steady).
+
+    ``singles_ms``: the steps of both last windows, where those agree and a sample is one step.
+    """
 
     steps: int
     ms: float
     steady: bool
     step_ms: float
+    singles_ms: tuple[float, ...] = ()
 
 
 def windows_agree(before: Sequence[float], after: Sequence[float]) -> bool:
@@ -81,8 +86,22 @@ def warm_up(run: RunSteps, cap_ms: float, at_least_steps: int = 0) -> WarmUp:
         window = min(WINDOW, len(samples) // 2)
         if window >= MIN_WINDOW and spent - start_ms >= MIN_WARMUP_SHARE * cap_ms:
             steady = windows_agree(samples[-2 * window : -window], samples[-window:])
-    recent = samples[-min(WINDOW, len(samples) // 2) :] if steady else samples
-    return WarmUp(steps, spent, steady, statistics.median(recent))
+    window = min(WINDOW, len(samples) // 2)
+    recent = samples[-window:] if steady else samples
+    singles = tuple(samples[-2 * window :]) if steady and a_sample == 1 else ()
+    return WarmUp(steps, spent, steady, statistics.median(recent), singles)
+
+
+def latencies(run: RunSteps, warm: WarmUp, most: int) -> tuple[float, ...]:
+    """Single steps, each with a synchronisation of its own, in ms: those that warming up ended with, where it timed
+    single steps that agree; else ``most`` more, or fewer, but :data:`FEWEST_LATENCIES`, of slow ones.
+    """
+    if len(warm.singles_ms) >= most:
+        return warm.singles_ms[len(warm.singles_ms) - most :]
+    found: list[float] = []
+    while len(found) < most and (len(found) < FEWEST_LATENCIES or sum(found) < LATENCY_MS):
+        found.append(run(1))
+    return tuple(found)
 
 
 def wake_ms(idle_ms: float) -> float:
@@ -112,6 +131,8 @@ def clock_resolution_ms(samples: int = 50) -> float:
 def calibrate(run: RunSteps, step_ms: float, block_ms: float, resolution_ms: float) -> int:
     """Steps that make a block last ``block_ms`` and keep the clock under 0.1 % of it, starting from ``step_ms``."""
     needed = max(block_ms, resolution_ms / MAX_CLOCK_SHARE)
+    if step_ms >= needed:
+        return 1
     steps = _steps_for(needed, step_ms)
     for _ in range(CALIBRATION_TRIES):
         took = run(steps)

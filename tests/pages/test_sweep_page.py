@@ -13,6 +13,7 @@ from core.store import StoreError
 from core.studies.sweep.record import Run
 from core.ui import registry
 from core.ui.registry import quieten
+from core.ui.sweep import live
 from tests.support.pages import chart_titles, damage, ended, keep, open_page, says, sweeping, text_of, with_gpu
 from tests.support.runs import make_run
 from tests.support.study_pages import start, started_plan
@@ -167,7 +168,7 @@ def test_a_refused_architecture_says_why_beside_the_field(data: bytes, words: st
         ("form_low", 2000, "The batch range 2000 to 1024 is not possible"),
         ("form_high", 70_000, "lie within 1 to 65,536"),
         ("form_threads_0", 0, "greater than or equal to 1"),
-        ("form_threads_1", 1, "Two targets are “cpu,threads=1”"),
+        ("form_threads_1", 1, "Two targets are “CPU, 1 thread”; choose targets that differ."),
         ("form_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
         ("form_width", 0.0, "The step time's interval width must be above 0"),
         ("form_crossover_width", 0.0, "The crossover's interval width must be above 0"),
@@ -208,6 +209,24 @@ def test_before_the_first_round_the_page_says_what_happens(engine: Any) -> None:
     at = open_page()
     assert "The first estimate appears with the first round" in text_of(at)
     assert not chart_titles(at)
+
+
+def test_the_first_round_is_looked_for_often_and_the_charts_are_drawn_seldom(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    plain = live.st.fragment
+
+    def noted(draw: Any, run_every: float) -> Any:
+        looks.append(run_every)
+        return plain(draw)
+
+    monkeypatch.setattr(live.st, "fragment", noted)
+    live.redrawn(lambda: None)
+    engine.jobs.show(sweeping(make_run(5, status="running")))
+    live.redrawn(lambda: None)
+    assert looks == [live.FIRST_LOOK_S, live.REDRAW_S]
+    assert live.FIRST_LOOK_S <= 1.0
 
 
 def test_the_end_of_a_sweep_shows_its_verdict(engine: Any) -> None:

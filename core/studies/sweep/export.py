@@ -18,9 +18,11 @@ from core.numbers import table
 from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.card_use import card_text
 from core.studies.sweep.loop import loop_lines
+from core.studies.sweep.quantised import output_difference, output_difference_lines
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
+from core.studies.sweep.starts import start_lines
 from core.studies.sweep.verdict_export import fastest_fields, fastest_lines, single_fields, verdict_fields
 from core.text import escaped_json, in_lines, sentence_case
 
@@ -32,7 +34,8 @@ FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 class CellRow:
     """One cell as tables show it. ``None``: not known. Times outside the step time are medians over processes.
 
-    ``execution`` and ``precision`` are the target's as it ran, empty where that is not known.
+    ``execution`` and ``precision`` are the target's as it ran, empty where that is not known. The differences are of an
+    int8 target's outputs from float32, as shares of the float32 outputs' range.
     """
 
     target: str
@@ -53,6 +56,9 @@ class CellRow:
     reason: str
     execution: str
     precision: str
+    output_difference_mean: float | None
+    output_difference_largest: float | None
+    same_class_share: float | None
     label: str
 
 
@@ -125,6 +131,7 @@ def _cell_row(
 ) -> CellRow:
     batch, target = key
     fit = answer.fits[target] if answer else None
+    differs = output_difference(setups)
     return CellRow(
         target=run.target_names[target],
         batch=batch,
@@ -144,6 +151,9 @@ def _cell_row(
         reason=cell.reason if cell else "",
         execution=ran.execution if ran else "",
         precision=ran.precision if ran else "",
+        output_difference_mean=differs.mean if differs else None,
+        output_difference_largest=differs.largest if differs else None,
+        same_class_share=differs.agreeing if differs else None,
         label=run.label,
     )
 
@@ -163,11 +173,12 @@ def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
 
 
 def placement_lines(run: Run) -> list[str]:
-    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it."""
+    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it, and
+    how workers were started.
+    """
     last = {setup.target: setup for setup in run.setups if setup.placement}
-    return [
-        f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)
-    ]
+    ran = [f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]
+    return ran + start_lines(run)
 
 
 def reason_lines(run: Run) -> list[str]:
@@ -201,6 +212,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
     lines = [
         answer.verdict.sentence,
         *ran_line(run),
+        *output_difference_lines(run),
         "",
         *fastest_lines(run, answer),
         *table(columns, rows),

@@ -19,7 +19,11 @@ from core.ui.navigation import link
 from core.ui.study_page import StudyPage, busy_sentence, refuse
 from core.ui.words import plain
 
-REDRAW_S = 8.0
+FIRST_LOOK_S, REDRAW_S = 1.0, 8.0  # until the first round is there, and from then on
+STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
+ONE_VALUE = "Each batch has one value so far; the estimate comes with the next ones, which give it an interval."
+WITHOUT_INTERVAL = "without_replicates"
+"""How the reason of a verdict ends that has no interval: while it is measured nothing is claimed yet."""
 Beside = Callable[[Run, Answer | None], Against | None]
 """Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
@@ -40,16 +44,41 @@ def _metrics(snapshot: Snapshot) -> None:
 PAGE = StudyPage(SWEEP, "Measure this machine", metrics=_metrics)
 
 
-@st.fragment(run_every=REDRAW_S)
+def redrawn(draw: Callable[..., None], *given: object) -> None:
+    """Draw, and again while the sweep runs: soon after the first round is there, then more seldom than the numbers,
+    since drawing takes time from what is being measured.
+    """
+    waiting = not _has_answer()
+    st.fragment(_redrawn, run_every=FIRST_LOOK_S if waiting else REDRAW_S)(draw, waiting, given)
+
+
+def _redrawn(draw: Callable[..., None], waiting: bool, given: tuple[object, ...]) -> None:
+    if waiting and _has_answer():
+        st.rerun()  # all of the page, which has this drawn more seldom from now on
+    draw(*given)
+
+
+def _has_answer() -> bool:
+    snapshot = registry.engine().jobs.snapshot(SWEEP.name)
+    return snapshot is not None and snapshot.answer is not None
+
+
 def estimate(beside: Beside) -> None:
-    """The verdict so far and the charts. Slower than the numbers: drawing takes time from what is being measured."""
+    """The verdict so far and the charts."""
+    redrawn(_estimate, beside)
+
+
+def _estimate(beside: Beside) -> None:
     snapshot = registry.engine().jobs.snapshot(SWEEP.name)
     if snapshot is None:
         return
     if snapshot.answer is None:
-        st.caption("The first estimate appears with the first round; starting TensorFlow takes some seconds.")
+        st.caption(STARTING)
         return
-    verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
+    if snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL):
+        st.caption(ONE_VALUE)
+    else:
+        verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
     card = beside(snapshot.record, snapshot.answer)
     for chart in ("speed-up", "step time"):
         charts.chart(chart, snapshot.record, snapshot.answer, place="live-", card=card)

@@ -332,3 +332,16 @@ def test_the_source_of_interference_is_closed(machine: Gated, store: MemoryStore
     assert ended(jobs, machine).error == "broken"
     assert closed == [True]
     assert watched == [plan().targets]
+
+
+def test_workers_are_warmed_up_unless_somebody_measures(store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("core.studies.jobs.warm_up", lambda: asked.append(1))
+    jobs = Jobs(store, interference=lambda: None, meter=lambda: None)
+    jobs.warm_up()
+    assert len(asked) == 1
+    monkeypatch.setattr("core.studies.jobs.holder", lambda: "Another process measures.")
+    jobs.warm_up()
+    Jobs(store, launcher=Machine(CROSSING).launch).warm_up()
+    assert len(asked) == 1
+    jobs.close()

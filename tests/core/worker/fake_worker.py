@@ -1,4 +1,7 @@
-"""A worker that misbehaves on demand, for tests of the transport: ``fake_worker.py HOW``. Needs no framework."""
+"""A worker that misbehaves on demand, for tests of the transport: in the way that FAKE_WAY names. Needs no framework.
+
+As a program it is a worker; ``fake_worker.py template`` is a template of such workers.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ import os
 import signal
 import sys
 import time
-
-READY = {"kind": "hello", "pid": os.getpid(), "startup_ms": 1.0, "device": "CPU:0"}
 
 
 def say(reply):
@@ -99,6 +100,7 @@ WAYS = {
 
 
 def main(how):
+    """The worker: answers until stdin closes."""
     for line in sys.stdin:
         request = json.loads(line)
         if request["kind"] == "hello":
@@ -111,7 +113,7 @@ def main(how):
             if how == "no kernels":
                 log(NO_KERNELS)
                 time.sleep(0.2)  # TensorFlow says so long before it is ready
-            say(READY)
+            say({"kind": "hello", "pid": os.getpid(), "startup_ms": 1.0, "device": "CPU:0"})
             if how == "asleep":
                 time.sleep(600)
         elif request["kind"] == "release":
@@ -122,4 +124,19 @@ def main(how):
         time.sleep(600)
 
 
-main(sys.argv[1])
+def forked(_forked_s):
+    try:
+        main(os.environ["FAKE_WAY"])
+    except SystemExit as error:
+        print(error, file=sys.stderr)
+        os._exit(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["template"]:
+        from core.worker import template
+
+        template.main("json", forked)
+    else:
+        main(os.environ["FAKE_WAY"])

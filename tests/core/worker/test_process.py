@@ -20,6 +20,7 @@ from core.spec import Pipeline, Target, Workload
 from core.worker import process
 from core.worker.process import ProcessWorker, launch_processes, memory_limits, worker_environment
 from core.worker.protocol import CellFailed, Describe, Hello, Prepare, Release, RunBlock, WorkerLost
+from core.worker.templates import Forked, Template
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 BLOCK = RunBlock(batch=4, steps=1)
@@ -27,12 +28,26 @@ GPU = Target(device="gpu:0")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no keeper, docs/design.md")
 
 
-@pytest.fixture
-def start():
+@pytest.fixture(scope="module")
+def template():
+    made = Template(worker_environment(Target()), (sys.executable, str(FAKE), "template"))
+    assert made.wait(60)
+    assert made.refused == ""
+    yield made
+    made.end()
+
+
+@pytest.fixture(params=["fresh", pytest.param("forked", marks=LINUX)])
+def start(request, monkeypatch):
+    """Starts a worker that misbehaves in some way; every promise holds for one that was forked, too."""
+    template = request.getfixturevalue("template") if request.param == "forked" else None
     workers = []
 
     def begin(how, wait=True, target=None, **options):
-        worker = ProcessWorker(target or Target(), command=(sys.executable, str(FAKE), how), **options)
+        monkeypatch.setenv("FAKE_WAY", how)
+        options["template"] = template
+        worker = ProcessWorker(target or Target(), command=(sys.executable, str(FAKE)), **options)
+        assert isinstance(worker._process, Forked) == (template is not None)
         workers.append(worker)
         if wait:
             worker.wait_ready(30)
@@ -160,45 +175,55 @@ def test_whoever_is_killed_nothing_that_a_worker_started_is_left(start, whom):
 
 
 PARENT = """
-import sys, threading
+import os, sys, threading
 from core.spec import Pipeline, Target, Workload
-from core.worker.process import ProcessWorker
+from core.worker.process import ProcessWorker, worker_environment
 from core.worker.protocol import RunBlock
-worker = ProcessWorker(Target(), command=(sys.executable, *sys.argv[1:]))
-if sys.argv[2] != "silent":
+from core.worker.templates import Template
+fake, template = (sys.executable, sys.argv[1]), None
+if sys.argv[2] == "forked":
+    template = Template(worker_environment(Target()), (*fake, "template"))
+    template.wait(60)
+worker = ProcessWorker(Target(), command=fake, template=template)
+if os.environ["FAKE_WAY"] != "silent":
     worker.wait_ready(60)
     threading.Thread(target=worker.ask, args=(RunBlock(batch=4, steps=1), 600), daemon=True).start()
-print(worker._mark, flush=True)
+print(worker._mark, worker.pid, template.pid if template else 0, flush=True)
 input()
 """
 
 
+@contextlib.contextmanager
+def parent_of(way, start):
+    """A program with a worker, with its mark, the keeper's pid and that of its template's keeper (0: none)."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(FAKE), start], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=worker_environment(Target()) | {"FAKE_WAY": way},
+    ) as parent:  # fmt: skip
+        mark, keeper, template = parent.stdout.readline().decode().split()
+        yield parent, mark, int(keeper), int(template)
+
+
 @LINUX
+@pytest.mark.parametrize("start", ["fresh", "forked"])
 @pytest.mark.parametrize(
     ("way", "count"), [("hang", 2), ("stop", 2), ("hold", 2), ("breed and hang", 5), ("silent", 2)]
 )
-def test_a_worker_and_what_it_started_die_with_their_parent(way, count):
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(FAKE), way],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=worker_environment(Target()),
-    ) as parent:  # fmt: skip
-        mark = parent.stdout.readline().decode().strip()
+def test_a_worker_and_what_it_started_die_with_their_parent(way, count, start):
+    with parent_of(way, start) as (parent, mark, _, template):
         until(lambda: len(marked(mark)) == count)
         time.sleep(0.2)  # it is asleep now
         parent.kill()
     until(lambda: marked(mark) == [])
+    until(lambda: not template or not psutil.pid_exists(template))
 
 
 @LINUX
-def test_a_worker_dies_even_with_both_its_keeper_and_its_parent_killed():
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(FAKE), "hold"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=worker_environment(Target()),
-    ) as parent:  # fmt: skip
-        mark = parent.stdout.readline().decode().strip()
+@pytest.mark.parametrize("start", ["fresh", "forked"])
+def test_a_worker_dies_even_with_both_its_keeper_and_its_parent_killed(start):
+    with parent_of("hold", start) as (parent, mark, keeper, _):
         until(lambda: len(marked(mark)) == 2)
         parent.send_signal(signal.SIGSTOP)  # it cannot see to anything any more
-        (keeper,) = (pid for pid in marked(mark) if psutil.Process(pid).ppid() == parent.pid)
         os.kill(keeper, signal.SIGKILL)
         parent.kill()
     until(lambda: marked(mark) == [])

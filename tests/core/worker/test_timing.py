@@ -117,3 +117,31 @@ def test_blocks_of_a_woken_gpu_do_not_show_how_long_it_idled():
     assert block(woken=False, idle_ms=10_000.0) == 40.0
     for idle_ms in (200.0, 500.0, 10_000.0):
         assert block(woken=True, idle_ms=idle_ms) == 20.0
+
+
+def test_latencies_are_the_steps_that_warming_up_ended_with_where_it_timed_single_ones() -> None:
+    slow = timing.warm_up(lambda steps: 5.0 * steps, 1000.0)
+    assert slow.steady
+    assert timing.latencies(lambda _: pytest.fail("timed again"), slow, 9) == (5.0,) * 9
+    ran: list[int] = []
+
+    def quick(steps: int) -> float:
+        ran.append(steps)
+        return 0.1 * steps
+
+    warm = timing.warm_up(quick, 1000.0)
+    assert warm.steady
+    assert warm.singles_ms == ()  # a sample was ten steps
+    ran.clear()
+    assert timing.latencies(quick, warm, 9) == (0.1,) * 9
+    assert ran == [1] * 9
+
+
+@pytest.mark.parametrize(("step_ms", "count"), [(20.0, 5), (30.0, 4), (400.0, 3), (1.0, 9)])
+def test_slow_steps_that_did_not_settle_are_timed_fewer_times(step_ms: float, count: int) -> None:
+    warm = timing.WarmUp(steps=3, ms=3 * step_ms, steady=False, step_ms=step_ms)
+    assert timing.latencies(lambda _: step_ms, warm, 9) == (step_ms,) * count
+
+
+def test_a_step_that_lasts_a_block_is_not_run_once_more_to_find_that_out() -> None:
+    assert timing.calibrate(lambda _: pytest.fail("run again"), 25.0, 20.0, 1e-4) == 1

@@ -28,7 +28,7 @@ def run_of(
     processes: int = 5,
     rounds: int = 3,
     noise: float = 0.01,
-    has: Callable[[int, int], bool] = lambda target, batch: True,
+    has: Callable[[int, int], bool] = lambda *_: True,
     seed: int = 0,
 ) -> Run:
     """Rounds of targets with these curves; ``has(target, batch)``: whether it has a block there."""

@@ -1,0 +1,52 @@
+"""The processes of workers: started afresh, read line by line, found by their mark and ended, and how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import psutil
+
+from core.worker.keeper import KEEPER, MARK
+from core.worker.protocol import MAX_LINE_BYTES
+
+
+def start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A process with pipes, under a keeper where there are any."""
+    return subprocess.Popen(
+        (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        # its own session: Ctrl-C in the terminal is for the supervisor, which then closes stdin
+        start_new_session=os.name == "posix",
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
+
+
+def lines_of(stream: IO[bytes] | None) -> Iterator[bytes]:
+    """Lines until the stream ends, closed then; one without an end comes in pieces."""
+    assert stream is not None
+    with contextlib.suppress(OSError, ValueError), stream:
+        yield from iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
+
+
+def end_marked(mark: str) -> None:
+    """Kill every process of this user whose environment has the mark of a worker."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARK) == mark:
+                process.kill()
+
+
+def exit_words(code: int) -> str:
+    """How a process ended, as the end of a sentence that begins with the process."""
+    if code >= 0:
+        return f"ended with exit status {code}"
+    name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
+    return f"was ended by {name}"

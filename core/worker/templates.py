@@ -1,0 +1,289 @@
+"""The templates of this program (:mod:`core.worker.template`): when one is started, used and replaced, and its forks.
+
+Templates are shared by the targets whose framework, interpreter and environment are alike, and serve them in turn; how
+many threads a worker has is set after the fork. Where forking is not possible or not safe there is none, and workers
+start afresh.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from core.frameworks import FRAMEWORKS
+from core.machine.environment import available_memory_bytes, process_memory_limit
+from core.machine.installed import python_of
+from core.spec import Target
+from core.worker.keeper import KEEPER, MARK
+from core.worker.protocol import Check, go_on
+
+COMMAND = (sys.executable, "-m", "core.worker.template")
+OFF = "BREAKEVEN_FRESH_STARTS"
+"""Set to anything in the environment, it has every worker started afresh."""
+FORKED = ("tensorflow",)
+"""Frameworks whose forks were shown to scatter as fresh processes do (docs/validation.md), on the CPU alone."""
+LATE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that a worker may have other than its template, where they are 1: NumPy's pool of threads, started when it
+is imported, is then none, and TensorFlow has pools of its own, which start after the fork.
+"""
+MARK_LENGTH = 16
+IN_TURN = 2
+"""Templates that serve the same workers in turn, so that what the forks of one have in common (the address layout, the
+seed of hashes) is seen as scatter between starts. It is too small to be measured (docs/validation.md).
+"""
+STARTS_A_TEMPLATE = 6
+MOST_KINDS = 3
+LEAST_FREE_BYTES = 2_000_000_000  # a template holds some 0.3 GB, most of which its forks share
+FORK_S = 10.0
+IMPORT_SHARE = 0.5  # of the time that workers have to start
+SLICE_S = 0.05
+END_S = 2.0
+
+
+class Forked:
+    """A worker's keeper that a template forked; what :class:`subprocess.Popen` is to one that was started."""
+
+    returncode: int | None = None
+
+    def __init__(self, pid: int, fate: FileIO, streams: Sequence[int]) -> None:
+        self.pid, self._fate = pid, fate
+        self.stdin, self.stdout, self.stderr = (
+            os.fdopen(stream, mode) for stream, mode in zip(streams, ("wb", "rb", "rb"), strict=True)
+        )
+
+    def poll(self) -> int | None:
+        """As of a process that was started; that of a worker whose template is gone is SIGKILL."""
+        if self.returncode is None and (words := _read(self._fate, 0.0)) is not None:
+            self.returncode = words.get("status", -signal.SIGKILL)
+            self._fate.close()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            select.select([self._fate], [], [], timeout)
+        if (code := self.poll()) is None:
+            raise subprocess.TimeoutExpired("a forked worker", timeout or 0.0)
+        return code
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)
+
+
+class Template:
+    """One template process, which ends with this program. ``starts``: how often workers were forked from it, those
+    that start side by side once. ``command`` replaces its command line, for tests of the transport.
+    """
+
+    def __init__(self, environment: Mapping[str, str], command: Sequence[str]) -> None:
+        self.environment = dict(environment) | {MARK: "0" * MARK_LENGTH}
+        self.starts = 0
+        self.refused = ""
+        """Why it forks no worker, for good: it could not import the framework, or is not safe to fork."""
+        self.gone = False
+        self._answered = threading.Event()
+        self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process: subprocess.Popen[bytes] | None = None
+        # the kernel ends a keeper with the thread that started it, so that one lives as long as the template
+        self._thread = threading.Thread(target=self._hold, args=(control, command), name="template", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """Of its keeper."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def usable(self) -> bool:
+        """Whether it has imported the framework and can be forked."""
+        return self._answered.is_set() and not self.refused and not self.gone
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it has said by then whether it can be forked."""
+        return self._answered.wait(timeout_s)
+
+    def fork(self, environment: Mapping[str, str]) -> Forked | None:
+        """A worker with that environment; None where there is none, for the reason in ``refused``."""
+        before = self.environment
+        changed = {name: environment.get(name) for name in {*environment, *before}
+                   if environment.get(name) != before.get(name)}  # fmt: skip
+        pairs = [os.pipe() for _ in range(4)]  # stdin, stdout, stderr, and what becomes of it
+        theirs = [pairs[0][0], *(writing for _, writing in pairs[1:])]
+        ours = [pairs[0][1], *(reading for reading, _ in pairs[1:-1])]
+        fate = os.fdopen(pairs[-1][0], "rb", buffering=0)
+        with contextlib.suppress(OSError):  # it is gone, and says nothing
+            socket.send_fds(self._control, [json.dumps(changed).encode()], theirs)
+        for pipe in theirs:
+            os.close(pipe)
+        words = _read(fate, FORK_S) or {}
+        if "pid" in words:
+            return Forked(words["pid"], fate, ours)
+        for pipe in ours:
+            os.close(pipe)
+        fate.close()
+        self.refused = words.get("refused") or "The template did not answer."
+        return None
+
+    def retire(self) -> None:
+        """Fork no more; the process ends as soon as its workers have."""
+        self.gone = True
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        """End the process now, and its workers."""
+        self.retire()
+        if self._process is not None:
+            self._process.terminate()  # its keeper, who sees to the rest
+        self._thread.join(END_S)
+
+    def _hold(self, control: socket.socket, command: Sequence[str]) -> None:
+        """Start the process, wait for its word and for its end."""
+        try:
+            with control:
+                self._process = subprocess.Popen(
+                    (*KEEPER, str(os.getpid()), *command),
+                    stdin=control.fileno(),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=self.environment,
+                    start_new_session=True,
+                )
+            assert self._process.stdout is not None
+            with self._process.stdout as out:
+                said = _words(out.readline()).get("refused", "The framework could not be imported.")
+            self.refused = self.refused or said
+            self._answered.set()
+            self._process.wait()
+        except OSError as error:
+            self.refused = f"No process could be started: {error.strerror}."
+        finally:
+            self.gone = True
+            self._answered.set()
+            self._control.close()
+
+
+def _read(pipe: FileIO, timeout_s: float) -> dict[str, Any] | None:
+    """What the template says on a pipe, nothing where it closed it; None where neither came by then."""
+    if not select.select([pipe], [], [], timeout_s)[0]:
+        return None
+    return _words(pipe.readline())
+
+
+def _words(line: bytes) -> dict[str, Any]:
+    try:
+        words: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return {}
+    return words
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a template and its forks have in common from the start."""
+
+    module: str
+    environment: frozenset[tuple[str, str]]
+    folder: str
+    cores: frozenset[int]
+    memory_bytes: int | None
+
+
+def key_of(target: Target, environment: Mapping[str, str]) -> Key | None:
+    """None where workers of that target are not forked."""
+    other_python = target.python or python_of(target.framework)
+    if not KEEPER or environment.get(OFF) or target.framework not in FORKED or target.device != "cpu" or other_python:
+        return None
+    if available_memory_bytes() < LEAST_FREE_BYTES:
+        return None
+    shared = {name: value for name, value in environment.items() if name != MARK} | dict.fromkeys(LATE, "1")
+    try:
+        folder = str(Path.cwd())
+    except OSError:  # it was removed
+        return None
+    module = FRAMEWORKS[target.framework].module
+    cores = frozenset(os.sched_getaffinity(0))
+    return Key(module, frozenset(shared.items()), folder, cores, process_memory_limit())
+
+
+class Templates:
+    """All templates of a program. ``fresh`` counts why workers were started afresh that might have been forked."""
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self.fresh: Counter[str] = Counter()
+        self._command = command
+        self._guard = threading.Lock()
+        self._known: dict[Key, list[Template]] = {}
+        """Least recently used kinds first, and of each the template whose turn it is."""
+
+    def warm(self, target: Target, environment: Mapping[str, str]) -> None:
+        """Have a template for such workers soon, without waiting."""
+        if (key := key_of(target, environment)) is not None:
+            with self._guard:
+                self._turn(key)
+
+    def of(
+        self, wanted: Sequence[tuple[Target, Mapping[str, str]]], deadline_s: float, check: Check = go_on
+    ) -> tuple[Template | None, ...]:
+        """For workers that start side by side; None for those that must be started afresh. ``check`` may end it."""
+        keys = [key_of(*one) for one in wanted]
+        with self._guard:
+            turns = {key: self._turn(key) for key in dict.fromkeys(keys) if key is not None}
+            for turn in turns.values():
+                turn[0].starts += 1
+            chosen = {key: turn[0] for key, turn in turns.items()}
+            waiting = [template for turn in turns.values() for template in turn]  # one that still imports disturbs
+            for turn in turns.values():
+                turn.append(turn.pop(0))
+        end_s = time.monotonic() + IMPORT_SHARE * deadline_s
+        for template in waiting:
+            while not template.wait(SLICE_S):
+                check()
+                if time.monotonic() > end_s:
+                    template.refused = "The framework took too long to import."
+                    template.end()
+        for template in chosen.values():
+            if not template.usable:
+                self.fresh[template.refused or "The template is gone."] += 1
+        return tuple(template if key is not None and (template := chosen[key]).usable else None for key in keys)
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._guard:
+            templates = [template for turn in self._known.values() for template in turn]
+            self._known.clear()
+        for template in templates:
+            template.end()
+
+    def _turn(self, key: Key) -> list[Template]:
+        """Those that serve in turn, started now where there are none with forks left, or that say why they cannot."""
+        turn = self._known.pop(key, [])
+        while len(self._known) >= MOST_KINDS:
+            for template in self._known.pop(next(iter(self._known))):
+                template.retire()
+        for template in [one for one in turn if not one.refused and (one.gone or one.starts >= STARTS_A_TEMPLATE)]:
+            template.retire()
+            turn.remove(template)
+        turn += [Template(dict(key.environment), (*self._command, key.module)) for _ in range(len(turn), IN_TURN)]
+        self._known[key] = turn
+        return turn
+
+
+TEMPLATES = Templates()
+atexit.register(TEMPLATES.close)
