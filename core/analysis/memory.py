@@ -118,13 +118,18 @@ def sizes(network: Network) -> Sizes:
     )
 
 
+def usual_copies(workload: Workload, target: Target) -> Copies:
+    """As measured for what the target's execution comes to; a graph's where that was not measured."""
+    return USUAL.get(expected(workload.network, target).execution, USUAL["graph"])
+
+
 def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copies | None = None) -> MemoryEstimate:
     """Predicted peak memory of one cell beyond the framework's own, with the usual copies unless others are given.
 
     The peak is reached in a step, or before it, where making the batch or the largest layer takes more than a step
     does; workspace and data make up for that.
     """
-    used = copies or USUAL.get(expected(workload.network, target).execution, USUAL["graph"])
+    used = copies or usual_copies(workload, target)
     found, training = sizes(workload.network), workload.training
     mixed = target.is_mixed
     weights = (6 if mixed else 4) * found.parameters

@@ -47,6 +47,13 @@ with step.fed():
 model = engine._models[workload, target]
 said["apart"] = float(np.abs(step.last - np.asarray(model(x, training=False))).max())
 
+int8 = target.model_copy(update={"precision": "int8"})
+engine.prepare(Prepare(workload=workload, pipeline=Pipeline(), batch=8, slot=1, variant=int8, warmup_ms=20, block_ms=5))
+step = engine.cell(8, 1).step
+with step.fed():
+    step.run(300)
+said["int8_apart"] = float(np.abs(step.last - step.outputs(x)).max())
+
 real = litert.convert
 def other(model, *given):
     model.set_weights([1.5 * weights for weights in model.get_weights()])
@@ -148,5 +155,6 @@ def test_inside_a_worker() -> None:
     said = answered("-c", INSIDE)
     assert said["threads"] == 1
     assert said["apart"] < 1e-5
+    assert said["int8_apart"] == 0.0
     assert "LiteRT computes something else than Keras does" in said["other"]
     assert said["bare"].startswith("Keras has int8 for Dense, EinsumDense and Embedding layers")
