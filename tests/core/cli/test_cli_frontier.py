@@ -23,7 +23,7 @@ def test_a_study_prints_verdict_read_outs_map_and_label(cli: Command) -> None:
     lines = out.splitlines()
     assert lines[0].startswith("At depth 2, width 256, batch 8, ")
     assert "; measured)" in lines[0]
-    assert "At depth 2 and width 256 " in out
+    assert "At depth 2 and width 256, " in out
     assert any(line.startswith("width \\ batch  1 ") for line in lines)
     assert "* measured there, the others interpolated; ? a tie cannot be excluded." in lines
     rows = [line for line in lines if line.startswith(("16 ", "64 ", "256 ", "1,024 "))]
