@@ -74,12 +74,14 @@ class Forked:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Raises subprocess.TimeoutExpired."""
+        """Raises subprocess.TimeoutExpired. Without a timeout, which is after a kill, a template that is stopped and
+        says nothing is not waited for.
+        """
         if self.returncode is None:
-            select.select([self._fate], [], [], timeout)
-        if (code := self.poll()) is None:
-            raise subprocess.TimeoutExpired("a forked worker", timeout or 0.0)
-        return code
+            select.select([self._fate], [], [], FORK_S if timeout is None else timeout)
+        if self.poll() is None and timeout is not None:
+            raise subprocess.TimeoutExpired("a forked worker", timeout)
+        return -signal.SIGKILL if self.returncode is None else self.returncode
 
     def kill(self) -> None:
         with contextlib.suppress(OSError):
