@@ -1,6 +1,6 @@
 """How often the whole answer about three and six targets is right, on rounds simulated with known truth.
 
-    python -m benchmarks.bands [--sweeps 1000] [--json out.json]
+    python -m benchmarks.bands [--sweeps 1000] [--uneven] [--json out.json]
 
 Right is an answer whose every statement holds: a band's single target is the fastest at all batches of the band outside
 the intervals of its boundaries, a band of several holds the fastest, and each interval holds the change. At most 5 % of
@@ -26,7 +26,8 @@ from core.studies.sweep.observations import Observations, fill
 from tests.support.simulation import Curve, NoiseModel
 
 GRID = tuple(2**i for i in range(11))
-PROCESSES, ROUNDS = (4, 5, 6, 8), 4
+PROCESSES, ROUNDS = (4, 5, 6, 8), (8,)
+UNEVEN_PROCESSES, UNEVEN_ROUNDS = (3, 4, 5, 6), (2, 4, 8)  # as in sweeps of one to three minutes
 POINTS = np.geomspace(GRID[0], GRID[-1], 4001)
 Curves = tuple[Curve, ...]
 NOISE = NoiseModel()
@@ -126,25 +127,28 @@ def _refined(changes: tuple[float, ...]) -> list[int]:
 
 
 def simulated(
-    curves: Curves, rng: np.random.Generator, noise: NoiseModel = NOISE
+    curves: Curves, rng: np.random.Generator, uneven: bool = False, noise: NoiseModel = NOISE
 ) -> dict[tuple[int, int], Observations]:
     """The tables of every pair from rounds with offsets of each process and its cells, heavy tails, own drift, stalls.
 
     The bracket of each change is halved twice, as a sweep does it, with batches that the first process has not.
+    ``uneven``: fewer processes, and of each cell from two to eight rounds.
     """
+    in_cell = UNEVEN_ROUNDS if uneven else ROUNDS
     batches, count = np.array(_refined(true_changes(curves)), dtype=float), len(curves)
-    processes = int(rng.choice(PROCESSES))
-    shape = (processes, len(batches), ROUNDS, count)
+    processes = int(rng.choice(UNEVEN_PROCESSES if uneven else PROCESSES))
+    shape = (processes, len(batches), max(in_cell), count)
     logs = np.log([[curve.step_ms(b) for curve in curves] for b in batches])[None, :, None]
     logs = logs + rng.normal(0, noise.process, (processes, 1, 1, count))
     logs = logs + rng.normal(0, noise.cell, (processes, len(batches), 1, count))
     logs = logs + noise.tail * rng.standard_t(3, shape) + rng.normal(0, noise.own_drift, shape)
     stalled = rng.random(shape) < noise.stall_share
     logs = logs + np.where(stalled, np.log1p(rng.random(shape) * (noise.stall_factor - 1)), 0.0)
-    late = ~np.isin(batches, GRID)
+    late, rounds = ~np.isin(batches, GRID), rng.choice(in_cell, shape[:2])
     found = {}
     for first, second in combinations(range(count), 2):
-        values = np.median(logs[..., first] - logs[..., second], axis=2)
+        ratios = logs[..., first] - logs[..., second]
+        values = np.choose(np.searchsorted(in_cell, rounds), [np.median(ratios[..., :n], axis=2) for n in in_cell])
         values[0, late] = np.nan
         found[first, second] = Observations(batches, fill(np.log2(batches), values), "process", unpaired=0)
     return found
@@ -180,12 +184,12 @@ class Row:
     width: float | None
 
 
-def judged(truth: str, count: int, sweeps: int) -> Row:
+def judged(truth: str, count: int, sweeps: int, uneven: bool = False) -> Row:
     right, claimed, widths, known = 0, [], [], 0
     for seed in range(sweeps):
         rng = np.random.default_rng([seed, count, list(TRUTHS).index(truth)])
         curves = TRUTHS[truth](rng, count)
-        found = find_fastest(simulated(curves, rng), count, 0.05)
+        found = find_fastest(simulated(curves, rng, uneven), count, 0.05)
         right += not wrong(found, curves)
         octaves = [(math.log2(b.to_batch / b.from_batch), len(b.targets) == 1) for b in found.bands]
         claimed.append(sum(o for o, single in octaves if single) / sum(o for o, _ in octaves))
@@ -198,13 +202,14 @@ def judged(truth: str, count: int, sweeps: int) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sweeps", type=int, default=1000)
+    parser.add_argument("--uneven", action="store_true", help="3 to 6 processes, 2 to 8 rounds a cell")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(f"{'truth':<26}{'targets':>8}{'right':>8}{'one named':>11}{'intervals':>11}{'high/low':>10}")
     rows = []
     for truth in TRUTHS:
         for count in (3, 6):
-            row = judged(truth, count, options.sweeps)
+            row = judged(truth, count, options.sweeps, options.uneven)
             rows.append(row)
             width = "" if row.width is None else f"{row.width:.3f}"
             print(

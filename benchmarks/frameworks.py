@@ -75,8 +75,7 @@ def compiled(workload: Workload) -> Any:
 
 
 def timed(steps: int, step: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
-    gc.collect()
-    gc.disable()
+    gc.disable()  # as our blocks do; collecting first would leave cold caches to this loop alone
     start = time.perf_counter_ns()
     for _ in itertools.repeat(None, steps):
         last = step()
@@ -126,6 +125,26 @@ def bare_jax(workload: Workload, batch: int) -> Callable[[int], float]:
     return lambda steps: timed(steps, step, lambda last: jax.block_until_ready((last, state)))
 
 
+def bare_litert(workload: Workload, batch: int) -> Callable[[int], float]:
+    """The model converted as it is, its input resized to the batch and set once; one thread."""
+    import tensorflow as tf
+
+    program = tf.lite.TFLiteConverter.from_keras_model(compiled(workload)).convert()
+    interpreter = tf.lite.Interpreter(model_content=program, num_threads=1)
+    (taken,), (given,) = interpreter.get_input_details(), interpreter.get_output_details()
+    (x,) = make_arrays(workload, batch)
+    interpreter.resize_tensor_input(taken["index"], x.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(taken["index"], x)
+    output = given["index"]
+
+    def step() -> Any:
+        interpreter.invoke()
+        return interpreter.get_tensor(output)
+
+    return lambda steps: timed(steps, step, lambda last: last)
+
+
 def bare_torch(workload: Workload, batch: int) -> Callable[[int], float]:
     import torch
 
@@ -169,15 +188,17 @@ def bare_pytorch(workload: Workload, batch: int) -> Callable[[int], float]:
 
 BARE: dict[str, Bare] = {
     "tensorflow": bare_tensorflow, "jax": bare_jax, "torch": bare_torch, "pytorch": bare_pytorch,
+    "litert": bare_litert,
 }  # fmt: skip
 """A framework is added with its barest loop."""
 
 
 def measure(framework: str, threads: int | None, mode: Mode, batches: Sequence[int], pairs: int) -> list[Cell]:
-    """In this process, which is the framework's own."""
+    """In this process, which is the framework's own; inference of one that does not train."""
+    mode = mode if FRAMEWORKS[framework].trains else "infer"
     target = Target(framework=framework, threads=threads)  # type: ignore[arg-type]
     engine, _ = importlib.import_module(FRAMEWORKS[framework].module).start(Hello(target=target, allow_code=True))
-    workload = Workload(network=NETWORK if FRAMEWORKS[framework].through_keras else own_code(engine), mode=mode)
+    workload = Workload(network=own_code(engine) if framework == "pytorch" else NETWORK, mode=mode)
     cells = []
     for batch in batches:
         prepared = engine.prepare(

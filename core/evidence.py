@@ -18,6 +18,7 @@ Outcome = Literal[
 ]
 PositiveMs = Annotated[float, Field(gt=0)]
 WakeMs = Annotated[float, Field(ge=0)] | None
+CpuMs = Annotated[float, Field(ge=0)] | None
 MAX_LATENCIES = 1_000
 MAX_WHY = 300
 LoopMs = Annotated[float, Field(gt=0, le=1e12)]
@@ -239,7 +240,7 @@ class Block(Frozen):
     """``steps`` consecutive steps closed by one device synchronisation, on one target.
 
     ``wake_ms``: untimed steps just before, on a GPU that had idled, to let its clocks rise; None on a CPU, and where it
-    was not recorded.
+    was not recorded. ``cpu_ms`` is the CPU time of the worker's whole process meanwhile, where it was recorded.
     """
 
     target: TargetIndex
@@ -249,6 +250,12 @@ class Block(Frozen):
     at_s: float = 0.0
     card: CardUse | None = Known
     wake_ms: WakeMs = Known
+    cpu_ms: CpuMs = Known
+
+    @property
+    def cores(self) -> float | None:
+        """Cores that the worker kept busy on average; None where its CPU time was not recorded."""
+        return None if self.cpu_ms is None else self.cpu_ms / (self.steps * self.step_ms)
 
 
 Start = Literal["fresh", "forked"]
@@ -273,10 +280,24 @@ class Started(Frozen):
 
 
 class Process(Started):
-    """One worker process: ``index`` counts the starts of this sweep, both targets starting together share one."""
+    """One worker process: ``index`` counts the starts of this sweep, targets starting together share one."""
 
     index: Annotated[int, Field(ge=0)]
     target: TargetIndex
+
+
+class OutputDifference(Frozen):
+    """How far a quantised network's outputs lie from its float32 outputs for the same samples and weights.
+
+    ``largest`` and ``mean`` are of the absolute differences, as shares of the range of the float32 outputs;
+    ``agreeing`` is the share of samples for which both choose the same class. ``quantised`` says what is in int8.
+    """
+
+    samples: Annotated[int, Field(ge=1)]
+    largest: Annotated[float, Field(ge=0)]
+    mean: Annotated[float, Field(ge=0)]
+    agreeing: Annotated[float, Field(ge=0, le=1)]
+    quantised: Annotated[str, Field(max_length=MAX_WHY)]
 
 
 class CellSetup(Frozen):
@@ -286,7 +307,7 @@ class CellSetup(Frozen):
     the peak after it, on a GPU only.
 
     ``execution`` is how the step was compiled, and ``execution_why`` says why in the words that follow “graph, …”;
-    None: not recorded.
+    None: not recorded. ``output_difference`` is of int8 alone.
     """
 
     batch: Annotated[int, Field(ge=1)]
@@ -303,6 +324,7 @@ class CellSetup(Frozen):
     host_ops: tuple[str, ...] = ()
     execution: Compiled | None = None
     execution_why: Annotated[str, Field(max_length=MAX_WHY)] | None = None
+    output_difference: OutputDifference | None = Known
 
 
 class Setup(CellSetup):

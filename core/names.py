@@ -43,6 +43,11 @@ def notations(targets: Sequence[str]) -> tuple[str, ...]:
         return tuple(targets)
 
 
+def side_by_side(names: Sequence[str]) -> str:
+    """``a against b``; more, whose names may hold commas, are set apart by dots."""
+    return (" against " if len(names) < 3 else " · ").join(names)
+
+
 def one_of(names: Sequence[str]) -> str:
     """``a, b or c``."""
     *others, last = names

@@ -20,7 +20,7 @@ if answer is not None and st.context.is_embedded:
     charts.grid(("speed-up", "step time"), run, answer, card=card)
 elif answer is not None:
     image = charts.image_choice("image")
-    charts.grid(("step time", "speed-up", "throughput", "overhead"), run, answer, image=image, card=card)
+    charts.grid(charts.kinds_of(run), run, answer, image=image, card=card)
     with st.container(horizontal=True):
         if run.label == "published":
             published.to_gallery("All published curves, with the model beside them")

@@ -1,4 +1,4 @@
-"""Sweep: choose a workload and two targets, measure this machine, watch the answer appear."""
+"""Sweep: choose a workload and one to six targets, measure this machine, watch the answer appear."""
 
 import streamlit as st
 
@@ -8,7 +8,7 @@ from core.ui.study_page import busy_sentence
 from core.ui.sweep import form, live
 
 navigation.guard()
-st.header("From which batch size on does the second target win?", anchor=False)
+st.header("Which target is the fastest, and from which batch size on?", anchor=False)
 
 shown, chosen = st.columns([7, 5], gap="large")
 with chosen:

@@ -19,7 +19,7 @@ MARKDOWN = {
     "markdown", "info", "warning", "error", "success", "caption", "subheader", "header", "title", "badge", "metric",
     "progress", "expander", "popover", "button", "download_button", "page_link", "segmented_control", "selectbox",
     "multiselect", "select_slider", "text_input", "number_input", "date_input", "file_uploader", "checkbox", "toggle",
-    "radio", "pills", "write", "toast", "spinner", "status", "tabs",
+    "menu_button", "radio", "pills", "write", "toast", "spinner", "status", "tabs",
 }  # fmt: skip
 """Elements whose first argument, help and others of the names below Streamlit takes for Markdown."""
 NAMED = {"label", "help", "text", "value", "delta", "body", "placeholder", "format_func"}

@@ -44,7 +44,8 @@ class Copies:
     feeding: float
 
 
-# Measured on a CPU: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured.
+# Measured on a CPU with TensorFlow: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured, and those
+# of a graph where there are none.
 USUAL: dict[Compiled, Copies] = {
     "graph": Copies(19e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
     "eager": Copies(26e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
@@ -117,13 +118,18 @@ def sizes(network: Network) -> Sizes:
     )
 
 
+def usual_copies(workload: Workload, target: Target) -> Copies:
+    """As measured for what the target's execution comes to; a graph's where that was not measured."""
+    return USUAL.get(expected(workload.network, target).execution, USUAL["graph"])
+
+
 def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copies | None = None) -> MemoryEstimate:
     """Predicted peak memory of one cell beyond the framework's own, with the usual copies unless others are given.
 
     The peak is reached in a step, or before it, where making the batch or the largest layer takes more than a step
     does; workspace and data make up for that.
     """
-    used = copies or USUAL[expected(workload.network, target).execution]
+    used = copies or usual_copies(workload, target)
     found, training = sizes(workload.network), workload.training
     mixed = target.is_mixed
     weights = (6 if mixed else 4) * found.parameters

@@ -101,7 +101,8 @@ def _sentence(
         ]
         after = crossovers[0].cheaper_after
         before = named.second if after == named.prices[0].target else named.first
-        return f"{rise} Cheaper for a sample: below batch {rounded(crossovers[0].batch)} it is {before}; {'; '.join(parts)}."
+        start = rounded(crossovers[0].batch)
+        return f"{rise} Cheaper for a sample: below batch {start} it is {before}; {'; '.join(parts)}."
     first, last = (rounded(2.0**x) for x in (curve.x[0], curve.x[-1]))
     if cheaper is not None:
         return f"{rise} A sample is cheaper on {named.run.name_of(cheaper)} at every batch measured, {first} to {last}."

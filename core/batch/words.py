@@ -13,6 +13,7 @@ from core.studies.gradient_noise.export import noise_sentence
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
 
+MOST_NAMED = 3  # targets that a verdict names; of more it names the best
 TUNED = (
     "Steps at batches other than the reference are predicted, for a learning rate that is tuned at each of them; their "
     "intervals allow for what such predictions missed real trainings by."
@@ -60,9 +61,14 @@ def _verdict(targets: Sequence[TargetBatches], noise: TrainingNoise | None) -> s
     timed = [target for target in targets if target.best_time is not None and time_at_best(target) is not None]
     if noise is not None and timed:
         winner, *others = sorted(timed, key=lambda target: (time_at_best(target) or Quantity(0, None, None)).value)
+        others = others if len(timed) <= MOST_NAMED else []
         times = [_reaches(winner, noise), *(_reaches(other, noise, brief=True) for other in others)]
         return f"Predicted: {'; '.join(times)}."
     relative = [target for target in targets if target.best_time is not None]
+    if len(relative) > MOST_NAMED:
+        batches = [target.best_time.batch for target in relative if target.best_time]
+        span = f"between batch {min(batches):,} and {max(batches):,}"
+        return f"Predicted: the time to a loss is shortest {span}, depending on the target."
     if relative:
         parts = [f"{_near(target.best_time)} on {target.title}" for target in relative if target.best_time]
         return f"Predicted: the time to a loss is shortest at {all_of(parts)}."
@@ -70,7 +76,16 @@ def _verdict(targets: Sequence[TargetBatches], noise: TrainingNoise | None) -> s
     if not parts:
         which = {1: "this target", 2: "either target"}.get(len(targets), "any target")
         return f"No measured batch fits into memory on {which}."
+    if len(parts) > MOST_NAMED:
+        most, best = max(((_most(one), one) for one in targets if one.best_throughput), key=lambda found: found[0])
+        return f"Most samples a second: {best.title}, {rounded(most)} at {_near(best.best_throughput)}."
     return f"Most samples a second: {all_of(parts)}."
+
+
+def _most(target: TargetBatches) -> float:
+    """Samples a second at the target's best batch."""
+    best = target.best_throughput
+    return next(point.samples_per_s.value for point in target.points if best and point.batch == best.batch)
 
 
 def time_at_best(target: TargetBatches) -> Quantity | None:

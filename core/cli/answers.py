@@ -26,7 +26,7 @@ def verdict(path: Path, as_json: bool, margin: float | None) -> None:
     run = read_file(path)
     answer = answer_of(run, margin)
     if as_json:
-        show_json(verdict_data(run, answer.verdict))
+        show_json(verdict_data(run, answer))
     else:
         show(verdict_text(run, answer))
 

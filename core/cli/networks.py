@@ -69,7 +69,8 @@ def network_of(given: dict[str, Any]) -> Network:
     if given["model"] is not None:
         from core.cli.model_code import network_from_code
 
-        return network_from_code(given["model"], given.get("budget_s"), given.get("targets") or ())
+        targets = given.get("targets") or filter(None, [given.get("target")])
+        return network_from_code(given["model"], given.get("budget_s"), tuple(targets))
     family = given["family"] or _family_with(list(sizes))
     if [*sizes] == ["application"]:  # named alone it is as keras.applications makes it, not as small as a form starts
         return network_from_name(sizes["application"], family)

@@ -2,36 +2,63 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from core.analysis.cudnn import cudnn_note
 from core.analysis.execution import expected_words, has_tf32
 from core.analysis.memory import estimate_bytes
 from core.cli.choices import make_plan, plan_options
-from core.cli.files import refusing
+from core.cli.files import BadInput, refusing
 from core.cli.model_code import launcher_for
 from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices, resources
 from core.numbers import byte_size
+from core.spec import Target
 from core.studies.sweep.fits import check_fits
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.presets import PRESETS, Here, preset_targets
 from core.studies.sweep.start import new_run
 
 
 @study_command(SWEEP)
 @plan_options
+@click.option(
+    "--compare", type=click.Choice(list(PRESETS)), help="In place of --targets, a set made from what this machine has."
+)
 def sweep(given: dict[str, Any], _: History) -> Asked:
     """Measure one to six targets against each other on this machine, and print the verdict."""
-    plan = make_plan(click.get_current_context(), lambda: list_devices().default_targets())
+    plan = make_plan(click.get_current_context(), partial(_usual, _preset(click.get_current_context())))
     launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
     here = resources()
     if here.memory_available_bytes is not None:
         with refusing():
             check_fits(plan, here.memory_available_bytes, here.limited_words)
     return Asked(new_run(plan, given["name"]), says=_description(plan), launcher=launcher)
+
+
+def _preset(context: click.Context) -> str | None:
+    """The set of targets that ``--compare`` names; the mode becomes its own where none was chosen. Raises BadInput."""
+    name: str | None = context.params["compare"]
+    if name is None:
+        return None
+    if context.params["targets"]:
+        raise BadInput("--compare chooses the targets; leave out --targets.")
+    if (mode := PRESETS[name].mode) and context.get_parameter_source("mode") is not ParameterSource.COMMANDLINE:
+        context.params["mode"] = mode
+    return name
+
+
+def _usual(preset: str | None) -> tuple[Target, ...]:
+    """The targets where none are named."""
+    here = list_devices()
+    if preset is None:
+        return here.default_targets()
+    return preset_targets(preset, Here.of(here.usable_cores, here.usable_gpus, here.gpus))
 
 
 def _description(plan: SweepPlan) -> tuple[str, ...]:

@@ -120,15 +120,19 @@ def environment_line(run: Evidence) -> str:
     environment = run.environment
     if environment is None:
         return " · ".join([*parts, "machine unknown (imported points)"])
-    cores = environment.usable_cores or environment.logical_cores
-    if environment.cpu:
-        parts.append(f"{environment.cpu} ({counted(cores, 'core')})" if cores else environment.cpu)
-    parts += sorted({gpu.name for gpu in environment.gpus})
+    parts += machine_parts(environment)
     if version := environment.versions.get("tensorflow"):
         parts.append(f"TensorFlow {version}")
     if environment.os:
         parts.append(environment.os)
     return " · ".join(parts)
+
+
+def machine_parts(environment: Environment) -> list[str]:
+    """Processor and GPUs, as far as they are known."""
+    cores = environment.usable_cores or environment.logical_cores
+    cpu = f"{environment.cpu} ({counted(cores, 'core')})" if environment.cpu and cores else environment.cpu
+    return [*([cpu] if cpu else []), *sorted({gpu.name for gpu in environment.gpus})]
 
 
 def wrapped(lines: Iterable[str], width: int = WRAP_AT) -> list[str]:

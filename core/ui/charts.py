@@ -30,6 +30,12 @@ CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {
 WITH_CARD = ("step time", "speed-up")  # have room for a modelled GPU
 
 
+def kinds_of(run: Run) -> tuple[str, ...]:
+    """The charts of a run's page; of a single target its overhead stands beside its step time."""
+    last = ("overhead", "throughput") if len(run.names) == 1 else ("throughput", "overhead")
+    return ("step time", "speed-up", *last)
+
+
 def show(
     name: str,
     make: Callable[[], go.Figure],

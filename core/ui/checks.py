@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from core.analysis.execution import same
 from core.families import Choice, Network, families
+from core.names import full_name
 from core.numbers import table_number
 from core.schema import UserError, explain
-from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload
+from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload, refuse_mode
 from core.userdata.arrays import DataError
 from core.userdata.source import Source
 
@@ -100,12 +104,38 @@ def checked_budget(value: float | None, least_s: float = MIN_BUDGET_S) -> float:
     return float(checked_number("The budget", value, least_s, MAX_BUDGET_S, " seconds"))
 
 
-def checked_targets(checks: Checks, targets: tuple[Mapping[str, Any], ...]) -> list[Target | None]:
-    """Both targets from a form. Fields: target 0, target 1, targets."""
+def checked_targets(
+    checks: Checks,
+    targets: Sequence[Mapping[str, Any]],
+    workload: Workload | None = None,
+    missing: Mapping[str, str] = MappingProxyType({}),
+) -> list[Target | None]:
+    """The targets from a form, each None where it is refused. Fields: target 0, target 1, …, targets.
+
+    With a ``workload`` also what cannot compute it, and two that come to the same for it, are refused. ``missing`` has
+    a sentence for each framework that is not installed.
+    """
     made = [checks.attempt(f"target {i}", partial(Target, **values)) for i, values in enumerate(targets)]
-    if made[0] is not None and made[0] == made[1]:
-        checks.errors["targets"] = f"Two targets are “{made[0]}”; choose targets that differ."
+    for index, target in enumerate(made):
+        if target is not None and target.framework in missing:
+            checks.errors[f"target {index}"] = missing[target.framework]
+        elif target is not None and workload is not None:
+            checks.attempt(f"target {index}", partial(refuse_mode, workload, target))
+    known = [target for target in made if target is not None]
+    checks.attempt("targets", lambda: _refuse_alike(known, workload))
     return made
+
+
+def _refuse_alike(targets: Sequence[Target], workload: Workload | None) -> None:
+    """Raises UserError where two targets are the same, or certainly come to the same."""
+    for first, second in combinations(targets, 2):
+        if first == second:
+            raise UserError(f"Two targets are “{full_name(first)}”; choose targets that differ.")
+        if workload is not None and same(workload, first, second):
+            raise UserError(
+                f"“{full_name(first)}” and “{full_name(second)}” come to the same for this network; choose targets "
+                "that differ."
+            )
 
 
 def checked_path(text: str) -> str:

@@ -25,8 +25,10 @@ Fact = tuple[str, str, str]
 COLUMNS = (
     "batch", "name", "step_ms", "low_ms", "high_ms", "rounds", "outcome", "stop_reason", "samples_per_s",
     "us_per_sample", "overhead_pct", "first_call_ms", "warmup_ms", "latency_ms", "memory_mb", "execution",
-    "precision", "reason", "label", "target",
+    "precision", "difference_pct", "largest_difference_pct", "same_class_pct", "reason", "label", "target",
 )  # fmt: skip
+
+DIFFERS = "Of an int8 target's outputs from those in float32, in percent of their range. Trained weights may differ."
 
 
 def cells(run: Run, answer: Answer | None) -> None:
@@ -61,6 +63,9 @@ def cells(run: Run, answer: Answer | None) -> None:
             "stop_reason": "Stopped because",
             "execution": st.column_config.TextColumn("Ran as", help="What the target's execution came to."),
             "precision": "Precision",
+            "difference_pct": column("Differs from float32 (%)", format=ms, help=DIFFERS),
+            "largest_difference_pct": column("Differs at most (%)", format=ms, help=DIFFERS),
+            "same_class_pct": column("Same class (%)", format=ms, help="Share of samples with the class of float32."),
             "outcome": "Outcome",
             "reason": "Reason",
             "label": "Label",

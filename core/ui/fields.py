@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import streamlit as st
 
-from core.frameworks import FRAMEWORKS
+from core.frameworks import FRAMEWORKS, Execution, Framework
 from core.spec import AUTOTUNE, Mode, Optimizer, Target
+from core.studies.sweep.presets import MORE_STEPS
 from core.text import clean
 from core.ui import machine
 from core.ui.network_form import KEEP, network_fields
-from core.ui.words import CPU_HELP, EXECUTION_HELP, MODES, OPTIMIZERS, TF32_HELP, TF32_HERE, plain
+from core.ui.words import (
+    CPU_HELP,
+    EXECUTION_HELP,
+    EXECUTIONS,
+    MODES,
+    OPTIMIZERS,
+    OTHER_EXECUTION_HELP,
+    PRECISIONS,
+    TF32_HELP,
+    TF32_HERE,
+    plain,
+)
 
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
-KERAS = FRAMEWORKS["tensorflow"]
-STEPS_PER_EXECUTION = (1, 2, 4, 8, 16, 32)
+TENSORFLOW = FRAMEWORKS["tensorflow"]
+STEPS_PER_EXECUTION = (1, *MORE_STEPS)
 
 
 class Places:
@@ -43,9 +56,10 @@ def workload_fields(wrong: Places) -> dict[str, Any]:
 
 def mode_fields(name: str) -> tuple[str, str]:
     """Mode and optimizer, their keys beginning with ``name``."""
+    st.session_state.setdefault(f"{name}_mode", "train")  # which a preset may change
     with st.container(horizontal=True, gap="small"):
         mode = st.segmented_control(
-            "Mode", get_args(Mode), default="train", required=True, format_func=MODES.__getitem__, key=f"{name}_mode",
+            "Mode", get_args(Mode), required=True, format_func=MODES.__getitem__, key=f"{name}_mode",
             persist_state=KEEP,
         )  # fmt: skip
         optimizer = st.selectbox(
@@ -70,32 +84,71 @@ def _target(index: int, name: str, here: machine.Machine, wrong: Places) -> dict
 
 
 def target_fields(name: str, default: Target, here: machine.Machine) -> dict[str, Any]:
-    """Choices for a target, their keys ending in ``name``; threads can be chosen for the CPU only."""
-    device = st.selectbox(
-        "Device", here.names, index=here.names.index(default.device),
-        format_func=lambda name: clean(here.title(name)), key=f"form_device_{name}", persist_state=KEEP,
-        help=CPU_HELP,
+    """Choices for a target on TensorFlow, their keys ending in ``name``."""
+    return how_fields(name, default, here, TENSORFLOW, device_field(name, default, here, TENSORFLOW))
+
+
+def device_field(name: str, default: Target, here: machine.Machine, framework: Framework) -> str:
+    devices = here.reached_by(framework)
+    device: str = st.selectbox(
+        "Device", devices, index=_at(devices, default.device), format_func=lambda name: clean(here.title(name)),
+        key=f"form_device_{name}", persist_state=KEEP, help=CPU_HELP,
     )  # fmt: skip
+    return device
+
+
+def how_fields(
+    name: str, default: Target, here: machine.Machine, framework: Framework, device: str, *, infers: bool = False
+) -> dict[str, Any]:
+    """How a target runs on a device, where that can be chosen; threads can for the CPU only.
+
+    ``infers``: what computes no training step may be chosen, too.
+    """
     with st.grid(2, min_column_width=120, gap="small"):
         threads = st.number_input(
             "Threads", value=default.threads, placeholder="all", step=1, key=f"form_threads_{name}",
             disabled=device != "cpu", persist_state=KEEP,
-            help="Threads TensorFlow may use; empty means as many as it likes.",
+            help="Threads the framework may use; empty means as many as it likes.",
         )  # fmt: skip
+        precisions = [precision for precision in framework.precisions if infers or precision != "int8"]
         precision = st.selectbox(
-            "Precision", KERAS.precisions, key=f"form_precision_{name}", persist_state=KEEP,
+            "Precision", precisions, index=_at(precisions, default.precision), key=f"form_precision_{name}",
+            persist_state=KEEP, format_func=PRECISIONS.__getitem__,
             help=f"{TF32_HERE if here.has_tf32(device) else ''}{TF32_HELP}",
         )  # fmt: skip
-        execution = st.selectbox(
-            "Execution", KERAS.executions, index=KERAS.executions.index(default.execution),
-            key=f"form_execution_{name}", persist_state=KEEP,
-            help=f"{EXECUTION_HELP} {CPU_HELP}",
-        )  # fmt: skip
-        steps = st.selectbox(
-            "Steps per execution", STEPS_PER_EXECUTION, key=f"form_steps_{name}", persist_state=KEEP,
-            disabled=execution == "eager", help="How many steps one call of the compiled function runs (Keras).",
-        )  # fmt: skip
+        execution = _execution(name, default, framework)
+        steps = _steps(name, default, framework, execution)
     return {
-        "device": device, "threads": threads if device == "cpu" else None, "precision": precision,
-        "execution": execution, "steps_per_execution": 1 if execution == "eager" else steps,
+        "framework": framework.name, "device": device, "threads": threads if device == "cpu" else None,
+        "precision": precision, "execution": execution, "steps_per_execution": steps,
     }  # fmt: skip
+
+
+def _execution(name: str, default: Target, framework: Framework) -> Execution:
+    """None to choose where the framework has one way; one that it takes by itself goes without its name."""
+    options = [execution for execution in framework.executions if execution != framework.by_itself]
+    if len(options) == 1:
+        return options[0]
+    own = framework.by_itself
+    words = EXECUTIONS if own is None else {**EXECUTIONS, "keras": f"{EXECUTIONS['keras']} ({EXECUTIONS[own]})"}
+    chosen: Execution = st.selectbox(
+        "Execution", options, index=_at(options, default.execution), key=f"form_execution_{name}", persist_state=KEEP,
+        format_func=words.__getitem__, help=f"{EXECUTION_HELP} {CPU_HELP}" if own is None else OTHER_EXECUTION_HELP,
+    )  # fmt: skip
+    return chosen
+
+
+def _steps(name: str, default: Target, framework: Framework, execution: Execution) -> int:
+    """Only one framework saves anything by several steps a call."""
+    if framework is not TENSORFLOW:
+        return 1
+    steps: int = st.selectbox(
+        "Steps per execution", STEPS_PER_EXECUTION, index=_at(STEPS_PER_EXECUTION, default.steps_per_execution),
+        key=f"form_steps_{name}", persist_state=KEEP, disabled=execution == "eager",
+        help="How many steps one call of the compiled function runs (Keras).",
+    )  # fmt: skip
+    return 1 if execution == "eager" else steps
+
+
+def _at(options: Sequence[Any], value: object) -> int:
+    return options.index(value) if value in options else 0

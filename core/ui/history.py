@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 
 from core.schema import UserError
 from core.store import StoreError, Summary
 from core.studies.registry import read_any
-from core.studies.sweep.compare_figures import compare_figure
+from core.studies.sweep.compare_figures import comparison_figure
+from core.studies.sweep.comparison import MAX_COMPARED, comparison_rows, differences
 from core.studies.sweep.imports import MAX_BYTES, check_size, read_run
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
@@ -20,9 +22,10 @@ from core.ui import charts, downloads, kept, registry, verdict
 from core.ui.navigation import link
 from core.ui.study_page import busy_sentence
 from core.ui.sweep.live import can_resume, resume
-from core.ui.tables import cleaned, history_table
+from core.ui.tables import cleaned, history_table, written
 from core.ui.words import plain
 
+COMPARED = ("", "Run", "Machine", "Measured", "Targets", "Verdict")
 DAMAGED_SHOWN = 5  # rows; in one file there are seldom more
 DELETED, SAID, UPLOADS, RESUMED = "deleted_runs", "history_said", "upload_count", "resumed_sweep"
 
@@ -46,14 +49,17 @@ def show() -> None:
         return
     chosen = [summaries[row] for row in _selected_rows(summaries) if row < len(summaries)]
     if not chosen:
-        st.caption("Select one row to open, rename, export or delete it; select two sweeps to compare them.")
+        st.caption("Select one row to open, rename, export or delete it; select several sweeps to compare them.")
     elif len(chosen) == 1:
         _one(chosen[0])
-    elif len(chosen) == 2 and all(summary.kind == SWEEP.name for summary in chosen):
-        compare(chosen[0], chosen[1])
-        _delete_button(chosen)
     else:
-        st.caption(f"{len(chosen)} rows selected. Two sweeps can be compared; any number of rows can be deleted.")
+        if len(chosen) <= MAX_COMPARED and all(summary.kind == SWEEP.name for summary in chosen):
+            compare(chosen)
+        else:
+            st.caption(
+                f"{len(chosen)} rows selected. Two to {MAX_COMPARED:d} sweeps can be compared; any number of rows can "
+                "be deleted."
+            )
         _delete_button(chosen)
 
 
@@ -106,38 +112,27 @@ def _load(run_id: str) -> Run | None:
         return None
 
 
-def compare(first: Summary, second: Summary) -> None:
-    """Two runs side by side, and their speed-ups on one chart; says so where they differ in what they measured."""
-    runs = [run for run in (_load(first.id), _load(second.id)) if run is not None]
-    answers = [answer for answer in map(registry.answer_of, runs) if answer is not None]
-    if len(answers) < 2:
-        st.warning("Both runs need at least one round to be compared.", icon=":material/warning:")
+def compare(chosen: Sequence[Summary]) -> None:
+    """Runs over each other on one chart, what differs between them, and what each of them says."""
+    read = [run for run in (_load(summary.id) for summary in chosen) if run is not None]
+    runs = [run for run in read if run.rounds]
+    for run in read:
+        if not run.rounds:
+            st.warning(f"“{plain(run.name)}” has no rounds, so there is nothing to compare.", icon=":material/warning:")
+    if len(runs) < 2:
         return
-    for sentence in differences(runs[0], runs[1]):
-        st.warning(plain(sentence), icon=":material/warning:")
-    alt = f"Speed-up of two runs. A: {answers[0].verdict.sentence} B: {answers[1].verdict.sentence}"
-    charts.show("compare", partial(compare_figure, runs, answers), alt, "comparison")
-    for column, letter, run, answer in zip(st.columns(2), "AB", runs, answers, strict=True):
-        with column:
-            verdict.card(run, answer, heading=f"{letter}: {run.name}", notices_shown=0)
+    answers = [answer for answer in map(registry.answer_of, runs) if answer is not None]
+    if found := differences(runs):
+        st.warning("  \n".join(plain(sentence) for sentence in found), icon=":material/difference:")
+    rows = comparison_rows(runs, answers)
+    said = " ".join(f"{row.letter}: {row.verdict}" for row in rows)
+    charts.show(
+        "compare", partial(comparison_figure, runs, answers), f"{len(runs)} runs compared. {said}", "comparison"
+    )
+    st.table(written(pd.DataFrame(rows, columns=COMPARED)), border="horizontal", hide_index=True)
+    with st.container(horizontal=True):
+        for (letter, *_), run in zip(rows, runs, strict=True):
             st.page_link("pages/crossover.py", label=f"Open {letter}", query_params={"run": run.id})
-
-
-def differences(first: Run, second: Run) -> list[str]:
-    """Sentences about what makes two runs answer different questions."""
-    found = []
-    if first.target_names != second.target_names:
-        found.append(
-            f"The runs compare different targets: {first.target_names[1]} over {first.target_names[0]}, and "
-            f"{second.target_names[1]} over {second.target_names[0]}."
-        )
-    if first.plan and second.plan and first.plan.workload != second.plan.workload:
-        found.append(
-            f"The runs measure different workloads: {first.plan.workload.title}, and {second.plan.workload.title}."
-        )
-    if first.plan and second.plan and first.plan.pipeline != second.plan.pipeline:
-        found.append(f"The pipelines differ: {first.plan.pipeline.title}, and {second.plan.pipeline.title}.")
-    return found
 
 
 def _delete_button(chosen: list[Summary]) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 
 import streamlit as st
 
 from core.analysis.execution import has_tf32
 from core.evidence import Environment, Gpu
+from core.frameworks import FRAMEWORKS, Framework, device_kind
 from core.machine import environment
 from core.machine.gpu_notes import OF_USE, GpuNote
+from core.machine.installed import why_missing
+from core.names import device_words
 from core.spec import Target
+from core.studies.sweep.presets import Here
 from core.ui import evidence
 from core.ui.study_page import busy_sentence
 from core.ui.tables import environment_table
@@ -22,7 +27,7 @@ class Machine:
     """``names`` are devices in the notation of targets; ``titles`` say what each is; ``threads``: usable cores.
 
     ``unusable`` are those of them that are known not to work, ``notes`` say why, and what else is to be said of GPUs.
-    ``gpus`` in the order of their names.
+    ``gpus`` in the order of their names. ``apple_gpu``: PyTorch has the device mps here.
     """
 
     names: tuple[str, ...]
@@ -32,6 +37,7 @@ class Machine:
     unusable: tuple[str, ...] = ()
     notes: tuple[GpuNote, ...] = ()
     gpus: tuple[Gpu, ...] = ()
+    apple_gpu: bool = False
 
     @property
     def usable_gpus(self) -> tuple[str, ...]:
@@ -43,7 +49,7 @@ class Machine:
         return bool(self.usable_gpus)
 
     def title(self, name: str) -> str:
-        return self.titles.get(name, name)
+        return self.titles.get(name, device_words(name))
 
     def has_tf32(self, name: str) -> bool | None:
         """Whether float32 means TF32 on that device; None on the CPU, and where it is not known."""
@@ -51,6 +57,16 @@ class Machine:
 
     def default_targets(self) -> tuple[Target, Target]:
         return environment.default_targets(self.usable_gpus, self.threads)
+
+    @property
+    def facts(self) -> Here:
+        """What presets of targets are made from."""
+        return Here.of(self.threads, self.usable_gpus, self.gpus)
+
+    def reached_by(self, framework: Framework) -> tuple[str, ...]:
+        """Devices of this machine that a framework can use."""
+        names = (*self.names, *(["mps"] if self.apple_gpu else []))
+        return tuple(name for name in names if device_kind(name) in framework.devices)
 
 
 def devices() -> Machine:
@@ -64,10 +80,18 @@ def _devices(measuring: bool) -> Machine:
     here = environment.list_devices()
     if measuring:
         here = environment.with_notes(here, tuple(note for note in here.notes if note.code not in OF_USE))
-    unusable = tuple(name for index in range(len(here.gpus)) if (name := f"gpu:{index}") not in here.usable_gpus)
-    titles = {"cpu": "CPU"} | {f"gpu:{index}": f"gpu:{index} · {gpu.name}" for index, gpu in enumerate(here.gpus)}
+    gpus = {f"gpu:{index}": gpu.name for index, gpu in enumerate(here.gpus)}
+    titles = {"cpu": "CPU"} | {name: f"{device_words(name)} · {card}" for name, card in gpus.items()}
+    unusable = tuple(name for name in gpus if name not in here.usable_gpus)
     titles |= {name: f"{titles[name]} (cannot be used)" for name in unusable}
-    return Machine(tuple(titles), titles, here.usable_cores or 1, here.advice, unusable, here.notes, here.gpus)
+    apple = (platform.system(), platform.machine()) == ("Darwin", "arm64")
+    return Machine(tuple(titles), titles, here.usable_cores or 1, here.advice, unusable, here.notes, here.gpus, apple)
+
+
+@st.cache_resource(ttl=60, max_entries=1, show_spinner=False)
+def missing_frameworks() -> dict[str, str]:
+    """A sentence for each framework that cannot be started here, with what installs it; looked up once a minute."""
+    return {name: why for name in FRAMEWORKS if (why := why_missing(name)) is not None}
 
 
 def gpu_notice(machine: Machine) -> None:

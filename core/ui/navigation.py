@@ -27,7 +27,7 @@ PAGES = {
     "start": Page("Start", ":material/balance:",
         "From which batch size a GPU that is not here would beat this CPU: measured against modelled.", embeds=False),
     "sweep": Page("Sweep", ":material/speed:",
-        "Choose a workload and two targets, measure this machine, watch it happen.", "Measure this machine",
+        "Choose a workload and up to six targets, measure this machine, watch it happen.", "Measure this machine",
         embeds=False),
     "crossover": Page("Crossover", ":material/line_axis:",
         "The verdict of one run, its charts, and how it was measured.", "The verdict of this run and its charts"),

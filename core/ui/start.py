@@ -28,7 +28,6 @@ from core.ui.words import plain
 QUESTION = "From which batch size would a GPU beat this CPU?"
 BUTTON = "Measure this CPU"
 EXAMPLE = f"The CPU is a finished example, recorded on another machine. Press “{BUTTON}” for this one."
-STARTING = "The first estimate appears with the first round; starting TensorFlow takes some seconds."
 FIELD_PX = 340
 
 
@@ -96,7 +95,7 @@ def _so_far(before: Run, spec: GpuSpec) -> None:
     if snapshot is not None and snapshot.active and _has_cpu(snapshot.record, snapshot.answer):
         result(snapshot.record, snapshot.answer, spec, "Estimate so far")
     else:
-        st.caption(STARTING)
+        st.caption(live.STARTING)
         result(before, registry.answer_of(before), spec)
 
 

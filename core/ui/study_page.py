@@ -82,6 +82,16 @@ def cancel() -> None:
     registry.engine().jobs.cancel()
 
 
+def press(label: str, begin: Callable[[], Any], disabled: bool, **look: Any) -> None:
+    """A button that begins a measurement of what the fields hold in the run of the script that handles the click.
+
+    A callback would get what they held when the button was drawn: before a change that came just before the click.
+    """
+    if st.button(plain(label), **{"type": "primary"} | look, disabled=disabled) and not disabled:
+        begin()
+        st.rerun()
+
+
 def ask(
     task: Task[P, Any], label: str, icon: str, choose: Callable[[], P], begin: Callable[[P], Any]
 ) -> Snapshot | None:
@@ -94,8 +104,7 @@ def ask(
     busy = None if active else busy_sentence()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         plan = choose()
-        st.button(label, type="primary", icon=icon, key=task.name, on_click=begin, args=(plan,),
-                  disabled=active or busy is not None)  # fmt: skip
+        press(label, partial(begin, plan), active or busy is not None, key=task.name, icon=icon)
     if busy:
         busy_notice(busy)
     refusal(task)
@@ -168,9 +177,8 @@ class StudyPage(Generic[P, R]):
 
         ``start`` makes the kind's plan from another one and begins it.
         """
-        look = {"label": self.button, "type": "primary", "icon": self._icon} | look
-        st.button(**look, key=f"measure_{self.kind.name}", disabled=plan is None or busy is not None,
-                  on_click=start or self.start, args=(plan,))  # fmt: skip
+        look = {"label": self.button, "icon": self._icon, "key": f"measure_{self.kind.name}"} | look
+        press(begin=partial(start or self.start, plan), disabled=plan is None or busy is not None, **look)
 
     def form_button(
         self, plan: Any, busy: str | None, says: Callable[[Any], str], start: Callable[[Any], None] | None = None

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 import pandas as pd
 
 from core.evidence import Environment
-from core.names import notations
+from core.names import notations, side_by_side
 from core.numbers import byte_size
 from core.store import Summary
 from core.studies.sweep.answer import Answer
@@ -37,6 +37,15 @@ def _each_text(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFram
     return table.assign(**{str(name): table[name].map(changed) for name in texts})
 
 
+SHARES = {
+    "overhead_pct": "overhead_share_fitted",
+    "difference_pct": "output_difference_mean",
+    "largest_difference_pct": "output_difference_largest",
+    "same_class_pct": "same_class_share",
+}
+"""Columns in percent, and the shares they are made of."""
+
+
 def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
     """One row a cell, as :class:`core.studies.sweep.export.CellRow`, with outcomes in words and memory in MB.
 
@@ -47,7 +56,8 @@ def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
     table["outcome"] = table["outcome"].map(lambda code: OUTCOMES.get(code, code))
     table["stop_reason"] = table["stop_reason"].map(lambda code: STOPS.get(code, code))
     table["memory_mb"] = table.pop("memory_peak_bytes") / 1e6
-    table["overhead_pct"] = 100 * table.pop("overhead_share_fitted")
+    for percent, share in SHARES.items():
+        table[percent] = 100 * table.pop(share).astype(float)
     return table
 
 
@@ -61,7 +71,7 @@ def history_table(summaries: tuple[Summary, ...], kinds: Sequence[str]) -> pd.Da
             "created": pd.to_datetime([s.created_at for s in summaries], errors="coerce", utc=True, format="ISO8601"),
             "label": [s.label for s in summaries],
             "status": [s.status for s in summaries],
-            "targets": [", ".join(notations(s.target_names)) for s in summaries],
+            "targets": [side_by_side(notations(s.target_names)) for s in summaries],
             "cells": pd.array([cells for cells, _ in counts], dtype="Int64"),
             "rounds": pd.array([rounds for _, rounds in counts], dtype="Int64"),
         }

@@ -13,6 +13,7 @@ from core.studies.sweep.answer import Answer, Fit, SpeedUp
 from core.studies.sweep.baseline import baseline_table, boundary_label, is_change
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.loop import loop_lines
+from core.studies.sweep.quantised import output_difference_lines
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
@@ -33,7 +34,8 @@ def card(
     None leaves them to the page, which must call :func:`show_notices` itself.
     """
     sentence = answer.verdict.sentence if answer is not None else "Nothing was measured."
-    about, more = (*ran_line(run), workload_line(run), environment_line(run)), loop_lines(run, answer)
+    about = (*ran_line(run), *output_difference_lines(run), workload_line(run), environment_line(run))
+    more = loop_lines(run, answer)
     with result_card(heading, [label_badge(run.label)], sentence, about, status=run.status, more=more):
         if answer is not None:
             _numbers(run, answer)

@@ -38,15 +38,27 @@ PYTHON_HELP = (
     "The work is Python code wrapped for the map, as many pipelines have it: it holds Python's lock, so that parallel "
     "calls do not help."
 )
+EXECUTIONS = {
+    "keras": "default", "graph": "graph", "xla": "XLA", "eager": "eager", "compile": "compiled",
+    "reduce-overhead": "CUDA graphs", "interpreter": "interpreter",
+}  # fmt: skip
+PRECISIONS = {
+    "float32": "float32", "float32_strict": "float32 without TF32", "mixed_float16": "mixed float16",
+    "mixed_bfloat16": "mixed bfloat16", "int8": "int8",
+}  # fmt: skip
 EXECUTION_HELP = (
-    "keras: what compile() itself chooses, on a GPU XLA where every layer supports it, else a graph. graph: compiled "
-    "once. xla: fused by the XLA compiler. eager: op by op."
+    "default: what compile() itself chooses, on a GPU XLA where every layer supports it, else a graph. graph: compiled "
+    "once. XLA: fused by the XLA compiler. eager: op by op."
+)
+OTHER_EXECUTION_HELP = (
+    "default: what the framework does unless told otherwise. XLA: fused by the XLA compiler. compiled: by "
+    "torch.compile, which takes up to half a minute a batch size. eager: op by op."
 )
 TF32_HERE = "On this card float32 is TF32. "
 TF32_HELP = (
     "float32: on GPUs of compute capability 8.0 or higher TensorFlow lets products run as TF32, with 10 bits of "
-    "fraction in place of 23. To switch that off choose float32_strict, for GPUs only. mixed: computes in 16 "
-    "bits and keeps the weights in 32."
+    "fraction in place of 23. To switch that off choose float32 without TF32, for GPUs only. mixed: computes in 16 "
+    "bits and keeps the weights in 32. int8, for inference: weights in 8 bits, which is not always faster."
 )
 CPU_HELP = "CPU: this machine as if it had no GPU, so Keras itself chooses a graph there."
 PIPELINES = {

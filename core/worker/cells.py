@@ -22,7 +22,7 @@ from core.evidence import LoopPair
 from core.families.code import CodeError, own_place, refuse_code
 from core.frameworks import FRAMEWORKS, Compiled
 from core.machine.environment import usable_cores
-from core.spec import Pipeline, Target, Workload
+from core.spec import Pipeline, Target, Workload, refuse_mode
 from core.worker import timing
 from core.worker.engine import TensorFlowOnly
 from core.worker.feeds import Feed
@@ -144,7 +144,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
 
     def time_loop(self, cell: Cell[S], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:  # noqa: ARG002
         """Steps of a short call, and pairs of the framework's own loop and our blocks of a fed cell."""
-        self.refuse("What the framework's own loop costs")
+        raise CellFailed("error", f"{self.title} has no loop of its own around a step.")
 
     def explain_reading(self, error: Exception, path: str) -> str | None:  # noqa: ARG002
         """One sentence for an error that was met while the user's data were read; None for any other."""
@@ -157,6 +157,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         try:
             with self.outcomes(request.pipeline):
                 self.check_allowed(request.workload)
+                _check_mode(request.workload, target)
                 built = (request.workload, target) in self._models
                 check_fits(request, self._limit, built, held_bytes(self._allocator))
                 prepared = self._prepare(request, target)
@@ -171,12 +172,19 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         idle_ms = 1000 * (time.monotonic() - self._used_s)
         with self.outcomes(cell.pipeline), cell.step.fed() as fed_ms:
             wake_ms = self._wake(cell.step, idle_ms, fed_ms)
+            cpu_s = time.process_time()
             block_ms = cell.step.run(request.steps)
+            cpu_ms = 1000 * (time.process_time() - cpu_s)
             if cell.workload.training:
                 self.check_finite(cell)
         self._used_s = time.monotonic()
         return BlockDone(
-            batch=request.batch, steps=request.steps, block_ms=block_ms, slot=request.slot, wake_ms=wake_ms
+            batch=request.batch,
+            steps=request.steps,
+            block_ms=block_ms,
+            slot=request.slot,
+            wake_ms=wake_ms,
+            cpu_ms=cpu_ms,
         )
 
     def trace(self, request: TraceSteps) -> Traced:
@@ -302,7 +310,16 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             host_ops=placement.host_ops,
             execution=execution,
             execution_why=why,
+            output_difference=step.output_difference,
         )
+
+
+def _check_mode(workload: Workload, target: Target) -> None:
+    """Raises CellFailed where the target computes no step of that kind."""
+    try:
+        refuse_mode(workload, target)
+    except ValueError as error:
+        raise CellFailed("error", f"{error}.") from None
 
 
 def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int, tuple[float, ...]]:

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from core.evidence import CellSetup, Killed, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
+from core.evidence import CellSetup, CpuMs, Killed, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
 from core.schema import Frozen, UserError
 from core.spec import Pipeline, Target, Workload
 from core.traces.record import CellTrace, TracedCell
@@ -62,7 +62,7 @@ class Prepared(CellSetup):
 
 
 class BlockDone(Frozen):
-    """``wake_ms`` as in :class:`core.evidence.Block`."""
+    """``wake_ms`` and ``cpu_ms`` as in :class:`core.evidence.Block`."""
 
     kind: Literal["block"] = "block"
     batch: int
@@ -70,6 +70,7 @@ class BlockDone(Frozen):
     block_ms: PositiveMs
     slot: int = 0
     wake_ms: WakeMs = None
+    cpu_ms: CpuMs = None
 
 
 class Traced(CellTrace):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from core.evidence import OutputDifference
 from core.worker.feeds import Feed
 from core.worker.protocol import CellFailed
 
@@ -22,10 +23,11 @@ class Step(ABC):
     """One cell's step, compiled for this cell alone, on this cell's feed. ``per_call`` steps run in one :meth:`call`.
 
     ``call`` is the framework's own step on what :attr:`iterator` gives, which may come back before the device is done;
-    ``last`` is what the last call of a run gave.
+    ``last`` is what the last call of a run gave. ``output_difference`` is of a step in int8.
     """
 
     call: Callable[[], Any]
+    output_difference: OutputDifference | None = None
 
     def __init__(self, feed: Feed, per_call: int = 1) -> None:
         self.per_call = per_call

@@ -44,7 +44,7 @@ def test_a_sweep_of_the_made_up_gpu_from_the_button_to_its_trace(
 ) -> None:
     with serve(tmp_path, studies=False, variables=environment("good", tmp_path)) as address:
         page = open_tab(address)
-        expect(page.get_by_role("combobox", name="Device").last).to_have_value("gpu:0 · Made-up GPU (simulated)")
+        expect(page.get_by_role("combobox", name="Device").last).to_have_value("GPU 0 · Made-up GPU (simulated)")
         page.get_by_role("radio", name="List").or_(page.get_by_role("button", name="List")).first.click()
         sizes = page.get_by_role("textbox", name="Batch sizes to measure")
         sizes.fill("8, 512")
@@ -89,7 +89,7 @@ def test_a_gpu_that_is_too_new_is_named_not_proposed_and_refused(
         device = page.get_by_role("combobox", name="Device").last
         expect(device).to_have_value("CPU")
         choose(page, device, "cannot be used")
-        expect(device).to_have_value("gpu:0 · Made-up GPU (simulated) (cannot be used)")
+        expect(device).to_have_value("GPU 0 · Made-up GPU (simulated) (cannot be used)")
         expect(page.get_by_text(re.compile("against GPU 0"))).to_be_visible()  # the plan that the button starts
         settle(page)
         page.get_by_role("button", name="Measure this machine").click()

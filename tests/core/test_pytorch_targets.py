@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from core.cli.model_code import described_network, network_from_code
+from core.cli.networks import network_flags, network_of
 from core.families import LayerCount, network_from_name
 from core.families.code import Code, CodeError, is_torch_module, shapes_of
 from core.spec import Target, Workload
@@ -84,6 +85,24 @@ def test_a_function_is_described_where_its_targets_will_run_it(
     assert seen == [asked, "closed"]
     assert isinstance(network, Code)
     assert network.returns == ("pytorch" if "pytorch" in asked else "keras")
+
+
+@pytest.mark.parametrize(
+    ("asked", "targets"),
+    [
+        ({"targets": ("cpu", "gpu:0")}, ("cpu", "gpu:0")),
+        ({"target": "cpu,framework=pytorch"}, ("cpu,framework=pytorch",)),
+        ({"target": None}, ()),
+        ({}, ()),
+    ],
+)
+def test_every_command_says_which_targets_will_run_a_function(
+    asked: dict[str, Any], targets: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr("core.cli.model_code.network_from_code", lambda *given: seen.append(given))
+    network_of(dict.fromkeys(network_flags()) | {"model": "net:make"} | asked)
+    assert seen == [("net:make", None, targets)]
 
 
 def test_keras_is_told_its_backend_by_the_environment() -> None:

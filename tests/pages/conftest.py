@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.testing.v1 import AppTest, app_test
 
 from core.studies.registry import load_example
 from core.studies.sweep.kind import SWEEP
@@ -29,6 +30,17 @@ def no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
         return at
 
     monkeypatch.setattr(AppTest, "_run", checked)
+
+
+class OneServer(PagesManager):
+    """Takes what AppTest resets before every run: that the router has run once, which a server knows until it ends."""
+
+
+@pytest.fixture(autouse=True)
+def cold_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test is one server: cold at its first page, and a click is handled in the first run of the script after it."""
+    monkeypatch.setattr(PagesManager, "uses_pages_directory", None)
+    monkeypatch.setattr(app_test, "PagesManager", OneServer)
 
 
 @pytest.fixture

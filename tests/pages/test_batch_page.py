@@ -10,7 +10,7 @@ from core.studies.gradient_noise.kind import GRADIENT_NOISE
 from core.studies.sweep.analyse import analyse
 from core.ui.batch import page, result
 from core.ui.share import json_bytes
-from tests.support.batch_page import FIRST, RATE, RUN, SAMPLE, SECOND, TIME, kept, memory_study, turn
+from tests.support.batch_page import FIRST, NAMES, RATE, RUN, SAMPLE, SECOND, TIME, kept, memory_study, turn
 from tests.support.commands import holds
 from tests.support.noises import make_noise_study
 from tests.support.pages import open_page, says, text_of, titles
@@ -40,7 +40,7 @@ def test_the_button_starts_a_study_of_what_was_chosen(engine: Any) -> None:
     at.number_input(key="batch_budget").set_value(30.0).run()
     at.number_input(key="batch_reference").set_value(32).run()
     plan = start(engine, at, "noise")
-    assert GRADIENT_NOISE.describe(plan).startswith("Gradient noise of 784-128-10 (training, adam) on cpu, batch 32")
+    assert GRADIENT_NOISE.describe(plan).startswith("Gradient noise of 784-128-10 (training, adam) on CPU, batch 32")
     assert (plan.learning_rate, plan.target_loss, plan.budget_s, plan.batch) == (0.01, 0.5, 30.0, 32)
     assert (plan.run_id, plan.data, plan.workload) == (run_id, None, RUN.plan and RUN.plan.workload)
 
@@ -79,8 +79,8 @@ def test_with_a_noise_study_the_verdict_is_the_time_to_the_loss(engine: Any) -> 
     at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN)))
     text = text_of(at)
     assert titles(at) == [TIME, RATE, SAMPLE]
-    assert at.subheader[0].value.startswith(f"Predicted&#58; {SECOND} reaches a loss of 1.2 soonest")
-    for label in (f"Best on {FIRST}", f"Best on {SECOND}", "Step-time crossover", "Gradient noise scale, samples"):
+    assert at.subheader[0].value.startswith(f"Predicted&#58; {NAMES[1]} reaches a loss of 1.2 soonest")
+    for label in (f"Best on {NAMES[0]}", f"Best on {NAMES[1]}", "Step-time crossover", "Gradient noise scale, samples"):
         assert [metric for metric in at.metric if metric.label.replace("&#58;", ":").startswith(label)], label
     assert [m for m in at.metric if m.label.startswith("Time-to-loss crossover of")]
     holds(text, "In time to the loss: ", "random inputs with the labels of a teacher network")
@@ -118,10 +118,10 @@ def test_prices_give_costs_a_crossover_and_a_file_with_them(engine: Any) -> None
     at.number_input(key="batch_epoch").set_value(60_000).run()
     assert titles(at) == ["Cost of a million samples by batch"]
     text = text_of(at)
-    assert f"An hour on {SECOND} costs 1.5 times as much as on {FIRST}. Cheaper for a sample: below batch" in text
+    assert f"An hour on {NAMES[1]} costs 1.5 times as much as on {NAMES[0]}. Cheaper for a sample: below batch" in text
     columns = list(at.dataframe[0].value.columns)
     assert {"cost_per_million", "cost_per_epoch", "cost_to_loss"} <= set(columns)
-    assert f"{FIRST} at 0.2 EUR an hour (" in text
+    assert f"{NAMES[0]} at 0.2 EUR an hour (" in text
     turn(at, "Batch")  # the prices stay while their fields are away
     assert "costs 1.5 times as much as" in text_of(at)
 

@@ -37,7 +37,7 @@ def test_a_gpu_that_cannot_be_used_is_named_with_the_reason_and_not_proposed(her
     at = here(BLACKWELL)
     says(at, "compute capability 12.0, newer than all code", "No GPU of this machine can be used, so the proposal is")
     assert "No GPU was found" not in text_of(at)
-    assert devices_of(at) == ["CPU", "gpu:0 · NVIDIA GeForce RTX 5090 (cannot be used)"]
+    assert devices_of(at) == ["CPU", "GPU 0 · NVIDIA GeForce RTX 5090 (cannot be used)"]
     assert not any(target.is_gpu for target in start(engine, at, "sweep").plan.targets)
 
 

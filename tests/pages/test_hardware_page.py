@@ -13,7 +13,7 @@ from core.spec import Target
 from core.studies.sweep.analyse import analyse
 from core.ui.hardware import draft, page, result
 from core.ui.share import json_bytes
-from tests.support.batch_page import FIRST, RUN, SECOND, kept
+from tests.support.batch_page import NAMES, RUN, SECOND, kept
 from tests.support.commands import holds
 from tests.support.hardware_page import LABELS, OVERTAKES, STEP, gpu_run, traces, turn
 from tests.support.hosts import cpu_run
@@ -37,15 +37,15 @@ def test_the_verdict_stands_first_and_says_modelled_wherever_it_is(engine: Any) 
     assert list(counts) == ["Clearly faster", "Clearly slower", "Not resolved", "No number"]
     assert sum(int(value.split(" ")[0]) for value in counts.values()) == 44
     assert f"{counts['No number'].split(' ')[0]} get no number." in headline
-    assert f"How many times as fast as {SECOND} at batch 64 (modelled)" in text
+    assert f"How many times as fast as {NAMES[1]} at batch 64 (modelled)" in text
     cards = [metric for metric in at.metric if not metric.value.endswith(" of 44")]
     assert len(cards) == 4
     assert all(metric.value.endswith("×") and "× to " in metric.delta for metric in cards)
     badges = [str(one.proto) for one in at.get("markdown")]
     assert any("host overhead assumed" in badge for badge in badges)
     assert any("modelled" in badge and "violet" in badge for badge in badges)
-    assert f"{SECOND} (measured)" in traces(at)
-    others = [name for name in traces(at) if not name.startswith(SECOND)]
+    assert f"{NAMES[1]} (measured)" in traces(at)
+    others = [name for name in traces(at) if not name.startswith(NAMES[1])]
     assert others
     assert all("modelled" in name for name in others)
     assert not at.error
@@ -76,7 +76,7 @@ def test_the_choices_are_in_the_address_and_an_address_reopens_them(engine: Any)
     assert again.selectbox(key=f"hardware_host-{run_id}-weak").value == "weak"
     assert again.number_input(key=f"hardware_batch-{run_id}").value == 128
     assert again.multiselect(key=f"hardware_gpus-{run_id}").value == ["L4"]
-    assert f"{FIRST} (measured)" in traces(again)
+    assert f"{NAMES[0]} (measured)" in traces(again)
     assert "L4 (modelled)" in traces(again)
     assert not [name for name in traces(again) if name.startswith("T4")]
 
@@ -117,7 +117,7 @@ def test_a_family_that_is_withheld_gets_the_reason_and_no_number(engine: Any, mo
     at = open_page("hardware", run=kept(engine))
     text = text_of(at)
     headline = at.subheader[0].value.replace("&#58;", ":")
-    assert headline.startswith(f"Modelled: none of 44 cards gets a speed-up over the CPU ({SECOND}) at batch 64.")
+    assert headline.startswith(f"Modelled: none of 44 cards gets a speed-up over the CPU ({NAMES[1]}) at batch 64.")
     assert "says how far the model errs for dense networks" in text
     assert titles(at) == [STEP]
     assert not [name for name in traces(at) if "modelled" in name]
@@ -195,13 +195,13 @@ def test_what_limits_a_card_its_roofline_and_what_would_have_to_be_true(engine: 
     assert titles(at)[0] == "What limits B200 by batch (modelled)"
     text = text_of(at)
     holds(text, "Modelled: B200 is limited by ", "Modelled: B200 is ",
-          f"Modelled: for B200 to meet {SECOND} at batch 64, its spacing of small kernels")  # fmt: skip
+          f"Modelled: for B200 to meet {NAMES[1]} at batch 64, its spacing of small kernels")  # fmt: skip
     assert "link from host to card" not in text
     at.button_group(key=f"hardware_data-{run_id}").select("Fed each step").run()
     at.button_group(key=f"hardware_build-{run_id}").select("fused").run()
     at.checkbox(key=f"hardware_fit-{run_id}").check().run()
     at.selectbox(key=f"hardware_host-{run_id}-desktop").select("weak").run()
-    assert f"Modelled: for B200 to meet {SECOND} at batch 64, its link from host to card" in text_of(at)
+    assert f"Modelled: for B200 to meet {NAMES[1]} at batch 64, its link from host to card" in text_of(at)
     at.number_input(key=f"hardware_needed-{run_id}-64").set_value(5000).run()
     assert "can be compared from batch 1 to 1,024" in text_of(at)
     at.selectbox(key=f"hardware_card-{run_id}").select("Apple-M1").run()

@@ -16,12 +16,11 @@ from core.studies.registry import kind_of, kinds
 from core.studies.study import run_id_of
 from core.studies.sweep.export import run_json
 from core.ui import history, kept
-from core.ui.history import differences
 from core.ui.share import json_bytes
 from tests.support.batch_page import RUN
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.noises import make_noise_study
-from tests.support.pages import chart_titles, damage, keep, open_page, text_of
+from tests.support.pages import damage, keep, open_page, text_of, titles
 from tests.support.pipelines import make_pipeline_experiment
 from tests.support.runs import make_run, planned
 from tests.support.study_pages import MADE
@@ -71,23 +70,53 @@ def test_several_rows_are_deleted_together_and_brought_back(engine: Any, select:
     assert "Deleted" not in text_of(at)
 
 
-def test_two_selected_runs_are_compared_on_one_chart(engine: Any, select: Any) -> None:
-    keep(engine.store, make_run(1))
-    keep(engine.store, make_run(2))
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, select: Any, count: int) -> None:
+    for seed in range(1, count + 1):
+        keep(engine.store, make_run(seed))
     at = open_page("history")
-    select(at, 0, 1)
-    assert chart_titles(at) == ["<b>Two runs compared: speed-up by batch size</b>"]
-    assert [s.value for s in at.subheader if "ahead from batch" in s.value]
-    assert len(at.subheader) == 2
+    select(at, *range(count))
+    assert titles(at) == [f"{count} runs compared: speed-up by batch size"]
+    table = at.table[0].value
+    assert list(table[""]) == [*"ABCDEF"[:count]]
+    assert set(table["Targets"]) == {"1 thread against 2 threads"}
+    assert all("ahead from batch" in verdict for verdict in table["Verdict"])
+    assert [link.label for link in at.page_link if link.label.startswith("Open")] == [
+        f"Open {letter}" for letter in "ABCDEF"[:count]
+    ]
     assert not at.warning
 
 
-def test_comparing_with_a_run_without_rounds_says_so(engine: Any, select: Any) -> None:
+def test_what_differs_between_compared_runs_is_said(engine: Any, select: Any) -> None:
     keep(engine.store, make_run(1))
-    keep(engine.store, make_run(2).model_copy(update={"rounds": (), "cells": ()}))
+    keep(engine.store, planned(make_run(2), targets=(Target(threads=1), Target(threads=2, execution="xla"))))
     at = open_page("history")
     select(at, 0, 1)
-    assert "Both runs need at least one round" in at.warning[0].value
+    assert [warning.value for warning in at.warning] == [
+        "Different targets. A&#58; 1 thread against 2 threads, XLA; B&#58; 1 thread against 2 threads."
+    ]
+
+
+def test_a_run_without_rounds_is_left_out_of_a_comparison(engine: Any, select: Any) -> None:
+    for seed in (1, 2):
+        keep(engine.store, make_run(seed))
+    keep(engine.store, make_run(3).model_copy(update={"rounds": (), "cells": ()}))
+    at = open_page("history")
+    select(at, 0, 1, 2)
+    assert "made from seed 3” has no rounds" in at.warning[0].value
+    assert titles(at) == ["2 runs compared: speed-up by batch size"]
+    select(at, 0, 1)
+    assert not titles(at)
+
+
+def test_more_than_six_runs_are_not_compared(engine: Any, select: Any) -> None:
+    for seed in range(7):
+        keep(engine.store, make_run(seed))
+    at = open_page("history")
+    select(at, *range(7))
+    assert not titles(at)
+    assert "7 rows selected. Two to 6 sweeps can be compared" in text_of(at)
+    assert at.button(key="delete").label == "Delete 7 rows"
 
 
 def test_import_of_an_exported_run() -> None:
@@ -259,20 +288,9 @@ def test_only_sweeps_are_compared(engine: Any, select: Any) -> None:
     keep_study(engine, "host")
     at = open_page("history")
     select(at, 0, 1)
-    assert not chart_titles(at)
-    assert "Two sweeps can be compared; any number of rows can be deleted." in text_of(at)
+    assert not titles(at)
+    assert "Two to 6 sweeps can be compared; any number of rows can be deleted." in text_of(at)
     assert at.button(key="delete").label == "Delete 2 rows"
-
-
-def test_differences_name_what_is_not_alike() -> None:
-    first = make_run(1)
-    assert differences(first, make_run(2)) == []
-    workload = first.plan.workload.model_copy(update={"mode": "infer"})
-    other = planned(first, targets=(Target(), Target(device="gpu:0")), workload=workload)
-    found = differences(first, other)
-    assert len(found) == 2
-    assert "gpu:0 over cpu" in found[0]
-    assert "inference" in found[1]
 
 
 @pytest.mark.parametrize(("status", "offered"), [("cancelled", True), ("interrupted", True), ("finished", False)])

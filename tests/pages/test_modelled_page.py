@@ -149,7 +149,7 @@ def test_two_gpu_targets_leave_the_modelled_one_out(monkeypatch: pytest.MonkeyPa
     at.selectbox(key="form_execution_1").select("xla").run()
     assert "which Keras itself chooses there; choose targets that differ" in text_of(at)
     at.selectbox(key="form_execution_1").select("graph").run()
-    assert "Neither target is a CPU, so this sweep leaves the modelled GPU out." in text_of(at)
+    assert "No target is a CPU, so this sweep leaves the modelled GPU out." in text_of(at)
 
 
 def test_with_a_real_gpu_the_choice_is_there_but_folded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_functions_traced_again_are_warned_about(engine: Any) -> None:
 
 @pytest.mark.parametrize(
     ("cells", "sentence"),
-    [((), "No cell of this run was traced"), ((cpu_cell(8),), "the other target has a trace")],
+    [((), "No cell of this run was traced"), ((cpu_cell(8),), "1 thread has a trace")],
     ids=["run", "target"],
 )
 def test_what_has_no_trace_says_so_and_offers_one(engine: Any, cells: tuple[TracedCell, ...], sentence: str) -> None:
@@ -117,7 +117,7 @@ def test_what_has_no_trace_says_so_and_offers_one(engine: Any, cells: tuple[Trac
     assert sentence in at.info[0].value
     assert not chart_titles(at)
     assert not at.button(key="trace").disabled
-    assert at.page_link[0].label == "The fitted share of both targets"
+    assert at.page_link[0].label == "The fitted share of every target"
 
 
 def test_a_trace_without_kernels_says_so(engine: Any) -> None:

@@ -51,7 +51,7 @@ def test_a_machine_without_gpu_opens_with_the_question_and_its_answer(engine: An
 def test_with_a_gpu_the_app_opens_as_ever_and_the_question_is_not_in_its_menu(monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpu(monkeypatch)
     at = open_page("")
-    assert [header.value for header in at.header] == ["From which batch size on does the second target win?"]
+    assert [header.value for header in at.header] == ["Which target is the fastest, and from which batch size on?"]
     shown = dict(zip(navigation.PAGES, [page.visibility for page in navigation.pages()], strict=True))
     assert [name for name, how in shown.items() if how == "hidden"] == ["start"]
     assert [header.value for header in open_page("start").header] == [start.QUESTION]  # from a link

@@ -398,3 +398,37 @@ def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine:
     at = place.open(engine, embedded=True, study="gone")
     assert [error.value for error in at.error] == [place.gone.format(noun=kind_of(place.kind).noun)]
     assert [*chart_titles(at), *at.subheader, *at.info] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "field", "choose", "chosen"),
+    [
+        (SWEEP, ("number_input", "form_high"), 256, lambda run: run.plan.batches[-1] == 256),
+        (FRONTIER, ("number_input", "frontier_budget"), 77, lambda plan: plan.budget_s == 77),
+        (PIPELINE, ("number_input", "pipeline_batch"), 48, lambda plan: plan.batch == 48),
+        (DIAGNOSIS, ("number_input", "diagnosis_budget"), 77.0, lambda plan: plan.budget_s == 77),
+        (NOISE, ("number_input", "batch_budget"), 77.0, lambda plan: plan.budget_s == 77),
+        (MEMORY, ("number_input", "batch_memory_budget"), 77.0, lambda search: search.plan.budget_s == 77),
+        (TRACE, ("selectbox", f"trace_batch-{RUN.id}-1"), RUN.batches[0], lambda asked: asked.batch == RUN.batches[0]),
+    ],
+    ids=str,
+)
+def test_a_change_just_before_the_click_is_what_starts(
+    engine: Any, place: Place, field: tuple[str, str], choose: Any, chosen: Callable[[Any], bool]
+) -> None:
+    """Both reach the server in one run of the script, as where a field is left by clicking the button."""
+    at = place.open(engine)
+    element, key = field
+    getattr(at, element)(key=key).set_value(choose)
+    place.start(at).click().run()
+    ((_, plan),) = engine.jobs.started
+    assert chosen(plan)
+
+
+@every_button
+def test_a_choice_that_became_impossible_just_before_the_click_starts_nothing(engine: Any, place: Place) -> None:
+    at = place.open(engine)
+    engine.jobs.elsewhere = "Another Breakeven process (pid 7) is measuring: x."
+    place.start(at).click().run()
+    assert not engine.jobs.started
+    assert "pid 7" in text_of(at)

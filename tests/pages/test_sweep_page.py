@@ -168,7 +168,7 @@ def test_a_refused_architecture_says_why_beside_the_field(data: bytes, words: st
         ("form_low", 2000, "The batch range 2000 to 1024 is not possible"),
         ("form_high", 70_000, "lie within 1 to 65,536"),
         ("form_threads_0", 0, "greater than or equal to 1"),
-        ("form_threads_1", 1, "Two targets are “cpu,threads=1”"),
+        ("form_threads_1", 1, "Two targets are “CPU, 1 thread”; choose targets that differ."),
         ("form_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
         ("form_width", 0.0, "The step time's interval width must be above 0"),
         ("form_crossover_width", 0.0, "The crossover's interval width must be above 0"),

@@ -14,6 +14,7 @@ from tests.support.runs import make_run
 RUN = make_run(4, label="measured")
 TIME, RATE, SAMPLE = "Time to the loss by batch (predicted)", "Throughput by batch", "Time per sample by batch"
 FIRST, SECOND = RUN.target_names
+NAMES = RUN.names
 
 
 def kept(engine: Any, run: Run = RUN, **studies: Any) -> str:

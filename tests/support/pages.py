@@ -31,7 +31,7 @@ AT = Progress("measuring", "Measuring in turn: batch 64", 5, 14, 30.0, 90.0)
 
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this machine have a GPU beside its CPU."""
-    here = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "gpu:0 · Card"}, 8, ())
+    here = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "GPU 0 · Card"}, 8, ())
     monkeypatch.setattr(machine, "devices", lambda: here)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from core.analysis.execution import keeps_from_xla, same
-from core.frameworks import Execution
+from core.frameworks import FRAMEWORKS, Execution
 from core.numbers import counted
 from core.schema import UserError
 from core.spec import MAX_BATCH, Pipeline, Target
@@ -146,14 +146,15 @@ def _feeds(base: Arm) -> Iterator[Arm]:
 
 def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
     """Other ways than what runs ``now``; ``no_xla`` where Keras would leave XLA out."""
-    if now != "xla" and not no_xla:
+    ways = FRAMEWORKS[base.target.framework].executions
+    if now != "xla" and not no_xla and "xla" in ways:
         yield _variant(base, "xla", "XLA", execution="xla")
-    if now != "graph":
+    if now != "graph" and "graph" in ways:
         yield _variant(base, "graph", f"Graph instead of {'eager' if now == 'eager' else 'XLA'}", execution="graph")
 
 
 def _steps(base: Arm) -> Iterator[Arm]:
-    if base.target.execution == "eager":
+    if base.target.execution == "eager" or base.target.framework != "tensorflow":
         return
     for steps in STEPS:
         if steps != base.target.steps_per_execution:
@@ -166,12 +167,12 @@ def _precisions(base: Arm) -> Iterator[Arm]:
         return
     # half precision on a CPU is bfloat16 at best; float16 has no arithmetic there
     names = ("mixed_float16", "mixed_bfloat16") if base.target.is_gpu else ("mixed_bfloat16",)
-    for name in names:
+    for name in (name for name in names if name in FRAMEWORKS[base.target.framework].precisions):
         yield _variant(base, f"precision-{name.removeprefix('mixed_')}", name, precision=name)
 
 
 def _threads(base: Arm, cores: int | None) -> Iterator[Arm]:
-    if base.target.is_gpu or cores is None:
+    if not base.target.on_cpu or cores is None:
         return
     now = base.target.threads or cores
     for threads in sorted({1, max(1, cores // 2), cores} - {now}):
@@ -191,22 +192,29 @@ def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
     """Why a family has no arm; only read for those that have none."""
     resident, eager = base.pipeline.kind == "resident", base.target.execution == "eager"
     fed = "The data is resident already." if resident else ""
-    return {
-        "resident": fed,
-        "prefetch": fed or "The pipeline prefetches with AUTOTUNE already.",
-        "parallel": fed or "The pipeline has no map whose calls could run in parallel, or AUTOTUNE already.",
-        "xla": (
-            "Keras runs recurrent layers that may call cuDNN without XLA on a GPU."
-            if no_xla
-            else "The step is compiled by XLA already."
-        ),
-        "graph": "The step runs as a graph already.",
-        "steps": "Eager runs one step a call; a graph comes first." if eager else "Nothing was left to try.",
-        "precision": "Nothing was left to try.",
-        "threads": (
-            "A GPU target has no choice of threads."
-            if base.target.is_gpu
-            else "How many cores there are is not known, or there is only one."
-        ),
-        "batch": "Larger batches lie beyond the limit of what this sweep measured.",
-    }
+    known = FRAMEWORKS[base.target.framework]
+    none = {way: f"{known.title} has no execution “{way}”." for way in ("xla", "graph") if way not in known.executions}
+    by_steps = base.target.framework == "tensorflow"
+    return (
+        {
+            "resident": fed,
+            "prefetch": fed or "The pipeline prefetches with AUTOTUNE already.",
+            "parallel": fed or "The pipeline has no map whose calls could run in parallel, or AUTOTUNE already.",
+            "xla": (
+                "Keras runs recurrent layers that may call cuDNN without XLA on a GPU."
+                if no_xla
+                else "The step is compiled by XLA already."
+            ),
+            "graph": "The step runs as a graph already.",
+            "steps": "Eager runs one step a call; a graph comes first." if eager else "Nothing was left to try.",
+            "precision": "Nothing was left to try.",
+            "threads": (
+                "A GPU target has no choice of threads."
+                if base.target.is_gpu
+                else "How many cores there are is not known, or there is only one."
+            ),
+            "batch": "Larger batches lie beyond the limit of what this sweep measured.",
+        }
+        | none
+        | ({} if by_steps else {"steps": f"Several steps a call save nothing with {known.title}."})
+    )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.analysis.execution import expected
-from core.analysis.memory import CONTEXT_BYTES, USUAL, Copies, estimate_bytes
+from core.analysis.memory import CONTEXT_BYTES, Copies, estimate_bytes, usual_copies
 from core.analysis.numerics import bisect_whole, levenberg_marquardt, with_differences
 from core.analysis.statistics import Array, t_quantile
 from core.evidence import Environment
@@ -122,7 +122,7 @@ def fit_model(found: Sequence[Peak], workload: Workload, target: Target) -> Mode
         if alike(peak, workload, target):
             by_workload.setdefault((peak.workload, peak.target), []).append(peak)
     groups = list(by_workload.values())[:MOST_WORKLOADS]
-    usual = USUAL[expected(workload.network, target).execution]
+    usual = usual_copies(workload, target)
     errors = []
     for fold in range(min(FOLDS, len(groups))):
         without = _copies([group for i, group in enumerate(groups) if i % FOLDS != fold], usual)

@@ -1,1 +1,1 @@
-"""The sweep: two targets over a range of batch sizes, and where the faster one changes."""
+"""The sweep: one to six targets over a range of batch sizes, and where the fastest changes."""

@@ -17,7 +17,7 @@ from core.studies.sweep.fastest import failed_from, find_fastest, margin_of, tab
 from core.studies.sweep.observations import Observations, observe
 from core.studies.sweep.overhead import fit_target
 from core.studies.sweep.record import Run
-from core.studies.sweep.reliability import distinct, judge
+from core.studies.sweep.reliability import distinct, judge, of_targets
 from core.studies.sweep.verdict import Pair, decide
 from core.studies.sweep.verdict_fastest import fastest_verdict
 from core.studies.sweep.verdict_single import single_verdict
@@ -30,6 +30,7 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
     """
     if not run.rounds:
         raise UserError("This run has no measured round yet, so there is nothing to say.")
+    run = run.model_copy(update={"warnings": distinct((*run.warnings, *of_targets(run)))})
     margin, count = margin_of(run, margin), len(run.target_names)
     cells = cell_statistics(run)
     fits = tuple(fit_target(run, target, cells) for target in range(count))

@@ -1,21 +1,23 @@
-"""Charts about runs as a whole: two runs side by side, and how steady the machine was during one."""
+"""Charts about runs as a whole: several over each other, and how steady the machine was during one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle
 
 import plotly.graph_objects as go
 
-from core.figures.marks import add_curve, add_level, values_of
+from core.figures.marks import Point, add_curve, add_level, bounds_text, values_of
 from core.figures.style import (
     GRID,
-    RUN_LOOKS,
     TARGET_LOOKS,
     axis_title,
     batch_axis,
     environment_line,
     frame,
     literal,
+    log_axis,
     log_range,
     name_legend,
     name_rows,
@@ -23,6 +25,7 @@ from core.figures.style import (
     short,
 )
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.comparison import LETTERS
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
@@ -32,29 +35,55 @@ from core.text import sentence_case
 MAX_INTERFERENCE_POINTS = 2_000  # a target; more only slow the browser down
 
 
-def compare_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figure:
-    """Speed-up of the second target over the first, of two runs on one chart, each with its 95 % band."""
-    figure = go.Figure()
-    batches: list[float] = []
-    values = [0.92, 1.09]
-    for run, answer, look, letter in zip(runs, answers, RUN_LOOKS, "AB", strict=True):
-        points = speed_up_points(answer.speed_ups)
-        batches += [p.batch for p in points]
-        values += values_of(points)
-        first, second = run.names[:2]
-        name = f"{letter}: {short(second, 24)} over {short(first, 24)}"
-        add_curve(figure, points, name, look, run.label, letter)
-    y = log_range(values, 0.08)
-    add_level(figure, 1.0)
-    figure.update_xaxes(batch_axis(batches or [1, 2]))
-    figure.update_yaxes(ratio_axis("Speed-up", y))
-    under = [f"{letter}: {short(run.name, 70)}" for run, letter in zip(runs, "AB", strict=True)]
+def comparison_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figure:
+    """Up to six runs over each other, each curve with its 95 % band.
+
+    Speed-up of each target over the first of its run; where a run has a single target, the step times of all.
+    """
+    figure, ratios = go.Figure(), all(answer.against for answer in answers)
+    curves = [
+        (f"{letter}: {name}", points, look.colour, run.label)
+        for letter, look, run, answer in zip(LETTERS, cycle(TARGET_LOOKS), runs, answers, strict=False)
+        for name, points in (_speed_ups(run, answer) if ratios else _step_times(run, answer))
+    ]
+    for index, (look, (name, points, colour, label)) in enumerate(zip(cycle(TARGET_LOOKS), curves, strict=False)):
+        add_curve(figure, points, name, replace(look, colour=colour), label, f"curve {index}")
+    values = [value for _, points, *_ in curves for value in values_of(points)]
+    y = log_range([*values, 0.92, 1.09] if ratios else values, 0.08)
+    if ratios:
+        add_level(figure, 1.0)
+    figure.update_xaxes(batch_axis([point.batch for _, points, *_ in curves for point in points] or [1, 2]))
+    figure.update_yaxes(ratio_axis("Speed-up", y) if ratios else log_axis("Step time (ms)", y))
+    under = [f"{letter}: {short(run.name, 70)}" for letter, run in zip(LETTERS, runs, strict=False)]
     foot = [
         f"{letter}: {line}"
-        for run, letter in zip(runs, "AB", strict=True)
+        for letter, run in zip(LETTERS, runs, strict=False)
         for line in (*ran_line(run), environment_line(run))
     ]
-    return frame(figure, "Two runs compared: speed-up by batch size", under, ["Bands: 95 % intervals.", *foot])
+    title = f"{len(runs)} runs compared: {'speed-up' if ratios else 'step time'} by batch size"
+    names = [name for name, *_ in curves]
+    rows = name_rows(names)
+    return name_legend(frame(figure, title, under, ["Bands: 95 % intervals.", *foot], legend_rows=rows), names)
+
+
+def _speed_ups(run: Run, answer: Answer) -> list[tuple[str, list[Point]]]:
+    first = short(run.names[0], 24)
+    return [
+        (f"{short(run.names[one.target], 24)} over {first}", speed_up_points(one.speed_ups)) for one in answer.against
+    ]
+
+
+def _step_times(run: Run, answer: Answer) -> list[tuple[str, list[Point]]]:
+    return [(short(name, 48), _times(answer, target)) for target, name in enumerate(run.names)]
+
+
+def _times(answer: Answer, target: int) -> list[Point]:
+    return [
+        Point(cell.batch, cell.step_ms, cell.low_ms, cell.high_ms, f"batch {cell.batch:,}<br>{words}")
+        for cell in answer.cells
+        if cell.target == target
+        for words in [bounds_text(cell.step_ms, cell.low_ms, cell.high_ms, "ms")]
+    ]
 
 
 def interference_figure(run: Run, answer: Answer) -> go.Figure:

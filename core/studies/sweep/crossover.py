@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -117,6 +117,8 @@ def between_batches(x: Array) -> Array:
 def build_curve(observations: Observations) -> Curve:
     """The log-ratio with 95 % bounds, and where a side of parity is established."""
     found = smooth(observations)
+    # whole degrees of freedom, a little wider, so that the answers of stored runs stay what they were
+    found = replace(found, estimate=found.estimate._replace(df=np.floor(found.estimate.df)))
     center, half = found.center, found.half_width(ALPHA)
     shown = np.where(np.abs(center) > found.scatter(SURE_ALPHA), np.sign(center), 0.0)
     measured, established = np.zeros(len(center)), np.zeros(len(center))

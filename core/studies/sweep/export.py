@@ -15,13 +15,15 @@ from statistics import median
 
 from core.evidence import Setup, Warning
 from core.numbers import table
-from core.studies.sweep.answer import Answer, CellStats, Verdict
+from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.card_use import card_text
 from core.studies.sweep.loop import loop_lines
+from core.studies.sweep.quantised import output_difference, output_difference_lines
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
 from core.studies.sweep.starts import start_lines
+from core.studies.sweep.verdict_export import fastest_fields, fastest_lines, single_fields, verdict_fields
 from core.text import escaped_json, in_lines, sentence_case
 
 ROUND_COLUMNS = ("target", "batch", "step_ms", "round", "order", "pass", "process", "steps", "at_s", "label")
@@ -32,7 +34,8 @@ FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 class CellRow:
     """One cell as tables show it. ``None``: not known. Times outside the step time are medians over processes.
 
-    ``execution`` and ``precision`` are the target's as it ran, empty where that is not known.
+    ``execution`` and ``precision`` are the target's as it ran, empty where that is not known. The differences are of an
+    int8 target's outputs from float32, as shares of the float32 outputs' range.
     """
 
     target: str
@@ -53,6 +56,9 @@ class CellRow:
     reason: str
     execution: str
     precision: str
+    output_difference_mean: float | None
+    output_difference_largest: float | None
+    same_class_share: float | None
     label: str
 
 
@@ -94,19 +100,14 @@ def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
     )
 
 
-def verdict_data(run: Run, verdict: Verdict) -> dict[str, object]:
+def verdict_data(run: Run, answer: Answer) -> dict[str, object]:
     """The verdict as the object that ``python -m core verdict --json`` prints. ``ran_as``: see :class:`RanAs`."""
-    return {
-        "verdict": verdict.kind,
-        "targets": list(verdict.targets),
-        "ahead": verdict.ahead,
-        "crossovers": [asdict(crossover) for crossover in verdict.crossovers],
-        "lead": asdict(verdict.lead) if verdict.lead else None,
-        "reason": verdict.reason,
-        "warnings": [warning.model_dump() for warning in verdict.warnings],
-        "next_batch": verdict.next_batch,
-        "ran_as": [None if ran is None else ran.data for ran in (ran_as(run, 0), ran_as(run, 1))],
-    }
+    if answer.fastest is not None:
+        found = fastest_fields(run, answer)
+    else:
+        found = verdict_fields(answer.verdict) if answer.against else single_fields(answer)
+    ran = [ran_as(run, target) for target in range(len(run.target_names))]
+    return {**found, "ran_as": [None if one is None else one.data for one in ran]}
 
 
 def is_formula(text: str) -> bool:
@@ -130,6 +131,7 @@ def _cell_row(
 ) -> CellRow:
     batch, target = key
     fit = answer.fits[target] if answer else None
+    differs = output_difference(setups)
     return CellRow(
         target=run.target_names[target],
         batch=batch,
@@ -149,6 +151,9 @@ def _cell_row(
         reason=cell.reason if cell else "",
         execution=ran.execution if ran else "",
         precision=ran.precision if ran else "",
+        output_difference_mean=differs.mean if differs else None,
+        output_difference_largest=differs.largest if differs else None,
+        same_class_share=differs.agreeing if differs else None,
         label=run.label,
     )
 
@@ -192,13 +197,24 @@ def verdict_text(run: Run, answer: Answer) -> str:
     """Verdict first, then the table of cells, the reason and the warnings."""
     columns = ("target", "batch", "rounds", "step ms", "95 % from", "to", "samples/s", "outcome")
     rows = [
-        (row.target, row.batch, row.rounds, row.step_ms, row.low_ms, row.high_ms, row.samples_per_s, row.outcome)
+        (
+            run.name_of(row.target),
+            row.batch,
+            row.rounds,
+            row.step_ms,
+            row.low_ms,
+            row.high_ms,
+            row.samples_per_s,
+            row.outcome,
+        )
         for row in cell_rows(run, answer)
     ]
     lines = [
         answer.verdict.sentence,
         *ran_line(run),
+        *output_difference_lines(run),
         "",
+        *fastest_lines(run, answer),
         *table(columns, rows),
         *reason_lines(run),
         "",

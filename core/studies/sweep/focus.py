@@ -59,7 +59,7 @@ class Change:
 @dataclass(frozen=True)
 class Focus:
     """``close``: by batch the targets that may be the fastest there; ``undecided``: from where to where it is open
-    which of several is, though no change is seen. ``decided``: everything is known where there is no change.
+    which of several is. ``decided``: everything is known where there is no change.
     """
 
     targets: tuple[int, ...]
@@ -79,8 +79,8 @@ class Focus:
         Changes whose interval is no wider than ``narrow_enough`` have had their share.
         """
         wide = [c.span for c in self.changes if narrow_enough is None or c.width > narrow_enough]
-        spans = [*wide, *self.undecided] or [change.span for change in self.changes]
-        return schedule.active_batches(spans, tried, most)
+        spans = dict.fromkeys([*wide, *self.undecided] or [change.span for change in self.changes])
+        return schedule.active_batches(tuple(spans), tried, most)
 
     def targets_at(self, batch: int) -> tuple[int, ...]:
         """Whom a visit of a deciding batch compares: those close to the fastest, and those of changes it may show."""
@@ -152,7 +152,7 @@ def _of_many(run: Run, targets: tuple[int, ...]) -> Focus:
         batch: frozenset(t for band in found.bands if band.from_batch <= batch <= band.to_batch for t in band.targets)
         for batch in run.batches
     }
-    undecided = tuple((band.from_batch, band.to_batch) for band, changes in within if not changes)
+    undecided = tuple((band.from_batch, band.to_batch) for band in open_bands)
     changes = tuple(sorted((*known, *doubtful), key=lambda change: change.batch))
     return Focus(targets, changes, close, undecided, decided=not open_bands)
 

@@ -1,15 +1,19 @@
-"""What may be wrong with a run: replicates, processes that disagree, neighbours, throttling. Warnings, never edits."""
+"""What may be wrong with a run: replicates, processes that disagree, step times with two modes, threads beyond those
+asked for, neighbours, throttling. Warnings, never edits.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from core.analysis.modes import TwoModes, two_modes
 from core.analysis.statistics import MIN_UNITS
-from core.evidence import Interference, Warning
-from core.numbers import percent
+from core.evidence import Block, Interference, Warning
+from core.numbers import counted, number, percent
+from core.spec import Target
 from core.studies.sweep.observations import Observations
 from core.studies.sweep.record import Run
 
@@ -17,6 +21,11 @@ BUSY_PCT = 25.0  # of one core: a neighbour that takes this much moves a 2-core 
 STEAL_PCT = 5.0
 COMMON_SHARE = 0.1  # of the rounds; less is an occasional stall, which medians absorb
 SLOW_CLOCK = 0.75  # of the run's own median clock (nvbench discards samples below this)
+MORE_THREADS, MORE_CORES = 0.15, 0.1  # of the threads asked for, and cores: what a process does beside its steps
+FEWEST_BLOCKS = 3  # whose median says how many cores a cell uses
+
+Cells = dict[tuple[int, int], list[Block]]
+"""A run's blocks by target and batch."""
 
 
 def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
@@ -29,6 +38,15 @@ def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
         )
         found.append(Warning(code="unstable_machine", text=text))
     return tuple(found)
+
+
+def of_targets(run: Run) -> tuple[Warning, ...]:
+    """Warnings about the step times of each target by itself."""
+    cells: Cells = defaultdict(list)
+    for item in run.rounds:
+        for block in item.blocks:
+            cells[block.target, item.batch].append(block)
+    return (*_modes(run, cells), *_threads(run, cells))
 
 
 def few_processes(run: Run) -> tuple[Warning, ...]:
@@ -59,6 +77,64 @@ def _replicates(observations: Observations) -> Iterator[Warning]:
     if observations.unpaired:
         text = f"{observations.unpaired} rounds have one target only and take no part in the comparison."
         yield Warning(code="unpaired_rounds", text=text)
+
+
+def _modes(run: Run, cells: Cells) -> Iterator[Warning]:
+    """One warning a target, about the batch at which its two modes lie farthest apart."""
+    for target, name in enumerate(run.names):
+        found = [
+            (modes.slow / modes.quick, batch, modes)
+            for (which, batch), blocks in cells.items()
+            if which == target and (modes := two_modes([block.step_ms for block in blocks])) is not None
+        ]
+        if not found:
+            continue
+        _, batch, modes = max(found, key=lambda each: each[:2])
+        more = f", and likewise at {counted(len(found) - 1, 'other batch size')}" if len(found) > 1 else ""
+        slow = f"{number(modes.slow)} ms"
+        text = (
+            f"{name}: a step at batch {batch:,} takes either {number(modes.quick)} ms or {slow} ({slow} in "
+            f"{modes.slower} of {modes.samples} rounds){more}: "
+            f"{_why_two(run.plan.targets[target] if run.plan else None, cells[target, batch], modes)}."
+        )
+        yield Warning(code=f"two_modes_{target}", text=text)
+
+
+def _why_two(target: Target | None, blocks: Sequence[Block], modes: TwoModes) -> str:
+    """The likely reason, a clause."""
+    middle = (modes.quick + modes.slow) / 2
+    sides: dict[int, set[bool]] = defaultdict(set)
+    for block in blocks:
+        sides[block.process].add(block.step_ms > middle)
+    if len(sides) > 1 and all(len(side) == 1 for side in sides.values()):
+        return "each of its worker processes keeps to one of them, so it is decided when a process starts"
+    if target is None:
+        return "a single step time does not describe it"
+    if not target.on_cpu:
+        return "its clock, or another user of the device, probably changes"
+    if target.threads == 1:
+        return "another process probably held its core in the slower rounds"
+    return "its threads probably wait by spinning while another process holds a core"
+
+
+def _threads(run: Run, cells: Cells) -> Iterator[Warning]:
+    """One warning for each target that kept more cores busy in its blocks than it was allowed threads."""
+    for target, asked in enumerate(run.plan.targets if run.plan is not None else ()):
+        if asked.threads is None:
+            continue
+        used = [
+            (float(np.median(cores)), batch)
+            for (which, batch), blocks in cells.items()
+            if which == target
+            and len(cores := [block.cores for block in blocks if block.cores is not None]) >= FEWEST_BLOCKS
+        ]
+        most, batch = max(used, default=(0.0, 0))
+        if most > asked.threads * (1 + MORE_THREADS) + MORE_CORES:
+            text = (
+                f"{run.names[target]}: asked for {counted(asked.threads, 'thread')}, used {most:.1f} cores at batch "
+                f"{batch:,}, so its step times are not those of {counted(asked.threads, 'thread')}."
+            )
+            yield Warning(code=f"threads_{target}", text=text)
 
 
 def distinct(warnings: Iterable[Warning]) -> tuple[Warning, ...]:

@@ -19,6 +19,7 @@ from core.studies.sweep.card_use import UTILISATION, card_rows, card_text
 from core.studies.sweep.energy import energy_of
 from core.studies.sweep.export import CellRow, all_warnings, cell_rows
 from core.studies.sweep.loop import loop_lines, loop_notes
+from core.studies.sweep.quantised import output_difference_lines
 from core.studies.sweep.ran_as import ran_line, ran_words
 from core.studies.sweep.record import Run
 from core.text import clean, sentence_case
@@ -71,7 +72,7 @@ def html_report(run: Run, answer: Answer | None) -> str:
         f'<p class="quiet">Breakeven · {escape(run.name)}</p>',
         f"<h1>{escape(sentence)}</h1>",
         f'<p><span class="label {run.label}">{LABELS[run.label]}</span> {_reason(run, answer)}</p>',
-        *(f"<p>{escape(line)}</p>" for line in ran_line(run)),
+        *(f"<p>{escape(line)}</p>" for line in (*ran_line(run), *output_difference_lines(run))),
         *(f"<p>{escape(line)}</p>" for line in loop_lines(run, answer)),
         f"<h2>To know when reading this</h2><ul>{warnings}</ul>" if warnings else "",
         _against_baseline(run, answer) if answer and answer.fastest is not None else "",

@@ -250,6 +250,8 @@ class _Sweep:
             if not new:
                 return
             for batch in new:
+                if self._clock.now_s() >= end_s:
+                    return
                 self._visit(batch, schedule.SCAN_ROUNDS, self._ledger.next_pass, focus.targets_at(batch))
 
     def _passes_until(self, end_s: float, background: int | None, enough_passes: int | None = None) -> None:

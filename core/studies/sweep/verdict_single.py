@@ -32,30 +32,30 @@ def _said(run: Run, fit: Fit | None, cells: tuple[CellStats, ...]) -> tuple[str,
         return "too_few_batches", f"{name}: {count} measured; floor and slope take three."
     if not fit.trusted:
         return "not_trusted", f"{name}: no floor and slope to rely on. {fit.note}"
-    floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, "ms")
-    slope = _with_bounds(1000 * fit.slope_ms, _us(fit.slope_low_ms), _us(fit.slope_high_ms), "µs")
+    floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, "ms", "a step")
+    slope = _with_bounds(1000 * fit.slope_ms, _us(fit.slope_low_ms), _us(fit.slope_high_ms), "µs", "a sample")
     if floor is None or slope is None:
         return "no_interval", f"{name}: the measured step times are too few or too scattered for a floor and a slope."
     shares = [share for batch in (cells[0].batch, cells[-1].batch) if (share := _share(fit, batch)) is not None]
     overhead = f"; overhead is {' and '.join(shares)}" if shares else ""
-    return "floor_and_slope", f"{name}: a floor of {floor} a step and a slope of {slope} a sample{overhead}."
+    return "floor_and_slope", f"{name}: a floor of {floor} and a slope of {slope}{overhead}."
 
 
 def _us(ms: float | None) -> float | None:
     return None if ms is None else 1000 * ms
 
 
-def _with_bounds(value: float, low: float | None, high: float | None, unit: str) -> str | None:
+def _with_bounds(value: float, low: float | None, high: float | None, unit: str, what: str) -> str | None:
     if low is None or high is None:
         return None
-    return f"{number(value)} {unit} (95 % interval {number(low)} to {number(high)})"
+    return f"{number(value)} {unit} {what} (95 % interval {number(low)} to {number(high)})"
 
 
 def _share(fit: Fit, batch: int) -> str | None:
     if (bounds := fit.overhead_bounds(batch)) is None:
         return None
-    share = percent(fit.overhead_share(batch))
-    return f"{share} of a step at batch {batch:,} ({percent(bounds[0])} to {percent(bounds[1])})"
+    share, low, high = (percent(value, 1)[:-2] for value in (fit.overhead_share(batch), *bounds))
+    return f"{share} % of a step at batch {batch:,} ({low} to {high})"
 
 
 def _next(fit: Fit | None, cells: tuple[CellStats, ...]) -> int | None:

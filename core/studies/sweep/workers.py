@@ -317,8 +317,8 @@ class Workers:
                 return
             step_ms = done.block_ms / done.steps
             self._targets[target].step_ms[batch] = step_ms
-            measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "card": self._asking.card}
-            blocks.append(Block(target=target, process=self._process, at_s=at_s, **measured))
+            measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "cpu_ms": done.cpu_ms}
+            blocks.append(Block(target=target, process=self._process, at_s=at_s, card=self._asking.card, **measured))
         interference = self._asking.interference(tuple(self._workers.values()))
         at = {"index": self._ledger.next_round, "pass_index": pass_index, "batch": batch}
         self._ledger.add(Round(**at, blocks=tuple(blocks), interference=interference))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from core.families import Network
@@ -29,7 +31,7 @@ class Draft:
     sizes: dict[str, int | None]
     mode: str
     optimizer: str
-    targets: tuple[dict[str, Any], dict[str, Any]]
+    targets: tuple[dict[str, Any], ...]
     batches: tuple[Any, ...]
     refine: bool
     pipeline: dict[str, Any]
@@ -41,22 +43,26 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome(Outcome[SweepPlan]):
-    """``workload`` is there as soon as it can be."""
+    """``workload`` and each of the ``targets`` are there as soon as they can be."""
 
     workload: Workload | None
+    targets: tuple[Target | None, ...]
 
 
-def build(draft: Draft, available_bytes: int, limited: str = "") -> SweepOutcome:
+def build(
+    draft: Draft, available_bytes: int, limited: str = "", missing: Mapping[str, str] = MappingProxyType({})
+) -> SweepOutcome:
     """Validate a draft for a machine with so much memory free, and what limits it (:func:`check_fits`).
 
-    Fields: workload, target 0, target 1, targets, batches, memory, pipeline, budget, crossover width, width.
+    ``missing`` has a sentence for each framework that is not installed here. Fields: workload, target 0, target 1, …,
+    targets, batches, memory, pipeline, budget, crossover width, width.
     """
     checks = Checks()
     chosen = (draft.family, draft.preset, draft.sizes, draft.mode, draft.optimizer, draft.architecture)
     workload = checks.attempt("workload", lambda: make_workload(*chosen))
     values = {
         "workload": workload,
-        "targets": checked_targets(checks, draft.targets),
+        "targets": checked_targets(checks, draft.targets, workload, missing),
         "batches": checks.attempt("batches", lambda: _batches(draft.batches)),
         "refine": draft.refine,
         "pipeline": checks.attempt("pipeline", lambda: Pipeline(**draft.pipeline)),
@@ -69,19 +75,19 @@ def build(draft: Draft, available_bytes: int, limited: str = "") -> SweepOutcome
 
 def usual(workload: Workload, targets: tuple[Target, Target], available_bytes: int, limited: str = "") -> SweepOutcome:
     """What a form that nobody touched holds, but with this workload; fields and limits as :func:`build` has them."""
-    values = {"workload": workload, "targets": targets, "batches": geometric_grid(*USUAL_RANGE)}
+    values: dict[str, Any] = {"workload": workload, "targets": targets, "batches": geometric_grid(*USUAL_RANGE)}
     return _planned(Checks(), values, available_bytes, limited)
 
 
 def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limited: str) -> SweepOutcome:
-    workload = values["workload"]
+    known = {"workload": values["workload"], "targets": tuple(values["targets"])}
     if checks.errors:
-        return SweepOutcome(plan=None, errors=checks.errors, workload=workload)
+        return SweepOutcome(plan=None, errors=checks.errors, **known)
     plan = checks.attempt("batches", lambda: SweepPlan.model_validate(values))
     if plan is not None:
         fitting = plan
         checks.attempt("memory", lambda: check_fits(fitting, available_bytes, limited))
-    return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, workload=workload)
+    return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, **known)
 
 
 def _batches(chosen: tuple[Any, ...]) -> tuple[int, ...]:

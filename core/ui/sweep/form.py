@@ -1,4 +1,4 @@
-"""The form of the Sweep page: workload, two targets, batches, pipeline, budget; and the one button."""
+"""The form of the Sweep page: workload, targets, batches, pipeline, budget; and the one button."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from core.spec import MAX_BATCH, MIN_BATCH, PipelineKind
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.start import new_run
 from core.ui import machine
-from core.ui.fields import PREFETCH, Places, two_targets, workload_fields
+from core.ui.fields import PREFETCH, Places, workload_fields
 from core.ui.hardware import modelled
 from core.ui.network_form import KEEP
 from core.ui.sweep.draft import USUAL_RANGE, Draft, SweepOutcome, build
 from core.ui.sweep.live import PAGE
+from core.ui.sweep.targets import OPEN, TargetRows
 from core.ui.words import PIPELINES, PYTHON_HELP, plain
 
 ACTIVATION_BYTES = 4
@@ -32,14 +33,16 @@ def show(busy: str | None) -> None:
     machine.gpu_notice(here)
     wrong = Places()
     workload = workload_fields(wrong)
-    targets = two_targets("", here, wrong)
+    missing = machine.missing_frameworks()
+    targets = TargetRows(here, workload["mode"], wrong, missing)
     modelled.choose(folded=here.has_gpu)
     about_card, recurrent = st.empty(), st.empty()
     batches = _batches(wrong)
     wrong.here("memory")
     more, name = _more(wrong)
-    draft = Draft(targets=targets, batches=batches, **workload, **more)
-    outcome = build(draft, available_memory_bytes(), machine.now().limited_words)
+    draft = Draft(targets=targets.chosen, batches=batches, **workload, **more)
+    outcome = build(draft, available_memory_bytes(), machine.now().limited_words, missing)
+    targets.finish(outcome.targets, outcome.workload)
     if outcome.plan is not None and (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
         recurrent.info(plain(note), icon=":material/speed:")
     modelled.explain(about_card, outcome.plan)
@@ -151,12 +154,12 @@ def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
             total = max(estimate_bytes(work, target, largest).total_bytes for target in outcome.plan.targets)
             st.metric(
                 f"Memory at batch {largest:,} (modelled)", byte_size(total),
-                help="Computed, not measured: weights, gradients, optimizer, activations, data. TensorFlow itself adds "
-                "about 0.6 GB for each of the two worker processes.",
+                help="Computed, not measured: weights, gradients, optimizer, activations, data, of the target that "
+                "needs most. The framework itself adds about 0.6 GB for the worker process of each target.",
             )  # fmt: skip
     if outcome.plan is not None:
         runs = [f"{place_words(t)}: {expected_words(work, t, here.has_tf32(t.device))}" for t in outcome.plan.targets]
-        st.caption(plain(f"{'. '.join(runs)}."))
+        st.caption(("  \n" if len(runs) > OPEN else " ").join(plain(f"{words}.") for words in runs))
         st.caption(f"{len(outcome.plan.batches)} batch sizes: {_listed(outcome.plan.batches)}.")
 
 

@@ -20,6 +20,10 @@ from core.ui.study_page import StudyPage, busy_sentence, refuse
 from core.ui.words import plain
 
 FIRST_LOOK_S, REDRAW_S = 1.0, 8.0  # until the first round is there, and from then on
+STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
+ONE_VALUE = "Each batch has one value so far; the estimate comes with the next ones, which give it an interval."
+WITHOUT_INTERVAL = "without_replicates"
+"""How the reason of a verdict ends that has no interval: while it is measured nothing is claimed yet."""
 Beside = Callable[[Run, Answer | None], Against | None]
 """Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
@@ -69,9 +73,12 @@ def _estimate(beside: Beside) -> None:
     if snapshot is None:
         return
     if snapshot.answer is None:
-        st.caption("The first estimate appears with the first round; starting TensorFlow takes some seconds.")
+        st.caption(STARTING)
         return
-    verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
+    if snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL):
+        st.caption(ONE_VALUE)
+    else:
+        verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
     card = beside(snapshot.record, snapshot.answer)
     for chart in ("speed-up", "step time"):
         charts.chart(chart, snapshot.record, snapshot.answer, place="live-", card=card)

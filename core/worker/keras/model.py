@@ -10,16 +10,22 @@ import numpy as np
 
 from core.families import Network
 from core.spec import Target, Workload
+from core.worker.keras.int8 import quantise
 
 LEARNING_RATE = 1e-4
 """Does not enter a step's cost; small, so that a network stays in one state however long it is measured."""
 
 
 def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"]) -> Any:
-    """Compiled ``keras.Model`` with all its variables, in the target's precision; eager where the target is."""
+    """Compiled ``keras.Model`` with all its variables, in the target's precision; eager where the target is.
+
+    One in int8 has an ``output_difference``. Raises CellFailed ``error`` where no layer has int8.
+    """
     _set_seed()
     keras.mixed_precision.set_dtype_policy(target.precision if target.is_mixed else "float32")
     model = workload.network.build(keras)
+    if target.precision == "int8":
+        model.output_difference = quantise(model, workload)
     learning: dict[str, Any] = {}
     if workload.training:
         learning = {"optimizer": make_optimizer(workload.optimizer), "loss": make_loss(workload.network)}

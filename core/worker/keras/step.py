@@ -26,6 +26,7 @@ class KerasStep(Step):
     def __init__(self, model: Any, workload: Workload, feed: Feed, per_call: int = 1) -> None:
         super().__init__(feed, per_call)
         self.model = model
+        self.output_difference = getattr(model, "output_difference", None)
         self._training = workload.training
         self._function = self.make_function()
         self.call = self.train_once if self._training else self.predict_once

@@ -52,7 +52,7 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
     """Set the target's device up. Raises CellFailed where there is no such device."""
     target = hello.target
     limit_bytes = hello.memory_limit_bytes if hello.watch_memory else None
-    name = _choose_gpu(target, limit_bytes) if target.is_gpu else _choose_cpu(target)
+    name = _choose_gpu(target, limit_bytes) if target.is_gpu else choose_cpu(target)
     with tf.device(_device(target)):
         tf.constant(0.0) + 1.0  # the runtime starts with the first operation
     ready = greet(
@@ -66,7 +66,7 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
     return TensorFlowEngine(hello), ready
 
 
-def _choose_cpu(target: Target) -> str:
+def choose_cpu(target: Target) -> str:
     tf.config.set_visible_devices([], "GPU")
     if (threads := target.threads or quota_cores()) is not None:  # the framework does not see a quota
         tf.config.threading.set_intra_op_parallelism_threads(threads)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.analysis.memory import USUAL, Copies, estimate_bytes, sizes
+from core.analysis.memory import USUAL, Copies, estimate_bytes, sizes, usual_copies
 from core.families import network_from_name
 from core.spec import Target, Workload
 from core.studies.sweep.fits import check_fits
@@ -83,3 +83,9 @@ def test_too_large_a_batch_or_network_is_refused_with_what_fits() -> None:
         check_fits(plan("784-16384x20-10", (1, 8)), 8 * 10**9)
     with pytest.raises(ValueError, match=r"the 8 GB this machine has free \(the container's\), whatever"):
         check_fits(plan("784-16384x20-10", (1, 8)), 8 * 10**9, " (the container's)")
+
+
+@pytest.mark.parametrize("target", ["cpu,framework=litert", "cpu,framework=torch,execution=compile"])
+def test_what_was_not_measured_is_taken_as_a_graph(target: str) -> None:
+    workload = Workload(network="784-128-10", mode="infer")
+    assert usual_copies(workload, Target.parse(target)) == USUAL["graph"]

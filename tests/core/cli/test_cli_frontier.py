@@ -21,7 +21,7 @@ def mapped(machine: Machine) -> Machine:
 def test_a_study_prints_verdict_read_outs_map_and_label(cli: Command) -> None:
     out, err = done(cli(*SHORT, *TARGETS, "--at", "2,256,8"))
     lines = out.splitlines()
-    assert lines[0].startswith("At depth 2, width 256, batch 8 ")
+    assert lines[0].startswith("At depth 2, width 256, batch 8, ")
     assert "; measured)" in lines[0]
     assert "At depth 2 and width 256 " in out
     assert any(line.startswith("width \\ batch  1 ") for line in lines)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from core.evidence import OutputDifference
 from core.frameworks import Compiled
 from core.spec import Pipeline, Target, Workload
 from core.worker.cells import CellEngine, Placement
@@ -51,6 +52,7 @@ class Small(CellEngine[Bare]):
     """A framework of nothing but a step."""
 
     losses: Iterator[float] = LOSSES
+    difference: OutputDifference | None = None
     built = 0
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:  # noqa: ARG002
@@ -61,7 +63,9 @@ class Small(CellEngine[Bare]):
         return object()
 
     def make_step(self, model: Any, workload: Workload, target: Target, feed: Feed) -> Bare:  # noqa: ARG002
-        return Bare(feed)
+        step = Bare(feed)
+        step.output_difference = self.difference
+        return step
 
     def first_call(self, step: Bare) -> tuple[float, Placement]:
         return step.run(1), Placement(("CPU",))
@@ -100,17 +104,20 @@ def test_a_block_waits_once_and_cells_share_a_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "what"),
+    ("request_", "said"),
     [
-        (TraceSteps(batch=4, steps=2), "Where a step's time goes"),
-        (TimeLoop(batch=4, limit_ms=1.0), "What the framework's own loop costs"),
-        (OpenTraining(workload=NETWORK, batch=4, learning_rate=0.1), "Gradient noise"),
+        (TraceSteps(batch=4, steps=2), "Where a step's time goes is measured with TensorFlow only, not with JAX."),
+        (TimeLoop(batch=4, limit_ms=1.0), "JAX has no loop of its own around a step."),
+        (
+            OpenTraining(workload=NETWORK, batch=4, learning_rate=0.1),
+            "Gradient noise is measured with TensorFlow only, not with JAX.",
+        ),
     ],
 )
-def test_what_is_not_served_is_said_in_one_sentence(request_: Any, what: str) -> None:
+def test_what_is_not_served_is_said_in_one_sentence(request_: Any, said: str) -> None:
     made = engine()
     made.prepare(cell(4))
-    with pytest.raises(CellFailed, match=f"^{what} is measured with TensorFlow only, not with JAX.$"):
+    with pytest.raises(CellFailed, match=f"^{said}$"):
         getattr(made, request_.kind)(request_)
 
 
@@ -164,3 +171,12 @@ def test_a_peak_that_was_there_before_is_not_this_cells() -> None:
     assert (meter.peak_bytes(), meter.steady_bytes()) == (None, None)
     allocator.most = 3_000
     assert (meter.peak_bytes(), meter.steady_bytes()) == (3_000, None)
+
+
+def test_a_block_says_how_much_cpu_time_it_took_and_a_step_in_int8_how_far_it_is_from_float32() -> None:
+    made = engine()
+    assert made.prepare(cell(4)).output_difference is None
+    assert made.block(RunBlock(batch=4, steps=100)).cpu_ms >= 0
+    differs = OutputDifference(samples=8, largest=0.1, mean=0.01, agreeing=1.0, quantised="all")
+    made.difference = differs
+    assert made.prepare(cell(8)).output_difference == differs

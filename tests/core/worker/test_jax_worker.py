@@ -147,6 +147,15 @@ def test_eager_is_run_operation_by_operation(worker: ProcessWorker) -> None:
     assert prepared.placement == ("CPU:0 (step run operation by operation)",)
 
 
+@pytest.mark.parametrize("workload", [TRAIN, INFER], ids=lambda workload: workload.mode)
+def test_mixed_precision_computes_in_16_bits_and_predict_keeps_such_outputs(
+    worker: ProcessWorker, workload: Workload
+) -> None:
+    half = Target(framework="jax", threads=1, precision="mixed_bfloat16")
+    assert worker.ask(cell(workload, 4, slot=4, variant=half), WAIT_S).execution == "xla"
+    assert len(worker.ask(TimeLoop(batch=4, slot=4, limit_ms=100.0), WAIT_S).pairs) >= LOOP_PAIRS
+
+
 def test_what_is_not_served_is_said(worker: ProcessWorker) -> None:
     with pytest.raises(CellFailed, match="measured with TensorFlow only, not with JAX"):
         worker.ask(Examine(look="factor"), WAIT_S)

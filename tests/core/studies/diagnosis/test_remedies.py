@@ -3,7 +3,7 @@
 import pytest
 
 from core.evidence import Environment, Setup
-from core.frameworks import Compiled
+from core.frameworks import Compiled, FrameworkName
 from core.spec import Execution, Pipeline, Precision, Target, Workload
 from core.studies.diagnosis.remedies import AS_IS, REMEDIES, arms_for, family, with_remedy
 from core.studies.experiment.record import MAX_ARMS, Arm
@@ -267,3 +267,13 @@ def test_every_remedy_says_how() -> None:
         assert (remedy.family, family(f"{name}-8"), family(name)) == (name, name, name)
         assert remedy.how.endswith(".")
         assert remedy.title
+
+
+@pytest.mark.parametrize(("framework", "left_out"), [("jax", {"graph", "steps"}), ("torch", {"graph", "steps", "xla"})])
+def test_another_framework_is_tried_with_what_it_has(framework: FrameworkName, left_out: set[str]) -> None:
+    arms, skipped = tried(run_of(Target(framework=framework, threads=2)))
+    assert not left_out & {family(code) for code in arms}
+    assert "threads-1" in arms
+    assert left_out <= set(skipped)
+    assert "save nothing with" in skipped["steps"]
+    assert "has no execution “graph”." in skipped["graph"]

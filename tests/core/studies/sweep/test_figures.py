@@ -14,7 +14,7 @@ from core.figures.marks import Point, Span, band_outline, label_rows
 from core.figures.style import CONFIG, chart_config
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Crossover, Lead
-from core.studies.sweep.compare_figures import compare_figure, interference_figure
+from core.studies.sweep.compare_figures import interference_figure
 from core.studies.sweep.figures import step_time_figure, throughput_figure
 from core.studies.sweep.overhead_figure import overhead_figure
 from core.studies.sweep.record import Run
@@ -121,15 +121,6 @@ def test_overhead_says_fitted_and_marks_the_half_or_why_it_is_empty() -> None:
     assert shares.y[0] == pytest.approx(100 * fit.overhead_share(BATCHES[0]))
     answer = replace(ANSWER, fits=(None, None))
     assert "Too few batch sizes for a fit" in words(overhead_figure(RUN, answer))
-
-
-def test_compare_shows_both_runs_with_their_environment() -> None:
-    runs = (make_run(0), make_run(1))
-    figure = compare_figure(runs, [analyse(run) for run in runs])
-    curves = traces_by_mode(figure)
-    assert [t.name[0] for t in curves] == ["A", "B"]
-    assert curves[0].line.color != curves[1].line.color
-    assert all(run.name in words(figure) for run in runs)
 
 
 def test_noise_relates_every_block_to_its_cell() -> None:

@@ -22,6 +22,7 @@ from tests.support.sweeps import plan, sweep
 from tests.support.tools import tools_for
 
 LADDER = (Curve(0.2, 0.05), Curve(0.5, 0.02), Curve(2.0, 0.005))  # changes at about 10 and 100
+TRIED = tuple(2**i for i in range(11))
 SLOW = (Curve(1.0, 0.2), Curve(4.0, 0.1), Curve(9.0, 0.06))  # never the fastest
 
 
@@ -73,6 +74,18 @@ def test_the_lowest_curve_changes_where_two_meet_and_noise_is_no_change() -> Non
     ended = logs.copy()
     ended[1, 5:] = np.inf  # the second failed, while it was the fastest: from it to the first is no change
     assert [(before, after) for _, before, after in envelope_changes(np.log2(batches), ended)] == [(0, 1), (0, 2)]
+
+
+def test_a_sweep_is_not_answered_while_it_is_open_which_of_two_is_the_fastest() -> None:
+    near = (Curve(0.2, 0.05), Curve(0.5, 0.02), Curve(0.505, 0.0202))  # the last two differ by 1 %
+    run = run_of_steps([curve.step_ms for curve in near], TRIED, processes=5, rounds=6, noise=0.02,
+                       process_noise=(0.03, 0.03, 0.03), measured_here=True)  # fmt: skip
+    focus = focus_of(run)
+    assert focus.undecided
+    assert not focus.is_answered(width=10.0, cells_settled=True)
+    assert {1, 2} <= set(focus.targets_at(512))
+    assert 0 not in focus.targets_at(512)
+    assert max(focus.deciding(TRIED)) == 1024
 
 
 def test_time_goes_to_targets_that_may_be_the_fastest() -> None:

@@ -78,7 +78,7 @@ def test_it_stands_beside_the_verdict_in_text_report_charts_tables_and_exports()
         assert line in words(draw(run, answer))
     rows = [row for row in cell_rows(run, answer) if row.target == "gpu:0"]
     assert {(row.execution, row.precision) for row in rows} == {("xla", "float32 (TF32)")}
-    assert verdict_data(run, answer.verdict)["ran_as"] == [
+    assert verdict_data(run, answer)["ran_as"] == [
         {"execution": "graph", "why": "as Keras chooses without a GPU", "precision": "float32", "tf32": None},
         {"execution": "xla", "why": DEFAULT, "precision": "float32", "tf32": True},
     ]

@@ -26,7 +26,7 @@ def test_a_clear_crossover() -> None:
     assert found.low < 11.0 < found.high
     assert found.high / found.low < 1.1
     assert found.ahead_after == "second"
-    assert "second ahead from batch 11, 95 % interval" in verdict.sentence
+    assert "Second ahead from batch 11, 95 % interval" in verdict.sentence
     assert "Below that first is ahead." in verdict.sentence
 
 

@@ -48,6 +48,10 @@ def test_a_network_read_from_a_file_is_the_network() -> None:
         ({"family": "own", "preset": None, "architecture": "Layer 3 is odd."}, "workload", "Layer 3 is odd."),
         ({"targets": ({"device": "npu"}, {"device": "cpu"})}, "target 0", "accepted are cpu, gpu:0"),
         ({"targets": ({"device": "cpu"}, {"device": "cpu"})}, "targets", "choose targets that differ"),
+        ({"targets": ({}, {"execution": "graph"})}, "targets", "come to the same for this network"),
+        ({"targets": ({}, {"framework": "litert"})}, "target 1", "LiteRT does not train; choose inference"),
+        ({"targets": ({"precision": "int8"},)}, "target 0", "int8 is for inference"),
+        ({"targets": ({}, {"framework": "jax", "steps_per_execution": 8})}, "target 1", "is for framework=tensorflow"),
         ({"batches": ("range", 8, 4)}, "batches", "must rise"),
         ({"batches": ("range", None, 4)}, "batches", "smallest and a largest"),
         ({"batches": ("list", "1, x")}, "batches", "write a range such as"),
@@ -64,6 +68,21 @@ def test_each_wrong_field_has_its_sentence(change: dict[str, Any], field: str, w
     assert outcome.plan is None
     assert list(outcome.errors) == [field]
     assert words in outcome.errors[field]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_one_to_six_targets_become_the_plan(count: int) -> None:
+    outcome = build(replace(GOOD, targets=tuple({"threads": index + 1} for index in range(count))), PLENTY)
+    assert outcome.plan.targets == outcome.targets
+    assert len(outcome.targets) == count
+
+
+def test_what_is_not_installed_is_refused_at_its_target_with_the_command() -> None:
+    targets = ({}, {"framework": "torch"}, {"framework": "jax"})
+    outcome = build(replace(GOOD, targets=targets), PLENTY, missing={"jax": "JAX is not installed here; run “x”."})
+    assert outcome.plan is None
+    assert outcome.errors == {"target 2": "JAX is not installed here; run “x”."}
+    assert [target.framework for target in outcome.targets] == ["tensorflow", "torch", "jax"]
 
 
 def test_what_cannot_fit_is_refused_before_it_runs() -> None:

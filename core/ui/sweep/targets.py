@@ -1,0 +1,145 @@
+"""The targets of the Sweep page's form: one to six of them, added, removed, or put there by a preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from core.evidence import MAX_TARGETS
+from core.frameworks import FRAMEWORKS, Framework
+from core.names import shown_names
+from core.spec import Target, Workload
+from core.studies.sweep.presets import PRESETS, another
+from core.text import sentence_case
+from core.ui import machine
+from core.ui.fields import Places, device_field, how_fields
+from core.ui.network_form import KEEP
+from core.ui.words import plain
+
+OFFERED = tuple(name for name in FRAMEWORKS if name != "pytorch")
+"""Native PyTorch runs code of the user's own (``--model``), which nobody asks for on a page."""
+OPEN = 2
+"""As many targets have their fields open; of more each is a line until it is changed."""
+ROWS, NEWEST = "form_targets", "form_newest_target"
+PRESET_HELP = "Puts these targets in place of those below, ready to be changed."
+BASELINE = "Baseline"
+BASELINE_HELP = "The others are held against the first target."
+
+
+@dataclass(frozen=True)
+class Row:
+    """``number`` ends the keys of its fields and is never given again; ``default`` is what they begin with."""
+
+    number: int
+    default: Target
+
+
+class TargetRows:
+    """All targets of the form. What is ``chosen`` is known once they are drawn; :meth:`finish` then says their names.
+
+    ``missing`` has a sentence for each framework that is not installed here.
+    """
+
+    def __init__(self, here: machine.Machine, mode: str, wrong: Places, missing: Mapping[str, str]) -> None:
+        self._here, self._infers, self._wrong, self._missing = here, mode == "infer", wrong, missing
+        self._rows: list[Row] = _rows(here)
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            st.markdown("**Targets**", width="content")
+            self._presets()
+        self._names: list[Any] = []
+        self.chosen = tuple(self._target(index, row) for index, row in enumerate(self._rows))
+        wrong.here("targets")
+        self._below = st.empty()
+
+    def _presets(self) -> None:
+        possible = [name for name, preset in PRESETS.items() if preset.make(self._here.facts)]
+        st.menu_button(
+            "Presets", possible, format_func=lambda name: plain(PRESETS[name].title), key="form_presets",
+            icon=":material/auto_awesome_motion:", help=PRESET_HELP, on_click=_put, args=(self._here,),
+        )  # fmt: skip
+
+    def _target(self, index: int, row: Row) -> dict[str, Any]:
+        unfolded, alone = len(self._rows) <= OPEN, len(self._rows) == 1
+        with st.container(gap="xsmall"):
+            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+                with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                    self._names.append(st.empty())
+                    if index == 0 and not alone:
+                        st.badge(BASELINE, color="grey", help=BASELINE_HELP)
+                folded = None if unfolded else st.popover("Change", icon=":material/tune:", type="tertiary")
+                if not alone:
+                    st.button("Remove", icon=":material/close:", type="tertiary", key=f"form_remove_{row.number}",
+                              on_click=_remove, args=(row.number,))  # fmt: skip
+            with folded or st.container():
+                values = self._fields(row)
+            self._wrong.here(f"target {index}")
+        return values
+
+    def _fields(self, row: Row) -> dict[str, Any]:
+        name = str(row.number)
+        with st.grid(2, min_column_width=120, gap="small"):
+            framework = self._framework(name, row.default)
+            device = device_field(name, row.default, self._here, framework)
+        return how_fields(name, row.default, self._here, framework, device, infers=self._infers)
+
+    def _framework(self, name: str, default: Target) -> Framework:
+        def words(framework: str) -> str:
+            title = FRAMEWORKS[framework].title
+            return f"{title} (not installed)" if framework in self._missing else title
+
+        chosen = st.selectbox(
+            "Framework", OFFERED, index=OFFERED.index(default.framework), format_func=lambda name: plain(words(name)),
+            key=f"form_framework_{name}", persist_state=KEEP, help="What computes the step. All but TensorFlow and "
+            "LiteRT are installed by a file of their own; the same network is measured on each.",
+        )  # fmt: skip
+        return FRAMEWORKS[chosen]
+
+    def finish(self, made: Sequence[Target | None], workload: Workload | None) -> None:
+        """Say what each target is called, and offer one more."""
+        known = [target for target in made if target is not None]
+        names = iter(shown_names(known))
+        for number, (slot, target) in enumerate(zip(self._names, made, strict=True), start=1):
+            if target is None:
+                slot.markdown(f"**Target {number:d}**")
+            else:
+                slot.markdown(f"**{plain(sentence_case(next(names)))}**", help=plain(str(target)))
+        if len(self._rows) < MAX_TARGETS:
+            new = another(known, self._here.facts, workload)
+            self._below.button("Add a target", icon=":material/add:", key="form_add", on_click=_add, args=(new,))
+        else:
+            self._below.caption(f"{MAX_TARGETS:d} targets are the most that one sweep measures.")
+
+
+def _rows(here: machine.Machine) -> list[Row]:
+    """Those of this session; at first what is proposed on this machine."""
+    if ROWS not in st.session_state:
+        _renew(here.default_targets())
+    rows: list[Row] = st.session_state[ROWS]
+    return rows
+
+
+def _renew(targets: Sequence[Target]) -> None:
+    st.session_state[ROWS] = []
+    for target in targets:
+        _add(target)
+
+
+def _add(target: Target) -> None:
+    number = st.session_state.get(NEWEST, -1) + 1
+    st.session_state[NEWEST] = number
+    st.session_state[ROWS] = [*st.session_state[ROWS], Row(number, target)]
+
+
+def _remove(number: int) -> None:
+    st.session_state[ROWS] = [row for row in st.session_state[ROWS] if row.number != number]
+
+
+def _put(here: machine.Machine) -> None:
+    """The targets of the preset that was just chosen, and the mode that it is for."""
+    preset = PRESETS[st.session_state["form_presets"]]
+    _renew(preset.make(here.facts))
+    if preset.mode is not None:
+        st.session_state["form_mode"] = preset.mode

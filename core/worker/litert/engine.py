@@ -1,0 +1,143 @@
+"""LiteRT on the CPU: networks of Keras, converted in the worker for each batch size, and run by its interpreter.
+
+TensorFlow builds and converts them, and runs ``tf.data`` pipelines; no step calls it but for drawing from those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+from itertools import repeat
+from typing import Any, NoReturn
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from core.families import Network
+from core.frameworks import FRAMEWORKS, Compiled
+from core.machine.environment import usable_cores
+from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
+from core.worker.accuracy import output_difference, samples_compared
+from core.worker.cells import Cell, CellEngine, Placement, greet
+from core.worker.feeds import Feed, host_feed, kept, make_arrays
+from core.worker.keras.datasets import explain_reading, numpy_feed
+from core.worker.keras.model import build
+from core.worker.litert.convert import convert
+from core.worker.litert.operations import in_int8, placement
+from core.worker.litert.step import InterpreterStep
+from core.worker.memory import PeakMeter
+from core.worker.protocol import CellFailed, Hello, Ready
+from core.worker.tensorflow.data import own_dataset
+from core.worker.tensorflow.engine import choose_cpu
+
+SAME = (
+    0.01  # of the largest output, by which LiteRT's float32 may differ from Keras's: other kernels, rounded elsewhere
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledFeed(Feed):
+    """``samples(n)`` are n samples of the kind that the feed brings, the same each time: to calibrate and compare."""
+
+    samples: Callable[[int], np.ndarray]
+    batch: int
+    resident: bool
+
+
+def start(hello: Hello) -> tuple[LiteRTEngine, Ready]:
+    choose_cpu(hello.target)
+    tf.constant(0.0) + 1.0  # TensorFlow's runtime starts with the first operation
+    versions = {"tensorflow": metadata.version("tensorflow"), "keras": str(keras.__version__)}
+    return LiteRTEngine(hello), greet(hello, "CPU:0", versions=versions)
+
+
+class LiteRTEngine(CellEngine[InterpreterStep]):
+    """Cells of inference. What is shared by cells of a workload is the Keras network; each has its own program."""
+
+    exhausted = (tf.errors.ResourceExhaustedError,)
+
+    def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> SampledFeed:
+        if pipeline.kind == "tfdata":
+            feed = numpy_feed(workload, target, pipeline, batch, self.title)
+        elif pipeline.kind == "host":
+            feed = host_feed(workload, batch)
+        else:
+            feed = kept(repeat(make_arrays(workload, batch)))
+        return SampledFeed(
+            open=feed.open,
+            epoch_steps=feed.epoch_steps,
+            warmup_ms=feed.warmup_ms,
+            samples=partial(_samples, workload, pipeline),
+            batch=batch,
+            resident=pipeline.kind == "resident",
+        )
+
+    def build_model(self, workload: Workload, target: Target) -> Any:
+        """In float32, whatever the target: int8 is made of it in the conversion."""
+        return build(workload, target.model_copy(update={"precision": "float32"}), jit_compile=False)
+
+    def make_step(self, model: Any, workload: Workload, target: Target, feed: Feed) -> InterpreterStep:
+        """Converts the network for the feed's batch."""
+        assert isinstance(feed, SampledFeed)
+        batch, int8 = feed.batch, target.precision == "int8"
+        count = batch * -(-samples_compared(workload.network) // batch)
+        samples = feed.samples(2 * count if int8 else batch)
+        program = convert(model, samples[:batch], samples[:count] if int8 else None)
+        step = InterpreterStep(program, feed, target.threads or usable_cores() or 1, batch, feed.resident)
+        parts = [samples[begin : begin + batch] for begin in range(count if int8 else 0, len(samples), batch)]
+        step.compare = partial(_compare, step, model, parts, workload.network, int8)
+        return step
+
+    def first_call(self, step: InterpreterStep) -> tuple[float, Placement]:
+        """Compares with the Keras network behind the first call; memory counts from there on, converting does not.
+
+        Raises CellFailed ``error`` where float32 gives something else.
+        """
+        first_ms = step.run(1)
+        assert step.compare is not None
+        step.compare()
+        step.compare = None
+        step.hold()
+        step.run(1)
+        PeakMeter()
+        return first_ms, Placement(placement(step.interpreter))
+
+    def compiled_as(self, step: InterpreterStep, target: Target) -> tuple[Compiled, str]:  # noqa: ARG002
+        title = FRAMEWORKS["litert"].title
+        return "interpreter", ONLY_WAY.format(framework=title) if target.execution == "keras" else AS_ASKED
+
+    def trace_fields(self, cell: Cell[InterpreterStep], steps: int) -> NoReturn:  # noqa: ARG002
+        raise CellFailed("error", "No profiler that is read here sees into LiteRT’s interpreter.")
+
+    def explain_reading(self, error: Exception, path: str) -> str | None:
+        return explain_reading(error, path)
+
+
+def _samples(workload: Workload, pipeline: Pipeline, count: int) -> np.ndarray:
+    """The first samples of the user's data, over and over where there are fewer, or random ones."""
+    if pipeline.data is None:
+        return make_arrays(workload, count)[0]
+    dataset = own_dataset(pipeline.data, workload, None).repeat().batch(count)
+    return np.asarray(next(iter(dataset))[0])
+
+
+def _compare(step: InterpreterStep, model: Any, parts: list[np.ndarray], network: Network, int8: bool) -> None:
+    exact = np.concatenate([np.asarray(model(part, training=False)) for part in parts])
+    found = np.concatenate([step.outputs(part) for part in parts])
+    if int8:
+        step.output_difference = output_difference(exact, found, network, in_int8(step.interpreter))
+    else:
+        _check_same(exact, found)
+
+
+def _check_same(exact: np.ndarray, found: np.ndarray) -> None:
+    apart, largest = float(np.abs(found - exact).max()), float(np.abs(exact).max())
+    if not apart <= SAME * largest:
+        raise CellFailed(
+            "error",
+            f"LiteRT computes something else than Keras does for this network: outputs differ by {apart:.3g} where "
+            f"the largest is {largest:.3g}.",
+        )
