@@ -72,12 +72,12 @@ class Started:
             self.process.send_signal(number)
 
     def workers(self) -> list[psutil.Process]:
-        """Worker processes that run now."""
+        """Worker processes and their templates that run now."""
         found = []
         with contextlib.suppress(psutil.Error):
             for process in psutil.Process(self.process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
-                    if any("worker.server" in part for part in process.cmdline()):
+                    if any("worker.server" in part or "worker.template" in part for part in process.cmdline()):
                         found.append(process)
         return found
 

@@ -74,12 +74,14 @@ class Forked:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Raises subprocess.TimeoutExpired."""
+        """Raises subprocess.TimeoutExpired. Without a timeout, which is after a kill, a template that is stopped and
+        says nothing is not waited for.
+        """
         if self.returncode is None:
-            select.select([self._fate], [], [], timeout)
-        if (code := self.poll()) is None:
-            raise subprocess.TimeoutExpired("a forked worker", timeout or 0.0)
-        return code
+            select.select([self._fate], [], [], FORK_S if timeout is None else timeout)
+        if self.poll() is None and timeout is not None:
+            raise subprocess.TimeoutExpired("a forked worker", timeout)
+        return -signal.SIGKILL if self.returncode is None else self.returncode
 
     def kill(self) -> None:
         with contextlib.suppress(OSError):
@@ -167,8 +169,9 @@ class Template:
                 )
             assert self._process.stdout is not None
             with self._process.stdout as out:
-                said = _words(out.readline()).get("refused", "The framework could not be imported.")
-            self.refused = self.refused or said
+                line = out.readline()
+            if line or self._process.wait() >= 0:  # not where something outside killed it: another one may do
+                self.refused = self.refused or _words(line).get("refused", "The framework could not be imported.")
             self._answered.set()
             self._process.wait()
         except OSError as error:
@@ -236,7 +239,8 @@ class Templates:
         """Have a template for such workers soon, without waiting."""
         if (key := key_of(target, environment)) is not None:
             with self._guard:
-                self._turn(key)
+                turn = self._turn(key)
+                turn += [self._new(key) for _ in range(len(turn), IN_TURN)]
 
     def of(
         self, wanted: Sequence[tuple[Target, Mapping[str, str]]], deadline_s: float, check: Check = go_on
@@ -245,12 +249,11 @@ class Templates:
         keys = [key_of(*one) for one in wanted]
         with self._guard:
             turns = {key: self._turn(key) for key in dict.fromkeys(keys) if key is not None}
-            for turn in turns.values():
-                turn[0].starts += 1
-            chosen = {key: turn[0] for key, turn in turns.items()}
+            chosen = {key: turn.pop(0) if len(turn) >= IN_TURN else self._new(key) for key, turn in turns.items()}
+            for key, template in chosen.items():
+                turns[key].append(template)
+                template.starts += 1
             waiting = [template for turn in turns.values() for template in turn]  # one that still imports disturbs
-            for turn in turns.values():
-                turn.append(turn.pop(0))
         end_s = time.monotonic() + IMPORT_SHARE * deadline_s
         for template in waiting:
             while not template.wait(SLICE_S):
@@ -272,7 +275,7 @@ class Templates:
             template.end()
 
     def _turn(self, key: Key) -> list[Template]:
-        """Those that serve in turn, started now where there are none with forks left, or that say why they cannot."""
+        """Those that serve in turn and have forks left, or say why they cannot; a start adds one that is missing."""
         turn = self._known.pop(key, [])
         while len(self._known) >= MOST_KINDS:
             for template in self._known.pop(next(iter(self._known))):
@@ -280,9 +283,11 @@ class Templates:
         for template in [one for one in turn if not one.refused and (one.gone or one.starts >= STARTS_A_TEMPLATE)]:
             template.retire()
             turn.remove(template)
-        turn += [Template(dict(key.environment), (*self._command, key.module)) for _ in range(len(turn), IN_TURN)]
         self._known[key] = turn
         return turn
+
+    def _new(self, key: Key) -> Template:
+        return Template(dict(key.environment), (*self._command, key.module))
 
 
 TEMPLATES = Templates()
