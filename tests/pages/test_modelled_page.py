@@ -147,7 +147,7 @@ def test_two_gpu_targets_leave_the_modelled_one_out(monkeypatch: pytest.MonkeyPa
     at = choose(open_page())
     at.selectbox(key="form_device_0").set_value("gpu:0").run()
     at.selectbox(key="form_execution_1").select("xla").run()
-    assert "which Keras itself chooses there; choose targets that differ" in text_of(at)
+    assert "come to the same for this network; choose targets that differ" in text_of(at)
     at.selectbox(key="form_execution_1").select("graph").run()
     assert "No target is a CPU, so this sweep leaves the modelled GPU out." in text_of(at)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from core.evidence import CardUse, Gpu, Interference, ProcessUse
+from core.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse
 from core.spec import Pipeline
 from core.studies.registry import kinds
 from core.studies.sweep.record import EnergyWindow, Run
@@ -131,6 +131,9 @@ def _run() -> Run:
     rounds = tuple(one.model_copy(update={"interference": noisy}) for one in run.rounds)
     run = run.model_copy(update={"environment": environment, "rounds": rounds})
     run = run.model_copy(update={"energy": (EnergyWindow(target=0, skipped="Because."), *energy_windows())})
+    int8 = OutputDifference(samples=9, largest=0.1, mean=0.01, agreeing=0.9, quantised="3 of 4 layers")
+    setups = tuple(one.model_copy(update={"output_difference": int8}) for one in run.setups)
+    run = run.model_copy(update={"setups": setups})
     run = with_loops(run, loop_cost(0), loop_cost(1).model_copy(update={"times": None, "reason": "Because."}))
     return with_traces(run, gpu_cell(4), cpu_cell(4))
 

@@ -163,7 +163,6 @@ def test_cost_is_the_price_times_the_time_and_its_crossover_is_marked() -> None:
     prices = [
         Price(target=name, per_hour=hour, dated="2026-11-01")
         for name, hour in zip(RUN.target_names, (0.2, 0.3), strict=True)
-        for name, hour in zip(RUN.target_names, (0.2, 0.3), strict=True)
     ]
     answer = batch_answer(RUN, ANSWER, None, None, prices)
     figure = cost_figure(RUN, answer)

@@ -19,7 +19,7 @@ SHORT = ("memory", "--preset", "784-512-512-10", "--target", "cpu", "--limit", "
 def test_verdict_table_parts_and_label(cli: Command) -> None:
     out, err = done(cli(*SHORT))
     lines = out.splitlines()
-    assert "fits within 1.2 GB on cpu and " in lines[0]
+    assert "fits within 1.2 GB on CPU and " in lines[0]
     assert lines[1].startswith("Predicted: batch ")
     assert "tests near the limit" in lines[2]
     assert any(line.rstrip().endswith("out of memory") for line in lines)

@@ -122,7 +122,7 @@ def test_a_function_is_described_by_the_model_code(monkeypatch: pytest.MonkeyPat
         "core.cli.model_code.network_from_code", lambda *entry: asked.append(entry) or network_from_name("9-8-2")
     )
     assert network("--model", "mine.models:build").name == "9-8-2"
-    assert asked == [("mine.models:build", None)]
+    assert asked == [("mine.models:build", None, ())]
 
 
 def test_commands_refuse_a_network_with_one_line(cli: Command, description: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_study_prints_verdict_table_and_label(cli: Command) -> None:
     assert "not significant at 50 µs, but at 100 µs" in lines[2]
     assert [line for line in lines if line.startswith("Resident on the device")]
     assert [line for line in lines if line.startswith("Preprocessing 500 µs a sample") and "% (95 %: " in line]
-    assert any(line.startswith("All times are measured: 784-128-10 (training, adam) on cpu") for line in lines)
+    assert any(line.startswith("All times are measured: 784-128-10 (training, adam) on CPU") for line in lines)
     holds(err, "14 ways of feeding", "Preparing: ")
 
 
