@@ -55,7 +55,8 @@ def _share(fit: Fit, batch: int) -> str | None:
     if (bounds := fit.overhead_bounds(batch)) is None:
         return None
     share, low, high = (percent(value, 1)[:-2] for value in (fit.overhead_share(batch), *bounds))
-    return f"{share} % of a step at batch {batch:,} ({low} to {high})"
+    interval = "its whole interval too" if low == high else f"{low} to {high}"
+    return f"{share} % of a step at batch {batch:,} ({interval})"
 
 
 def _next(fit: Fit | None, cells: tuple[CellStats, ...]) -> int | None:
