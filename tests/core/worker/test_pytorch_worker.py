@@ -160,7 +160,7 @@ def test_failures_are_outcomes_and_the_worker_lives_on(worker: ProcessWorker, ne
     assert worker.ask(cell(raises, batch=4), ANSWER_S).execution == "eager"
     assert "no parameters to train" in refused(worker, cell(network("untrainable"))).reason
     worker.ask(cell(raises, batch=3), ANSWER_S)
-    assert "with TensorFlow only" in refused(worker, TimeLoop(batch=3, limit_ms=100)).reason
+    assert "has no loop of its own" in refused(worker, TimeLoop(batch=3, limit_ms=100)).reason
 
 
 def test_a_data_loader_feeds_sample_by_sample(worker: ProcessWorker, network: Any) -> None:

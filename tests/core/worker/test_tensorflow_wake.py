@@ -22,9 +22,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     ahead = SimpleNamespace(s=0.0)
     real = worker.time.monotonic
-    clock = SimpleNamespace(
-        monotonic=lambda: real() + ahead.s, perf_counter_ns=worker.time.perf_counter_ns, time=worker.time.time
-    )
+    clock = SimpleNamespace(**vars(worker.time) | {"monotonic": lambda: real() + ahead.s})
     monkeypatch.setattr(worker, "time", clock)
     return ahead
 
