@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from core.evidence import Status
@@ -176,8 +177,12 @@ class _Sweep:
         self._trace(targets, end_s)
 
     def _restart(self) -> None:
-        """Fresh workers, only of targets that may be the fastest somewhere; of others the scan has the curve."""
-        kept = self._focus(fresh=True).contenders
+        """Fresh workers, but of targets that are the fastest nowhere and have been seen in enough processes. The first
+        stays, for all others are held against it.
+        """
+        processes = Counter(process.target for process in self._run().processes)
+        thin = (target for target in self._targets if processes[target] < schedule.MIN_PROCESSES)
+        kept = {0, *self._focus(fresh=True).contenders, *thin}
         if left := [target for target in self._workers.running if target not in kept]:
             share, self._epoch_end_s = len(left) / len(self._targets), self._end_s
             loops_s, traces_s = (share * f(self._plan) for f in (loop.reserve_s, schedule.trace_reserve_s))
@@ -263,8 +268,8 @@ class _Sweep:
         extra = set(self._under_sampled()[:background])
         while self._clock.now_s() < end_s:
             along = extra if done % schedule.BACKGROUND_EVERY == 0 else set()
-            before = self._clock.now_s()
-            self._pass(sorted(along.union(self._active()), reverse=done % 2 == 1), along, end_s)
+            before, batches = self._clock.now_s(), sorted(along.union(self._active()), reverse=done % 2 == 1)
+            self._pass(batches, batches if done == 0 else along, end_s)  # every target that runs is seen once
             done += 1
             if self._clock.now_s() <= before:
                 return  # nothing could run
@@ -272,7 +277,7 @@ class _Sweep:
                 return
 
     def _pass(self, batches: Sequence[int], along: Collection[int] = (), end_s: float = math.inf) -> None:
-        """A visit of each batch: by all that have a worker where it is only ``along``, else by those in question."""
+        """A visit of each batch: by all that have a worker where it is ``along``, else by those in question."""
         pass_index, focus = self._ledger.next_pass, self._focus()
         for batch in batches:
             if self._clock.now_s() >= min(end_s, self._end_s):

@@ -81,7 +81,8 @@ def fastest_lines(run: Run, answer: Answer, margin: float | None = None) -> list
     ]
     columns = (f"against {run.names[0]}", "batch", "95 % from", "to", "verdict")
     rows = [(run.names[one.target], *_crossover(one), one.verdict.sentence) for one in answer.against]
-    return [*bands, "", *table(columns, rows), ""]
+    told = [*bands, ""] if len(bands) > 1 else []  # of one band the sentence above says all
+    return [*told, *table(columns, rows), ""]
 
 
 def _crossover(one: Against) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from core.studies.sweep.export import rounds_csv
 from core.studies.sweep.focus import envelope_changes, focus_of
 from core.studies.sweep.imports import read_run
 from core.studies.sweep.record import Run
+from core.studies.sweep.schedule import MIN_PROCESSES
 from core.studies.sweep.supervisor import run_sweep
 from tests.support.points import run_of_steps
 from tests.support.runs import make_run
@@ -92,12 +93,13 @@ def test_time_goes_to_targets_that_may_be_the_fastest() -> None:
     run = sweep(Machine((SLOW[0], *LADDER, *SLOW[1:]), NoiseModel(), seed=3), plan("1:256", 6, budget_s=200.0))
     assert focus_of(run).contenders == (1, 2, 3)
     blocks = Counter(b.target for r in run.rounds for b in r.blocks)
-    assert all(blocks[t] > 2 * blocks[slow] for t in (1, 2, 3) for slow in (0, 4, 5))
+    assert min(blocks[2], blocks[3]) > 2 * max(blocks[slow] for slow in (0, 4, 5))
     assert {(c.target, c.batch) for c in run.cells if c.outcome == "measured"} >= {
         (t, 2**i) for t in range(6) for i in range(9)
     }
     starts = Counter(p.target for p in run.processes)
-    assert starts[1] == starts[2] == starts[3] > starts[0] == starts[4] == starts[5] == 1
+    assert starts[0] == starts[1] == starts[2] == starts[3], "all are held against the first, which no start leaves out"
+    assert starts[1] > starts[4] == starts[5] == MIN_PROCESSES, "seen in enough processes for an interval"
     assert {cost.target for cost in run.loops if cost.times is not None} == set(range(6))
 
 
