@@ -10,6 +10,7 @@ from core.numbers import counted
 from core.schema import UserError
 from core.spec import TARGET_OPTIONS, Target
 
+MAX_IN_TITLE = 60
 ALWAYS = ("device", "framework")
 """Options whose value is said wherever it differs, its default too."""
 OPTIONS = ("framework", "device", *(name for name in TARGET_OPTIONS if name != "framework"))
@@ -46,6 +47,12 @@ def notations(targets: Sequence[str]) -> tuple[str, ...]:
 def side_by_side(names: Sequence[str]) -> str:
     """``a against b``; more, whose names may hold commas, are set apart by dots."""
     return (" against " if len(names) < 3 else " · ").join(names)
+
+
+def in_title(names: Sequence[str]) -> str:
+    """The same where it is short enough for a title, else how many there are."""
+    words = side_by_side(names)
+    return words if len(words) <= MAX_IN_TITLE or len(names) < 3 else f"{len(names)} targets"
 
 
 def one_of(names: Sequence[str]) -> str:

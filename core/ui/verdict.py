@@ -34,8 +34,9 @@ def card(
     None leaves them to the page, which must call :func:`show_notices` itself.
     """
     sentence = answer.verdict.sentence if answer is not None else "Nothing was measured."
-    about = (*ran_line(run), *output_difference_lines(run), workload_line(run), environment_line(run))
-    more = loop_lines(run, answer)
+    loops = loop_lines(run, answer)
+    more, below = ((), loops) if len(run.names) > 2 else (loops, ())  # of many they would push the table down
+    about = (*ran_line(run), *output_difference_lines(run), *below, workload_line(run), environment_line(run))
     with result_card(heading, [label_badge(run.label)], sentence, about, status=run.status, more=more):
         if answer is not None:
             _numbers(run, answer)

@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from core.frameworks import FRAMEWORKS
-from core.names import full_name, notations, shown_names
+from core.names import full_name, in_title, notations, shown_names
 from core.spec import Target
 
 MANY = [
@@ -61,3 +61,9 @@ def test_bare_points_keep_the_names_they_came_with() -> None:
 
 def test_every_framework_has_a_name_of_its_own() -> None:
     assert len({full_name(Target(framework=name)) for name in FRAMEWORKS}) == len(FRAMEWORKS)
+
+
+def test_a_title_names_the_targets_where_they_are_short_enough() -> None:
+    assert in_title(("CPU", "GPU 0", "GPU 0, mixed precision")) == "CPU · GPU 0 · GPU 0, mixed precision"
+    assert in_title(("TensorFlow, 1 thread, graph",) * 2 + ("JAX, 2 threads",)) == "3 targets"
+    assert in_title(("a" * 60, "b" * 60)) == f"{'a' * 60} against {'b' * 60}"

@@ -100,7 +100,7 @@ def loop_lines(run: Run, answer: Answer | None) -> tuple[str, ...]:
     reasons = {cost.reason if cost.times is None else None for cost in run.loops}
     if len(run.loops) > 1 and len(reasons) == 1 and (reason := reasons.pop()) is not None:
         return (_not_measured(run, reason),)
-    return tuple(_line(run, answer, cost) for cost in run.loops)
+    return tuple(_line(run, answer, cost) for cost in sorted(run.loops, key=lambda cost: cost.target))
 
 
 def _not_measured(run: Run, reason: str, target: str = "") -> str:

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from core.analysis.execution import refuse_same, resolved
 from core.evidence import MAX_TARGETS
-from core.names import shown_names, side_by_side
+from core.names import in_title, shown_names
 from core.schema import Frozen
 from core.spec import (
     MAX_BATCHES,
@@ -64,7 +64,7 @@ class SweepPlan(Frozen):
 
     @property
     def title(self) -> str:
-        return f"{self.workload.title}: {side_by_side(shown_names(self.targets))}"
+        return f"{self.workload.title}: {in_title(shown_names(self.targets))}"
 
 
 def target_of_plan(plan: SweepPlan, workload: Workload, target: Target) -> int | None:

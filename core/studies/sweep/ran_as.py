@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.analysis.execution import expected, has_tf32, precision_words, running_words, setting_words
 from core.frameworks import Compiled
-from core.spec import Target
+from core.spec import AS_ASKED, Target
 from core.studies.sweep.record import Run
 from core.text import sentence_case
 
@@ -69,7 +69,8 @@ def _words(run: Run, index: int) -> str:
     found, name = ran_as(run, index), run.names[index]
     if found is None or len(run.names) <= 2:
         return "" if found is None else found.words
-    running = running_words(found.target, found.execution, found.why, found.tf32)
+    why = None if found.why == AS_ASKED else found.why
+    running = running_words(found.target, found.execution, why, found.tf32)
     return "" if running in name else f"{sentence_case(name)}: {running}"
 
 

@@ -28,7 +28,7 @@ from core.evidence import (
     TargetIndex,
     Warning,
 )
-from core.names import notations, shown_names, side_by_side
+from core.names import in_title, notations, shown_names
 from core.schema import Frozen
 from core.studies.study import Study
 from core.studies.sweep.plan import SweepPlan
@@ -163,7 +163,7 @@ class Run(Study):
 
     @property
     def title(self) -> str:
-        return self.plan.title if self.plan else side_by_side(self.names)
+        return self.plan.title if self.plan else in_title(self.names)
 
     @property
     def names(self) -> tuple[str, ...]:
