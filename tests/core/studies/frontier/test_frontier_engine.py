@@ -208,7 +208,9 @@ def test_settings_that_cannot_fit_are_skipped_with_the_reason() -> None:
     assert all(reason.endswith("has 8 GB free (the container's memory limit of 9 GB).") for reason in reasons)
 
 
-def test_dear_settings_are_left_to_interpolation() -> None:
+def test_dear_settings_are_left_to_interpolation(monkeypatch: pytest.MonkeyPatch) -> None:
+    roomy = Environment(captured_at="", memory_available_bytes=100_000_000_000)
+    monkeypatch.setattr("core.studies.runner.capture_environment", lambda: roomy)
     plan = make_plan(widths=(16, 8_192), budget_s=30.0)
     study = measure(machine(TRUTH), plan)
     costs = VisitCosts(plan)
