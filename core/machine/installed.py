@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.frameworks import FRAMEWORKS
+from core.names import all_of
 from core.text import shown
 
 VARIABLE = "BREAKEVEN_PYTHON_{framework}"
@@ -86,8 +87,7 @@ def why_missing(framework: str, python: str | None = None) -> str | None:
         return None
     if python is None:
         return f"{known.title} is not installed; run “pip install -r {known.requirements}”."
-    lacks = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
-    return f"{shown(python)} lacks {lacks}; run “{shown(python)} -m pip install {' '.join(missing)}”."
+    return f"{shown(python)} lacks {all_of(missing)}; run “{shown(python)} -m pip install {' '.join(missing)}”."
 
 
 def versions(framework: str) -> dict[str, str]:

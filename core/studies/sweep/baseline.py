@@ -8,6 +8,7 @@ from core.names import one_of
 from core.numbers import bounded, interval_words
 from core.studies.sweep.answer import Against, Answer, Boundary, SpeedUp
 from core.studies.sweep.record import Run
+from core.studies.sweep.schedule import evenly
 from core.text import sentence_case
 
 SHOWN_BATCHES = 4
@@ -23,7 +24,7 @@ class BaselineTable:
 
 def baseline_table(run: Run, answer: Answer) -> BaselineTable:
     """Speed-up over the baseline at up to four batches, with 95 % intervals, and where the lead changes."""
-    batches = _spread(sorted({s.batch for one in answer.against for s in one.speed_ups}))
+    batches = evenly(sorted({s.batch for one in answer.against for s in one.speed_ups}), SHOWN_BATCHES)
     rows = []
     for one in answer.against:
         at = {s.batch: s for s in one.speed_ups}
@@ -31,13 +32,6 @@ def baseline_table(run: Run, answer: Answer) -> BaselineTable:
         rows.append((sentence_case(run.names[one.target]), *speed_ups, ahead_words(one)))
     baseline = run.names[0]
     return BaselineTable(("Target", *(f"At batch {batch:,}" for batch in batches), f"Ahead of {baseline}"), tuple(rows))
-
-
-def _spread(batches: list[int]) -> list[int]:
-    """The first, the last, and evenly between them."""
-    if len(batches) <= SHOWN_BATCHES:
-        return batches
-    return [batches[round(i * (len(batches) - 1) / (SHOWN_BATCHES - 1))] for i in range(SHOWN_BATCHES)]
 
 
 def _times(found: SpeedUp) -> str:

@@ -198,16 +198,17 @@ def active_batches(
     for low, high in spans:
         start = max((i for i, b in enumerate(tried) if b <= low), default=0)
         stop = min((i for i, b in enumerate(tried) if b >= high), default=len(tried) - 1)
-        chosen |= set(_evenly(tried[start : stop + 1], max(2, MAX_ACTIVE // len(spans))))
+        chosen |= set(evenly(tried[start : stop + 1], max(2, MAX_ACTIVE // len(spans))))
     return spread(sorted(chosen), most)
 
 
 def spread(items: Sequence[int], most: int) -> tuple[int, ...]:
     """At most ``most`` items, but never fewer than ``FEWEST_ACTIVE``, evenly spread, the first and last among them."""
-    return _evenly(items, max(FEWEST_ACTIVE, most))
+    return evenly(items, max(FEWEST_ACTIVE, most))
 
 
-def _evenly(items: Sequence[int], count: int) -> tuple[int, ...]:
+def evenly(items: Sequence[int], count: int) -> tuple[int, ...]:
+    """At most ``count`` items, evenly spread, the first and last among them."""
     if len(items) <= count:
         return tuple(items)
     return tuple(items[round(i * (len(items) - 1) / (count - 1))] for i in range(count))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from core.evidence import Block, Process, Warning
-from core.names import shown_names
+from core.names import all_of, shown_names
 from core.studies.runner import Asking, StudyFailed, StudyTools
 from core.studies.sweep import windows
 from core.studies.sweep.ledger import Ledger
@@ -174,9 +174,8 @@ class Workers:
         except WorkerError as error:
             alike = self._targets[target].untraced.setdefault(error.reason, [])
             alike.append(batch)  # one sentence for one cause, such as a profiler that is not permitted
-            name, (*rest, last) = self._names[target], (f"{size:,}" for size in sorted(alike))
-            batches = f"batches {', '.join(rest)} and {last}" if rest else f"batch {last}"
-            text = f"{name} at {batches} could not be traced: {error.reason}"
+            batches = f"batch{'es' if len(alike) > 1 else ''} {all_of([f'{size:,}' for size in sorted(alike)])}"
+            text = f"{self._names[target]} at {batches} could not be traced: {error.reason}"
             self._ledger.add(Warning(code=f"trace_{target}_{alike[0]}", text=text))
             if isinstance(error, WorkerLost):
                 self.close()

@@ -14,10 +14,10 @@ from core.frameworks import FRAMEWORKS, Compiled
 from core.spec import Pipeline, Target, Workload
 from core.worker.cells import Cell, CellEngine, Placement, greet
 from core.worker.engine import tensorflow_only
-from core.worker.feeds import Feed, host_feed, kept, make_arrays
+from core.worker.feeds import Feed, kept, make_arrays
 from core.worker.jax.device import DeviceAllocator, choose, short_name
 from core.worker.jax.step import JaxStep, Network, compiled_as, versions
-from core.worker.keras.datasets import explain_reading, numpy_feed
+from core.worker.keras.datasets import backend_feed, explain_reading
 from core.worker.keras.loop import time_loop
 from core.worker.memory import Allocator
 from core.worker.profiling import HOST_TRACER_LEVEL, trace_steps
@@ -45,11 +45,10 @@ class JaxEngine(CellEngine[JaxStep]):
         self._device = device
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
-        if pipeline.kind == "tfdata":
-            return numpy_feed(workload, target, pipeline, batch, self.title)
-        if pipeline.kind == "host":
-            return host_feed(workload, batch)
-        return kept(itertools.repeat(jax.device_put(make_arrays(workload, batch), self._device)))
+        def resident() -> Feed:
+            return kept(itertools.repeat(jax.device_put(make_arrays(workload, batch), self._device)))
+
+        return backend_feed(workload, target, pipeline, batch, self.title, resident)
 
     def build_model(self, workload: Workload, target: Target) -> Network:
         return Network(workload, target)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
 from core.spec import Pipeline, Target, Workload
-from core.worker.feeds import Feed
+from core.worker.feeds import Feed, host_feed
 from core.worker.protocol import CellFailed
+
+
+def backend_feed(
+    workload: Workload, target: Target, pipeline: Pipeline, batch: int, title: str, resident: Callable[[], Feed]
+) -> Feed:
+    """The pipeline's feed on a backend other than TensorFlow, which ``resident`` knows how to keep on its device."""
+    if pipeline.kind == "tfdata":
+        return numpy_feed(workload, target, pipeline, batch, title)
+    return host_feed(workload, batch) if pipeline.kind == "host" else resident()
 
 
 def numpy_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, title: str) -> Feed:

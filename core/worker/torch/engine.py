@@ -13,8 +13,8 @@ from core.evidence import LoopPair
 from core.frameworks import FRAMEWORKS, Compiled
 from core.spec import AS_ASKED, ONLY_WAY, Pipeline, Target, Workload
 from core.worker.cells import Cell, CellEngine, Placement
-from core.worker.feeds import Feed, host_feed, make_arrays
-from core.worker.keras.datasets import explain_reading, numpy_feed
+from core.worker.feeds import Feed, make_arrays
+from core.worker.keras.datasets import backend_feed, explain_reading
 from core.worker.keras.loop import time_loop
 from core.worker.keras.model import build, renew, without_compiler
 from core.worker.keras.step import KerasStep
@@ -75,11 +75,10 @@ class TorchEngine(CellEngine[KerasTorchStep]):
         self._device = device
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
-        if pipeline.kind == "tfdata":
-            return numpy_feed(workload, target, pipeline, batch, self.title)
-        if pipeline.kind == "host":
-            return host_feed(workload, batch)
-        return resident(make_arrays(workload, batch), self._device)
+        def on_the_device() -> Feed:
+            return resident(make_arrays(workload, batch), self._device)
+
+        return backend_feed(workload, target, pipeline, batch, self.title, on_the_device)
 
     def build_model(self, workload: Workload, target: Target) -> Any:
         model = build(workload, target, "auto" if target.execution == "keras" else target.execution == "compile")

@@ -1,0 +1,82 @@
+"""Where each kind is measured, for tests of what all such pages do alike."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+from core.evidence import Warning
+from tests.support.batch_page import RUN, memory_study
+from tests.support.diagnoses import helping_diagnosis
+from tests.support.frontier_studies import log2_speed_up, make_frontier_study
+from tests.support.noises import make_noise_study
+from tests.support.pages import keep, open_page
+from tests.support.pipelines import make_pipeline_experiment
+from tests.support.study_pages import MADE
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kind is measured. ``other`` is a study that ``says`` what that of its kind in MADE does not."""
+
+    kind: str
+    page: str
+    button: str
+    other: Callable[[], Any] = lambda: None
+    says: str = ""
+    counted: str = ""
+    address: str = "study"
+    tab: str = ""
+    gone: str = "There is no such {noun} here; it was deleted, or measured on another machine."
+
+    def __str__(self) -> str:
+        return self.kind
+
+    def make(self) -> Any:
+        return MADE[self.kind]()
+
+    @property
+    def of_a_run(self) -> bool:
+        return self.page in ("diagnosis", "batch", "hardware", "overhead")
+
+    def open(self, engine: Any, embedded: bool = False, **query: str) -> AppTest:
+        if self.of_a_run:
+            if all(summary.id != RUN.id for summary in engine.store.summaries()):
+                keep(engine.store, RUN)
+            query["run"] = RUN.id
+        return open_page(self.page, self.tab, embedded, **query)
+
+    def start(self, at: AppTest) -> Any:
+        return at.button(key=self.button)
+
+
+SWEEP = Place("sweep", "sweep", "measure_sweep", counted="Cells done 5 of 14")
+FRONTIER = Place(
+    "frontier", "frontier", "measure_frontier", lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
+    "No break-even in this map.", "Settings measured 5 of 14",
+)  # fmt: skip
+PIPELINE = Place(
+    "pipeline", "pipeline", "measure_pipeline", lambda: make_pipeline_experiment(truth=lambda _: 3.0),
+    "Prefetch does not help here", "Ways of feeding seen 5 of 14",
+)  # fmt: skip
+DIAGNOSIS = Place("diagnosis", "diagnosis", "measure_diagnosis", lambda: helping_diagnosis(RUN), "helps most")
+NOISE = Place(
+    "noise", "batch", "measure_noise", lambda: make_noise_study(RUN, elapsed_s=123.0),
+    "draws of gradients in 2 min 03 s", address="noise", tab="Noise scale",
+    gone="There is no such gradient noise study of this run; its newest one counts.",
+)  # fmt: skip
+MEMORY = Place(
+    "memory", "batch", "measure_memory", lambda: memory_study(status="cancelled"), "This search was cancelled",
+    address="memory", tab="Memory", gone="There is no such memory study of this run; its newest one counts.",
+)  # fmt: skip
+HOST = Place(
+    "host", "hardware", "measure_host",
+    lambda: MADE["host"]().model_copy(update={"warnings": (Warning(code="x", text="No XLA here."),)}), "No XLA here.",
+    address="host", tab="Host and evidence", gone="There is no such host study here",
+)  # fmt: skip
+TRACE = Place("trace", "overhead", "trace")
+PITFALLS = Place("pitfalls", "method", "pitfalls", tab="Timing pitfalls, live")
+TASKS = (TRACE, PITFALLS)  # are kept by nobody
+FRAMED = (FRONTIER, PIPELINE)
+STUDIES = (*FRAMED, DIAGNOSIS, NOISE, MEMORY, HOST)
