@@ -1,0 +1,49 @@
+"""The frame of every result: its name and *Share*, the verdict, one picture, notes, and the evidence folded below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import streamlit as st
+
+from core.ui.words import plain
+
+Draw = Callable[[], None]
+NOTHING: Mapping[str, Draw] = MappingProxyType({})
+
+
+def show(
+    heading: str,
+    verdict: Draw,
+    picture: Draw,
+    *,
+    notes: Draw | None = None,
+    evidence: Mapping[str, Draw] = NOTHING,
+    share: Draw | None = None,
+) -> None:
+    """A result from its parts. ``share`` is drawn inside a popover beside the heading; ``evidence`` by title, folded,
+    each part drawn once it is opened. In a frame of another page (embedded) neither heading nor those two are shown.
+    """
+    embedded = st.context.is_embedded
+    if not embedded:
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            st.title(plain(heading), anchor=False, width="content")
+            if share is not None:
+                with st.popover("Share", icon=":material/share:"):
+                    share()
+    verdict()
+    picture()
+    if notes is not None:
+        notes()
+    if not embedded:
+        folded(evidence)
+
+
+def folded(parts: Mapping[str, Draw]) -> None:
+    """Parts by title, each drawn once it is opened."""
+    for title, draw in parts.items():
+        part = st.expander(plain(title), on_change="rerun", key=f"folded-{title}")
+        if part.open:
+            with part:
+                draw()
