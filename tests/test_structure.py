@@ -39,6 +39,7 @@ LAYERS = (
     "core.studies.runner",
     "core.studies.kind",
     "core.studies.sweep",
+    "core.studies.check",
     "core.studies.experiment",
     "core.studies.pipeline",
     "core.studies.diagnosis",

@@ -338,7 +338,7 @@ def launch_processes(
     allow_python: bool = False,
     limit_bytes: int | None = None,
     fresh: bool = False,
-    folders: Sequence[str] = (),
+    folders: Sequence[str | None] = (),
 ) -> tuple[ProcessWorker, ...]:
     """Start one worker process for each target, side by side (:class:`core.worker.protocol.Launcher`).
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
@@ -41,6 +41,7 @@ TAIL = (1 - CONFIDENCE) / 2
 OCCASION_ALLOWANCE = PROCESS_ALLOWANCE
 """Standard deviation of the log-ratio of two occasions on one machine, which neither run can show: taken to be what
 processes differ by."""
+TOO_FEW = "Fewer than three worker processes measured it, so there is no interval."
 MOST_PROCESSES = 5_000  # beyond which no budget is named
 CAUTION = 1.2  # times the scatter seen so far, in a budget: half of all guesses would else be too short
 
@@ -49,8 +50,7 @@ CAUTION = 1.2  # times the scatter seen so far, in a budget: half of all guesses
 class Compared:
     """One comparison: at a batch, or of all batches together (None). ``ratio`` is the step time over the baseline's.
 
-    None where too little was measured, for the ``reason``. ``error`` is the standard error of the log-ratio as a
-    function of how many processes there are.
+    None where too little was measured, for the ``reason``.
     """
 
     batch: int | None
@@ -100,36 +100,27 @@ class _Estimate:
 def check_answer(record: CheckRecord) -> CheckAnswer:
     """What a check says."""
     batches, limit = record.plan.batches, math.log1p(record.plan.max_slowdown)
+    low_tail = TAIL / (1 + len(batches) if len(batches) > 1 else 1)
     table = _table(record)
-    measured = [batch for batch in batches if len(table.get(batch, ())) >= MIN_UNITS]
-    comparisons = 1 + len(batches) if len(batches) > 1 else 1
-    low_tail = TAIL / comparisons
-    estimates = {batch: _estimate(record, table, (batch,)) for batch in measured}
+    estimates = {batch: _estimate(record, table, (batch,)) for batch in batches}
+    known = {batch: estimate for batch, estimate in estimates.items() if estimate is not None}
     found = tuple(
-        _compared(record, batch, estimates[batch], low_tail, limit) if batch in estimates else _missing(record, batch)
-        for batch in batches
+        _missing(record, batch) if estimate is None else _compared(record, batch, estimate, low_tail, limit)
+        for batch, estimate in estimates.items()
     )
-    whole = _estimate(record, table, tuple(measured)) if measured else None
-    overall = (
-        found[0]
-        if len(batches) == 1
-        else Compared(None, "inconclusive", reason="No batch has three processes.")
-        if whole is None
-        else _compared(record, None, whole, low_tail, limit)
-    )
-    overall = _as_whole(overall)
+    if len(batches) == 1:
+        overall = replace(found[0], batch=None)
+    else:
+        whole = _estimate(record, table, tuple(known))
+        few = Compared(None, "inconclusive", reason=TOO_FEW)
+        overall = few if whole is None else _compared(record, None, whole, low_tail, limit)
     verdict = _verdict(overall, found)
     settles_s = None
     if verdict == "inconclusive":
-        pending = [e for b, e in estimates.items() if math.exp(e.center + e.half_width(TAIL)) > math.exp(limit)]
-        settles_s = _settling(record, pending, len(measured) == len(batches), low_tail, limit)
+        pending = [one for one in known.values() if one.center + one.half_width(TAIL) > limit]
+        if all(one.reason in ("", TOO_FEW) for one in found):
+            settles_s = _settling(record, pending, low_tail, limit)
     return CheckAnswer(verdict, overall, found, settles_s)
-
-
-def _as_whole(one: Compared) -> Compared:
-    return Compared(
-        None, one.verdict, one.ratio, one.low, one.high, one.baseline_ms, one.step_ms, one.processes, one.reason
-    )
 
 
 def _verdict(overall: Compared, batches: Sequence[Compared]) -> Finding:
@@ -157,7 +148,7 @@ def _compared(record: CheckRecord, batch: int | None, estimate: _Estimate, low_t
 
 def _missing(record: CheckRecord, batch: int) -> Compared:
     reason = next((cell.reason for cell in record.run.cells if cell.batch == batch and cell.reason), "")
-    reason = reason or "Fewer than three worker processes measured it, so there is no interval."
+    reason = reason or TOO_FEW
     return Compared(batch, "inconclusive", None, None, None, *_steps_ms(record, batch), reason=reason)
 
 
@@ -183,7 +174,7 @@ def _log_step(item: Round) -> float | None:
 
 def _estimate(record: CheckRecord, table: dict[int, dict[int, float]], batches: Sequence[int]) -> _Estimate | None:
     """Of the mean over these batches, over the processes that measured them all; None for fewer than three."""
-    shared = sorted(set.intersection(*(set(table[batch]) for batch in batches)))
+    shared = sorted(set.intersection(*(set(table.get(batch, ())) for batch in batches))) if batches else []
     if len(shared) < MIN_UNITS:
         return None
     values = np.array([[table[batch][process] for batch in batches] for process in shared]).mean(axis=1)
@@ -213,18 +204,14 @@ def _steps_ms(record: CheckRecord, batch: int) -> tuple[float | None, float | No
     return sides[0], sides[1]
 
 
-def _settling(
-    record: CheckRecord, pending: Sequence[_Estimate], all_measured: bool, low_tail: float, limit: float
-) -> float | None:
+def _settling(record: CheckRecord, pending: Sequence[_Estimate], low_tail: float, limit: float) -> float | None:
     """The budget with which the verdict should not be inconclusive, by the scatter seen so far; None where none does.
 
     Above the limit that is one in which a slowdown is shown at some batch, else one in which each batch excludes it.
     """
     starts = len({process.index for process in record.run.processes})
-    if not starts:
-        return None
-    if not pending:
-        return None if all_measured else _budget(record, starts, 2 * MIN_UNITS)
+    if not pending:  # a batch has too few processes
+        return _budget(record, starts, 2 * MIN_UNITS)
     above = [_units(e, lambda e, n: e.half_width(low_tail, n) < e.center) for e in pending if e.center > limit]
     below = [_units(e, lambda e, n: e.center + e.half_width(TAIL, n) <= limit) for e in pending if e.center <= limit]
     known = [count for count in above if count is not None]

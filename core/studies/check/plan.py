@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Annotated, Self
 
@@ -18,7 +18,6 @@ from core.studies.sweep.record import Run
 MIN_CHECK_S, DEFAULT_CHECK_S = 10.0, 60.0
 MAX_CHECKED = 8
 """Batch sizes: each more makes the intervals of all of them wider."""
-USUAL_BATCHES = 2
 SLOWDOWN_OF_CHECKOUTS, SLOWDOWN_OF_STORED = 0.05, 0.10
 """The usual limits; what two occasions differ by leaves no interval against a stored run that would hold 5 %."""
 STEPS_A_START = 40
@@ -31,13 +30,15 @@ MIN_ROUNDS = 3
 
 class Side(Frozen):
     """One of the things that are held against each other. ``title`` as in “commit 1a2b3c4”, ``folder`` where its code
-    is looked for (None: it needs none), ``commit`` the whole name where it is one.
+    is looked for (None: it needs none), ``commit`` the whole name where it is one,
+    and ``committed_ms`` when that was made (milliseconds since 1970, UTC).
     """
 
     title: Annotated[str, Field(min_length=1, max_length=200)]
     workload: Workload
     folder: str | None = None
     commit: str | None = None
+    committed_ms: int | None = None
 
 
 class StoredSteps(Frozen):
@@ -94,6 +95,15 @@ def stored_steps(run: Run, target: int) -> dict[int, tuple[float, ...]]:
     return {batch: tuple(values) for batch, values in medians.items() if len(values) >= MIN_UNITS}
 
 
+def median_steps(run: Run, target: int) -> dict[int, float]:
+    """The target's median step time by batch, in ms, rising."""
+    steps: dict[int, list[float]] = defaultdict(list)
+    for item in run.rounds:
+        if (step_ms := item.step_ms(target)) is not None:
+            steps[item.batch].append(step_ms)
+    return {batch: median(steps[batch]) for batch in sorted(steps)}
+
+
 def usual_batches(steps_ms: Mapping[int, float], budget_s: float) -> tuple[int, ...]:
     """The smallest batch, where the fixed cost shows, and the largest whose steps the budget can repeat often."""
     affordable = [b for b, ms in steps_ms.items() if 2 * STEPS_A_START * ms / 1000 <= MOST_OF_START * budget_s]
@@ -101,12 +111,15 @@ def usual_batches(steps_ms: Mapping[int, float], budget_s: float) -> tuple[int, 
     return tuple(sorted({first, max(affordable, default=first)}))
 
 
-def check_batches(asked: tuple[int, ...], known: Mapping[int, object]) -> tuple[int, ...]:
-    """Raises UserError for a batch that the stored run cannot be held against."""
+def check_batches(asked: Sequence[int], known: Mapping[int, object]) -> None:
+    """Raises UserError for a batch that the stored run cannot be held against, or where there is no other."""
+    if not known:
+        raise UserError(
+            "The stored run measured no batch in three worker processes, so nothing is known of how they differ; name "
+            "a checkout with --against, or measure the run again with a larger budget."
+        )
     if missing := [batch for batch in asked if batch not in known]:
         sizes = ", ".join(f"{batch:,}" for batch in known)
         raise UserError(
-            f"Batch {missing[0]:,} was not measured in three worker processes of the stored run; "
-            + (f"these were: {sizes}." if known else "no batch was. Name a checkout with --against, or measure longer.")
+            f"Batch {missing[0]:,} was not measured in three worker processes of the stored run; these were: {sizes}."
         )
-    return asked

@@ -85,7 +85,7 @@ class _Check:
         self._begin_s = self._clock.now_s()
         self._until_s = self._end_s
         self._done = 0
-        self._wanted = 1
+        self._wanted = 0
 
     def execute(self) -> CheckRecord:
         status: Ended = "finished"
