@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.evidence import Block, Process
+from core.families.code import Code
 from core.spec import Target, Workload
 from core.studies.check.plan import CheckPlan, Side, StoredSteps, stored_steps
 from core.studies.check.record import CheckRecord
 from core.studies.check.run import SIDES, run_check
 from core.studies.sweep.record import Cell, Round, Run
 from core.worker.protocol import Prepare
-from tests.support.runs import make_environment
+from tests.support.runs import make_environment, make_run, planned
 from tests.support.simulation import Curve, Machine, NoiseModel
 from tests.support.sweeps import plan, sweep
 from tests.support.tools import tools_for
@@ -55,6 +56,15 @@ def stored_run(seed: int, noise: NoiseModel | None = None) -> Run:
     """A sweep of 120 s, whose first target is the one that is checked."""
     machine = Machine((STEP, Curve(0.9, 0.004)), noise or NoiseModel(), seed=seed)
     return sweep(machine, plan(budget_s=120.0))
+
+
+def stored_code(entry: str, folder: str) -> Run:
+    """A made-up run of code that a function builds."""
+    layer = dict.fromkeys(("parameters", "forward_flops", "weight_gradient_flops", "activations"), 8)
+    said = {"entry": entry, "folder": folder, "sample_shape": (6,), "outputs": 3}
+    code = Code.model_validate(said | {"counts": [{"name": "dense", "input_gradient_flops": 0} | layer]})
+    run = make_run()
+    return planned(run, workload=run.plan.workload.model_copy(update={"network": code}))
 
 
 def checked_against(run: Run, machine: Machine, **changes: Any) -> CheckRecord:

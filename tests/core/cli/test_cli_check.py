@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from core.families.code import Code
 from core.machine.environment import capture_environment
 from core.machine.lock import machine_lock
 from core.spec import Target
 from core.studies.sweep.record import Run
 from core.worker.protocol import CellFailed, Described
 from tests.support.checkouts import git, repository, worktrees
-from tests.support.checks import check_machine
+from tests.support.checks import check_machine, stored_code
 from tests.support.commands import Command, done, holds, refused, stop_at
 from tests.support.runs import make_run, planned
 from tests.support.simulation import QUIET, Fault, SimulatedWorker
@@ -85,21 +84,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of two commits, and a baseline that was measured somewhere else with its code."""
     folder = repository(tmp_path / "project", OLD, NEW)
     monkeypatch.chdir(folder)
-    layers = [{"name": "dense", "input_gradient_flops": 0} | COUNTS]
-    code = Code.model_validate(
-        {"entry": ENTRY, "folder": "/elsewhere", "sample_shape": (6,), "outputs": 3, "counts": layers}
-    )
-    run = make_run()
-    workload = run.plan.workload.model_copy(update={"network": code})
-    (tmp_path / "run.json").write_text(planned(run, workload=workload).to_json())
+    (tmp_path / "run.json").write_text(stored_code(ENTRY, "/elsewhere").to_json())
     return folder
 
 
 AGAINST = ("check", "../run.json", "--model", ENTRY, "--against")
 
 
-def test_unchanged_against_the_stored_run(cli: Command, here: Here, baseline: Path) -> None:
+def test_unchanged_against_the_stored_run(cli: Command, here: Here, baseline: Path, data_dir: Path) -> None:
     out, err = done(cli("check", baseline))
+    assert not data_dir.exists(), "nothing is kept in the history"
     holds(out, "Not slower: the step takes", "more than 10 % is excluded", "against run 784-128-10, made from seed 0")
     assert "this machine" not in err
     assert here.machine.starts >= 6
