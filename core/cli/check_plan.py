@@ -31,6 +31,7 @@ from core.studies.check.plan import (
 )
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
+from core.worker.interpreters import refuse_python
 from core.worker.protocol import Check, Launcher, Worker, go_on
 
 OTHER_MACHINE = (
@@ -61,6 +62,7 @@ class Wanted:
         if target is not None and target not in run.target_names:
             raise UserError(f"“{target[:80]}” is no target of this run; it has {all_of(run.target_names)}.")
         index = 0 if target is None else run.target_names.index(target)
+        refuse_python([run.plan.targets[index]])
         sizes = parse_batches(batches) if batches is not None else ()
         allowed = None if slowdown is None else share(slowdown)
         return cls(run, run.plan, index, given["model"], given["budget_s"], sizes, allowed, check)

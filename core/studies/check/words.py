@@ -123,7 +123,7 @@ def check_markdown(record: CheckRecord, answer: CheckAnswer) -> str:
     head = ["| " + " | ".join(COLUMNS) + " |", "| ---: | ---: | ---: | ---: | :--- | :--- |"]
     body = ["| " + " | ".join(row) + " |" for row in rows(answer)]
     verdict, _, rest = sentence(record, answer).partition(":")
-    lines = [f"**{verdict}:**{_escaped(rest)}", "", *head, *body, "", _escaped(how(record))]
+    lines = [f"**{_escaped(verdict)}:**{_escaped(rest)}", "", *head, *body, "", _escaped(how(record))]
     return "\n".join([*lines, *(f"- {_escaped(text)}" for text in notes(record))])
 
 

@@ -229,6 +229,15 @@ def test_a_checkout_that_is_none(cli: Command, here: Here, against: str, sentenc
     assert here.started == []
 
 
+def test_no_interpreter_that_a_run_names_is_started(cli: Command, here: Here, tmp_path: Path) -> None:
+    run = stored_code(ENTRY, "/elsewhere")
+    targets = (Target(framework="jax", python="/opt/evil/python"), *run.plan.targets[1:])
+    (tmp_path / "run.json").write_text(planned(run, targets=targets).to_json())
+    said = refused(cli("check", tmp_path / "run.json", "--model", ENTRY, "--against", "HEAD~1"))
+    assert "names a program to run" in said
+    assert here.started == []
+
+
 def test_points_and_other_files_are_no_baseline(cli: Command, tmp_path: Path) -> None:
     points = tmp_path / "points.csv"
     points.write_text("target,batch,step_ms\ncpu,1,1.0\ngpu:0,1,2.0\n")
