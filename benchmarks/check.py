@@ -83,6 +83,7 @@ def _one(folder: Path, name: str, commit: str, against: str, budget_s: float) ->
     """Whether it said slower."""
     out = folder.parent / "check.json"
     other = folder.parent / "checked-out"
+    out.unlink(missing_ok=True)
     against = git(folder, "rev-parse", against)
     git(folder, "worktree", "add", "--detach", str(other), commit)
     with contextlib.chdir(other), contextlib.redirect_stdout(io.StringIO()):
@@ -91,7 +92,7 @@ def _one(folder: Path, name: str, commit: str, against: str, budget_s: float) ->
              "--budget", str(budget_s), "--out", str(out)]
         )  # fmt: skip
     git(folder, "worktree", "remove", "--force", str(other))
-    if status == 2:
+    if not out.exists():  # nothing was measured, or it was stopped
         sys.exit(2)
     data = json.loads(out.read_text())
     each = "; ".join(f"batch {b['batch']}: {b['ratio']} ({b['low']} to {b['high']})" for b in data["batches"])
