@@ -1,8 +1,8 @@
 """Where a sweep spends its time: pure rules, no clock and no worker.
 
-A sweep has a coarse scan over the plan's batches, new sizes inside the bracket of each change of the fastest target
-(:mod:`core.studies.sweep.focus`), and then *epochs*, each in fresh worker processes, in which the batches that decide
-the answer are visited in passes, up and down.
+A sweep has a scan for the changes of the fastest target (:mod:`core.studies.sweep.focus`), new sizes inside the bracket
+of each, and then *epochs*, each in fresh worker processes, in which the batches that decide the answer are visited in
+passes, up and down. The rest of the plan's batches, for the curves, comes when it is known how much processes differ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.studies.sweep.record import Run, StopReason
 
 SCAN_ROUNDS = 3  # rounds of a batch in the coarse scan
 DECIDING_ROUNDS = 5  # the same while it looks for changes of lead: preparing the next batch costs more than two rounds
-CLIMB = 4  # times the largest batch seen: how far up the scan goes at once
+CLIMB = 8  # times the largest batch seen: how far up the scan goes at once
 VISIT_ROUNDS = 2  # rounds of a batch in a pass: few, so that passes are many and spread
 MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
 GOOD_PROCESSES = 6  # starts before longer epochs pay: t at 95 % falls from 3.2 (four) to 2.6 (six)

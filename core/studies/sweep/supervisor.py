@@ -1,4 +1,4 @@
-"""The sweep from first start to verdict: coarse scan, refinement, epochs in fresh processes, stop on evidence."""
+"""The sweep from first start to verdict: scan, refinement, epochs in fresh processes, the rest of the curves."""
 
 from __future__ import annotations
 
@@ -209,9 +209,7 @@ class _Sweep:
         self._workers.start(kept)
 
     def _scan(self) -> None:
-        """The deciding question first: where the fastest target changes, new sizes there, and a few passes over them.
-        Then the rest of the plan's batches, for the curves, rising, so that what fails is met from below.
-        """
+        """The deciding question first: where the fastest target changes."""
         pass_index = self._ledger.next_pass
         while (batch := self._deciding_batch()) is not None and self._remaining_s() > 0:
             self._visit(batch, schedule.DECIDING_ROUNDS, pass_index, self._targets)
