@@ -226,7 +226,7 @@ def _of_self_check(path: Path) -> HostStudy | None:
 def _measure(store: bool) -> HostStudy:
     study = measured_part(HOST, Asked(HostPlan()), store)
     for warning in study.warnings:
-        say(f"Warning ({warning.code}): {warning.text}")
+        say(f"Note: {warning.text}")
     return study
 
 
