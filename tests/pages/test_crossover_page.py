@@ -87,10 +87,10 @@ def test_unstable_machine_is_explained(engine: Any, monkeypatch: pytest.MonkeyPa
     run = make_run(2)
     answer = analyse(run)
     doubt = replace(answer.verdict, kind="inconclusive", crossovers=(), lead=None, reason="unstable_machine",
-                    sentence="Inconclusive: the machine was too unsteady.")  # fmt: skip
+                    sentence="Not clear: the machine was too unsteady.")  # fmt: skip
     monkeypatch.setattr(registry, "analyse", lambda _: replace(answer, verdict=doubt))
     at = open_page("crossover", run=keep(engine.store, run))
-    says(at, "Inconclusive: the machine was too unsteady.", "Worker processes of the same target disagree")
+    says(at, "Not clear: the machine was too unsteady.", "Worker processes of the same target disagree")
 
 
 def test_dark_charts_have_light_ink() -> None:

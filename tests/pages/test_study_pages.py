@@ -261,7 +261,7 @@ def test_what_the_address_names_is_shown_and_what_is_not_here_is_said(engine: An
         (FRONTIER, lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
          ("2 threads are faster throughout the map", "No break-even line at depth 2."), True),
         (FRONTIER, lambda: make_frontier_study(truth=lambda _: 0.0, noise=0.05),
-         ("neither target is", "does not resolve"), True),
+         ("it is not clear which target is faster", "not clear where on the map"), True),
         (DIAGNOSIS, lambda: helping_diagnosis(RUN, status="cancelled"),
          ("This diagnosis was cancelled; what follows rests on the 18 rounds measured until then.",), True),
         (DIAGNOSIS, lambda: make_diagnosis(RUN, processes=0, status="cancelled"),
