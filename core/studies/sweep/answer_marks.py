@@ -103,7 +103,7 @@ def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
     several = [band.level for band in answer.fastest.bands if len(band.targets) > 1]
     notes = (
         "Lines: batches at which the fastest target changes; their 95 % intervals hold together." if spans else "",
-        "Hatched: not clear which is the fastest (95 %)." if not all(several) else "",
+        "Hatched: not clear which (95 %)." if not all(several) else "",
         "Several colours without hatching: a tie, within the margin of each other (95 %)." if any(several) else "",
     )
     return Added(tuple(filter(None, notes)), rows, 0, STRIP_PX + GAP_PX)
@@ -117,7 +117,7 @@ def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, floa
     names, several = [run.names[target] for target in band.targets], len(band.targets) > 1
     who = f"{names[0]} {are(names[0])} the fastest"
     if several:
-        who = f"{'a tie' if band.level else 'not clear which is the fastest'}: {all_of(names)}"
+        who = f"{'a tie' if band.level else 'not clear which'}: {all_of(names)}"
     hover = f"{sentence_case(who)}<br>batch {round(band.from_batch):,} to {round(band.to_batch):,}<br>{run.label}"
     for row, target in enumerate(reversed(band.targets)):  # the first on top, as in the legend
         colour, low, high = TARGET_LOOKS[target].colour, row / len(names), (row + 1) / len(names)

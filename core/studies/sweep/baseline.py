@@ -23,15 +23,17 @@ class BaselineTable:
 
 
 def baseline_table(run: Run, answer: Answer) -> BaselineTable:
-    """Speed-up over the baseline at up to four batches, with 95 % intervals, and where the faster target changes."""
+    """Speed-up over the baseline at up to four batches, with 95 % intervals, and where each is faster."""
     batches = evenly(sorted({s.batch for one in answer.against for s in one.speed_ups}), SHOWN_BATCHES)
     rows = []
     for one in answer.against:
         at = {s.batch: s for s in one.speed_ups}
         speed_ups = (_times(at[batch]) if batch in at else "" for batch in batches)
         rows.append((sentence_case(run.names[one.target]), *speed_ups, ahead_words(one)))
-    columns = ("Target", *(f"At batch {batch:,}" for batch in batches), f"Faster than {run.names[0]}")
-    return BaselineTable(columns, tuple(rows))
+    baseline = run.names[0]
+    return BaselineTable(
+        ("Target", *(f"At batch {batch:,}" for batch in batches), f"Faster than {baseline}"), tuple(rows)
+    )
 
 
 def _times(found: SpeedUp) -> str:

@@ -1,4 +1,4 @@
-"""Speed-up over the baseline by batch: of two targets with crossover and margin, of more one curve each."""
+"""Speed-up over the baseline by batch: of two targets with the crossover and the margin, of more one curve each."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.evidence import Warning
 from core.names import are
-from core.numbers import percent, rounded
+from core.numbers import number, percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.answer import Crossover, Lead, Verdict
 from core.studies.sweep.crossover import Crossing, Curve, find_crossings, find_lead
@@ -131,10 +131,10 @@ def _throughout(at: Curve, faster: str) -> str:
     if not at.has_interval:
         return f"{faster} {are(faster)} faster in all values, from batch {ends[0]} to {ends[1]}: {ONE_VALUE}."
     ratio, low, high = (np.exp(values) for values in (at.center, at.low, at.high))
-    first = f"{ratio[0]:.2f}× (95 % interval {low[0]:.2f} to {high[0]:.2f}) at batch {ends[0]}"
+    first = f"{number(ratio[0])}× (95 % interval {number(low[0])} to {number(high[0])}) at batch {ends[0]}"
     if len(at.x) == 1:
         return f"{faster} {are(faster)} faster: {first}."
-    last = f"{ratio[-1]:.2f}× ({low[-1]:.2f} to {high[-1]:.2f}) at batch {ends[1]}"
+    last = f"{number(ratio[-1])}× ({number(low[-1])} to {number(high[-1])}) at batch {ends[1]}"
     return f"{faster} {are(faster)} faster at every batch size measured: {first}, {last}; no crossover in this range."
 
 
