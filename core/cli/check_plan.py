@@ -105,7 +105,7 @@ def share(text: str) -> float:
         value = 0.0
     if not 0 < value <= 1:
         raise UserError(
-            f"--max-slowdown is “{text[:40]}”; accepted is a share such as 5% or 0.05, above 0 and at most 100%."
+            f"--max-slowdown is “{text[:40]}”; accepted is a share such as 0.05, or 5 %, above 0 and at most 1."
         )
     return value
 
