@@ -26,34 +26,47 @@ NEAR = "This link opens for everybody who can reach {host}: an address inside yo
 FAR = "This link opens for everybody who can reach {host}."
 
 
-def run_panel(run: Run, **address: str) -> None:
-    """Of a run: link, view without menus, PNG, SVG, Markdown, report, JSON, CSV. ``address`` is what a link to this
+def run_panel(run: Run, **query: str) -> None:
+    """Of a run: link, view without menus, PNG, SVG, Markdown, report, JSON, CSV. ``query`` is what a link to this
     page holds beside the run.
     """
-    panel(run.id, {"run": run.id, **address}, downloads.run_files(run))
+    panel(run.id, {"run": run.id, **query}, downloads.run_files(run))
 
 
 def panel(name: str, query: Mapping[str, str], files: Iterable[File]) -> None:
     """Of any result: ``query`` is what its address holds, ``name`` is in the names of its files, which are those of
     :func:`core.ui.downloads.study_files`. All of it keeps to the width of a phone.
     """
-    links(query)
+    base = address(query)
+    if base:
+        st.markdown("**Link** to this result")
+        st.code(base, language=None, wrap_lines=True)
+        st.caption(plain(reach(urlsplit(base).hostname or "")))
     st.markdown("**Files**, made when you press one")
     with st.container(horizontal=True, gap="small"):
         downloads.draw(name, files)
+    if base:
+        st.markdown("**Without menus**, for a slide or another page")
+        st.code(f"{base}&embed=true", language=None, wrap_lines=True)
+
+
+def address(query: Mapping[str, str]) -> str:
+    """The link to this page with what ``query`` names; empty where the page has no address."""
+    here = st.context.url
+    if not here:
+        return ""
+    scheme, host, path, *_ = urlsplit(here)
+    return urlunsplit((scheme, host, path or "/", urlencode(query, safe="~"), ""))
 
 
 def links(query: Mapping[str, str]) -> None:
-    """The address of this result, which ``query`` names, whom it reaches, and the view without menus for slides."""
-    address = st.context.url
-    if not address:
-        return
-    base = urlunsplit((*urlsplit(address)[:3], urlencode(query, safe="~"), ""))
-    st.markdown("**Link** to this result")
-    st.code(base, language=None, wrap_lines=True)
-    st.caption(plain(reach(urlsplit(address).hostname or "")))
-    st.markdown("**Without menus**, for a slide or another page")
-    st.code(f"{base}&embed=true", language=None, wrap_lines=True)
+    """The address of this result and of its view without menus."""
+    if base := address(query):
+        left, right = st.columns(2)
+        left.caption("Link to this evidence")
+        left.code(base, language=None, wrap_lines=True)
+        right.caption("Embedded view, without menus")
+        right.code(f"{base}&embed=true", language=None, wrap_lines=True)
 
 
 def reach(host: str) -> str:

@@ -24,7 +24,7 @@ from core.text import in_markdown
 def markdown_report(run: Run, answer: Answer | None, picture: str | None = None) -> str:
     """The text. ``picture`` is where it finds the picture: a file beside it, or an address that holds it."""
     said = in_markdown
-    parts = [f"### {said(sentence(answer))}", said(origin(run))]
+    parts = [f"### {said(sentence(answer))}", said(f"{run.label} · {origin(run)}")]
     if answer is not None:
         found = answer_table(run, answer)
         parts += [" ".join(map(said, conclusions(run, answer)))]

@@ -36,10 +36,10 @@ def sentence(answer: Answer | None) -> str:
 
 
 def origin(run: Run) -> str:
-    """How the numbers came about, when, where; and how the sweep ended, where that was not its plan."""
+    """How the sweep ended, where that was not its plan, when it was, and on what machine."""
     ended = [] if run.status == "finished" else [run.status]
     where = machine_parts(run.environment) if run.environment is not None else ["machine unknown"]
-    return " · ".join([run.label, *ended, *([moment(run.created_at)] if run.created_at else []), *where])
+    return " · ".join([*ended, *([moment(run.created_at)] if run.created_at else []), *where])
 
 
 def conclusions(run: Run, answer: Answer) -> list[str]:
@@ -116,7 +116,7 @@ def method_facts(run: Run) -> Facts:
     ]
     if run.plan:
         workload = run.plan.workload
-        facts[1:1] = [
+        facts[len(run.names) : len(run.names)] = [
             ("Workload", workload.title),
             ("Parameters", f"{workload.network.parameters:,}"),
             ("FLOPs a sample", f"{workload.flops_per_sample:,} (a multiply-add counts 2)"),
