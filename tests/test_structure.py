@@ -55,6 +55,7 @@ LAYERS = (
     "core.hardware",
     "core.selfcheck",
     "core.store",
+    "core.notebook",
     "core.cli",
     "core.ui",
     "core.__main__",

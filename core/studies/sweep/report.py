@@ -5,6 +5,9 @@ Its pictures are static (:mod:`core.figures.svg`): what plotly shows beside a po
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable
+
 from core.evidence import Environment
 from core.numbers import byte_size, percent, table_number
 from core.page import escape, folded, page, pairs, paragraphs, table
@@ -85,7 +88,30 @@ def html_report(run: Run, answer: Answer | None) -> str:
     )
 
 
-def fragment(run: Run, answer: Answer | None, *, heading: str = "h2") -> str:
+def picture_html(run: Run, answer: Answer) -> str:
+    """The run's one picture as an element of a page, in the page's colours."""
+    from core.figures.svg import svg
+
+    name, alt = f"answer-{run.id}", picture_words(run, answer)
+    drawn = svg(picture(run, answer), "page", name=name, width_px=CHART_PX, alt=alt)
+    return f'<div class="scroll">{drawn}</div>'
+
+
+def picture_img(run: Run, answer: Answer) -> str:
+    """The same as an image, which takes nothing from what is around it and gives nothing to it."""
+    from core.figures.svg import svg
+
+    drawn = base64.b64encode(svg(picture(run, answer), width_px=CHART_PX).encode()).decode()
+    return f'<img alt="{escape(picture_words(run, answer))}" src="data:image/svg+xml;base64,{drawn}">'
+
+
+def fragment(
+    run: Run,
+    answer: Answer | None,
+    *,
+    heading: str = "h2",
+    draw: Callable[[Run, Answer], str] = picture_html,
+) -> str:
     """Verdict, picture and table as HTML, to be put into a page or a notebook; all of it static."""
     parts = [
         f"<{heading}>{escape(sentence(answer))}</{heading}>",
@@ -96,19 +122,10 @@ def fragment(run: Run, answer: Answer | None, *, heading: str = "h2") -> str:
         found = answer_table(run, answer)
         parts += [
             paragraphs(conclusions(run, answer)),
-            picture_html(run, answer),
+            draw(run, answer),
             f"<p>{escape(found.title)}. In brackets: 95 % intervals.</p>{table(found.columns, found.rows)}",
         ]
     return "".join(parts)
-
-
-def picture_html(run: Run, answer: Answer) -> str:
-    """The run's one picture as an element of a page, in the page's colours."""
-    from core.figures.svg import svg
-
-    name, alt = f"answer-{run.id}", picture_words(run, answer)
-    drawn = svg(picture(run, answer), "page", name=name, width_px=CHART_PX, alt=alt)
-    return f'<div class="scroll">{drawn}</div>'
 
 
 def _charts(run: Run, answer: Answer) -> str:
