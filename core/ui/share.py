@@ -38,16 +38,18 @@ def panel(name: str, query: Mapping[str, str], files: Iterable[File]) -> None:
     :func:`core.ui.downloads.study_files`. All of it keeps to the width of a phone.
     """
     base = address(query)
-    if base:
-        st.markdown("**Link** to this result")
-        st.code(base, language=None, wrap_lines=True)
-        st.caption(plain(reach(urlsplit(base).hostname or "")))
+    _link(base)
     st.markdown("**Files**, made when you press one")
     with st.container(horizontal=True, gap="small"):
         downloads.draw(name, files)
-    if base:
-        st.markdown("**Without menus**, for a slide or another page")
-        st.code(f"{base}&embed=true", language=None, wrap_lines=True)
+    _without_menus(base)
+
+
+def links(query: Mapping[str, str]) -> None:
+    """The same without files."""
+    base = address(query)
+    _link(base)
+    _without_menus(base)
 
 
 def address(query: Mapping[str, str]) -> str:
@@ -59,14 +61,17 @@ def address(query: Mapping[str, str]) -> str:
     return urlunsplit((scheme, host, path or "/", urlencode(query, safe="~"), ""))
 
 
-def links(query: Mapping[str, str]) -> None:
-    """The address of this result and of its view without menus."""
-    if base := address(query):
-        left, right = st.columns(2)
-        left.caption("Link to this evidence")
-        left.code(base, language=None, wrap_lines=True)
-        right.caption("Embedded view, without menus")
-        right.code(f"{base}&embed=true", language=None, wrap_lines=True)
+def _link(base: str) -> None:
+    if base:
+        st.markdown("**Link** to this result")
+        st.code(base, language=None, wrap_lines=True)
+        st.caption(plain(reach(urlsplit(base).hostname or "")))
+
+
+def _without_menus(base: str) -> None:
+    if base:
+        st.markdown("**Without menus**, for a slide or another page")
+        st.code(f"{base}&embed=true", language=None, wrap_lines=True)
 
 
 def reach(host: str) -> str:
