@@ -35,7 +35,7 @@ def test_a_run_s_panel(url: str, said: str) -> None:
     at.run()
     assert not at.exception
     labels = [button.proto.label for button in at.get("download_button")]
-    assert labels == ["PNG", "SVG", "Markdown", "Report (HTML)", "JSON", "Rounds (CSV)", "Cells (CSV)"]
+    assert labels == ["PNG", "SVG", "Markdown", "Report (HTML)", "JSON", "Rounds (CSV)", "Step times (CSV)"]
     link, embedded = (code.value for code in at.code)
     assert link == f"{url.partition('?')[0]}?run={make_run().id}&gpu=L4"
     assert embedded == f"{link}&embed=true"

@@ -79,7 +79,7 @@ def html_report(run: Run, answer: Answer | None) -> str:
             if found
             else "",
             f"<h2>Charts ({run.label})</h2>{_charts(run, answer)}" if answer else "",
-            f"<h2>Every cell ({run.label})</h2>",
+            f"<h2>Every step time ({run.label})</h2>",
             folded("Step time, interval and outcome of every target at every batch size", _cells(run, answer)),
             _cards(run),
             f"<h2>How it was measured</h2>{pairs(method_facts(run))}",
