@@ -5,6 +5,7 @@ import math
 import re
 import struct
 from collections.abc import Callable
+from functools import cache
 from importlib.resources import files
 from io import BytesIO
 from typing import Any
@@ -77,6 +78,11 @@ FIGURES: dict[str, Callable[[], go.Figure]] = {
 }
 
 
+@cache
+def figure_of(name: str) -> go.Figure:
+    return FIGURES[name]()
+
+
 def drawn(figure: go.Figure, **given: Any) -> ElementTree.Element:
     return ElementTree.fromstring(svg(figure, "light", **given))
 
@@ -87,7 +93,7 @@ def texts(root: ElementTree.Element) -> str:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_of_the_program_keeps_its_words_and_stays_inside_the_picture(name: str) -> None:
-    figure = FIGURES[name]()
+    figure = figure_of(name)
     root = drawn(figure)
     said = texts(root)
     for note in figure.layout.annotations:
@@ -213,6 +219,6 @@ def test_a_png_has_twice_the_pixels_and_letters() -> None:
 def test_the_fonts_have_every_sign_that_charts_use(font: str) -> None:
     face = ImageFont.truetype(str(files(core.figures) / "fonts" / font), 40)
     missing = bytes(face.getmask("\uffff"))
-    signs = {sign for name in FIGURES for sign in texts(drawn(FIGURES[name]()))} - {" "}
+    signs = {sign for name in FIGURES for sign in texts(drawn(figure_of(name)))} - {" "}
     signs |= set("×≥≤µ·…▲▼★“”’°±–÷éüß")
     assert {sign for sign in signs if bytes(face.getmask(sign)) == missing} == set()
