@@ -48,7 +48,7 @@ def run(tmp_path: Path, program: Path, status: int, says: str = "", **settings: 
 
 
 def test_arguments_are_those_of_the_settings_and_nothing_is_run_of_them(tmp_path: Path, program: Path) -> None:
-    *_, seen = run(tmp_path, program, 0, "**Not slower:** yes.", CHECK_BATCHES="1,64", CHECK_TARGET="")
+    *_, seen = run(tmp_path, program, 0, "### Not slower: yes.", CHECK_BATCHES="1,64", CHECK_TARGET="")
     assert seen == [
         "check", "base line.json", "--model", "net.models:make", "--format", "md", "--against=main; echo no",
         "--budget=60", "--batches=1,64",
@@ -58,9 +58,9 @@ def test_arguments_are_those_of_the_settings_and_nothing_is_run_of_them(tmp_path
 @pytest.mark.parametrize(
     ("status", "says", "settings", "ends", "verdict"),
     [
-        (0, "**Not slower:** a", {}, 0, "unchanged"), (0, "**Faster:** a", {}, 0, "faster"),
-        (1, "**Slower:** a", {}, 1, "slower"), (3, "**Not clear:** a", {}, 0, "inconclusive"),
-        (3, "**Not clear:** a", {"CHECK_FAIL_WHEN_NOT_CLEAR": "true"}, 3, "inconclusive"),
+        (0, "### Not slower: a", {}, 0, "unchanged"), (0, "### Faster: a", {}, 0, "faster"),
+        (1, "### Slower: a", {}, 1, "slower"), (3, "### Not clear: a", {}, 0, "inconclusive"),
+        (3, "### Not clear: a", {"CHECK_FAIL_WHEN_NOT_CLEAR": "true"}, 3, "inconclusive"),
     ],
 )  # fmt: skip
 def test_the_summary_and_the_exit_status(
@@ -80,7 +80,7 @@ def test_where_nothing_was_measured_the_summary_says_why(tmp_path: Path, program
 
 
 def test_a_command_of_several_words(tmp_path: Path, program: Path) -> None:
-    got, *_ = run(tmp_path, program, 0, "**Not slower:** a", CHECK_COMMAND=f"{sys.executable} {program}")
+    got, *_ = run(tmp_path, program, 0, "### Not slower: a", CHECK_COMMAND=f"{sys.executable} {program}")
     assert got == 0
 
 

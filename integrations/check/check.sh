@@ -31,7 +31,7 @@ case $status in
 3) verdict=inconclusive ;;
 *) verdict= ;;
 esac
-if [ "$verdict" = unchanged ] && [[ $summary == "**Faster"* ]]; then
+if [ "$verdict" = unchanged ] && [[ $summary == "### Faster"* ]]; then
     verdict=faster
 fi
 if [ -z "$summary" ]; then # one sentence on stderr says why

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
-
 from core.names import all_of
 from core.numbers import bounded, counted, duration, number, table
 from core.studies.check.answer import CheckAnswer, Compared
 from core.studies.check.differences import differences
 from core.studies.check.record import CheckRecord
 from core.studies.sweep.reliability import disturbances
-from core.text import clean, in_lines
+from core.studies.sweep.report_markdown import table as markdown_table
+from core.text import in_lines, in_markdown
 
 WORDS = {"unchanged": "not slower", "faster": "faster", "slower": "slower", "inconclusive": "not clear"}
 COLUMNS = ("batch", "baseline ms", "now ms", "times as long", "95 % interval", "")
@@ -120,14 +119,10 @@ def check_text(record: CheckRecord, answer: CheckAnswer) -> str:
 
 def check_markdown(record: CheckRecord, answer: CheckAnswer) -> str:
     """The same for a pull request or a job's summary."""
-    head = ["| " + " | ".join(COLUMNS) + " |", "| ---: | ---: | ---: | ---: | :--- | :--- |"]
-    body = ["| " + " | ".join(row) + " |" for row in rows(answer)]
-    verdict, _, rest = sentence(record, answer).partition(":")
-    lines = [f"**{_escaped(verdict)}:**{_escaped(rest)}", "", *head, *body, "", _escaped(how(record))]
-    return "\n".join([*lines, *(f"- {_escaped(text)}" for text in notes(record))])
-
-
-def _escaped(text: str) -> str:
-    """Text from outside, that may be neither Markdown nor HTML."""
-    plain = html.escape(clean(text), quote=False)
-    return "".join(f"\\{c}" if c in "\\`*_[]|#~@" else c for c in plain)
+    lines = [*map(in_markdown, notes(record))]
+    parts = [
+        f"### {in_markdown(sentence(record, answer))}",
+        markdown_table(COLUMNS, rows(answer)),
+        in_markdown(how(record)),
+    ]
+    return "\n\n".join([*parts, *(["\n".join(f"- {line}" for line in lines)] if lines else [])])

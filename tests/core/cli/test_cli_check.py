@@ -298,7 +298,7 @@ def test_files_beside_the_answer(cli: Command, project: Path, tmp_path: Path) ->
     (tmp_path / "asv" / "benchmarks.json").write_text('{"own.time_it": {"name": "own.time_it"}, "version": 2}')
     flags = ("--out", "../c.json", "--bencher", "../b.json", "--asv", "../asv", "--format", "md", "--batches", "1,64")
     out, _ = done(cli(*AGAINST, "HEAD~1", *flags))
-    assert out.startswith("**Not slower:** the step takes")
+    assert out.startswith("### Not slower: the step takes")
     assert json.loads((tmp_path / "c.json").read_text())["verdict"] == "unchanged"
     bencher = json.loads((tmp_path / "b.json").read_text())
     assert list(bencher) == [f"{ENTRY} train cpu,threads=1 batch {batch}" for batch in (1, 64)]
