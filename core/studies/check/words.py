@@ -119,10 +119,7 @@ def check_text(record: CheckRecord, answer: CheckAnswer) -> str:
 
 def check_markdown(record: CheckRecord, answer: CheckAnswer) -> str:
     """The same for a pull request or a job's summary."""
-    lines = [*map(in_markdown, notes(record))]
-    parts = [
-        f"### {in_markdown(sentence(record, answer))}",
-        markdown_table(COLUMNS, rows(answer)),
-        in_markdown(how(record)),
-    ]
-    return "\n\n".join([*parts, *(["\n".join(f"- {line}" for line in lines)] if lines else [])])
+    said = "\n".join(f"- {in_markdown(text)}" for text in notes(record))
+    headline = f"### {in_markdown(sentence(record, answer))}"
+    parts = [headline, markdown_table(COLUMNS, rows(answer)), in_markdown(how(record)), said]
+    return "\n\n".join(filter(None, parts))
