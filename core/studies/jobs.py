@@ -52,6 +52,7 @@ class Jobs:
         self._thread: threading.Thread | None = None
         self._snapshots: dict[str, Snapshot] = {}
         self._current = ""
+        self._told_s = 0.0
         self._startups: dict[tuple[Target, ...], float] = {}
         atexit.register(self.close)
 
@@ -86,11 +87,19 @@ class Jobs:
         return snapshot.id
 
     def snapshot(self, kind: str | None = None) -> Snapshot | None:
-        """The last measurement of that kind in this process, or the last of all; it may be running."""
-        last = self._snapshots.get(self._current if kind is None else kind)
+        """The last measurement of that kind in this process, or the last of all; it may be running.
+
+        Its times are those of now, also where nothing was reported for seconds.
+        """
+        told_s, last = self._told_s, self._snapshots.get(self._current if kind is None else kind)
         if last is None or last.kind != self._current:
             return last
-        return dataclasses.replace(last, unwritten=self._queue.unwritten())
+        at = last.progress
+        if last.active and at.elapsed_s + at.remaining_s > 0:
+            since_s = max(0.0, self._clock.now_s() - told_s)
+            left_s = max(0.0, at.remaining_s - since_s)
+            at = dataclasses.replace(at, elapsed_s=at.elapsed_s + since_s, remaining_s=left_s)
+        return dataclasses.replace(last, progress=at, unwritten=self._queue.unwritten())
 
     def cancel(self) -> None:
         """Ask what is running to stop; what it measured is kept."""
@@ -158,7 +167,7 @@ class Jobs:
 
     def _keep(self, name: str) -> Callable[[Progress], None]:
         def keep(progress: Progress) -> None:
-            last = self._snapshots[name]
+            last, self._told_s = self._snapshots[name], self._clock.now_s()
             self._snapshots[name] = dataclasses.replace(
                 last,
                 progress=progress,
