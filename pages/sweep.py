@@ -17,7 +17,7 @@ if live.PAGE.running() is not None:
         form.show(busy_sentence())
 else:
     # the form comes first, so that its button does on a phone, too
-    chosen, shown = st.columns([5, 7], gap="large")
+    chosen, shown = st.columns([6, 7], gap="medium")
     with chosen:
         form.show(busy_sentence())
     with shown:

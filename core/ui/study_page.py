@@ -161,7 +161,7 @@ def _progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None) ->
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.markdown(f"**{plain(snapshot.title)}**", width="content")
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
-                if not stopping:
+                if not stopping and snapshot.progress.elapsed_s > 0:
                     time_left(snapshot.progress.remaining_s, snapshot.id, f"left_{task.name}")
                 st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
                           key=f"cancel_{task.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip

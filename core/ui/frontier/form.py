@@ -40,6 +40,8 @@ def show(busy: str | None, top: Any) -> FrontierPlan | None:
     wrong.here("budget")
     wrong.here("plan")
     outcome = build_plan(FrontierDraft(family, sizes, ranges, mode, optimizer, targets, point, budget))
+    if outcome.plan is not None:
+        st.caption(plain(grid_words(outcome.plan)))
     wrong.fill(outcome.errors)
     for axis, values in outcome.values.items():
         below[axis].caption(_listed(values))
@@ -114,4 +116,4 @@ def grid_words(plan: FrontierPlan) -> str:
 
 
 def _says(plan: FrontierPlan) -> str:
-    return f"{plan.title}, {takes(plan.budget_s)}. {grid_words(plan)}"
+    return f"{plan.title}, {takes(plan.budget_s)}."

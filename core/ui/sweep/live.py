@@ -23,6 +23,7 @@ from core.ui.words import plain
 FIRST_LOOK_S, REDRAW_S = 1.0, 8.0  # until the first round is there, and from then on
 STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
 ONE_VALUE = "Each batch has one value so far; the estimate comes with the next ones, which give it an interval."
+UNDECIDED = "No answer yet: the 95 % intervals still allow either target to be faster. More rounds make them narrower."
 WITHOUT_INTERVAL = "without_replicates"
 """How the reason of a verdict ends that has no interval: while it is measured nothing is claimed yet."""
 Beside = Callable[[Run, Answer | None], Against | None]
@@ -48,8 +49,8 @@ def _counts(snapshot: Snapshot) -> str:
 
 
 def _answers(snapshot: Snapshot) -> bool:
-    """Whether what is there already has an interval; until then nothing is claimed."""
-    return snapshot.answer is not None and not snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL)
+    """Whether what is there says something; that it does not yet is no verdict."""
+    return snapshot.answer is not None and snapshot.answer.verdict.kind != "inconclusive"
 
 
 PAGE = StudyPage(SWEEP, "Measure this machine", counts=_counts)
@@ -91,7 +92,8 @@ def _estimate(beside: Beside) -> None:
         if _answers(snapshot):
             verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
         else:
-            st.caption(ONE_VALUE)
+            without = snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL)
+            st.caption(ONE_VALUE if without else UNDECIDED)
         card = beside(snapshot.record, snapshot.answer)
     chart = partial(charts.chart, run=snapshot.record, answer=snapshot.answer, place="live-", card=card)
     with first:

@@ -57,11 +57,12 @@ class TargetRows:
         self._rows: list[Row] = _rows(here)
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.markdown("**Targets**", width="content")
-            self._presets()
+            with st.container(horizontal=True, width="content", gap="small"):
+                self._more = st.empty()
+                self._presets()
         self._names: list[Any] = []
         self.chosen = tuple(self._target(index, row) for index, row in enumerate(self._rows))
         wrong.here("targets")
-        self._below = st.empty()
 
     def _presets(self) -> None:
         possible = [name for name, preset in PRESETS.items() if preset.make(self._here.facts)]
@@ -73,17 +74,17 @@ class TargetRows:
     def _target(self, index: int, row: Row) -> dict[str, Any]:
         unfolded, alone = len(self._rows) <= OPEN, len(self._rows) == 1
         with st.container(gap="xsmall"):
-            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+            with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
                 with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                     self._names.append(st.empty())
                     if index == 0 and not alone:
                         st.badge(BASELINE, color="grey", help=BASELINE_HELP)
                 label = f"{'More' if unfolded else 'Change'}{of_target(index)}"
                 folded = st.popover(label, icon=":material/tune:", type="tertiary")
-                if not alone:
-                    st.button(f"Remove{of_target(index)}", icon=":material/close:", type="tertiary",
-                              key=f"form_remove_{row.number}", on_click=_remove, args=(row.number,))  # fmt: skip
             values = self._fields(row, of_target(index), folded, st.container() if unfolded else folded)
+            if not alone:
+                folded.button(f"Remove{of_target(index)}", icon=":material/close:", key=f"form_remove_{row.number}",
+                              on_click=_remove, args=(row.number,))  # fmt: skip
             self._wrong.here(f"target {index}")
         return values
 
@@ -93,7 +94,7 @@ class TargetRows:
         with folded:
             framework = self._framework(name, default, of)
             more = st.container()
-        with place, st.grid(3, min_column_width=110, gap="small"):
+        with place, st.grid(3, min_column_width=110, gap="small", vertical_alignment="bottom"):
             device = device_field(name, default, here, framework, of)
             threads = threads_field(name, default, device, of)
             execution = execution_field(name, default, framework, of)
@@ -129,9 +130,9 @@ class TargetRows:
                 slot.markdown(f"**{plain(sentence_case(next(names)))}**", help=plain(str(target)))
         if len(self._rows) < MAX_TARGETS:
             new = another(known, self._here.facts, workload)
-            self._below.button("Add a target", icon=":material/add:", key="form_add", on_click=_add, args=(new,))
+            self._more.button("Add a target", icon=":material/add:", key="form_add", on_click=_add, args=(new,))
         else:
-            self._below.caption(f"{MAX_TARGETS:d} targets are the most that one sweep measures.")
+            self._more.caption(f"{MAX_TARGETS:d} targets are the most.")
 
 
 def _rows(here: machine.Machine) -> list[Row]:
