@@ -12,6 +12,7 @@ from core.families import Choice, Network, families
 from core.families.own import Own
 from core.numbers import counted, large
 from core.schema import explain
+from core.text import clean
 from core.ui.checks import OWN_ARCHITECTURE, size_field
 from core.ui.places import KEEP, Places
 from core.ui.words import plain
@@ -105,7 +106,9 @@ def _put_preset(family: str) -> None:
 
 def _as_named(family: str, name: str) -> str:
     """A network whose sizes are its own, which go with its name; and the way back to sizes of one's own."""
-    st.text_input("Network", value=name, disabled=True, key=f"form_shown_{name}", help="Its sizes go with its name.")
+    st.text_input(
+        "Network", value=clean(name), disabled=True, key=f"form_shown_{name}", help="Its sizes go with its name."
+    )
     with st.container(vertical_alignment="bottom", height="stretch"):
         st.button("Own sizes", icon=":material/tune:", key=f"form_own_{family}",
                   on_click=st.session_state.pop, args=(_named(family),))  # fmt: skip

@@ -20,12 +20,12 @@ class Places:
     def here(self, field: str) -> None:
         self._slots[field] = st.empty()
 
-    def number(self, field: str, label: str, value: Any, key: str, help: str = "", step: Any = 1, **look: Any) -> Any:
+    def number(
+        self, field: str, label: str, value: Any, key: str, help: str | None = None, step: Any = 1, **look: Any
+    ) -> Any:
         """A field for a number with its place below it, as one cell of a grid."""
         with st.container(gap="xsmall"):
-            given = st.number_input(
-                label, value=value, step=step, key=key, persist_state=KEEP, help=help or None, **look
-            )
+            given = st.number_input(label, value=value, step=step, key=key, persist_state=KEEP, help=help, **look)
             self.here(field)
         return given
 

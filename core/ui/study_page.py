@@ -232,7 +232,7 @@ class StudyPage(Generic[P, R]):
         if busy:
             busy_notice(busy)
         if plan is None:
-            st.caption(f":material/error: {impossible(len(outcome.errors))}")
+            st.caption(f":material/error: {plain(impossible(len(outcome.errors)))}")
         else:
             st.caption(plain(says(plan)))
         self.refusal()
@@ -345,22 +345,24 @@ class StudyPage(Generic[P, R]):
                 so_far()
             self.measure(form, before)
             return
-        self.measure(form, before)
+        known = shown is not None and not self.is_example(shown[0])
+        self.measure(form, None if known else before)
         self.idle()
         if shown is not None:
             if self.is_example(shown[0]):
                 st.caption(f"A finished example, recorded on another machine. Press “{self.button}” for this one.")
             result(*shown)
 
-    def measure(self, form: Form[P], before: Callable[[P | None], None]) -> None:
-        """The button of the next study, what it would measure, and folded the fields that decide it."""
+    def measure(self, form: Form[P], before: Callable[[P | None], None] | None = None) -> None:
+        """The button of the next study, and folded the fields that decide it, with what is to be said ``before``."""
         top = st.container(horizontal=True, vertical_alignment="center")
-        with st.expander(f"Choices of the next {self.kind.noun}, and what it is", icon=":material/tune:"):
+        with st.expander(f"Choices of the next {self.kind.noun}", icon=":material/tune:"):
             fields, about = st.columns(2, gap="large")
             with fields:
                 plan = form(busy_sentence(), top)
-            with about:
-                before(plan)
+            if before is not None:
+                with about:
+                    before(plan)
 
 
 def _title(summary: Summary) -> str:

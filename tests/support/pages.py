@@ -130,7 +130,7 @@ PATIENCE_S = 60
 
 
 def open_page(
-    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: str
+    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: Any
 ) -> AppTest:
     """The app at a page and one of its tabs, as after a click in its navigation; at its root address without a page."""
     at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
@@ -156,7 +156,7 @@ def turn(page: str, at: AppTest, tab: str) -> AppTest:
 
 def text_of(at: AppTest) -> str:
     """Everything readable on the page."""
-    kinds = ("markdown", "caption", "subheader", "header", "info", "warning", "error", "success", "text")
+    kinds = ("title", "markdown", "caption", "subheader", "header", "info", "warning", "error", "success", "text")
     parts = [str(element.value) for kind in kinds for element in getattr(at, kind)]
     parts += [f"{metric.label} {metric.value} {metric.delta}" for metric in at.metric]
     parts += [link.label for link in at.page_link]

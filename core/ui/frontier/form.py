@@ -75,7 +75,7 @@ def _ranges(family: str, wrong: Places) -> tuple[dict[Axis, AxisRange], dict[Axi
                 wrong.number(f"{axis} {part}", f"{words}, {axis}", value, f"{key}_{part}", says)
                 for part, words, value, says in (
                     ("low", "Smallest", usual.low, f"{choice.help} {choice.low:,} to {choice.high:,}."),
-                    ("high", "Largest", usual.high, ""),
+                    ("high", "Largest", usual.high, None),
                     ("count", "How many", usual.count,
                      f"1 to {MAX_VALUES}, evenly spaced in their logarithm; 1 takes the smallest alone."),
                 )

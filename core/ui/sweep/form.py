@@ -41,6 +41,8 @@ def show(busy: str | None) -> None:
     settings.follow(here)
     wrong, places = Places(), [st.container() for _ in range(2)]
     said = settings.differences()
+    if card := st.session_state.get(modelled.KEY):
+        said.append(f"against a modelled {card}")
     targets_place = st.container()
     folded = st.expander(plain(f"More: {', '.join(said) or 'as proposed'}"), icon=":material/tune:")
     with folded:
@@ -64,7 +66,7 @@ def show(busy: str | None) -> None:
     if outcome.plan is not None:
         if (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
             recurrent.info(plain(note), icon=":material/speed:")
-        settings.write(outcome.plan, name, here)
+        settings.put_into_address(outcome.plan, name, here)
     modelled.explain(about_card, outcome.plan)
     machine.gpu_notice(here)
     _cost(outcome, here)
@@ -164,13 +166,13 @@ def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
         f"{byte_size(ACTIVATION_BYTES * work.network.activations)} of activations a sample",
     ]
     if plan is None:
-        st.caption(f"{', '.join(facts)}.")
+        st.caption(plain(f"{', '.join(facts)}."))
         return
     total = max(estimate_bytes(work, target, plan.batches[-1]).total_bytes for target in plan.targets)
     facts.append(f"{byte_size(total)} of memory at batch {plan.batches[-1]:,} (modelled)")
     runs = [f"{place_words(t)}: {expected_words(work, t, here.has_tf32(t.device))}." for t in plan.targets]
     st.caption(
-        f"{', '.join(facts)}. {len(plan.batches)} batch sizes: {_listed(plan.batches)}.",
+        plain(f"{', '.join(facts)}. {len(plan.batches)} batch sizes: {_listed(plan.batches)}."),
         help="FLOPs: a multiply-add counts 2. Activations: values that the layers output or make inside, in float32. "
         "Memory is computed, not measured: weights, gradients, optimizer, activations and data of the target that "
         "needs most. The framework itself adds about 0.6 GB for the worker process of each target.",

@@ -74,7 +74,7 @@ def _went_back() -> bool:
     return bool(getattr(get_script_run_ctx(), "is_history_navigation", False))
 
 
-def write(plan: SweepPlan, name: str, here: machine.Machine) -> None:
+def put_into_address(plan: SweepPlan, name: str, here: machine.Machine) -> None:
     """Let the address say what the form would measure, so that a reload or a link brings it back."""
     query = address.written(plan, usual_plan(here), name)
     recent = st.session_state.get(WRITTEN, [])
@@ -131,6 +131,7 @@ def differences() -> list[str]:
     changed = {key for key, usual in USUAL.items() if now[key] != usual}
     words = {
         "form_mode": MODES.get(now["form_mode"], "").lower(),
+        "form_optimizer": OPTIMIZERS.get(now["form_optimizer"], "") if now["form_mode"] == "train" else "",
         "form_batch_kind": "list of batch sizes",
         "form_calls": f"{now['form_calls']} parallel calls",
         "form_preprocess": f"{number(now['form_preprocess'] or 0.0)} µs preprocessing",
@@ -142,8 +143,6 @@ def differences() -> list[str]:
         "form_width": f"step time interval {number(now['form_width'] or 0.0)} %",
         "form_name": "a name",
     }
-    if now["form_mode"] == "train":
-        words["form_optimizer"] = OPTIMIZERS.get(now["form_optimizer"], "")
     if now["form_prefetch"] not in PREFETCH:
         changed -= {"form_calls", "form_preprocess", "form_cache", "form_shuffle"}
     family = st.session_state.get("form_family", FIRST_FAMILY)
