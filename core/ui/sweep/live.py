@@ -50,7 +50,9 @@ def _counts(snapshot: Snapshot) -> str:
 
 def _answers(snapshot: Snapshot) -> bool:
     """Whether what is there says something; that it does not yet is no verdict."""
-    return snapshot.answer is not None and snapshot.answer.verdict.kind != "inconclusive"
+    if snapshot.answer is None or snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL):
+        return False
+    return snapshot.answer.verdict.kind != "inconclusive"
 
 
 PAGE = StudyPage(SWEEP, "Measure this machine", counts=_counts)
