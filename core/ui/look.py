@@ -11,6 +11,22 @@ RULES = """
 [data-testid=stTopNav] { reading-flow: flex-visual; }
 [data-testid=stTopNav] > :has(a[href$="/history"]) { order: 90 !important; }
 [data-testid=stTopNav] > :has(a[href$="/method"]) { order: 91 !important; }
+
+/* White stands out from the dark theme's main colour, but as text that is too dark for its background. */
+button[data-selected=true] p { color: light-dark(#0B6BA8, #8CC8F5); }
+
+/* A phone: headings that leave room for the answer. */
+@media (max-width: 640px) {
+    h1 { font-size: 1.5rem !important; }
+    h2 { font-size: 1.375rem !important; }
+    h3 { font-size: 1.25rem !important; }
+}
+
+/* What is measured, above every page, stays in sight. */
+.st-key-running {
+    position: sticky; top: 3.75rem; z-index: 90;
+    padding: 0.25rem 0.75rem; background: light-dark(#F3F6F8, #1A232C);
+}
 """
 
 MOST_LINES = 40  # above or below a picture
