@@ -23,6 +23,7 @@ from core.studies.sweep.record import Run
 from core.studies.sweep.speed_up_figure import speed_up_figure
 from core.text import clean
 from core.ui import registry
+from core.ui.look import plot_key
 from core.ui.words import plain
 
 CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {
@@ -58,7 +59,7 @@ def show(
     with st.container(border=border, gap="xsmall"):
         st.markdown(f"**{plain(words.title)}**")
         _lines(words.under)
-        with st.container(key=f"plot-{words.above_px}-{words.below_px}-of-{name}"):
+        with st.container(key=plot_key(words, name)):
             st.plotly_chart(
                 figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=clean(alt)
             )

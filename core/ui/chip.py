@@ -8,21 +8,22 @@ import streamlit as st
 
 from core.figures.style import short
 from core.machine.lock import left_s
-from core.ui import countdown, registry
+from core.ui import registry
 from core.ui.navigation import PAGES, link
 from core.ui.study_page import CANCEL_HELP, STOPPING, cancel
+from core.ui.ticker import time_left
 from core.ui.words import plain
 
 # While something is measured the browser counts down by itself, and nothing but the end has to be asked for.
 WATCH_S, RUNNING_S = 3.0, 5.0
 TITLE_CHARS = 90
-PAGE_OF = {
-    "sweep": "sweep", "frontier": "frontier", "pipeline": "pipeline", "diagnosis": "diagnosis", "memory": "batch",
-    "noise": "batch", "host": "hardware", "trace": "overhead", "selfcheck": "method", "pitfalls": "method",
+SHOWN_BY = {
+    "sweep": ("sweep", "start"), "frontier": ("frontier",), "pipeline": ("pipeline",), "diagnosis": ("diagnosis",),
+    "memory": ("batch",), "noise": ("batch",), "host": ("hardware",),
 }  # fmt: skip
-"""Where each kind of study, or other measurement, is shown while it runs."""
-DRAWN_BY_ITSELF = ("sweep", "start")
-"""Pages that show the sweep that runs, with its own *Cancel*."""
+"""By kind of study, the pages that show its progress themselves, with the same in it."""
+TOLD_BY = {"trace": "overhead", "selfcheck": "method", "pitfalls": "method"}
+"""Other measurements, which a page tells in a part of it that may be folded."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def now() -> Busy | None:
 def show(page: str) -> None:
     """What is measured now, above that page; when it ends or another begins, the page runs once more."""
     busy = now()
-    st.fragment(_show, run_every=WATCH_S if busy is None else RUNNING_S)(page, busy.same if busy else None)
+    if busy is None or page not in SHOWN_BY.get(busy.kind, ()):
+        st.fragment(_show, run_every=WATCH_S if busy is None else RUNNING_S)(page, busy.same if busy else None)
 
 
 def _show(page: str, seen: tuple[str, str, str, bool] | None) -> None:
@@ -72,10 +74,11 @@ def _draw(page: str, busy: Busy) -> None:
     if busy.stopping:
         st.caption(STOPPING, width="content")
     elif busy.left_s is not None:
-        countdown.show(busy.left_s, "running-left", before="At most ")
-    there = PAGE_OF.get(busy.kind)
-    if there is None or there == page or (busy.kind == "sweep" and page in DRAWN_BY_ITSELF):
-        return  # another process's, which only it can end; or it is on this page, with its own button
-    link(there, f"To {PAGES[there].title}")
-    st.button("Cancel", icon=":material/stop_circle:", on_click=cancel, key="running-cancel", type="tertiary",
-              disabled=busy.stopping, help=CANCEL_HELP)  # fmt: skip
+        time_left(busy.left_s, busy.id, "running-left")
+    if not busy.kind:
+        return  # of another process, which only it can end
+    there = SHOWN_BY[busy.kind][0] if busy.kind in SHOWN_BY else TOLD_BY[busy.kind]
+    if there != page:
+        link(there, f"To {PAGES[there].title}")
+    st.button("Cancel", icon=":material/stop_circle:", on_click=cancel, key="running-cancel", disabled=busy.stopping,
+              help=CANCEL_HELP)  # fmt: skip
