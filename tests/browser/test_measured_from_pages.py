@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.store import Store
-from tests.support.browser import expect
+from tests.support.browser import expect, go
 from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
@@ -31,7 +31,7 @@ def test_an_upload_is_kept_once_and_a_bad_one_is_refused(own_server: str, open_t
     bad = {"name": "bad.csv", "mimeType": "text/csv", "buffer": b"target,batch\na,1\n"}
     page.locator("input[type=file]").set_input_files(bad)
     expect(page.get_by_text(re.compile("Not imported"))).to_be_visible()
-    page.get_by_role("link", name="Sweep").click()
+    go(page, "Sweep")
     expect(page.get_by_role("button", name="Measure this machine")).to_be_visible()
 
 
