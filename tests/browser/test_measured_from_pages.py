@@ -47,8 +47,12 @@ def measure(page: Any) -> None:
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
 
 
+LEFT = re.compile(r"at most (?:(\d+) min)? ?(?:(\d+) s)? left")
+
+
 def assert_ticks(counter: Any) -> None:
     """The time that is left goes down in the browser, whatever the server does."""
+    expect(counter).to_have_text(LEFT)
     before = counter.inner_text()
     expect(counter).not_to_have_text(before)
     assert left_s(counter.inner_text()) < left_s(before)
@@ -56,7 +60,7 @@ def assert_ticks(counter: Any) -> None:
 
 def left_s(words: str) -> int:
     """The seconds in ``at most 59 min 07 s left``."""
-    found = re.fullmatch(r"at most (?:(\d+) min)? ?(?:(\d+) s)? left", words)
+    found = LEFT.fullmatch(words)
     assert found, words
     return 60 * int(found[1] or 0) + int(found[2] or 0)
 
