@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from core.machine.lock import machine_lock
 from core.store import Store
 from tests.support.browser import expect, go
 from tests.support.runs import make_run
@@ -102,3 +103,21 @@ def test_a_real_cell_is_traced_from_the_page(own_server: str, open_tab: OpenTab)
     expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     expect(page.get_by_text(re.compile("measured")).first).to_be_visible()
+
+
+def test_what_another_process_measures_is_counted_down_above_every_page(own_server: str, open_tab: OpenTab) -> None:
+    """It appears and goes without a reload, and the seconds go down between two questions to the server."""
+    page = open_tab(f"{own_server}/history")
+    line = page.locator(".st-key-running")
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+    assert line.count() == 0
+    with machine_lock("A long sweep") as held:  # in the folder of the server's lock
+        held.ends_in(300)
+        expect(line).to_contain_text("A long sweep")
+        left = line.locator(".left")
+        expect(left).to_contain_text("min")
+        first = left.inner_text()
+        expect(left).not_to_have_text(first)
+        go(page, "Frontier")
+        expect(line).to_contain_text("A long sweep")
+    expect(line).to_have_count(0)
