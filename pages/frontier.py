@@ -7,5 +7,5 @@ from core.ui.frontier import form, page, result
 
 navigation.guard()
 if not st.context.is_embedded:
-    st.header("How big must the model be before the second target pays?", anchor=False)
+    st.title("How big must the model be before the second target pays?", anchor=False)
 page.PAGE.frame(form.show, result.show, page.before, result.so_far)

@@ -29,6 +29,11 @@ ROOT = Path(__file__).parents[2]
 AT = Progress("measuring", "Measuring in turn: batch 64", 5, 14, 30.0, 90.0)
 
 
+def stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass between a report of a measurement and its page."""
+    monkeypatch.setattr(Snapshot, "left_s", property(lambda snapshot: snapshot.progress.remaining_s))
+
+
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this machine have a GPU beside its CPU."""
     here = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "GPU 0 · Card"}, 8, ())
@@ -130,7 +135,7 @@ PATIENCE_S = 60
 
 
 def open_page(
-    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: str
+    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: Any
 ) -> AppTest:
     """The app at a page and one of its tabs, as after a click in its navigation; at its root address without a page."""
     at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
@@ -156,7 +161,7 @@ def turn(page: str, at: AppTest, tab: str) -> AppTest:
 
 def text_of(at: AppTest) -> str:
     """Everything readable on the page."""
-    kinds = ("markdown", "caption", "subheader", "header", "info", "warning", "error", "success", "text")
+    kinds = ("title", "markdown", "caption", "subheader", "header", "info", "warning", "error", "success", "text")
     parts = [str(element.value) for kind in kinds for element in getattr(at, kind)]
     parts += [f"{metric.label} {metric.value} {metric.delta}" for metric in at.metric]
     parts += [link.label for link in at.page_link]
