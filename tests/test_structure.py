@@ -41,6 +41,7 @@ LAYERS = (
     "core.studies.runner",
     "core.studies.kind",
     "core.studies.sweep",
+    "core.studies.check",
     "core.studies.experiment",
     "core.studies.pipeline",
     "core.studies.diagnosis",
