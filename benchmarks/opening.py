@@ -29,7 +29,8 @@ FIRST_GOAL_S, GOAL_S = 5.0, 2.0
 PATIENCE_MS = 60_000
 CHARTS = {name: 1 for name in ("start", "sweep", "crossover", "frontier", "batch", "hardware", "overhead", "pipeline",
                                "diagnosis")}  # fmt: skip
-DRAWN = """count => document.querySelector('[data-test-script-state="notRunning"]') && document.querySelector("h1") &&
+DRAWN = """count => document.querySelector('[data-test-script-state="notRunning"]') &&
+    document.querySelector("h1, h2") &&
     document.querySelectorAll(".js-plotly-plot .main-svg .plot, .js-plotly-plot .main-svg .cartesianlayer *").length
     >= count"""
 
@@ -54,7 +55,7 @@ def opening(page: Any, address: str, name: str, how: str) -> Opening:
         page.reload(wait_until="commit")
     else:
         page.goto(f"{address}/{name}", wait_until="commit")
-    page.locator("h1").first.wait_for()
+    page.locator("h1, h2").first.wait_for()
     page.locator('[data-test-script-state="notRunning"]').first.wait_for(state="attached")
     at["ended"] = time.perf_counter() - start
     page.wait_for_function(DRAWN, arg=CHARTS.get(name, 0), polling=20)
@@ -88,22 +89,18 @@ def later_openings(repeats: int) -> list[Opening]:
         known = _tab(browser)
         for name in PAGES:
             opening(known, server.address, name, "once")
+        known.goto("about:blank")  # a page that stays open goes on asking
         for _ in range(repeats):
             fresh = _tab(browser)
             found.append(opening(fresh, server.address, "", "new browser"))
             found.append(opening(fresh, server.address, "", "reload"))
             fresh.context.close()
-            found += [opening(_again(known), server.address, name, "later") for name in PAGES]
+            for name in PAGES:
+                again = known.context.new_page()
+                again.set_default_timeout(PATIENCE_MS)
+                found.append(opening(again, server.address, name, "later"))
+                again.close()
     return found
-
-
-def _again(page: Any) -> Any:
-    """A new tab of the same browser, with its cache."""
-    context = page.context
-    page.goto("about:blank")
-    fresh = context.new_page()
-    fresh.set_default_timeout(PATIENCE_MS)
-    return fresh
 
 
 def rows(found: list[Opening]) -> list[Opening]:

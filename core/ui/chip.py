@@ -16,7 +16,7 @@ from core.ui.words import plain
 
 # While something is measured the browser counts down by itself, and nothing but the end has to be asked for.
 WATCH_S, RUNNING_S = 3.0, 5.0
-TITLE_CHARS = 90
+TITLE_CHARS = 100
 SHOWN_BY = {
     "sweep": ("sweep", "start"), "frontier": ("frontier",), "pipeline": ("pipeline",), "diagnosis": ("diagnosis",),
     "memory": ("batch",), "noise": ("batch",), "host": ("hardware",),

@@ -23,10 +23,10 @@ button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-da
 }
 
 /* What is measured, above every page, stays in sight. */
-.st-key-running {
+[data-testid=stMainBlockContainer] > [data-testid=stVerticalBlock] > :has(.st-key-running) {
     position: sticky; top: 3.75rem; z-index: 90;
-    padding: 0.25rem 0.75rem; background: light-dark(#F3F6F8, #1A232C);
 }
+.st-key-running { padding: 0.25rem 0.75rem; background: light-dark(#F3F6F8, #1A232C); }
 """
 
 PLOT = '[class*="st-key-plot-"]'
