@@ -8,12 +8,17 @@ import streamlit as st
 from core.ui.method_text import LABELS, RULES, TERMS
 
 
+def labels() -> None:
+    """What the labels beside every number mean."""
+    with st.container(border=True):
+        for label, meaning in LABELS.items():
+            st.markdown(f"**{label}** {meaning}")
+
+
 def words() -> None:
-    """The words, then the labels."""
+    """Every word that pages, reports and commands use, with its meaning."""
     table = pd.DataFrame([(f"**{term}**", meaning) for term, meaning in TERMS], columns=["Word", "Meaning"])
     st.table(table, border="horizontal", hide_index=True)
-    for label, meaning in LABELS.items():
-        st.caption(f"**{label}** {meaning}")
 
 
 def rules() -> None:

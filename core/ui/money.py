@@ -16,17 +16,16 @@ def chosen() -> Money:
     """That of the session, unless the address names another one than the session put there."""
     asked = st.query_params.get(QUERY)
     if asked is not None and asked != st.session_state.get(PUT):
+        st.session_state[PUT] = asked
         _keep(asked)
     if KEY not in st.session_state:
         _keep(None)
     money: Money = st.session_state[KEY]
-    _put(money)
     return money
 
 
 def _keep(text: str | None) -> None:
     """Take a unit in its notation, None for the usual one; what is wrong is said by :func:`field`."""
-    st.session_state[PUT] = text
     try:
         st.session_state[KEY] = usual() if text is None else Money.parse(text)
         st.session_state.pop(PROBLEM, None)
@@ -35,8 +34,9 @@ def _keep(text: str | None) -> None:
         st.session_state[PROBLEM] = str(error)
 
 
-def _put(money: Money) -> None:
-    """The address names a unit that is not the default."""
+def put() -> None:
+    """Let the address name the unit, where it is not the default."""
+    money = chosen()
     if money == Money():
         st.query_params.pop(QUERY, None)
     else:

@@ -34,7 +34,8 @@ from core.studies.frontier.plan import Axis, FrontierPlan, Setting
 
 BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
 RIGHT_PX = 62  # for the colour bar
-PLOT_PX = 400
+PLOT_PX = 320
+TITLE_AT = 24  # characters of a target in the title
 UNDER_AT = 72  # characters of a line under the title, in the narrowest chart
 REASON_AT = 60  # characters of a line beside the pointer
 COLUMNS = 3  # of the legend; its names are short enough for the narrowest chart
@@ -246,7 +247,7 @@ def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, lab
     under = wrapped([fixed_words(study.plan), lead], UNDER_AT)
     foot = [_note(study.label, bool(found.lower or found.upper))]
     rows = math.ceil(sum(trace.showlegend is not False for trace in figure.data if trace.type == "scatter") / COLUMNS)
-    title = f"Where the second target pays, at {found.fixed} {found.value:,.0f}"
+    title = f"{_found_words(answer, found)}, at {found.fixed} {found.value:,.0f}"
     frame(figure, title, under, foot, study, legend_rows=rows, label_rows=label_rows, plot_px=PLOT_PX)
     figure.update_layout(
         legend={
@@ -256,6 +257,21 @@ def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, lab
         margin={"r": RIGHT_PX},
     )  # fmt: skip
     return figure
+
+
+def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:
+    """What the slice shows: a title claims no more than that."""
+    first, second = (short(name, TITLE_AT) for name in answer.study.plan.names)
+    reach = answer.band * found.fine_sd
+    faster = bool((found.fine_mean - reach > 0).any())  # NaN where a target cannot run is neither
+    slower = bool((found.fine_mean + reach < 0).any())
+    clear = not undecided(found, answer.band).any
+    if faster and slower:
+        return f"Where {second} or {first} is faster"
+    if not faster and not slower:
+        return "Nowhere clear which is faster"
+    name = second if faster else first
+    return f"{name} is clearly faster everywhere" if clear else f"Where {name} is clearly faster"
 
 
 def _note(label: str, bounded: bool) -> str:
