@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from core.analysis.statistics import Array
 from core.batch.shapes import BestBatch, Choice, Quantity, TargetBatches
 from core.batch.times import StepCurve, log_times, over_best, product
 from core.studies.gradient_noise.answer import TrainingNoise
@@ -58,8 +58,8 @@ def samples_per_s(target: TargetBatches) -> Quantity:
     return next(point.samples_per_s for point in target.points if best and point.batch == best.batch)
 
 
-def _fitting(target: TargetBatches) -> NDArray[np.bool_]:
-    return np.array([point.fits is not False for point in target.points])
+def _fitting(target: TargetBatches) -> Array:
+    return np.asarray([point.fits is not False for point in target.points])
 
 
 def _index(curve: StepCurve, best: BestBatch | None) -> int:

@@ -39,6 +39,7 @@ from core.text import sentence_case
 Known = Literal["time", "relative"]
 Get = Callable[[BatchPoint], Quantity | None]
 Best = Callable[[TargetBatches], BestBatch | None]
+MAIN_PX = 280  # of the plot, so that a picture with its words fits below a verdict
 REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
 WALL_PX, BEST_PX, NAME = 3.5, 7.0, 16
 MOST_WALLS = 2  # memory limits that are named above the plot
@@ -80,11 +81,12 @@ def time_to_loss_figure(run: Run, answer: BatchAnswer, noise: NoiseStudy) -> go.
                           lambda p: p.relative_time, lambda t: t.best_time, predicted=True)  # fmt: skip
     to_loss = f"To a loss of {number(noise.target_loss)}"
     loss = to_loss if timed else "The loss was not reached: each over its own best time"
-    under = [f"{loss}, on {noise.plan.task}.", f"{scale_words(answer)}, {noise.label}."]
+    under = [f"{loss}, on {noise.plan.task}."]
     crossings = [*_step_crossings(answer), *_loss_crossings(answer)] if timed else []
+    foot = [f"{scale_words(answer)}, {noise.label}."]
     if any("time-to-loss" in span.text for span in crossings):
-        under.append("Time-to-loss crossover: from there on faster than the other target at its own best batch.")
-    foot = [
+        foot.append("Time-to-loss crossover: from there on faster than the other target at its own best batch.")
+    foot += [
         f"Predicted: {run.label} step time × steps that follow from the {noise.label} noise scale. Markers: batches "
         f"with a {run.label} step time. Bands: 95 % intervals. Thick: within 5 % of the best.",
         f"Steps: {environment_line(noise)}",
@@ -172,7 +174,8 @@ def _figure(
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(log_axis(measure.axis, y, suffix="×" if measure.unit == "×" else ""))
     under = [workload_line(run), *under]
-    return frame(figure, measure.title, under, [*foot, *limits], run, legend_rows=curves, label_rows=rows)
+    return frame(figure, measure.title, under, [*foot, *limits], run, legend_rows=curves, label_rows=rows,
+                 plot_px=MAIN_PX)  # fmt: skip
 
 
 def _add_target(figure: go.Figure, target: TargetBatches, look: Look, measure: Measure, label: Label) -> int:
@@ -229,8 +232,7 @@ def _add_best(figure: go.Figure, target: TargetBatches, best: BestBatch, look: L
         marker={"symbol": "star", "size": 17, "color": look.colour, "line": {"width": 1.5, "color": "#FFFFFF"}},
         name=f"{literal(target.title)}, best batch",
     )  # fmt: skip
-    near_words = "" if best.low == best.high else f" ({best.low:,} to {best.high:,} within 5 %)"
-    words = f"★ best on {short(target.title, NAME)}: {best.batch:,}{near_words}"
+    words = f"★ best on {short(target.title, NAME)}: {best.batch:,}"
     return Span(best.batch, None, None, words, look.colour, "dot")
 
 
@@ -262,7 +264,8 @@ def memory_walls(targets: Sequence[TargetBatches], x: tuple[float, float]) -> tu
     for target in targets:
         if target.memory is not None:
             shared.setdefault(target.memory, []).append(target)
-    walls, said = [], {}
+    walls: list[Span] = []
+    said: dict[str, list[str]] = {}
     for limit, having in shared.items():
         colour = TARGET_LOOKS[having[0].index].colour if len(having) == 1 else GUIDE
         name = _holders(having, targets)

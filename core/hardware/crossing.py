@@ -18,7 +18,6 @@ from itertools import groupby
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.analysis.numerics import bisect, rising_zeros, runs, zero_between
 from core.analysis.statistics import MIN_UNITS, Array, normal_quantile
@@ -257,9 +256,9 @@ def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:
     return tuple(found)
 
 
-def _signs(ratio: _Ratio) -> NDArray[np.int_]:
+def _signs(ratio: _Ratio) -> Array:
     """1 where the card is clearly faster, -1 where the CPU is, else 0."""
-    return np.where(ratio.low > 0, 1, np.where(ratio.high < 0, -1, 0))
+    return np.where(ratio.low > 0, 1.0, np.where(ratio.high < 0, -1.0, 0.0))
 
 
 def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, float]:

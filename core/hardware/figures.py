@@ -268,16 +268,18 @@ def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardRe
     strips = [(row, strip) for row, one in enumerate(shown) for strip in _strips(one.crossover)]
     for state, (words, colour, shape) in STATES.items():
         mine = [(row, low, high) for row, (found, low, high) in strips if found == state]
+        if not mine:
+            continue
         name = literal(f"{words.format(cpu=cpu)} ({MODELLED})")
         figure.add_bar(
-            y=[row for row, *_ in mine] or [None], x=[high - low for _, low, high in mine] or [None],
-            base=[low for _, low, _ in mine] or [None], orientation="h", width=STRIP, name=name, showlegend=True,
+            y=[row for row, *_ in mine], x=[high - low for _, low, high in mine],
+            base=[low for _, low, _ in mine], orientation="h", width=STRIP, name=name, showlegend=True,
             marker={"line": {"width": 0}, "pattern": {"shape": shape, "fgcolor": colour, "bgcolor": _pale(colour),
                                                       "size": 8, "solidity": 0.45 if shape != "." else 0.2}},
             customdata=[f"batch {math.ceil(low):,} to {math.floor(high):,}" for _, low, high in mine],
             hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
-    _add_estimates(figure, shown)
+    rows = len(figure.data) + _add_estimates(figure, shown)
     for row, one in enumerate(shown):
         figure.add_annotation(
             x=0, xref="paper", xanchor="left", y=row, yanchor="bottom", yshift=9, showarrow=False,
@@ -289,7 +291,7 @@ def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardRe
     title = f"Where each card is faster than {cpu} (modelled)"
     figure.update_layout(barmode="overlay")
     plot_px = max(150, ROW_PX * len(shown) + 20)
-    return frame(figure, title, [workload_line(run)], notes, run, legend_rows=4, plot_px=plot_px)
+    return frame(figure, title, [workload_line(run)], notes, run, legend_rows=rows, plot_px=plot_px)
 
 
 def _strips(found: ModelledCrossover) -> list[tuple[str, float, float]]:
@@ -306,8 +308,10 @@ def _strips(found: ModelledCrossover) -> list[tuple[str, float, float]]:
     return strips if at >= found.last else [*strips, ("open", at, found.last)]
 
 
-def _add_estimates(figure: go.Figure, readings: Sequence[CardReading]) -> None:
-    """The first whole batch at which the model itself has the card faster, where the interval allows others."""
+def _add_estimates(figure: go.Figure, readings: Sequence[CardReading]) -> int:
+    """The first whole batch at which the model itself has the card faster, where the interval allows others; returns
+    how many lines the legend gets.
+    """
     known = [(row, found) for row, one in enumerate(readings) if (found := one.crossover).kind == "from"]
     at = [(row, found.batch, found.gpu) for row, found in known if found.batch is not None and not _at_start(found)]
     colour = STATES["gpu"][1]
@@ -319,6 +323,7 @@ def _add_estimates(figure: go.Figure, readings: Sequence[CardReading]) -> None:
             customdata=[f"{literal(name)}: crossover at batch {first_batch(batch)}" for _, batch, name in at],
             hovertemplate="%{customdata} (modelled)<extra></extra>",
         )  # fmt: skip
+    return int(bool(at))
 
 
 def _pale(colour: str) -> str:

@@ -14,7 +14,7 @@ from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("no_example")
 PAGE = "frontier"
-CHART = "<b>Where 2 threads or 1 thread is faster, at depth 2</b>"
+CHART = "<b>Which target is faster, at depth 2</b>"
 SETTINGS = "Every setting that was visited"
 FLAT = make_frontier_plan(depths=(2,), point=None)
 
@@ -106,12 +106,12 @@ def test_the_result_is_verdict_read_outs_map_table_and_method(engine: Any) -> No
 def test_the_map_follows_the_slider_and_the_choice_of_axes(engine: Any) -> None:
     study_id = keep(engine, PAGE, make_frontier_study())
     at = open_page(PAGE)
-    assert chart_titles(at) == ["<b>Where 2 threads or 1 thread is faster, at depth 2</b>"]
+    assert chart_titles(at) == ["<b>Which target is faster, at depth 2</b>"]
     at.select_slider(key=f"frontier_at_depth-{study_id}").set_value(1).run()
-    assert chart_titles(at) == ["<b>Where 2 threads or 1 thread is faster, at depth 1</b>"]
+    assert chart_titles(at) == ["<b>Which target is faster, at depth 1</b>"]
     assert "At depth 1 and batch 32, 2 threads pays from width" in text_of(at)
     at.get_by_key(f"frontier_fixed-{study_id}").set_value("batch").run()
-    assert chart_titles(at) == ["<b>Where 2 threads or 1 thread is faster, at batch 32</b>"]
+    assert chart_titles(at) == ["<b>Which target is faster, at batch 32</b>"]
     axes = {chart_of(at)["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")}
     assert axes == {"Depth (hidden layers)", "Width (units a layer)"}
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(64).run()
@@ -123,7 +123,7 @@ def test_where_it_is_read_out_changes_the_sentences_and_not_the_map(engine: Any)
     at = open_page(PAGE)
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(16).run()
     assert "At depth 2 and batch 16, 2 threads pays from width" in text_of(at)
-    assert chart_titles(at) == ["<b>Where 2 threads or 1 thread is faster, at depth 2</b>"]
+    assert chart_titles(at) == ["<b>Which target is faster, at depth 2</b>"]
 
 
 def test_a_plan_of_two_axes_has_no_choice_of_axes_and_no_third_slider(engine: Any) -> None:

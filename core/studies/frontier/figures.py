@@ -34,7 +34,7 @@ from core.studies.frontier.plan import Axis, FrontierPlan, Setting
 
 BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
 RIGHT_PX = 62  # for the colour bar
-PLOT_PX = 320
+PLOT_PX = 300
 TITLE_AT = 24  # characters of a target in the title
 UNDER_AT = 72  # characters of a line under the title, in the narrowest chart
 REASON_AT = 60  # characters of a line beside the pointer
@@ -267,9 +267,9 @@ def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:
     slower = bool((found.fine_mean + reach < 0).any())
     clear = not undecided(found, answer.band).any
     if faster and slower:
-        return f"Where {second} or {first} is faster"
+        return "Which target is faster"
     if not faster and not slower:
-        return "Nowhere clear which is faster"
+        return "Nowhere clear which target is faster"
     name = second if faster else first
     return f"{name} is clearly faster everywhere" if clear else f"Where {name} is clearly faster"
 

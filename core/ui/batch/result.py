@@ -53,7 +53,7 @@ def card(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
     if studies.noise is not None:
         badges.append(label_badge(studies.noise[1].label, "noise scale"))
         status = studies.noise[1].status
-    about = (*ran_line(run), workload_line(run), environment_line(run))
+    about = [f"{workload_line(run)}; {environment_line(run)}"]
     first, *more = answer.sentences
     result_card("Which batch", badges, first, about, status=status, more=more[: 1 if timed else 0])
 
@@ -108,8 +108,8 @@ def notices(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
         st.warning(plain(warning.text), icon=":material/warning:")
     if answer.noise is None and (why := noise_refusal(run)) is not None:
         st.caption(plain(why))
-    if words := page.limit_words(run, studies):
-        st.caption(plain(words))
+    said = (*ran_line(run), page.limit_words(run, studies))
+    st.caption("  \n".join(plain(line) for line in said if line))
 
 
 def chart(name: str, run: Run, studies: Evidence, answer: BatchAnswer, make: Callable[[], go.Figure], alt: str) -> None:

@@ -37,17 +37,16 @@ def show(study_id: str, study: FrontierStudy, before: Callable[[], None] | None 
     try:
         answer = page.answer_of(study_id, study)
     except UserError as error:
-        frame.top(heading(study))
+        if not st.context.is_embedded:
+            frame.top(heading(study))
         if before is not None:
             before()
         st.info(plain(str(error)), icon=":material/info:")
         return
-    if st.context.is_embedded:
-        _card(answer)
-        _map(study_id, answer, study.plan.held_axis, answer.at)
-        return
+    at = study.plan.held_axis, answer.at
+    picture = partial(_map, study_id, answer, *at) if st.context.is_embedded else partial(_read, study_id, answer)
     frame.show(
-        heading(study), lambda: _card(answer), lambda: _read(study_id, answer), before=before,
+        heading(study), lambda: _card(answer), picture, before=before,
         notes=lambda: draw_sentences(notices(answer)),
         evidence={
             "Every setting that was visited": lambda: _settings(answer),
@@ -108,8 +107,8 @@ def _card(answer: FrontierAnswer) -> None:
     first, second = study.plan.names
     chosen = chosen_line(study.plan.workload(study.plan.settings[0]), *study.plan.targets)
     result_card("Frontier", [label_badge(study.label)], f"{headline.rstrip('.')}.",
-                (f"{fixed_words(study.plan)}; {second} against {first}", *chosen, environment_line(study)),
-                status=study.status, more=[f"{more} {answer.reason}".strip()])  # fmt: skip
+                (f"{fixed_words(study.plan)}; {second} against {first}; {environment_line(study)}", *chosen),
+                status=study.status, more=[more] if more else [])  # fmt: skip
 
 
 def notices(answer: FrontierAnswer) -> tuple[str, ...]:
@@ -235,4 +234,4 @@ def _how_measured(answer: FrontierAnswer) -> None:
         "(modelled: as long for each as for those measured). The map is a Gaussian process over log2 of depth, width "
         "and batch; what is measured next is where it is least clear which is faster, for the time it takes."
     )
-    evidence.how_measured(facts, study.environment, note)
+    evidence.how_measured(facts, study.environment, answer.reason, note)

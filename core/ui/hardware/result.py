@@ -57,11 +57,10 @@ UNDER_FIT = (
 def card(seen: Compared) -> None:
     """What is clear over all batches and at the user's, with labels and what it is of."""
     run, costs = seen.run, seen.host.costs
-    shown = sort_readings(seen.chosen or seen.readings, "crossover")
     overhead = Badge(f"host overhead {costs.words}", ":material/developer_board:", HOST_COLOURS[costs.label],
                      HOST_HELP[costs.label])  # fmt: skip
     badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead]
-    about = (CLEARLY, *draft.settings_lines(run, seen.options, shown), workload_line(run), environment_line(run))
+    about = [f"{workload_line(run)}; {environment_line(run)}"]
     result_card("Against GPUs that are not here", badges, seen.decision.headline, about, status=run.status,
                 more=[seen.decision.sentence])  # fmt: skip
 
@@ -83,11 +82,12 @@ def notices(seen: Compared) -> None:
         names = ", ".join(reading.spec.name for reading in withheld if reading.curve.reason == reason)
         st.warning(plain(f"Withheld for {names}: {reason}"), icon=":material/visibility_off:")
     corrected = (one for one in seen.chosen if one.curve.corrected_by)
-    said = [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
+    shown = sort_readings(seen.chosen or seen.readings, "crossover")
+    said = [CLEARLY, *draft.settings_lines(seen.run, seen.options, shown)]
+    said += [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
     if any(not one.crossover.cpu_noise_known for one in seen.chosen):
         said.append(f"{seen.cpu} has too few rounds to show its noise: intervals hold the model’s error alone.")
-    for line in said:
-        st.caption(plain(line))
+    st.caption("  \n".join(plain(line) for line in said))
     _what_would_help(seen)
 
 

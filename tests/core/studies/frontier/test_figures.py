@@ -130,7 +130,7 @@ def test_the_own_point_is_a_filled_star_in_its_slice_and_guides_cross_where_it_i
 def test_workload_machine_and_both_sides_stand_inside_the_picture() -> None:
     text = words(draw(answer_of()))
     assert "Multi-layer perceptron (training, adam): inputs 784, classes 10" in text
-    assert "<b>Where 2 threads or 1 thread is faster, at depth 2</b>" in text
+    assert "<b>Which target is faster, at depth 2</b>" in text
     assert "Speed-up of 2 threads over 1 thread: above 1× it is ahead." in text
     assert "1 thread ahead" in text
     assert "2 threads ahead" in text
@@ -227,7 +227,7 @@ def test_words_of_a_family_say_kinds_and_not_numbers() -> None:
     [
         (lambda s: log2_speed_up(s) + 6, 0.02, "2 threads is clearly faster everywhere, at depth 2"),
         (lambda s: log2_speed_up(s) - 6, 0.02, "1 thread is clearly faster everywhere, at depth 2"),
-        (lambda _: 0.0, 0.05, "Nowhere clear which is faster, at depth 2"),
+        (lambda _: 0.0, 0.05, "Nowhere clear which target is faster, at depth 2"),
     ],
 )
 def test_the_title_claims_no_more_than_the_map_shows(truth: Any, noise: float, title: str) -> None:
