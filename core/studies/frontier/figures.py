@@ -38,7 +38,7 @@ PLOT_PX = 300
 TITLE_AT = 24  # characters of a target in the title
 UNDER_AT = 72  # characters of a line under the title, in the narrowest chart
 REASON_AT = 60  # characters of a line beside the pointer
-COLUMNS = 3  # of the legend; its names are short enough for the narrowest chart
+COLUMNS = 2  # of the legend; its names are short enough for a phone
 CORNER_PX, CORNER_AT = 22, 20  # characters that leave room for the other corner in the narrowest chart
 
 
@@ -227,16 +227,19 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
     names = answer.study.plan.names
     low = found.fine_mean - answer.band * found.fine_sd
     high = found.fine_mean + answer.band * found.fine_sd
+    rows: list[int] = []
     for name, sure in ((names[0], -high), (names[1], low)):
         corners = {(row, column): float(np.nan_to_num(sure[row, column])) for row in (0, -1) for column in (0, -1)}
         (row, column), value = max(corners.items(), key=lambda item: item[1])
         if value <= 0:
             continue
+        away = CORNER_PX if row not in rows else 2.2 * CORNER_PX  # two in one row would meet on a phone
+        rows.append(row)
         figure.add_annotation(
             x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, CORNER_AT))} ahead",
             showarrow=False,
             xanchor="left" if column == 0 else "right", yanchor="middle", xshift=-8 if column == 0 else 8,
-            yshift=CORNER_PX if row == 0 else -CORNER_PX, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
+            yshift=away if row == 0 else -away, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
             font={"size": 11.5, "color": INK},
         )  # fmt: skip
 

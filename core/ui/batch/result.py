@@ -14,7 +14,7 @@ from core.batch.export import batch_data
 from core.batch.figures import cost_figure, known_time, sample_time_figure, throughput_figure, time_to_loss_figure
 from core.batch.shapes import BatchAnswer, BestBatch, Quantity, TargetBatches
 from core.figures.style import environment_line, short
-from core.numbers import bounded, duration, interval_words
+from core.numbers import bounded, duration
 from core.studies.gradient_noise.export import noise_sentence
 from core.studies.gradient_noise.figures import loss_figure, noise_scale_figure
 from core.studies.memory.export import memory_data
@@ -26,7 +26,7 @@ from core.ui import charts, evidence, money, registry, share
 from core.ui.batch import form, page
 from core.ui.batch.draft import PriceOutcome, noise_refusal
 from core.ui.batch.page import Evidence
-from core.ui.card import interval_metric, label_badge, metric, predicted_badge, result_card
+from core.ui.card import label_badge, metric, predicted_badge, result_card
 from core.ui.states import stopped
 from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS
@@ -65,12 +65,12 @@ def measure(run: Run, answer: BatchAnswer) -> None:
 
 
 def in_full(answer: BatchAnswer) -> None:
-    """Every sentence after the first, and the numbers that they rest on."""
-    st.markdown("\n".join(f"- {plain(sentence)}" for sentence in answer.sentences[1:]))
+    """Every sentence that does not stand above, and how far a choice may lie from the best batch."""
+    above = 2 if known_time(answer) == "time" else 1
+    st.markdown("\n".join(f"- {plain(sentence)}" for sentence in answer.sentences[above:]))
     with st.container(horizontal=True):
         for target in answer.targets:
             _best(target, known_time(answer) is not None)
-        _crossovers(answer)
 
 
 def _best(target: TargetBatches, timed: bool) -> None:
@@ -81,22 +81,6 @@ def _best(target: TargetBatches, timed: bool) -> None:
     what = "shortest time to the loss, predicted" if timed else f"most samples a second, {best.label}"
     meaning = f"The batch with the {what}, within memory."
     metric(f"Best on {short(target.title, 30)}", f"batch {best.batch:,}", near, meaning)
-
-
-def _crossovers(answer: BatchAnswer) -> None:
-    for step in answer.step_verdict.crossovers[:1]:
-        interval_metric("Step-time crossover", interval_words(step.batch, step.low, step.high),
-                        "At equal batch: where the target with the shorter step changes.")  # fmt: skip
-    for crossover in answer.loss_crossovers:
-        if crossover.batch is not None:
-            interval_metric(f"Time-to-loss crossover of {short(answer.target(crossover.target).title, 24)}",
-                            interval_words(crossover.batch, crossover.low, crossover.high),
-                            crossover.sentence)  # fmt: skip
-    if (noise := answer.noise) is not None and noise.value is not None:
-        interval_metric(
-            "Gradient noise scale, samples", interval_words(noise.value, noise.low, noise.high),
-            "Well below it a doubled batch halves the steps; well above it, it saves none. Measured.",
-        )  # fmt: skip
 
 
 def notices(run: Run, studies: Evidence, answer: BatchAnswer) -> None:

@@ -83,7 +83,7 @@ def notices(seen: Compared) -> None:
         st.warning(plain(f"Withheld for {names}: {reason}"), icon=":material/visibility_off:")
     corrected = (one for one in seen.chosen if one.curve.corrected_by)
     shown = sort_readings(seen.chosen or seen.readings, "crossover")
-    said = [CLEARLY, *draft.settings_lines(seen.run, seen.options, shown)]
+    said = [*draft.settings_lines(seen.run, seen.options, shown)]
     said += [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
     if any(not one.crossover.cpu_noise_known for one in seen.chosen):
         said.append(f"{seen.cpu} has too few rounds to show its noise: intervals hold the model’s error alone.")
@@ -97,7 +97,8 @@ def _what_would_help(seen: Compared) -> None:
     helped = sum(any(way.measurement == "host study" and way.resolves for way in card.narrowed) for card in open_)
     if not open_:
         return
-    at = f"{len(open_)} of {len(seen.decision.cards)} cards are not clear at batch {seen.decision.batch:,}"
+    verb = "is" if len(open_) == 1 else "are"
+    at = f"{len(open_)} of {len(seen.decision.cards)} cards {verb} not clear at batch {seen.decision.batch:,}"
     if not helped:
         st.caption(plain(f"{at}; “All cards” says which measurement would make each of them clear."))
         return
