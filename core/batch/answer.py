@@ -2,7 +2,7 @@
 
 At equal batch all targets need the same steps, so the batch at which two of them reach a loss equally soon *is* the
 crossover in step time. What a choice of batch needs is another one: the batch from which on a target reaches the loss
-sooner than the other does at its own best batch.
+faster than the other does at its own best batch.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class LossCrossover:
-    """The batch from which ``target`` reaches the loss sooner than ``other`` does at *its own best* batch.
+    """The batch from which ``target`` reaches the loss faster than ``other`` does at *its own best* batch.
 
     ``until`` is the batch beyond which it no longer does (None: up to the end of its range). ``low`` and ``high`` are
     the 95 % interval of ``batch``, None where the range does not show them. ``batch`` is None, with ``sentence`` saying

@@ -1,4 +1,4 @@
-"""Many cards against one measured CPU: where each would overtake it, how far, at what cost, and what limits it."""
+"""Many cards against one measured CPU: from which batch each is faster, how far, at what cost, and what limits it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a modelled card would overtake a measured CPU, and what would have to be true for it to be elsewhere.
+"""The crossover of a modelled card and a measured CPU, and what would have to be true for it to be elsewhere.
 
 At a batch, d = log(t_CPU / t_GPU). The CPU's step time has its measured noise, the card's the model's error. Errors of
 the model are all but common to neighbouring batches: a card that is slower than modelled at one is so at the next, by
@@ -59,7 +59,7 @@ class ClearSpan:
 
 @dataclass(frozen=True)
 class ModelledCrossover:
-    """The batch from which the card is ahead. ``low`` and ``high`` (95 %) hold the model's error and the CPU's noise;
+    """The batch from which the card is faster. ``low`` and ``high`` (95 %) hold the model's error and the CPU's noise;
     None where the range compared does not bound it on that side. A ``batch`` that equals ``first`` means so or less.
 
     They lie between batches; in words a crossover is the first whole batch from there on.
@@ -144,7 +144,7 @@ class _Side:
 
 
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
-    """Where the card of ``curve`` overtakes the run's measured ``target``, in the range that both have."""
+    """From where the card of ``curve`` is faster than the run's measured ``target``, in the range that both have."""
     cpu, notation = run.names[target], run.target_names[target]
     ratio = _ratio(run, answer, curve, target)
     if ratio is None:
@@ -263,7 +263,7 @@ def _signs(ratio: _Ratio) -> Array:
 
 def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, float]:
     """Crossover, lower and upper bound of the batches at which parity is not rejected. No lower one where the first
-    batch is among them, no crossover where the card is ahead there already.
+    batch is among them, no crossover where the card is faster there already.
     """
     sure, open_until = np.flatnonzero(signs == -1), int(np.flatnonzero(signs != 1)[-1])
     start = int(sure[-1]) if len(sure) else 0

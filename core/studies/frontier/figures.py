@@ -142,7 +142,8 @@ def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, s
     if label == "modelled":
         marker |= {"symbol": "circle-open", "color": INK}
     else:
-        marker |= {"color": [p.log2_speed_up for p in measured], "colorscale": COLOURS, "cmin": -span, "cmax": span}
+        shown = [0.0 if p.low is None else p.log2_speed_up for p in measured]  # no interval, no colour
+        marker |= {"color": shown, "colorscale": COLOURS, "cmin": -span, "cmax": span}
     figure.add_scatter(
         **_at([p.setting for p in measured], found), mode="markers", name=label, marker=marker,
         customdata=[point_hover(point, plan.names) for point in measured],

@@ -136,7 +136,9 @@ def test_workload_machine_and_both_sides_stand_inside_the_picture() -> None:
     assert "2 threads ahead" in text
     assert "Example CPU" in text
     answer = frontier_answer(make_frontier_study(starts=1, rounds=1, environment=None))
-    assert "machine unknown" in words(draw(answer))
+    figure = draw(answer)
+    assert "machine unknown" in words(figure)
+    assert set(trace(figure, "recorded").marker.color) == {0.0}  # no interval, no colour of a target
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,9 @@ def test_words_of_a_lead_agree_with_its_interval(value: float, half: float) -> N
     else:
         assert who.target == NAMES[value > 0]
         assert "faster" in who.value
-    assert "no interval" in who_is_ahead(value, None, None, NAMES).bounds
+    nobody = who_is_ahead(value, None, None, NAMES)  # no interval, no claim
+    assert (nobody.value, nobody.target) == ("not clear", None)
+    assert nobody.bounds == "too few rounds for an interval"
 
 
 def test_bounds_of_a_lead_are_those_of_the_one_who_leads() -> None:
