@@ -6,7 +6,7 @@ from core.ui import demo, machine, method, navigation, selfcheck
 from core.ui.hardware import published
 
 navigation.guard()
-st.header("Method", anchor=False)
+st.title("Method", anchor=False)
 navigation.tabs(
     "method_tab",
     {

@@ -9,12 +9,13 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from core.machine.environment import refuse_unusable
 from core.machine.interference import InterferenceSampler
-from core.machine.lock import Busy, holder, machine_lock
+from core.machine.lock import Busy, Held, holder, machine_lock
 from core.machine.meter import Meter
 from core.schema import UserError
 from core.spec import Target
@@ -52,7 +53,6 @@ class Jobs:
         self._thread: threading.Thread | None = None
         self._snapshots: dict[str, Snapshot] = {}
         self._current = ""
-        self._told_s = 0.0
         self._startups: dict[tuple[Target, ...], float] = {}
         atexit.register(self.close)
 
@@ -87,19 +87,11 @@ class Jobs:
         return snapshot.id
 
     def snapshot(self, kind: str | None = None) -> Snapshot | None:
-        """The last measurement of that kind in this process, or the last of all; it may be running.
-
-        Its times are those of now, also where nothing was reported for seconds.
-        """
-        told_s, last = self._told_s, self._snapshots.get(self._current if kind is None else kind)
+        """The last measurement of that kind in this process, or the last of all; it may be running."""
+        last = self._snapshots.get(self._current if kind is None else kind)
         if last is None or last.kind != self._current:
             return last
-        at = last.progress
-        if last.active and at.elapsed_s + at.remaining_s > 0:
-            since_s = max(0.0, self._clock.now_s() - told_s)
-            left_s = max(0.0, at.remaining_s - since_s)
-            at = dataclasses.replace(at, elapsed_s=at.elapsed_s + since_s, remaining_s=left_s)
-        return dataclasses.replace(last, progress=at, unwritten=self._queue.unwritten())
+        return dataclasses.replace(last, unwritten=self._queue.unwritten())
 
     def cancel(self) -> None:
         """Ask what is running to stop; what it measured is kept."""
@@ -142,13 +134,12 @@ class Jobs:
         result, error, cancelled = None, None, False
         try:
             with (
-                machine_lock(last.title),
+                machine_lock(last.title) as held,
                 watching(self._interference, task.targets(plan)) as source,
                 metering(self._meter) as meter,
             ):
-                tools = StudyTools(
-                    self._launcher, self._clock, stop, source, self._keep(task.name), self._queue, self._startups, meter
-                )
+                keep = self._keep(task.name, held)
+                tools = StudyTools(self._launcher, self._clock, stop, source, keep, self._queue, self._startups, meter)
                 result = task.run(tools, plan)
             if isinstance(task, Kind) and not task.streams:
                 self._queue.add_study(task.name, last.id, result)
@@ -165,12 +156,14 @@ class Jobs:
             last, progress=progress, active=False, record=record, error=error, cancelled=cancelled
         )
 
-    def _keep(self, name: str) -> Callable[[Progress], None]:
+    def _keep(self, name: str, held: Held) -> Callable[[Progress], None]:
         def keep(progress: Progress) -> None:
-            last, self._told_s = self._snapshots[name], self._clock.now_s()
+            last = self._snapshots[name]
+            held.ends_in(progress.remaining_s)
             self._snapshots[name] = dataclasses.replace(
                 last,
                 progress=progress,
+                reported_s=time.monotonic(),
                 record=last.record if progress.record is None else progress.record,
                 answer=last.answer if progress.answer is None else progress.answer,
             )

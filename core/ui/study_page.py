@@ -162,7 +162,7 @@ def _progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None) ->
             st.markdown(f"**{plain(snapshot.title)}**", width="content")
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
                 if not stopping and snapshot.progress.elapsed_s > 0:
-                    time_left(snapshot.progress.remaining_s, snapshot.id, f"left_{task.name}")
+                    time_left(snapshot.left_s, snapshot.id, f"left_{task.name}")
                 st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
                           key=f"cancel_{task.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip
         said = STOPPING if stopping else doing(snapshot, "" if counts is None else counts(snapshot))
@@ -179,7 +179,8 @@ def _share(snapshot: Snapshot) -> float:
     """Of the time that was given, at most; never less than a page of this session has shown before."""
     at, kept = snapshot.progress, st.session_state.get(SHOWN, ("", 0.0))
     before = kept[1] if kept[0] == snapshot.id else 0.0
-    share = min(MOST_SHOWN, max(before, at.elapsed_s / max(at.elapsed_s + at.remaining_s, 1e-9)))
+    whole_s = max(at.elapsed_s + at.remaining_s, 1e-9)
+    share = min(MOST_SHOWN, max(before, (whole_s - snapshot.left_s) / whole_s))
     st.session_state[SHOWN] = (snapshot.id, share)
     return share
 

@@ -345,22 +345,3 @@ def test_workers_are_warmed_up_unless_somebody_measures(store, monkeypatch: pyte
     Jobs(store, launcher=Machine(CROSSING).launch).warm_up()
     assert len(asked) == 1
     jobs.close()
-
-
-def test_the_time_left_goes_on_where_nothing_is_reported(jobs: Jobs, machine: Gated) -> None:
-    told = threading.Event()
-
-    def work(tools: StudyTools, _: object) -> None:
-        tools.report(Progress("measuring", "One long block", 1, 2, 10.0, 20.0))
-        told.set()
-        machine.gate.wait(20)
-
-    jobs.start(Task(name="demo", describe=str, run=work), 1)
-    assert told.wait(20)
-    seen = []
-    for passed_s in (0.0, 5.0, 20.0):
-        machine.clock.advance(passed_s)
-        at = jobs.snapshot("demo").progress
-        seen.append((at.elapsed_s, at.remaining_s))
-    assert seen == [(10.0, 20.0), (15.0, 15.0), (35.0, 0.0)]
-    assert ended(jobs, machine).progress.elapsed_s == 10.0
