@@ -2,9 +2,8 @@
 
 import streamlit as st
 
-from core.ui import navigation
+from core.ui import frame, navigation
 from core.ui.frontier import form, page, result
-from core.ui.study_page import busy_sentence
 
 navigation.guard()
 PAGE = page.PAGE
@@ -13,29 +12,24 @@ if st.context.is_embedded:
     if shown is not None:
         result.show(*shown)
     st.stop()
-
-
-def measure() -> None:
-    """The next study: its button and choices, folded where there is a result."""
-    with st.expander("Measure this machine: choices of the next study", expanded=shown is None):
-        page.before(form.show(busy_sentence()))
+own = shown is not None and not PAGE.is_example(shown[0])
 
 
 def before() -> None:
-    """Why the last study has no result, and what measures the next one."""
+    """What measures the next study, and why the last one has no result."""
+    PAGE.measure(form.show, None if own else page.before)
     PAGE.idle()
-    if shown is not None and PAGE.is_example(shown[0]):
-        st.caption(f"A finished example, recorded on another machine. “{PAGE.button}” measures this one.")
-    measure()
+    if shown is not None and not own:
+        st.caption("A finished example, recorded on another machine.")
 
 
-if shown is None or PAGE.running() is not None:
-    st.title(result.QUESTION, anchor=False)
-    if PAGE.running() is None:
-        before()
-    else:
-        PAGE.progress()
-        result.so_far()
-        measure()
+if PAGE.running() is not None:
+    frame.top(result.QUESTION)
+    PAGE.progress()
+    result.so_far()
+    PAGE.measure(form.show, page.before)
+elif shown is None:
+    frame.top(result.QUESTION)
+    before()
 else:
     result.show(*shown, before)

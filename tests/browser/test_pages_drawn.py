@@ -122,6 +122,7 @@ def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open
     """Its words stay apart from the measured ones in a narrow window, and no worker is started for it."""
     page = open_tab(f"{server}/sweep")
     page.set_viewport_size({"width": 1024, "height": 768})
+    page.get_by_text("More: as proposed").click()
     box = page.get_by_role("combobox", name="Against a modelled GPU")
     expect(box).to_be_visible()
     settle(page)  # a script that still runs would close the list of options

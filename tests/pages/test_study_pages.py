@@ -1,6 +1,8 @@
 """What all pages that measure something do alike: start, progress, cancel, refuse, fail, show what is kept."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,6 +33,13 @@ from tests.support.places import (
 from tests.support.study_pages import MADE, keep, start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
+
+
+def left_s(at: Any) -> float:
+    """The seconds that the countdown beside a running measurement begins with."""
+    (counter,) = at.get("bidi_component")
+    left: float = json.loads(counter.proto.json)["left_s"]
+    return left
 
 
 every_task = pytest.mark.parametrize("place", TASKS, ids=str)
@@ -106,12 +115,55 @@ def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(engine: An
         task, plan = engine.jobs.started[0]
         assert task is kind_of(place.kind)
         assert f"**{task.describe(plan)}**" in text
-        assert place.counted in text
-        assert "Time left, at most 1 min 30 s" in text
-        assert [(bar.text, bar.value) for bar in session.progress] == [("Measuring in turn&#58; batch 64", 25)]
+        assert [bar.value for bar in session.progress] == [25]
+        assert session.progress[0].text == f"Measuring in turn&#58; batch 64. {place.counted}".strip().replace(
+            ": ", "&#58; "
+        )
+        assert left_s(session) == 90.0
         assert place.start(session).disabled
     at.button(key=f"cancel_{place.kind}").click().run()
     assert engine.jobs.cancelled == 1
+
+
+@every_place
+def test_progress_goes_by_time_never_back_and_is_whole_only_at_the_end(engine: Any, place: Place) -> None:
+    engine.jobs.show(running(place.kind, at=replace(AT, elapsed_s=60.0, remaining_s=40.0)))
+    at = place.open(engine)
+    shown = [at.progress[0].value]
+    for elapsed_s, remaining_s in ((61.0, 60.0), (118.0, 2.0), (125.0, 0.0)):
+        later = replace(AT, cells_done=14, elapsed_s=elapsed_s, remaining_s=remaining_s)
+        engine.jobs.show(running(place.kind, at=later))
+        shown.append(at.run().progress[0].value)
+    assert shown == [60, 60, 98, 99]
+
+
+@pytest.mark.parametrize(
+    ("place", "keys"),
+    [
+        (SWEEP, ("form_mlp_width", "form_low", "form_budget")),
+        (FRONTIER, ("frontier_mlp_width_high", "frontier_mlp_depth_low", "frontier_budget")),
+        (PIPELINE, ("form_mlp_width", "pipeline_batch", "pipeline_budget")),
+    ],
+    ids=str,
+)
+def test_every_wrong_choice_is_marked_and_counted(engine: Any, place: Place, keys: tuple[str, ...]) -> None:
+    at = place.open(engine)
+    for count, key in enumerate(keys, start=1):
+        at.number_input(key=key).set_value(0).run()
+        assert len(at.error) == count
+        verb = "choice below is" if count == 1 else "choices below are"
+        assert f"{count} {verb} not possible yet" in text_of(at)
+    assert place.start(at).disabled
+
+
+@pytest.mark.parametrize("place", [SWEEP, FRONTIER, PIPELINE], ids=str)
+def test_no_two_fields_of_a_form_share_a_name(engine: Any, place: Place) -> None:
+    at = place.open(engine)
+    fields = [*at.number_input, *at.selectbox, *at.text_input]
+    names = [field.label for field in fields if str(field.key).startswith((place.kind, "form_"))]
+    assert len(names) > 8
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if "*" in name]
 
 
 @every_task
@@ -189,7 +241,7 @@ def test_one_that_was_asked_to_stop_says_so_until_it_has(engine: Any, place: Pla
     engine.jobs.progress, engine.jobs.stopping = AT, True
     at = place.open(engine)
     place.start(at).click().run()
-    assert [bar.text for bar in at.progress] == ["Stopping; what was measured is kept"]
+    assert [bar.text for bar in at.progress] == ["Stopping; what was measured is kept."]
     stop = at.button(key=f"cancel_{place.kind}")
     assert (stop.label, stop.disabled) == ("Stopping", True)
 

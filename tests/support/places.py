@@ -51,14 +51,14 @@ class Place:
         return at.button(key=self.button)
 
 
-SWEEP = Place("sweep", "sweep", "measure_sweep", counted="Cells done 5 of 14")
+SWEEP = Place("sweep", "sweep", "measure_sweep", counted="No answer yet: 0 of 11 batch sizes measured.")
 FRONTIER = Place(
     "frontier", "frontier", "measure_frontier", lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
-    "Inside this map the faster target does not change.", "Settings measured 5 of 14",
+    "Inside this map the faster target does not change.", "5 of 14 settings measured.",
 )  # fmt: skip
 PIPELINE = Place(
     "pipeline", "pipeline", "measure_pipeline", lambda: make_pipeline_experiment(truth=lambda _: 3.0),
-    "Prefetch does not help here", "Ways of feeding seen 5 of 14",
+    "Prefetch does not help here", "5 of 14 ways of feeding seen.",
 )  # fmt: skip
 DIAGNOSIS = Place("diagnosis", "diagnosis", "measure_diagnosis", lambda: helping_diagnosis(RUN), "helps most")
 NOISE = Place(

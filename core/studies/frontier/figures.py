@@ -13,7 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, anchor
-from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, literal, short, wrapped
+from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, flat_legend, frame, literal, short, wrapped
 from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
 from core.studies.frontier.marks import (
     COLOURS,
@@ -36,7 +36,6 @@ BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
 RIGHT_PX = 62  # for the colour bar
 PLOT_PX = 300
 TITLE_AT = 24  # characters of a target in the title
-UNDER_AT = 72  # characters of a line under the title, in the narrowest chart
 REASON_AT = 60  # characters of a line beside the pointer
 COLUMNS = 2  # of the legend; its names are short enough for a phone
 CORNER_PX, CORNER_AT = 22, 20  # characters that leave room for the other corner in the narrowest chart
@@ -248,19 +247,13 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
 def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, label_rows: int) -> go.Figure:
     study, names = answer.study, answer.study.plan.names
     lead = f"Speed-up of {names[1]} over {names[0]}: above 1× it is ahead."
-    under = wrapped([fixed_words(study.plan), lead], UNDER_AT)
+    under = [fixed_words(study.plan), lead]
     foot = [_note(study.label, bool(found.lower or found.upper))]
     rows = math.ceil(sum(trace.showlegend is not False for trace in figure.data if trace.type == "scatter") / COLUMNS)
     title = f"{_found_words(answer, found)}, at {found.fixed} {found.value:,.0f}"
     frame(figure, title, under, foot, study, legend_rows=rows, label_rows=label_rows, plot_px=PLOT_PX)
-    figure.update_layout(
-        legend={
-            "orientation": "h", "entrywidth": 1 / COLUMNS, "entrywidthmode": "fraction", "bgcolor": PAPER,
-            "font": {"size": 12, "color": INK}, 
-        },
-        margin={"r": RIGHT_PX},
-    )  # fmt: skip
-    return figure
+    figure.update_layout(legend={"bgcolor": PAPER}, margin={"r": RIGHT_PX})
+    return flat_legend(figure, size=12, color=INK)
 
 
 def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:

@@ -30,7 +30,7 @@ from core.ui.batch.draft import (
     memory_refusal,
     noise_refusal,
 )
-from core.ui.fields import Places
+from core.ui.places import Places
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS, Source, check_labelled

@@ -16,13 +16,12 @@ from core.ui.tables import written
 from core.ui.words import plain
 
 
-def _metrics(snapshot: Snapshot) -> None:
-    at = snapshot.progress
-    st.metric("Settings measured", f"{at.cells_done:,} of {at.cells_total:,}",
-              help="Not all will be: those where a tie is in doubt, and some in between.")  # fmt: skip
+def _counts(snapshot: Snapshot) -> str:
+    """Not all settings will be measured: those where a tie is in doubt, and some in between."""
+    return f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,} settings measured."
 
 
-PAGE = StudyPage(FRONTIER, "Measure the frontier", metrics=_metrics)
+PAGE = StudyPage(FRONTIER, "Measure the frontier", counts=_counts)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Fitting the map")

@@ -15,7 +15,6 @@ from core.studies.host.run import HostPlan
 from core.studies.sweep.record import Run
 from core.text import clean, sentence_case
 from core.ui import money
-from core.ui.fields import Places
 from core.ui.hardware import page, steps
 from core.ui.hardware.draft import (
     OTHER_LINK,
@@ -27,6 +26,7 @@ from core.ui.hardware.draft import (
     own_prices,
     wrong_batch,
 )  # fmt: skip
+from core.ui.places import Places
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.words import plain
 

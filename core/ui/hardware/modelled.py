@@ -49,7 +49,7 @@ def choose(*, folded: bool, width: Any = "stretch") -> None:
     opened = st.session_state.get(KEY) is not None
     place: Any = st.expander(TITLE, icon=":material/function:", expanded=opened) if folded else st.container()
     with place:
-        _field("Modelled GPU" if folded else f"**{TITLE}**", [NONE, *known], width)
+        _field("Modelled GPU" if folded else TITLE, [NONE, *known], width)
 
 
 def pick(width: Any = "stretch") -> GpuSpec:
@@ -57,7 +57,7 @@ def pick(width: Any = "stretch") -> GpuSpec:
     known = _known()
     if not st.session_state.get(KEY):
         st.session_state[KEY] = next(name for name in (*USUAL_CARDS, *known) if name in known)
-    return known[_field("**Modelled GPU**", list(known), width)]
+    return known[_field("Modelled GPU", list(known), width)]
 
 
 def _known() -> dict[str, GpuSpec]:
