@@ -13,38 +13,36 @@ navigation.guard()
 run = opened.run()
 answer = registry.answer_of(run)
 if answer is None:
-    st.title(HEADING, anchor=False)
+    frame.top(HEADING)
     st.info("No round was measured in this run, so there is nothing to choose from.", icon=":material/info:")
     st.stop()
 
-if not st.context.is_embedded:
+head = st.container()
+embedded = st.context.is_embedded
+if not embedded:
     money.put()
-studies = page.evidence(run)
-prices = form.prices(run, studies.noise[1] if studies.noise is not None else None)
-try:
-    batches = page.answer_of(run, answer, studies, prices.prices, prices.epoch_samples)
-except ValueError as error:
-    st.title(HEADING, anchor=False)
-    st.error(plain(str(error)), icon=":material/error:")
-    st.stop()
-
-
-def before() -> None:
-    """What runs, or why the last study has no result; the button that tells more."""
     if (active := page.running()) is not None:
         active.progress()
     else:
         for study_page in page.PAGES:
             study_page.failure()
         watch()
+studies = page.evidence(run)
+prices = form.prices(run, studies.noise[1] if studies.noise is not None else None)
+try:
+    batches = page.answer_of(run, answer, studies, prices.prices, prices.epoch_samples)
+except ValueError as error:
+    with head:
+        frame.top(HEADING)
+    st.error(plain(str(error)), icon=":material/error:")
+    st.stop()
+if not embedded:
     result.measure(run, batches)
-
-
 frame.show(
     HEADING,
     lambda: result.card(run, studies, batches),
     lambda: result.main_picture(run, studies, batches),
-    before=before,
+    head=head,
     notes=lambda: result.notices(run, studies, batches),
     evidence={
         "The answer in full": lambda: result.in_full(batches),
@@ -56,5 +54,5 @@ frame.show(
     },
     share=lambda: result.sharing(run, studies, batches),
 )
-if not st.context.is_embedded:
+if not embedded:
     navigation.link("crossover", run=run.id)

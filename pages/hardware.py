@@ -12,7 +12,7 @@ answer, usual, targets = page.subject(run)
 cards = page.cards()
 options, problems = draft.read_options(st.query_params, usual, targets, cards)
 prices, wrong_prices = form.prices(cards)
-embedded = st.context.is_embedded
+embedded, head = st.context.is_embedded, st.container()
 if not embedded:
     money.put()
     if page.PAGE.running() is not None:
@@ -31,7 +31,7 @@ seen = page.compared(run, answer, options, prices)
 with top:
     frame.show(
         "From which batch would a GPU be faster?", lambda: result.card(seen), lambda: result.main_picture(seen),
-        share=lambda: result.sharing(seen),
+        share=lambda: result.sharing(seen), head=head,
     )  # fmt: skip
 if embedded:
     st.stop()

@@ -6,7 +6,7 @@ from core.ui import demo, frame, machine, method, navigation, selfcheck
 from core.ui.hardware import published
 
 navigation.guard()
-st.title("How are these numbers made?", anchor=False)
+frame.top("How are these numbers made?")
 st.subheader(
     "Targets take turns in short rounds on one machine, so that its noise cancels, and what is not clear at 95 % is "
     "not claimed.",

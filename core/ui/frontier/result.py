@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.analysis.execution import chosen_line
 from core.figures.style import environment_line, short
@@ -32,21 +32,20 @@ REDRAW_S = 20.0  # a map takes half a second of a core (measured: two cores, 48 
 INTERPOLATED = "Interpolated between the settings that were measured, with its 95 % interval."
 
 
-def show(study_id: str, study: FrontierStudy, before: Callable[[], None] | None = None) -> None:
-    """The page of one study; ``before`` stands under its heading."""
+def show(study_id: str, study: FrontierStudy, head: DeltaGenerator | None = None) -> None:
+    """The page of one study; ``head`` is the place of its heading."""
     try:
         answer = page.answer_of(study_id, study)
     except UserError as error:
-        if not st.context.is_embedded:
-            frame.top(heading(study))
-        if before is not None:
-            before()
+        if head is not None:
+            with head:
+                frame.top(heading(study))
         st.info(plain(str(error)), icon=":material/info:")
         return
     at = study.plan.held_axis, answer.at
     picture = partial(_map, study_id, answer, *at) if st.context.is_embedded else partial(_read, study_id, answer)
     frame.show(
-        heading(study), lambda: _card(answer), picture, before=before,
+        heading(study), lambda: _card(answer), picture, head=head,
         notes=lambda: draw_sentences(notices(answer)),
         evidence={
             "Every setting that was visited": lambda: _settings(answer),
