@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.batch.shapes import BestBatch, Choice, CostAnswer, LossCrossover, Quantity, TargetBatches
+from core.names import are
 from core.numbers import duration, number, rounded
 from core.spec import MAX_BATCH
 from core.studies.gradient_noise.answer import TrainingNoise
@@ -127,14 +128,14 @@ def loss_sentence(found: LossCrossover, names: tuple[str, str], reach: tuple[flo
     first, last = (rounded(batch) for batch in reach)
     if found.batch is None:
         doubt = " (95 %)" if not possible else ", though that is not clear"
-        return f"In time to the loss: {who} is nowhere {than}, from batch {first} to {last}{doubt}."
+        return f"In time to the loss: {who} {are(who)} nowhere {than}, from batch {first} to {last}{doubt}."
     start = f"from batch {rounded(found.batch)}" if found.batch > reach[0] else f"from the smallest batch, {first},"
     if found.low is not None and found.high is not None:
         span = f" (95 % interval {rounded(found.low)} to {rounded(found.high)})" if found.high > found.low else ""
     else:
         span = " (not clear)"
     end = f" up to {rounded(found.until)}" if found.until is not None else " on"
-    return f"In time to the loss: {who} is {than} {start}{span}{end}."
+    return f"In time to the loss: {who} {are(who)} {than} {start}{span}{end}."
 
 
 def _memory(targets: Sequence[TargetBatches]) -> list[str]:

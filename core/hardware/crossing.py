@@ -26,6 +26,7 @@ from core.hardware.conditions import USUAL, Conditions
 from core.hardware.constants import constants
 from core.hardware.model import HostOverhead, predict
 from core.hardware.recorded import CardCurve
+from core.names import are
 from core.numbers import WHOLE, first_batch, last_batch, number
 from core.spec import Target, Workload
 from core.studies.sweep.answer import Answer, CellStats
@@ -221,7 +222,7 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
     elif (signs == -1).all():
         kind, text = (
             "cpu ahead throughout",
-            f"{cpu} is clearly faster than {gpu} throughout, {span}; no crossover in this range.",
+            f"{cpu} {are(cpu)} clearly faster than {gpu} throughout, {span}; no crossover in this range.",
         )
     elif segments in ([1], [-1, 1]) and signs[-1] == 1:
         kind = "from"
@@ -291,15 +292,15 @@ def _open(
         return (
             low,
             None,
-            f"{cpu} is clearly faster (95 %) than {gpu} up to batch {last_batch(low)}; above it is not clear.",
+            f"{cpu} {are(cpu)} clearly faster (95 %) than {gpu} up to batch {last_batch(low)}; above it is not clear.",
         )
     if len(segments) == 1:
         who, sure = (gpu, cpu)[segments[0] < 0], x[signs == segments[0]]
         within = f"from batch {first_batch(2.0 ** sure[0])} to {last_batch(2.0 ** sure[-1])}"
-        return None, None, f"{who} is clearly faster (95 %) {within}; elsewhere it is not clear."
+        return None, None, f"{who} {are(who)} clearly faster (95 %) {within}; elsewhere it is not clear."
     names = {1: gpu, -1: cpu}
     order = ", then ".join(names[sign] for sign in segments)
-    return None, None, f"no single crossover: with rising batch {order} is clearly faster."
+    return None, None, f"no single crossover: with rising batch clearly faster: {order}."
 
 
 def what_would_have_to_be_true(

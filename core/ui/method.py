@@ -1,4 +1,4 @@
-"""The words and the rules on the Method page, as docs/method.md has them."""
+"""The words and the rules on the Method page, as docs/terms.md and docs/method.md have them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def labels() -> None:
 
 
 def words() -> None:
-    """Every word that pages, reports and commands use, with its meaning."""
-    table = pd.DataFrame([(f"**{term}**", meaning) for term, meaning in TERMS], columns=["Word", "Meaning"])
+    """Every term that pages, reports and commands use, with its meaning."""
+    rows = [(f"**{each.term}**", each.meaning, each.unit) for each in TERMS]
+    table = pd.DataFrame(rows, columns=["Word", "Meaning", "Unit"])
     st.table(table, border="horizontal", hide_index=True)
 
 

@@ -87,13 +87,13 @@ def test_the_result_is_verdict_read_outs_map_table_and_method(engine: Any) -> No
     study = make_frontier_study(label="measured")
     keep(engine, PAGE, study)
     at = open_page(PAGE)
-    assert at.title[0].value == "At which sizes is 2 threads faster than 1 thread?"
+    assert at.title[0].value == "At which sizes are 2 threads faster than 1 thread?"
     assert not at.dataframe
     unfold(at, SETTINGS, "How it was measured")
     text = text_of(at)
-    assert at.subheader[0].value.startswith("At depth 2, width 128, batch 32, 2 threads is ")
-    holds(text, "At depth 2 and batch 32, 2 threads pays from width",
-          "At depth 2 and width 128, 2 threads pays from batch")  # fmt: skip
+    assert at.subheader[0].value.startswith("At depth 2, width 128, batch 32, 2 threads are ")
+    holds(text, "At depth 2 and batch 32, 2 threads are faster from width",
+          "At depth 2 and width 128, 2 threads are faster from batch")  # fmt: skip
     assert chart_titles(at) == [CHART]
     rows = next(frame.value for frame in at.dataframe if "Faster" in frame.value)
     assert len(rows) == len(study.measured)
@@ -109,20 +109,20 @@ def test_the_map_follows_the_slider_and_the_choice_of_axes(engine: Any) -> None:
     assert chart_titles(at) == ["<b>Which target is faster, at depth 2</b>"]
     at.select_slider(key=f"frontier_at_depth-{study_id}").set_value(1).run()
     assert chart_titles(at) == ["<b>Which target is faster, at depth 1</b>"]
-    assert "At depth 1 and batch 32, 2 threads pays from width" in text_of(at)
+    assert "At depth 1 and batch 32, 2 threads are faster from width" in text_of(at)
     at.get_by_key(f"frontier_fixed-{study_id}").set_value("batch").run()
     assert chart_titles(at) == ["<b>Which target is faster, at batch 32</b>"]
     axes = {chart_of(at)["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")}
     assert axes == {"Depth (hidden layers)", "Width (units a layer)"}
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(64).run()
-    assert chart_titles(at) == ["<b>Where 2 threads is clearly faster, at batch 64</b>"]
+    assert chart_titles(at) == ["<b>Where 2 threads are clearly faster, at batch 64</b>"]
 
 
 def test_where_it_is_read_out_changes_the_sentences_and_not_the_map(engine: Any) -> None:
     study_id = keep(engine, PAGE, make_frontier_study())
     at = open_page(PAGE)
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(16).run()
-    assert "At depth 2 and batch 16, 2 threads pays from width" in text_of(at)
+    assert "At depth 2 and batch 16, 2 threads are faster from width" in text_of(at)
     assert chart_titles(at) == ["<b>Which target is faster, at depth 2</b>"]
 
 
@@ -139,7 +139,7 @@ def test_a_plan_of_one_axis_has_no_map_and_says_so(engine: Any) -> None:
     keep(engine, PAGE, make_frontier_study(plan, settings=range(5)))
     at = open_page(PAGE)
     assert not chart_titles(at)
-    says(at, "One axis alone varies", "At depth 2 and width 128, 2 threads pays from batch")
+    says(at, "One axis alone varies", "At depth 2 and width 128, 2 threads are faster from batch")
 
 
 def test_a_setting_that_failed_stands_in_the_notices_and_the_table(engine: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from core.numbers import number
 from core.studies.gradient_noise.answer import TrainingNoise
 from core.studies.gradient_noise.record import NoiseStudy
-from core.text import in_lines
+from core.text import in_lines, moment
 
 
 def noise_data(study: NoiseStudy, noise: TrainingNoise) -> dict[str, Any]:
@@ -43,5 +43,5 @@ def noise_text(study: NoiseStudy, noise: TrainingNoise) -> str:
 def measured_sentence(study: NoiseStudy) -> str:
     return (
         f"Gradients and steps are {study.label}: {study.title}, learning rate {study.plan.rate:g}, "
-        f"{study.steps:,} steps, {study.elapsed_s:.0f} s, {study.status}, {study.created_at}."
+        f"{study.steps:,} steps, {study.elapsed_s:.0f} s, {study.status}, {moment(study.created_at)}."
     )

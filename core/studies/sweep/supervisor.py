@@ -92,7 +92,7 @@ class _Sweep:
         self._workers.close()
         self._settle(status)
         if status == "finished" and not self._ledger.next_round:
-            status, error = "failed", StudyFailed(f"No cell could be measured. {self._ledger.first_reason}".rstrip())
+            status, error = "failed", StudyFailed(f"Nothing could be measured. {self._ledger.first_reason}".rstrip())
         run = self._ledger.finish(status, self._elapsed_s())
         self._tell("done", status.capitalize(), run)
         if error is not None:

@@ -11,6 +11,7 @@ import streamlit as st
 from core.batch.answer import batch_answer, limit_of
 from core.batch.prices import Price
 from core.batch.shapes import BatchAnswer, MemoryLimit
+from core.names import are
 from core.numbers import byte_size
 from core.studies.gradient_noise.kind import GRADIENT_NOISE
 from core.studies.gradient_noise.record import NoiseStudy
@@ -192,7 +193,8 @@ def limit_words(run: Run, studies: Evidence) -> str:
     if not cpus:
         return ""
     who = "Both targets are" if len(cpus) == len(run.names) == 2 else "All CPU targets are"
-    who = f"{sentence_case(run.names[cpus[0]])} is" if len(cpus) == 1 else who
+    alone = run.names[cpus[0]]
+    who = f"{sentence_case(alone)} {are(alone)}" if len(cpus) == 1 else who
     if (searched := searched_on_cpu(run, studies)) is not None:
         name, study = searched
         size = byte_size(study.plan.limit_bytes)

@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.analysis.execution import chosen_line
 from core.figures.style import environment_line, short
+from core.names import are
 from core.numbers import counted, duration, number
 from core.schema import UserError
 from core.studies.frontier.answer import FrontierAnswer, MeasuredPoint, frontier_answer, reading, slice_of
@@ -58,7 +59,7 @@ def show(study_id: str, study: FrontierStudy, head: DeltaGenerator | None = None
 def heading(study: FrontierStudy) -> str:
     """A question that every answer fits."""
     first, second = (short(name, HEADING_AT) for name in study.plan.names)
-    return f"At which sizes is {second} faster than {first}?"
+    return f"At which sizes {are(second)} {second} faster than {first}?"
 
 
 def _sharing(study_id: str, answer: FrontierAnswer) -> None:

@@ -143,7 +143,7 @@ def test_what_is_open_above_or_not_at_all_bounded_is_not_resolved():
 def test_a_card_that_falls_behind_again_or_a_lead_that_fades_is_no_crossover():
     one = found(make_curve(lambda b: 0.03 * b**1.2 if b > 8 else 0.03, BATCHES, -0.05, 0.05))
     assert one.kind == "not resolved"
-    assert "with rising batch Card 1, then 1 thread is clearly faster" in one.sentence
+    assert "with rising batch clearly faster: Card 1, then 1 thread" in one.sentence
     fades = found(make_curve(lambda b: 0.01 * b, BATCHES, -1.0, 1.0))
     assert (fades.kind, fades.batch) == ("not resolved", None)
     assert re.search(

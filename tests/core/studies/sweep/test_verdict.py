@@ -26,8 +26,8 @@ def test_a_clear_crossover() -> None:
     assert found.low < 11.0 < found.high
     assert found.high / found.low < 1.1
     assert found.ahead_after == "second"
-    assert "Second ahead from batch 11, 95 % interval" in verdict.sentence
-    assert "Below that first is ahead." in verdict.sentence
+    assert "Second is faster from batch 11, 95 % interval" in verdict.sentence
+    assert "Below that first is faster." in verdict.sentence
 
 
 def test_the_lead_starts_where_the_margin_is_reached() -> None:
