@@ -37,7 +37,7 @@ def test_one_sentence_and_one_picture_say_what_is_clear_and_what_is_not(engine: 
     assert sum(counts) == 44
     assert titles(at) == [CLEAR]
     assert not at.metric
-    says(at, "Modelled: at batch 64, ", "the 95 % interval of the speed-up")
+    says(at, "Modelled: at batch 64, ", "Clearly: the 95 % interval excludes equal speed.")
     badges = [str(one.proto) for one in at.get("markdown")]
     assert any("host overhead assumed" in badge for badge in badges)
     assert any("modelled" in badge and "violet" in badge for badge in badges)

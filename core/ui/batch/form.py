@@ -110,7 +110,7 @@ def _training(workload: Workload) -> tuple[str, int | None, float | None, float 
     )  # fmt: skip
     budget_s = st.number_input(
         "Budget (s)", value=DEFAULT_BUDGET_S, step=30.0, format="%.0f", key="batch_budget",
-        persist_state=KEEP, help="It ends sooner where the loss is reached.",
+        persist_state=KEEP, help="It ends earlier where the loss is reached.",
     )  # fmt: skip
     return device, size, rate, loss, budget_s
 

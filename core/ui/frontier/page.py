@@ -17,7 +17,7 @@ from core.ui.words import plain
 
 
 def _counts(snapshot: Snapshot) -> str:
-    """Not all settings will be measured: those where a tie is in doubt, and some in between."""
+    """Not all settings will be measured: those where it is least clear which is faster, and some between."""
     return f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,} settings measured."
 
 
