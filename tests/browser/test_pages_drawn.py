@@ -149,7 +149,7 @@ def test_the_hardware_page_draws_modelled_curves_that_say_so(server: str, open_t
     run = make_run(1)
     page = open_tab(f"{server}/hardware?run={run.id}&gpus=T4~H100-SXM")
     page.set_viewport_size({"width": width, "height": 900})
-    expect(page.locator(".js-plotly-plot").first.get_by_text(re.compile("^Where each card is faster"))).to_be_visible()
+    expect(page.get_by_text(re.compile("^Where each card is faster")).first).to_be_visible()
     for part, charts in (("All cards", 1), ("What limits a card", 3), ("Host overhead", 1), ("Your own card", 1)):
         assert_part_fits(page, part, charts, width)
     page.locator("[data-testid=stExpander] summary").filter(has_text="Step times, measured and modelled").click()

@@ -42,6 +42,8 @@ def assert_part_fits(page: Any, part: str, charts: int, width: int) -> None:
     ``charts`` are those of the whole page then.
     """
     summary = page.locator("[data-testid=stExpander] summary").filter(has_text=part).first
+    expect(page.locator(".js-plotly-plot:visible").first).to_be_visible()
+    settle(page)
     before = page.locator(".js-plotly-plot:visible").count()
     summary.click()
     expect(page.locator(".js-plotly-plot:visible")).to_have_count(charts)

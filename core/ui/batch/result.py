@@ -31,6 +31,7 @@ from core.ui.states import stopped
 from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS
 
+OPEN = "More rounds make the intervals narrower: a run of this machine goes on for more time on the page Crossover."
 PREDICTED = "Predicted from measured parts: nothing trained to the loss at these batches."
 COLUMNS: dict[str, tuple[str, Callable[[Any], Quantity | None], str]] = {
     "step_ms": ("Step (ms)", lambda p: p.step_ms, "Step time."),
@@ -92,7 +93,8 @@ def notices(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
         st.warning(plain(warning.text), icon=":material/warning:")
     if answer.noise is None and (why := noise_refusal(run)) is not None:
         st.caption(plain(why))
-    said = (*ran_line(run), page.limit_words(run, studies))
+    doubt = "" if answer.choice is None or answer.choice.clear else OPEN
+    said = (doubt, *ran_line(run), page.limit_words(run, studies))
     st.caption("  \n".join(plain(line) for line in said if line))
 
 
