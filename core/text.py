@@ -16,7 +16,6 @@ MAX_SHOWN, MAX_SENTENCE = 120, 1000
 _ACTING = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
-_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
 
 
 def clean(text: str) -> str:
@@ -50,12 +49,6 @@ def json_text(data: Any) -> str:
 def escaped_json(text: str) -> str:
     """The same JSON, in which characters that a terminal would act on are escaped; line breaks between values stay."""
     return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def moment(created_at: str) -> str:
-    """A record's time (ISO 8601, UTC) to the minute: ``2026-11-22 14:52 UTC``; what is no such time as it is."""
-    found = _MOMENT.match(created_at)
-    return f"{found[1]} {found[2]} UTC" if found else created_at or "date not known"
 
 
 def sentence_case(text: str) -> str:

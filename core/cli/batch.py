@@ -31,7 +31,7 @@ from core.cli.networks import flag_of
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
 from core.evidence import note_lines
-from core.numbers import table
+from core.numbers import moment, table
 from core.spec import Target
 from core.studies.gradient_noise.export import measured_sentence
 from core.studies.gradient_noise.kind import GRADIENT_NOISE
@@ -41,7 +41,7 @@ from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.plan import target_of_plan
 from core.studies.sweep.record import Run
-from core.text import in_lines, json_text, moment, sentence_case
+from core.text import in_lines, json_text, sentence_case
 from core.userdata.source import RANDOM_LABELS, check_labelled
 
 MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_target")

@@ -58,4 +58,4 @@ def _choices(run: Run, answer: Answer, target: str | None, batch: int | None) ->
 def _other_machine(run: Run) -> tuple[str, ...]:
     if is_this_machine(run.environment):
         return ()
-    return ("Warning: this run was measured on another machine; the remedies are measured on this one.",)
+    return ("Note: this run was measured on another machine; the remedies are measured on this one.",)

@@ -7,9 +7,9 @@ from typing import Any
 
 from core.analysis.execution import chosen_line
 from core.evidence import note_lines
-from core.numbers import table
+from core.numbers import moment, table
 from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, Line, slice_of
-from core.text import in_lines, moment
+from core.text import in_lines
 
 
 def frontier_data(answer: FrontierAnswer) -> dict[str, Any]:

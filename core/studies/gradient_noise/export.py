@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.numbers import number
+from core.numbers import moment, number
 from core.studies.gradient_noise.answer import TrainingNoise
 from core.studies.gradient_noise.record import NoiseStudy
-from core.text import in_lines, moment
+from core.text import in_lines
 
 
 def noise_data(study: NoiseStudy, noise: TrainingNoise) -> dict[str, Any]:

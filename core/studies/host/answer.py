@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.statistics import bounded_median
-from core.numbers import table
+from core.numbers import moment, table
 from core.studies.host.record import HostStudy
-from core.text import in_lines, moment
+from core.text import in_lines
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 from core.analysis.execution import chosen_line
 from core.evidence import note_lines
-from core.numbers import byte_size, table
+from core.numbers import byte_size, moment, table
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, steady_words
 from core.studies.memory.record import MemoryStudy, Probe
-from core.text import in_lines, moment
+from core.text import in_lines
 
 
 def memory_data(study: MemoryStudy, answer: MemoryAnswer) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any
 from core.analysis.execution import chosen_line
 from core.evidence import note_lines
 from core.names import full_name
-from core.numbers import table
+from core.numbers import moment, table
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
 from core.studies.pipeline.input_share import LEVELS
 from core.studies.pipeline.plan import BASE, FIELDS, members
-from core.text import in_lines, moment
+from core.text import in_lines
 
 
 def pipeline_data(experiment: Experiment, answer: PipelineAnswer) -> dict[str, Any]:

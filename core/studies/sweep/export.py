@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from statistics import median
 
 from core.evidence import Setup, Warning, note_lines
-from core.numbers import table
+from core.numbers import moment, table
 from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.card_use import card_text
 from core.studies.sweep.loop import loop_lines
@@ -24,7 +24,7 @@ from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
 from core.studies.sweep.starts import start_lines
 from core.studies.sweep.verdict_export import fastest_fields, fastest_lines, single_fields, verdict_fields
-from core.text import escaped_json, in_lines, moment, sentence_case
+from core.text import escaped_json, in_lines, sentence_case
 
 ROUND_COLUMNS = ("target", "batch", "step_ms", "round", "order", "pass", "process", "steps", "at_s", "label")
 FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")

@@ -72,13 +72,14 @@ def _crossover(curve: Curve, crossings: tuple[Crossing, ...], pair: Pair, margin
         for name, c in zip(faster, found, strict=True)
     ]
     before = pair.names[1 - pair.targets.index(found[0].ahead_after)]
+    below = "that" if len(found) == 1 else f"batch {rounded(found[0].batch)}"
     return Verdict(
         kind="crossover",
         targets=pair.targets,
         crossovers=found,
         lead=_lead(curve, pair, margin, pair.targets.index(found[-1].ahead_after)),
         reason="sign_change" if curve.has_interval else "sign_change_without_replicates",
-        sentence=f"{'; then '.join(parts)}. Below that {before} {are(before)} faster.",
+        sentence=f"{'; then '.join(parts)}. Below {below} {before} {are(before)} faster.",
         next_batch=_between(curve, found),
     )
 

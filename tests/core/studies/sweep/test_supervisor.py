@@ -115,7 +115,7 @@ def test_a_failure_costs_its_cell_and_skips_larger_batches(outcome: str, in_bloc
     lost = outcome in ("crashed", "hung")
     fault = Fault(1, 256, outcome, in_block, lost)  # type: ignore[arg-type]
     machine = Machine(CROSSING, faults=(fault,))
-    run = sweep(machine, plan())
+    run = sweep(machine, plan(budget_s=150.0))  # a hang late in a sweep costs much of its time
     cells = {(c.target, c.batch): c for c in run.cells}
     assert run.status == "finished"
     assert cells[1, 256].outcome == outcome
