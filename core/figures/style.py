@@ -327,9 +327,13 @@ def frame(
         showlegend=legend_rows > 0,
     )
     large, middle, small = STRIP_SIZES
-    _strip(figure, [f"<b>{literal(title)}</b>"], 1, top - 8, large, TITLE_PX)
-    _strip(figure, map(literal, under), 1, top - 8 - TITLE_PX, middle, LINE_PX)
-    _strip(figure, map(literal, foot), 0, -54, small, FOOT_PX)
+    strips = [
+        *_strip([f"<b>{literal(title)}</b>"], 1, top - 8, large, TITLE_PX),
+        *_strip(map(literal, under), 1, top - 8 - TITLE_PX, middle, LINE_PX),
+        *_strip(map(literal, foot), 0, -54, small, FOOT_PX),
+    ]
+    # at once, since Plotly checks all that are there again with each one that is added
+    figure.layout.annotations = (*figure.layout.annotations, *strips)
     return figure
 
 
@@ -340,19 +344,7 @@ def on_dark(figure: go.Figure) -> go.Figure:
     return dark
 
 
-def _strip(figure: go.Figure, lines: Iterable[str], edge: int, shift: float, size: float, step: float) -> None:
-    for row, text in enumerate(lines):
-        figure.add_annotation(
-            text=text,
-            xref="paper",
-            yref="paper",
-            x=0,
-            y=edge,
-            xshift=-56,
-            yshift=shift - row * step,
-            xanchor="left",
-            yanchor="top",
-            align="left",
-            showarrow=False,
-            font={"size": size},
-        )
+def _strip(lines: Iterable[str], edge: int, shift: float, size: float, step: float) -> list[dict[str, Any]]:
+    placed = {"xref": "paper", "yref": "paper", "x": 0, "y": edge, "xshift": -56, "xanchor": "left", "yanchor": "top"}
+    look = {"align": "left", "showarrow": False, "font": {"size": size}}
+    return [placed | look | {"text": text, "yshift": shift - row * step} for row, text in enumerate(lines)]

@@ -67,8 +67,8 @@ def show(
 
 
 def _lines(lines: Iterable[str]) -> None:
-    if shown := [plain(line) for line in lines]:
-        st.caption("  \n".join(shown))
+    if said := tuple(lines):
+        st.caption("  \n".join(plain(line) for line in said))
 
 
 def _themed(make: Callable[[], go.Figure], dark: bool) -> go.Figure:

@@ -77,7 +77,7 @@ def _draw(page: str, busy: Busy) -> None:
         time_left(busy.left_s, busy.id, "running-left")
     if not busy.kind:
         return  # of another process, which only it can end
-    there = SHOWN_BY[busy.kind][0] if busy.kind in SHOWN_BY else TOLD_BY[busy.kind]
+    there = SHOWN_BY[busy.kind][0] if busy.kind in SHOWN_BY else TOLD_BY.get(busy.kind, page)
     if there != page:
         link(there, f"To {PAGES[there].title}")
     st.button("Cancel", icon=":material/stop_circle:", on_click=cancel, key="running-cancel", disabled=busy.stopping,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -85,7 +85,7 @@ def pages() -> dict[str, list[StreamlitPage]]:
 
 def _page(name: str, opens: str) -> StreamlitPage:
     page = PAGES[name]
-    visibility = "hidden" if name == "start" and opens != "start" else "visible"
+    visibility: Literal["visible", "hidden"] = "hidden" if name == "start" and opens != "start" else "visible"
     return st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
                    visibility=visibility)  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import PATIENCE_MS, expect, settle
+from tests.support.browser import PATIENCE_MS, expect, go, settle
 from tests.support.made_up.states import ROOT, STATES, environment
 
 pytestmark = pytest.mark.browser
@@ -52,7 +52,7 @@ def test_a_sweep_of_the_made_up_gpu_from_the_button_to_its_trace(
         expect(cancel).to_be_visible()
         expect(cancel).to_have_count(0, timeout=2 * PATIENCE_MS)  # else the page would lead to the stored run
         expect(page.get_by_text(re.compile("Made-up CPU .*Made-up GPU")).first).to_be_visible()
-        page.get_by_role("link", name="Overhead").click()
+        go(page, "Overhead")
         expect(page.get_by_text(re.compile("the device computes during"))).to_be_visible()
         settle(page)
         assert page.locator("[data-testid=stException]").count() == 0
@@ -66,7 +66,7 @@ def test_a_gpu_without_cupti_is_measured_and_why_it_cannot_be_traced_is_said(
         page = open_tab(address)
         expect(page.get_by_text(re.compile("GPU 0: XLA, as Keras chooses by default")).first).to_be_visible()
         expect(page.get_by_text(re.compile("could not be traced.*CUPTI")).first).to_be_visible()
-        page.get_by_role("link", name="Overhead").click()
+        go(page, "Overhead")
         expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
         assert page.get_by_text("the device computes during").count() == 0  # a trace of the host is none of the GPU
         assert page.locator("[data-testid=stException]").count() == 0

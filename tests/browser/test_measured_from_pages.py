@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from core.machine.lock import machine_lock
 from core.store import Store
-from tests.support.browser import expect
+from tests.support.browser import expect, go
 from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
@@ -31,7 +32,7 @@ def test_an_upload_is_kept_once_and_a_bad_one_is_refused(own_server: str, open_t
     bad = {"name": "bad.csv", "mimeType": "text/csv", "buffer": b"target,batch\na,1\n"}
     page.locator("input[type=file]").set_input_files(bad)
     expect(page.get_by_text(re.compile("Not imported"))).to_be_visible()
-    page.get_by_role("link", name="Sweep").click()
+    go(page, "Sweep")
     expect(page.get_by_role("button", name="Measure this machine")).to_be_visible()
 
 
@@ -47,8 +48,12 @@ def measure(page: Any) -> None:
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
 
 
+LEFT = re.compile(r"at most (?:(\d+) min)? ?(?:(\d+) s)? left")
+
+
 def assert_ticks(counter: Any) -> None:
     """The time that is left goes down in the browser, whatever the server does."""
+    expect(counter).to_have_text(LEFT)
     before = counter.inner_text()
     expect(counter).not_to_have_text(before)
     assert left_s(counter.inner_text()) < left_s(before)
@@ -56,7 +61,7 @@ def assert_ticks(counter: Any) -> None:
 
 def left_s(words: str) -> int:
     """The seconds in ``at most 59 min 07 s left``."""
-    found = re.fullmatch(r"at most (?:(\d+) min)? ?(?:(\d+) s)? left", words)
+    found = LEFT.fullmatch(words)
     assert found, words
     return 60 * int(found[1] or 0) + int(found[2] or 0)
 
@@ -98,3 +103,21 @@ def test_a_real_cell_is_traced_from_the_page(own_server: str, open_tab: OpenTab)
     expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     expect(page.get_by_text(re.compile("measured")).first).to_be_visible()
+
+
+def test_what_another_process_measures_is_counted_down_above_every_page(own_server: str, open_tab: OpenTab) -> None:
+    """It appears and goes without a reload, and the seconds go down between two questions to the server."""
+    page = open_tab(f"{own_server}/history")
+    line = page.locator(".st-key-running")
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+    assert line.count() == 0
+    with machine_lock("A long sweep") as held:  # in the folder of the server's lock
+        held.ends_in(300)
+        expect(line).to_contain_text("A long sweep")
+        left = line.locator(".left")
+        expect(left).to_contain_text("min")
+        first = left.inner_text()
+        expect(left).not_to_have_text(first)
+        go(page, "Frontier")
+        expect(line).to_contain_text("A long sweep")
+    expect(line).to_have_count(0)

@@ -67,6 +67,18 @@ def test_settings_come_back_after_a_reload_and_go_with_the_browsers_back(server:
     expect(page.get_by_text(re.compile("784-512-512-10 .* batch 1 to 256, at most 45 s")).first).to_be_visible()
 
 
+def test_what_is_folded_stays_open_while_its_label_tells_what_changed(server: str, open_tab: OpenTab) -> None:
+    page = open_tab(f"{server}/sweep")
+    page.get_by_text("More: as proposed").click()
+    budget = page.get_by_role("spinbutton", name="Budget (seconds)")
+    settle(page)
+    budget.fill("30")
+    budget.press("Enter")
+    expect(page.get_by_text("More: 30 s budget")).to_be_visible()
+    settle(page)
+    expect(budget).to_be_visible()
+
+
 def test_a_hostile_address_is_refused_in_a_sentence(server: str, open_tab: OpenTab) -> None:
     page = open_tab(f"{server}/sweep?target=cpu,python=/bin/sh&budget=45")
     expect(page.get_by_text(re.compile("address were left out: it names a program to run"))).to_be_visible()

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from core.ui import registry, study_page
 from tests.support.batch_page import RUN
 from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
 from tests.support.frontier_studies import log2_speed_up, make_frontier_study
-from tests.support.pages import AT, chart_titles, damage, ended, open_page, running, says, text_of, with_gpu
+from tests.support.pages import AT, chart_titles, damage, ended, open_page, running, says, stop_time, text_of, with_gpu
 from tests.support.pipelines import make_pipeline_experiment
 from tests.support.places import (
     DIAGNOSIS,
@@ -106,7 +105,10 @@ def test_with_a_gpu_it_is_the_proposed_target(
 
 
 @every_place
-def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(engine: Any, place: Place) -> None:
+def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(
+    engine: Any, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_time(monkeypatch)
     engine.jobs.progress = AT
     at = place.open(engine)
     place.start(at).click().run()
@@ -123,47 +125,6 @@ def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(engine: An
         assert place.start(session).disabled
     at.button(key=f"cancel_{place.kind}").click().run()
     assert engine.jobs.cancelled == 1
-
-
-@every_place
-def test_progress_goes_by_time_never_back_and_is_whole_only_at_the_end(engine: Any, place: Place) -> None:
-    engine.jobs.show(running(place.kind, at=replace(AT, elapsed_s=60.0, remaining_s=40.0)))
-    at = place.open(engine)
-    shown = [at.progress[0].value]
-    for elapsed_s, remaining_s in ((61.0, 60.0), (118.0, 2.0), (125.0, 0.0)):
-        later = replace(AT, cells_done=14, elapsed_s=elapsed_s, remaining_s=remaining_s)
-        engine.jobs.show(running(place.kind, at=later))
-        shown.append(at.run().progress[0].value)
-    assert shown == [60, 60, 98, 99]
-
-
-@pytest.mark.parametrize(
-    ("place", "keys"),
-    [
-        (SWEEP, ("form_mlp_width", "form_low", "form_budget")),
-        (FRONTIER, ("frontier_mlp_width_high", "frontier_mlp_depth_low", "frontier_budget")),
-        (PIPELINE, ("form_mlp_width", "pipeline_batch", "pipeline_budget")),
-    ],
-    ids=str,
-)
-def test_every_wrong_choice_is_marked_and_counted(engine: Any, place: Place, keys: tuple[str, ...]) -> None:
-    at = place.open(engine)
-    for count, key in enumerate(keys, start=1):
-        at.number_input(key=key).set_value(0).run()
-        assert len(at.error) == count
-        verb = "choice below is" if count == 1 else "choices below are"
-        assert f"{count} {verb} not possible yet" in text_of(at)
-    assert place.start(at).disabled
-
-
-@pytest.mark.parametrize("place", [SWEEP, FRONTIER, PIPELINE], ids=str)
-def test_no_two_fields_of_a_form_share_a_name(engine: Any, place: Place) -> None:
-    at = place.open(engine)
-    fields = [*at.number_input, *at.selectbox, *at.text_input]
-    names = [field.label for field in fields if str(field.key).startswith((place.kind, "form_"))]
-    assert len(names) > 8
-    assert len(set(names)) == len(names)
-    assert not [name for name in names if "*" in name]
 
 
 @every_task

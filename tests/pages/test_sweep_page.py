@@ -3,6 +3,7 @@
 import gc
 import html
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -346,3 +347,27 @@ def test_with_nothing_to_show_the_page_points_at_the_button(monkeypatch: pytest.
     at = open_page()
     assert "Nothing was measured yet" in text_of(at)
     assert not button(at).disabled
+
+
+def test_while_it_runs_what_is_not_clear_is_no_answer_yet(engine: Any) -> None:
+    run = make_run(5, status="running", floors_ms=(0.3, 0.3), slopes_ms=(0.02, 0.02))
+    snapshot = sweeping(run)
+    assert snapshot.answer.verdict.kind in ("inconclusive", "tie")
+    undecided = replace(snapshot.answer.verdict, kind="inconclusive")
+    engine.jobs.show(replace(snapshot, answer=replace(snapshot.answer, verdict=undecided)))
+    at = open_page()
+    assert at.progress[0].text.startswith("Measuring batch 64, round 3. No answer yet&#58; ")
+    assert "No answer yet: the 95 % intervals still allow" in text_of(at)
+    assert "Estimate so far" not in text_of(at)
+    assert not at.subheader
+    assert chart_titles(at)[0] == "<b>Speed-up and crossover</b>"
+
+
+def test_a_named_network_goes_back_to_sizes_of_ones_own(engine: Any) -> None:
+    at = open_page()
+    at.selectbox(key="form_family").set_value("cnn").run()
+    at.menu_button(key="form_networks_cnn").set_value("lenet5").run()
+    assert start(engine, at, "sweep").plan.workload.network.name == "lenet5"
+    at.button(key="form_own_cnn").click().run()
+    at.number_input(key="form_cnn_depth").set_value(1).run()
+    assert start(engine, at, "sweep").plan.workload.network.name == "cnn-28x28x1-32x1-k3-max-10"

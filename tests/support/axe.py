@@ -14,7 +14,9 @@ def script() -> str:
 def findings(page: Any) -> list[tuple[str, str, str]]:
     """Rule, the elements' way in the page, and the HTML of each element that breaks a rule."""
     page.evaluate(script())
-    found = page.evaluate("tags => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})", TAGS)
+    found = page.evaluate(
+        "tags => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})", TAGS
+    )
     return [
         (rule["id"], " ".join(map(str, node["target"])), node["html"])
         for rule in found["violations"]

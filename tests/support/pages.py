@@ -29,6 +29,11 @@ ROOT = Path(__file__).parents[2]
 AT = Progress("measuring", "Measuring in turn: batch 64", 5, 14, 30.0, 90.0)
 
 
+def stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass between a report of a measurement and its page."""
+    monkeypatch.setattr(Snapshot, "left_s", property(lambda snapshot: snapshot.progress.remaining_s))
+
+
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this machine have a GPU beside its CPU."""
     here = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "GPU 0 · Card"}, 8, ())

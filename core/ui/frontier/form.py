@@ -20,10 +20,11 @@ from core.ui.study_page import takes
 from core.ui.words import plain
 
 
-def show(busy: str | None, top: Any) -> FrontierPlan | None:
+def show(busy: str | None, top: Any = None) -> FrontierPlan | None:
     """The whole form; the plan as chosen, or None while something is wrong. ``busy``: why nothing can be started;
-    ``top``: the place of the button.
+    ``top``: the place of the button, else above the fields.
     """
+    top = top or st.container()
     here = machine.devices()
     wrong = Places()
     machine.gpu_notice(here)

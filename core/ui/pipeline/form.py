@@ -21,10 +21,11 @@ CALLS: dict[str, int | str | None] = {"one after another": None, "1": 1, "2": 2,
 LOOK_AGAIN_S = 5.0  # a folder is not read again at every keystroke elsewhere in the form
 
 
-def show(busy: str | None, top: Any) -> PipelinePlan | None:
+def show(busy: str | None, top: Any = None) -> PipelinePlan | None:
     """The whole form; the study as chosen, or None while something is wrong. ``busy``: why nothing can be started;
-    ``top``: the place of the button.
+    ``top``: the place of the button, else above the fields.
     """
+    top = top or st.container()
     here = machine.devices()
     wrong = Places()
     workload = workload_fields(wrong)

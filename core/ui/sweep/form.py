@@ -44,7 +44,8 @@ def show(busy: str | None) -> None:
     if card := st.session_state.get(modelled.KEY):
         said.append(f"against a modelled {card}")
     targets_place = st.container()
-    folded = st.expander(plain(f"More: {', '.join(said) or 'as proposed'}"), icon=":material/tune:")
+    label = plain(f"More: {', '.join(said) or 'as proposed'}")
+    folded = st.expander(label, icon=":material/tune:", key="form_more")  # which stays open when its label changes
     with folded:
         sizes_place = st.container()
     with places[0]:
