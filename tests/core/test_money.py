@@ -35,3 +35,5 @@ def test_a_list_price_is_converted_at_the_users_rate_alone() -> None:
     assert LISTED.into(Money()) == LISTED
     assert LISTED.into(Money(currency="EUR")) == LISTED  # no rate: nobody knows what it is in euros
     assert euros.into(Money()) == euros
+    francs = LISTED.model_copy(update={"currency": "CHF"})
+    assert francs.into(Money(currency="EUR", per_usd=0.9)) == francs  # the rate is of dollars alone
