@@ -6,6 +6,7 @@ import streamlit as st
 
 from core.money import LISTED, Money, usual
 from core.schema import UserError
+from core.text import clean
 from core.ui.words import plain
 
 QUERY = "money"
@@ -52,11 +53,13 @@ def address() -> dict[str, str]:
 def field() -> None:
     """The choice, for every page that has a price; with it the user's rate, in which list prices are converted."""
     money = chosen()
-    st.text_input("Currency", value=money.currency, max_chars=3, key="money_currency", width=100, on_change=_take,
-                  help="Of every price and cost on all pages, three letters.")  # fmt: skip
+    st.text_input(
+        "Currency", value=clean(money.currency), max_chars=3, key="money_currency", width=100, on_change=_take,
+        help="Of every price and cost on all pages, three letters.",
+    )  # fmt: skip
     if money.currency != LISTED:
         st.number_input(
-            f"A US dollar is worth ({money.currency})", value=money.per_usd, format="%g", width=200,
+            f"A US dollar is worth ({plain(money.currency)})", value=money.per_usd, format="%g", width=200,
             key=f"money_rate-{money.currency}", on_change=_take, placeholder="unknown",
             help="Your rate. List prices are in US dollars; without a rate they are not counted.",
         )  # fmt: skip

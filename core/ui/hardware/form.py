@@ -122,7 +122,8 @@ def price_fields(chosen: tuple[GpuSpec, ...], errors: dict[str, str]) -> None:
     """The fields that :func:`prices` reads, for the chosen cards."""
     currency = money.chosen().currency
     st.markdown(
-        f"What an hour costs, in {currency}, for the cards that you compare with. Empty: the list price, with its day."
+        f"What an hour costs, in {plain(currency)}, for the cards that you compare with. Empty: the list price, with "
+        "its day."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         money.field()

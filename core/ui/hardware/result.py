@@ -163,7 +163,7 @@ def table(seen: Compared) -> None:
     unit = money.chosen().currency
     left = sum(reading.spec.price is not None and reading.spec.price.currency != unit for reading in seen.readings)
     if left:
-        st.caption(f"The price of {counted(left, 'card')} is not in {unit}; without a rate it makes no cost.")
+        st.caption(plain(f"The price of {counted(left, 'card')} is not in {unit}; without a rate it makes no cost."))
 
 
 def limits(seen: Compared) -> None:
