@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -84,10 +84,9 @@ def pages() -> dict[str, list[StreamlitPage]]:
 
 
 def _page(name: str, opens: str) -> StreamlitPage:
-    page = PAGES[name]
-    visibility: Literal["visible", "hidden"] = "hidden" if name == "start" and opens != "start" else "visible"
+    page, hidden = PAGES[name], name == "start" and opens != "start"
     return st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
-                   visibility=visibility)  # fmt: skip
+                   visibility="hidden" if hidden else "visible")  # fmt: skip
 
 
 def _root() -> None:

@@ -20,9 +20,9 @@ function words(seconds) {
   const two = (whole, unit, rest, smaller) =>
     whole + " " + unit + (rest ? " " + String(rest).padStart(2, "0") + " " + smaller : "")
   if (seconds < 60) return seconds + " s"
-  if (seconds < 3600) return two(Math.floor(seconds / 60), "min", seconds % 60, "s")
-  const minutes = Math.floor(seconds / 60)
-  return two(Math.floor(minutes / 60), "h", minutes % 60, "min")
+  if (seconds < 3600) return two(Math.trunc(seconds / 60), "min", seconds % 60, "s")
+  const minutes = Math.trunc(seconds / 60)
+  return two(Math.trunc(minutes / 60), "h", minutes % 60, "min")
 }
 
 export default function (component) {

@@ -29,8 +29,8 @@ from core.ui.words import PYTHON_HELP, plain
 ACTIVATION_BYTES = 4
 PREFETCH_HELP = (
     "How a batch reaches the step. Resident: it lies on the device, so that the step alone is timed. Host array: NumPy "
-    "hands it over in every step. tf.data: an input pipeline that prepares so many batches ahead; its other settings "
-    "are below."
+    "hands it over in every step. tf.data: an input pipeline that prepares so many batches before they are asked for; "
+    "its other settings are below."
 )
 
 
