@@ -18,6 +18,7 @@ FRAMEWORK_MODULES = tuple(f"core.worker.{folder}." for folder in FOLDERS)
 LAYERS = (
     "core.text",
     "core.schema",
+    "core.money",
     "core.numbers",
     "core.files",
     "core.page",

@@ -137,11 +137,14 @@ PATIENCE_S = 60
 def open_page(
     page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: Any
 ) -> AppTest:
-    """The app at a page and one of its tabs, as after a click in its navigation; at its root address without a page."""
+    """The app at a page and one of its tabs or folded parts, as after a click in its navigation; at its root address
+    without a page.
+    """
     at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
     at._bidi_component_manager = _components()
     if tab:
         at.session_state[f"{page}_tab"] = tab
+        at.session_state[f"folded-{tab}"] = True
     at.context = {"is_embedded": embedded} | (context or {})
     for name, value in query.items():
         at.query_params[name] = value
@@ -155,6 +158,16 @@ def open_page(
 def turn(page: str, at: AppTest, tab: str) -> AppTest:
     """The page at another of its tabs."""
     at.session_state[f"{page}_tab"] = tab
+    at.run()
+    return at
+
+
+def unfold(at: AppTest, *parts: str) -> AppTest:
+    """The page with these parts of its evidence open and no others."""
+    for key in [key for key in at.session_state._state.filtered_state if str(key).startswith("folded-")]:
+        at.session_state[key] = False
+    for part in parts:
+        at.session_state[f"folded-{part}"] = True
     at.run()
     return at
 

@@ -112,7 +112,8 @@ def grid_words(plan: FrontierPlan) -> str:
     visit_s = FIRST_SETUP_S + 2 * ROUNDS * BLOCK_S
     return (
         f"The map has {count:,} settings ({sizes}). To measure every one once would take about "
-        f"{duration(count * visit_s)} or more (modelled); here the time goes to those where a tie is in doubt."
+        f"{duration(count * visit_s)} or more (modelled); here the time goes to where it is least "
+        "clear which is faster."
     )
 
 

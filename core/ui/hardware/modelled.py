@@ -212,7 +212,7 @@ def _numbers(comparison: Against) -> None:
     with st.container(horizontal=True):
         if crossover.kind == "from" and crossover.batch is not None:
             metric("Crossover (modelled)", f"batch {first_batch(crossover.batch)}", _bounds(crossover),
-                   "From there on the card is ahead, with the 95 % interval of model and noise.")  # fmt: skip
+                   "From there on the card is faster, with the 95 % interval of model and noise.")  # fmt: skip
         if end is not None:
             metric(f"Speed-up over {crossover.cpu} at batch {end.batch:,} (modelled)", f"{number(end.ratio)}×",
                    f"{number(end.low)}× to {number(end.high)}×",
