@@ -299,7 +299,9 @@ def frame(
     :func:`words_of` gives title and lines back.
     """
     foot = foot if evidence is None else [*foot, environment_line(evidence)]
-    words = {"title": title, "under": list(under), "foot": list(foot), "legend_rows": legend_rows}
+    words = {
+        "title": clean(title), "under": [*map(clean, under)], "foot": [*map(clean, foot)], "legend_rows": legend_rows,
+    }  # fmt: skip
     under, foot = wrapped(under), wrapped(foot)
     top = 14 + TITLE_PX + LINE_PX * len(under) + ROW_PX * legend_rows + LINE_PX * label_rows + 8
     bottom = 58 + FOOT_PX * len(foot)

@@ -45,7 +45,8 @@ export default function (component) {
   return () => clearInterval(state.timer)
 }
 """
-_TICKER = st.components.v2.component("breakeven_ticker", html='<span class="left"></span>', css=_CSS, js=_JS)
+HTML = '<span class="left"></span>'
+_TICKER = st.components.v2.component("breakeven_ticker", html=HTML, css=_CSS, js=_JS)
 
 
 def time_left(left_s: float, of: str, key: str, *, before: str = "at most ", after: str = " left") -> None:
