@@ -163,7 +163,7 @@ def damage(kind: str) -> None:
     elif kind == "truncated":
         del data[len(data) // 2 :]
     else:
-        for page in range(1 if kind == "pages" else len(data) // 4096 - 4, len(data) // 4096):
+        for page in range(1 if kind == "pages" else len(data) // 4096 - 12, len(data) // 4096):
             data[page * 4096 : page * 4096 + 100] = random.Random(page).randbytes(100)
     path.write_bytes(data)
 
