@@ -1,11 +1,12 @@
 """Studies, kept in SQLite by default or PostgreSQL by URL; a sweep's rounds are committed as they arrive."""
 
 from core.store.database import data_dir
-from core.store.history import Imported, Store, kept_until, only_readable
-from core.store.listing import Found, Summary, Wanted
+from core.store.history import Imported, Store, kept_until
+from core.store.listing import Deletion, Found, Summary, Wanted, only_readable
 from core.store.tables import RunNotFound, StoreError
 
 __all__ = [
+    "Deletion",
     "Found",
     "Imported",
     "RunNotFound",

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, update
 
 from core.store.listing import put_words
-from core.store.rows import read_row, read_run
+from core.store.rows import plain, read_row, read_run
 from core.store.tables import RUNS
 from core.studies.kind import Kind
 from core.studies.study import run_id_of
@@ -32,6 +32,10 @@ def put_description(db: Connection, study_id: str, kind: Kind[Any, Any, Any] | N
             run_id = run_id_of(record)
             row = read_row(db, run_id) if run_id is not None else None
             found = describe(kind, record, None if row is None else read_run(db, row))
-    values = found._asdict() | {"described": DESCRIBED}
+    values = {
+        "verdict": found.verdict, "network": found.network, "machine": found.machine, "described": DESCRIBED,
+    }  # fmt: skip
+    if found.targets:
+        values |= {"target_a": plain(found.targets[0]), "target_b": "\n".join(map(plain, found.targets[1:]))}
     db.execute(update(RUNS).where(RUNS.c.id == study_id).values(values))
     put_words(db, study_id)

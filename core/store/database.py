@@ -278,8 +278,11 @@ def _engine(url: URL, read_only: bool) -> Engine:
 
 
 def _bound_waiting(dbapi: Any, _: Any) -> None:
-    """A table of PostgreSQL that another program has locked is waited for as long as a SQLite file."""
+    """A table of PostgreSQL that another program has locked is waited for as long as a SQLite file. Our questions are
+    short, so compiling them takes longer than it saves.
+    """
     dbapi.execute(f"SET lock_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
+    dbapi.execute("SET jit = off")
     dbapi.commit()
 
 

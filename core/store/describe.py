@@ -1,4 +1,4 @@
-"""What a list says of a study: its verdict, network and machine in words, worked out once from its record."""
+"""What a list says of a study: verdict, network, targets and machine, worked out once from its record."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Description(NamedTuple):
     verdict: str
     network: str
     machine: str
+    targets: tuple[str, ...] = ()
+    """In their notation; of a sweep its row has them already."""
 
 
 def describe(kind: Kind[Any, Any, Any], record: Any, run: Any = None) -> Description:
@@ -24,7 +26,10 @@ def describe(kind: Kind[Any, Any, Any], record: Any, run: Any = None) -> Descrip
     environment = getattr(getattr(record, "experiment", record), "environment", None)
     machine = ", ".join(machine_parts(environment)) if environment is not None else ""
     return Description(
-        _verdict(kind, record, run), short(plain(_network(record)), MAX_WORDS), short(plain(machine), MAX_WORDS)
+        _verdict(kind, record, run),
+        short(plain(_network(record)), MAX_WORDS),
+        short(plain(machine), MAX_WORDS),
+        () if kind.streams else _targets(record),
     )
 
 
@@ -48,3 +53,10 @@ def _network(record: Any) -> str:
         return families()[family].title if family in families() else str(family)
     workload = getattr(inside, "workload", None) or getattr(plan, "workload", None)
     return workload.title if workload is not None else ""
+
+
+def _targets(record: Any) -> tuple[str, ...]:
+    inside = getattr(record, "experiment", record)
+    plan = getattr(inside, "plan", inside)
+    found = getattr(plan, "targets", None) or [arm.target for arm in getattr(inside, "arms", ())[:1]]
+    return tuple(map(str, found or filter(None, [getattr(plan, "target", None)])))

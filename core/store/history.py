@@ -15,11 +15,14 @@ from core.schema import UserError
 from core.store.catalogue import put_description, undescribed
 from core.store.database import Database
 from core.store.listing import (
+    Deletion,
     Found,
     Summary,
     Wanted,
+    only_readable,
     put_tags,
     put_words,
+    read_deletions,
     read_page,
     read_summaries,
     read_tags,
@@ -54,19 +57,6 @@ class Imported(NamedTuple):
     id: str
     new: bool
     restored: bool = False
-
-
-def only_readable(
-    summaries: Iterable[Summary], load: Callable[[Summary], R], unreadable: Callable[[str], None] = lambda _: None
-) -> dict[str, R]:
-    """What ``load`` gives for each, by id; one damaged study costs itself, and why goes to ``unreadable``."""
-    records: dict[str, R] = {}
-    for summary in summaries:
-        try:
-            records[summary.id] = load(summary)
-        except (UserError, OSError) as error:
-            unreadable(str(error))
-    return records
 
 
 class Store:
@@ -211,7 +201,7 @@ class Store:
         self._change(run_id, name=clean)
 
     def delete(self, *study_ids: str) -> None:
-        """Hide runs or studies, all at one time; :meth:`restore` brings them back until :func:`kept_until`. An own run
+        """Hide runs or studies, all at one time; :meth:`undo` brings them back until :func:`kept_until`. An own run
         without a round is removed at once: there is nothing to bring back.
         """
         at, empty = now(), []
@@ -226,9 +216,18 @@ class Store:
             remove(db, empty)
         self.purge()
 
-    def restore(self, *study_ids: str) -> None:
-        for study_id in study_ids:
-            self._change(study_id, deleted_at=None)
+    def restore(self, run_id: str) -> None:
+        self._change(run_id, deleted_at=None)
+
+    def deletions(self, limit: int) -> tuple[Deletion, ...]:
+        """What can be brought back, newest first."""
+        with self._database.read() as db:
+            return tuple(read_deletions(db, limit))
+
+    def undo(self, at: str) -> int:
+        """Bring back all that was deleted at that time (:attr:`Deletion.at`); returns how many studies."""
+        with self._database.write() as db:
+            return db.execute(update(RUNS).where(RUNS.c.deleted_at == at).values(deleted_at=None)).rowcount
 
     def purge(self, older_than: timedelta = KEEP_DELETED) -> int:
         """Remove for good what was deleted longer ago than that, and studies of such runs that have no tag; returns how
@@ -246,12 +245,13 @@ class Store:
         if dry:
             with self._database.read() as db:
                 return len(prunable(db, _ago(older_than)))
+        at = now()
         with self._database.write() as db:
             ids = prunable(db, _ago(older_than))
             if for_good:
                 remove(db, ids)
             for some in (ids[start : start + AT_ONCE] for start in range(0, 0 if for_good else len(ids), AT_ONCE)):
-                db.execute(update(RUNS).where(RUNS.c.id.in_(some)).values(deleted_at=now()))
+                db.execute(update(RUNS).where(RUNS.c.id.in_(some)).values(deleted_at=at))
         if for_good and ids:
             self._database.compact()
         return len(ids)

@@ -69,14 +69,14 @@ TAGS = Table(
 )
 LISTED = {"sqlite": "created_at, id, deleted_at, kind, label, words", "postgresql": "created_at, id"}
 """SQLite reads a list, and searches, in this index alone: rows hold their whole JSON and are ten times as long. In
-PostgreSQL that JSON lies outside the rows, and an index must not hold so much."""
+PostgreSQL that JSON is kept outside of the rows, and an index must not hold so much."""
 
 
 def make_indices(db: Connection) -> None:
     """Whatever of them is missing."""
     for index, on in (
         ("runs_listed", f"runs ({LISTED[db.dialect.name]})"),
-        ("runs_by_kind", "runs (kind, created_at, id)"),
+        ("runs_by_kind", "runs (kind, deleted_at, created_at, id)"),
         ("runs_by_run", "runs (run_id)"),
         ("runs_by_status", "runs (status)"),
         ("runs_by_description", "runs (described)"),
@@ -84,6 +84,8 @@ def make_indices(db: Connection) -> None:
         ("tags_by_tag", "tags (tag, run_id)"),
     ):
         db.execute(text(f"CREATE INDEX IF NOT EXISTS {index} ON {on}"))
+    if db.dialect.name == "postgresql":
+        db.execute(text("ALTER TABLE runs ALTER COLUMN head SET STORAGE EXTERNAL"))
 
 
 class StoreError(UserError):

@@ -179,7 +179,7 @@ def damage(kind: str) -> None:
 )
 def test_a_wrong_value_costs_a_row_and_a_broken_structure_the_file(lines: list[str], damaged: bool) -> None:
     """As newer versions of SQLite say it, too."""
-    result = SimpleNamespace(scalars=lambda: SimpleNamespace(all=lambda: lines))
+    result = SimpleNamespace(scalars=lambda: SimpleNamespace(all=lambda: lines), scalar=lambda: 1_000_000)
     assert is_damaged(SimpleNamespace(exec_driver_sql=lambda _: result)) is damaged  # type: ignore[arg-type]
 
 
