@@ -7,7 +7,7 @@ from core.ui.hardware import modelled
 from core.ui.study_page import busy_sentence
 from core.ui.sweep import form, live
 
-navigation.guard()
+navigation.guard(measures=True)
 st.header("Which target is the fastest, and from which batch size on?", anchor=False)
 
 shown, chosen = st.columns([7, 5], gap="large")

@@ -22,7 +22,7 @@ def newest() -> None:
         st.error(plain(problem), icon=":material/error:")
     for deletion in _deletions()[:1]:
         if _is_new(deletion):
-            with st.container(horizontal=True, vertical_alignment="center", border=True):
+            with st.container(horizontal=True, vertical_alignment="center"):
                 st.markdown(f"Deleted {_what(deletion)}. {_until(deletion)}", width="content")
                 _button(deletion, "Undo")
 

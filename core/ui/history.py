@@ -25,9 +25,9 @@ from core.ui.tables import cleaned, history_table
 from core.ui.words import plain
 
 PAGE = 50  # rows
-SHOWN_ROWS = 12
+SHOWN_ROWS = 10
 ALL_KINDS, ALL_TAGS = "All kinds", "All tags"
-FIND, KIND, TAG, NUMBER = "find", "kind", "tag", "page"
+FIND, KIND, TAG, NUMBER = "find", "kind", "tag", "list"
 """What the address holds of a list."""
 SAID, UPLOADS, RESUMED = "history_said", "upload_count", "resumed_sweep"
 
@@ -75,8 +75,10 @@ def _wanted() -> Wanted:
     tags = list(registry.engine().store.tags())
     names = {ALL_KINDS: None} | {kind.title: name for name, kind in sorted(kinds().items())}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        words = st.text_input("Search", key=FIND, bind="query-params", icon=":material/search:", on_change=_first_page,
-                              placeholder="Words of name, network, targets, machine, verdict or tag")  # fmt: skip
+        words = st.text_input(
+            "Search", key=FIND, bind="query-params", icon=":material/search:", on_change=_first_page, width=520,
+            placeholder="Words of name, network, targets, machine, verdict or tag",
+        )  # fmt: skip
         kind = st.selectbox("Kind", list(names), key=KIND, bind="query-params", width=190, on_change=_first_page)
         tag = ALL_TAGS
         if tags:
@@ -98,7 +100,7 @@ def _page(wanted: Wanted, below: st.delta_generator.DeltaGenerator) -> Found:
         number = 1
         if found.total > PAGE:
             slot = st.container(width="content")
-            number = st.pagination(-(-found.total // PAGE), key=NUMBER, bind="query-params")
+            number = st.pagination(-(-found.total // PAGE), key=NUMBER, bind="query-params", width=300)
             if number > 1:
                 found = store.find(wanted, PAGE, PAGE * (number - 1))
             first = PAGE * (number - 1)
@@ -130,8 +132,8 @@ def _selected_rows(found: tuple[Summary, ...]) -> list[int]:
         key=f"history-{hash(tuple(s.id for s in found))}", height=38 + 35 * min(SHOWN_ROWS, len(found)),
         alt="One row a study, newest first.", placeholder="",
         column_config={
-            "name": text("Name", pinned=True, width=170), "verdict": text("Verdict", width=330),
-            "network": text("Network", width=150), "targets": text("Targets", width=160),
+            "name": text("Name", width=190), "verdict": text("Verdict", width=330),
+            "network": text("Network", width=190), "targets": text("Targets", width=170),
             "machine": text("Machine", width=150),
             "created": st.column_config.DatetimeColumn("Measured", format="YYYY-MM-DD HH:mm", width=130, help="UTC."),
             "kind": text("Kind", width=110), "label": text("Label", width=80), "tags": text("Tags", width=90),
@@ -177,10 +179,12 @@ def _one(summary: Summary, changes: bool) -> None:
         if changes:
             _rename_field(summary)
             _tags([summary])
-        if run is not None:
-            downloads.buttons(run)
-        elif readable:
-            kept.file(summary)
+        if readable:
+            with st.popover("Export", icon=":material/download:"):
+                if run is not None:
+                    downloads.buttons(run)
+                else:
+                    kept.file(summary)
         if changes:
             _delete_button([summary])
 

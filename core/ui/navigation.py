@@ -58,6 +58,8 @@ PAGES = {
 def first() -> str:
     """The page at the root address: without a GPU the question about one, else the sweep that answers it."""
     try:
+        if registry.read_only():
+            return "history"
         return "sweep" if machine.devices().has_gpu else "start"
     except StoreError:  # which every page says
         return "start"
@@ -103,8 +105,8 @@ def run() -> None:
         st.session_state[ROUTED] = False
 
 
-def guard() -> None:
-    """First call of every page.
+def guard(measures: bool = False) -> None:
+    """First call of every page; one that only ``measures`` is empty on a read-only server.
 
     On a cold server a link straight to a page makes Streamlit run that file alone, without the router. Declaring the
     navigation and running once more repairs that and keeps the query string. Then the store must open, or the page
@@ -114,3 +116,6 @@ def guard() -> None:
         st.navigation(pages(), position="top")
         st.rerun()
     registry.require()
+    if measures and registry.read_only():
+        link("history")
+        st.stop()

@@ -86,7 +86,10 @@ def press(label: str, begin: Callable[[], Any], disabled: bool, **look: Any) -> 
     """A button that begins a measurement of what the fields hold in the run of the script that handles the click.
 
     A callback would get what they held when the button was drawn: before a change that came just before the click.
+    A read-only server has no such button.
     """
+    if registry.read_only():
+        return
     if st.button(plain(label), **{"type": "primary"} | look, disabled=disabled) and not disabled:
         begin()
         st.rerun()
@@ -97,8 +100,10 @@ def ask(
 ) -> Snapshot | None:
     """The choices and the button of a short measurement, why it cannot be started, or its wait.
 
-    The last one of this process once it has ended, else None.
+    The last one of this process once it has ended, else None; a read-only server has nothing of all that.
     """
+    if registry.read_only():
+        return None
     last = registry.engine().jobs.snapshot(task.name)
     active = last is not None and last.active
     busy = None if active else busy_sentence()
@@ -184,6 +189,8 @@ class StudyPage(Generic[P, R]):
         self, plan: Any, busy: str | None, says: Callable[[Any], str], start: Callable[[Any], None] | None = None
     ) -> None:
         """The same above the fields of a form, with what the plan ``says`` that it measures."""
+        if registry.read_only():
+            return
         if busy:
             busy_notice(busy)
         self.start_button(plan, busy, start, width="stretch")
@@ -291,7 +298,7 @@ class StudyPage(Generic[P, R]):
         ``before`` says what a study is and what the plan would measure, while there is none of one's own.
         """
         shown = self.shown()
-        if st.context.is_embedded:
+        if st.context.is_embedded or registry.read_only():
             if shown is not None:
                 result(*shown)
             return

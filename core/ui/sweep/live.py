@@ -86,7 +86,7 @@ def _estimate(beside: Beside) -> None:
 
 def stopped() -> None:
     """Offer to resume the newest own sweep if it was stopped before its end, unless another one runs."""
-    if PAGE.running() is not None:
+    if PAGE.running() is not None or registry.read_only():
         return
     registry.mark_interrupted()
     own = next((s for s in registry.summaries() if s.label == "measured"), None)
