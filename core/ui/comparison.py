@@ -36,7 +36,8 @@ def ask(ids: Sequence[str]) -> None:
 
 def show() -> None:
     """What the address names, with the way back to all studies."""
-    st.button("All studies", icon=":material/arrow_back:", type="tertiary", key="all_studies", on_click=_leave)
+    if not st.context.is_embedded:
+        st.button("All studies", icon=":material/arrow_back:", type="tertiary", key="all_studies", on_click=_leave)
     ids = asked()
     runs = [run for run in map(_load, ids[:MAX_COMPARED]) if run is not None]
     if len(ids) > MAX_COMPARED:
@@ -88,6 +89,8 @@ def _picture(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]
 
 def _table(runs: Sequence[Run], rows: Sequence[Row]) -> None:
     st.table(written(pd.DataFrame(rows, columns=COLUMNS)), border="horizontal", hide_index=True)
+    if st.context.is_embedded:
+        return
     with st.container(horizontal=True):
         for row, run in zip(rows, runs, strict=True):
             link("crossover", f"Open {row.letter}", run=run.id)

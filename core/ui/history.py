@@ -46,6 +46,9 @@ def show() -> None:
     if len(comparison.asked()) > 1:
         comparison.show()
         return
+    if st.context.is_embedded:
+        st.info("Only a comparison has an embedded view; open this page by itself.", icon=":material/frame_inspect:")
+        return
     changes = not registry.read_only()
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.title("History", anchor=False, width="content")

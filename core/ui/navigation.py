@@ -47,8 +47,8 @@ PAGES = {
         "What would make a target faster: every remedy tried here, ranked by its measured gain.",
         "What would help, measured on this machine"),
     "history": Page("History", ":material/history:",
-        "Every run kept here: open, compare, rename, delete, import, export.", "See the runs that are here",
-        embeds=False),
+        "Every study kept here: search, open, compare, tag, rename, delete, import, export.",
+        "See the studies that are here"),
     "method": Page("Method", ":material/menu_book:",
         "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
 }  # fmt: skip
@@ -117,5 +117,6 @@ def guard(measures: bool = False) -> None:
         st.rerun()
     registry.require()
     if measures and registry.read_only():
+        st.title("Nothing is measured here", anchor=False)
         link("history")
         st.stop()

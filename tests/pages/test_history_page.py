@@ -177,6 +177,17 @@ def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, s
     assert len(names(again)) == count
 
 
+def test_a_comparison_is_shown_without_menus_and_a_list_is_not(engine: Any) -> None:
+    ids = ",".join(keep(engine.store, make_run(seed)) for seed in (1, 2))
+    at = open_page("history", embedded=True, compare=ids)
+    assert titles(at) == ["2 runs compared: speed-up by batch size"]
+    assert not at.button
+    at = open_page("history", embedded=True)
+    assert "Only a comparison has an embedded view" in text_of(at)
+    assert not at.dataframe
+    assert not at.button
+
+
 def compared(*runs: Any) -> AppTest:
     return open_page("history", compare=",".join(runs))
 

@@ -63,4 +63,4 @@ def test_the_history_is_found_searched_and_opened() -> None:
 def test_no_card_is_kept(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="this server only reads"):
         save_own(tmp_path / "gpus.json", ())
-    assert not list(tmp_path.iterdir())
+    assert not (tmp_path / "gpus.json").exists()
