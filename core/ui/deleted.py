@@ -23,7 +23,7 @@ def newest() -> None:
     for deletion in _deletions()[:1]:
         if _is_new(deletion):
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.markdown(f"Deleted {_what(deletion)}. {_until(deletion)}", width="content")
+                st.markdown(plain(f"Deleted {_what(deletion)}. {_until(deletion)}"), width="content")
                 _button(deletion, "Undo")
 
 
@@ -37,7 +37,7 @@ def earlier() -> None:
             for deletion in found:
                 with st.container(horizontal=True, vertical_alignment="center"):
                     day = deletion.at[:16].replace("T", " ")
-                    st.markdown(f"{_what(deletion)}, {plain(day)} UTC. {_until(deletion)}", width="content")
+                    st.markdown(plain(f"{_what(deletion)}, {day} UTC. {_until(deletion)}"), width="content")
                     _button(deletion, "Bring back")
 
 
@@ -53,7 +53,7 @@ def _is_new(deletion: Deletion) -> bool:
 
 
 def _what(deletion: Deletion) -> str:
-    return f"“{plain(deletion.name)}”" if deletion.studies == 1 else counted(deletion.studies, "study", "studies")
+    return f"“{deletion.name}”" if deletion.studies == 1 else counted(deletion.studies, "study", "studies")
 
 
 def _until(deletion: Deletion) -> str:
@@ -66,7 +66,7 @@ def _until(deletion: Deletion) -> str:
 
 def _button(deletion: Deletion, words: str) -> None:
     key = "undo" if words == "Undo" else f"bring-back-{deletion.at}"
-    st.button(words, icon=":material/undo:", key=key, on_click=_undo, args=(deletion.at,))
+    st.button(plain(words), icon=":material/undo:", key=key, on_click=_undo, args=(deletion.at,))
 
 
 def _undo(at: str) -> None:

@@ -86,7 +86,7 @@ def _wanted() -> Wanted:
         tag = ALL_TAGS
         if tags:
             tag = st.selectbox("Tag", [ALL_TAGS, *tags], key=TAG, bind="query-params", width=190,
-                               format_func=clean, on_change=_first_page)  # fmt: skip
+                               format_func=lambda tag: clean(tag), on_change=_first_page)  # fmt: skip
     return Wanted(words=words[:200], kind=names.get(kind), tag=None if tag == ALL_TAGS else tag)
 
 
@@ -110,7 +110,7 @@ def _page(wanted: Wanted, below: st.delta_generator.DeltaGenerator) -> Found:
             slot.caption(f"{first + 1:,} to {first + len(found.summaries):,} of {found.total:,}")
         if waiting := store.undescribed():
             later = "No verdict is kept yet of" if store.read_only else "Verdicts are being worked out of"
-            st.caption(f"{later} {counted(waiting, 'older study', 'older studies')}.")
+            st.caption(plain(f"{later} {counted(waiting, 'older study', 'older studies')}."))
     return found
 
 
@@ -212,7 +212,7 @@ def _tags(chosen: Sequence[Summary]) -> None:
     key = f"tags-{hash(tuple(one.id for one in chosen))}"
     with st.popover("Tags", icon=":material/label:"):
         st.multiselect("Tags", list(dict.fromkeys([*shared, *registry.engine().store.tags()])), default=shared,
-                       key=key, accept_new_options=True, format_func=clean, placeholder="Choose or type a tag",
+                       key=key, accept_new_options=True, format_func=lambda tag: clean(tag), placeholder="Choose or type a tag",
                        help="What is tagged is never pruned.")  # fmt: skip
         ids = [one.id for one in chosen]
         st.button("Save", key="save_tags", on_click=_tag, args=(ids, shared, key), type="primary")
