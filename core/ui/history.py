@@ -212,7 +212,8 @@ def _tags(chosen: Sequence[Summary]) -> None:
     key = f"tags-{hash(tuple(one.id for one in chosen))}"
     with st.popover("Tags", icon=":material/label:"):
         st.multiselect("Tags", list(dict.fromkeys([*shared, *registry.engine().store.tags()])), default=shared,
-                       key=key, accept_new_options=True, format_func=lambda tag: clean(tag), placeholder="Choose or type a tag",
+                       key=key, accept_new_options=True, format_func=lambda tag: clean(tag),
+                       placeholder="Choose or type a tag",
                        help="What is tagged is never pruned.")  # fmt: skip
         ids = [one.id for one in chosen]
         st.button("Save", key="save_tags", on_click=_tag, args=(ids, shared, key), type="primary")

@@ -44,7 +44,7 @@ def test_cold_page_gets_its_frame_and_keeps_the_query(engine: Any) -> None:
 def test_verdict_charts_cells_and_evidence(engine: Any) -> None:
     at = open_page("crossover", run=keep(engine.store, make_run(4)))
     text = text_of(at)
-    assert "ahead from batch" in at.subheader[0].value
+    assert "faster from batch" in at.subheader[0].value
     assert [t for t in CHARTS if f"<b>{t}</b>" in chart_titles(at)] == CHARTS
     assert "<b>Overhead share by batch size (fitted)</b>" in chart_titles(at)
     cells = at.dataframe[0].value
@@ -78,7 +78,7 @@ def test_what_keras_own_loop_adds_stands_beside_the_step_time(engine: Any) -> No
 def test_what_qualifies_the_verdict_is_said(engine: Any, run: Run, status: Status, sentence: str) -> None:
     at = open_page("crossover", run=keep(engine.store, run, status=status))
     says(at, sentence)
-    assert ("ahead throughout" in at.subheader[0].value) is ("crossover" in sentence)
+    assert ("faster at every batch size" in at.subheader[0].value) is ("crossover" in sentence)
     failed = ["out of memory", "measured", "skipped"]
     assert (list(at.dataframe[0].value["outcome"][-3:]) == failed) is ("Not every" in sentence)
 
@@ -87,10 +87,10 @@ def test_unstable_machine_is_explained(engine: Any, monkeypatch: pytest.MonkeyPa
     run = make_run(2)
     answer = analyse(run)
     doubt = replace(answer.verdict, kind="inconclusive", crossovers=(), lead=None, reason="unstable_machine",
-                    sentence="Inconclusive: the machine was too unsteady.")  # fmt: skip
+                    sentence="Not clear: the machine was too unsteady.")  # fmt: skip
     monkeypatch.setattr(registry, "analyse", lambda _: replace(answer, verdict=doubt))
     at = open_page("crossover", run=keep(engine.store, run))
-    says(at, "Inconclusive: the machine was too unsteady.", "Worker processes of the same target disagree")
+    says(at, "Not clear: the machine was too unsteady.", "Worker processes of the same target disagree")
 
 
 def test_dark_charts_have_light_ink() -> None:

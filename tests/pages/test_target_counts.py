@@ -66,5 +66,5 @@ def test_of_one_target_no_speed_up_is_drawn(engine: Any) -> None:
 def test_of_six_targets_the_card_has_the_boundaries_and_a_table_against_the_baseline(engine: Any) -> None:
     at = open_page("crossover", run=stored(engine, 6))
     assert [metric.label for metric in at.metric if metric.label.endswith("fastest")]
-    (table,) = [table.value for table in at.table if "Ahead of CPU, 1 thread" in table.value.columns]
+    (table,) = [table.value for table in at.table if "Faster than CPU, 1 thread" in table.value.columns]
     assert list(table["Target"]) == list(run_of(6).names[1:])

@@ -34,7 +34,7 @@ class JudgedLook:
 
 LOOKS: dict[Judgement, JudgedLook] = {
     "helps": JudgedLook("#009E73", "triangle-right", 12, "helps"),
-    "unclear": JudgedLook(GUIDE, "diamond-open", 10, "unclear"),
+    "unclear": JudgedLook(GUIDE, "diamond-open", 10, "not clear"),
     "no effect": JudgedLook(GUIDE, "circle", 9, "no effect"),
     "hurts": JudgedLook("#C0408A", "triangle-left", 12, "hurts"),
 }

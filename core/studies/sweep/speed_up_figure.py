@@ -1,4 +1,4 @@
-"""Speed-up over the baseline by batch: of two targets with the crossover and the lead, of more one curve each."""
+"""Speed-up over the baseline by batch: of two targets with the crossover and the margin, of more one curve each."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ CROSSOVER_MARK = {"symbol": "line-ns", "size": 15}
 
 
 def crossover_spans(run: Run, answer: Answer) -> list[Span]:
-    """The crossovers and the lead of two targets as marks with their words."""
+    """The crossovers of two targets, and from where one is faster by the margin, as marks with their words."""
     spans = [
         Span(c.batch, c.low, c.high, f"crossover {interval_words(c.batch, c.low, c.high)}", GUIDE, "solid")
         for c in answer.verdict.crossovers
     ]
     if (lead := answer.verdict.lead) is not None:
         who = sentence_case(short(run.name_of(lead.target), 26))
-        words = f"{who} ahead ≥ {number(100 * lead.margin)} % from "
+        words = f"{who} ≥ {number(100 * lead.margin)} % faster from "
         colour = TARGET_LOOKS[answer.verdict.targets.index(lead.target)].colour
         words += interval_words(lead.from_batch, lead.low, lead.high)
         spans.append(Span(lead.from_batch, lead.low, lead.high, words, colour, "dash"))
@@ -61,8 +61,8 @@ def crossover_spans(run: Run, answer: Answer) -> list[Span]:
 def speed_up_figure(run: Run, answer: Answer, beside: Overlay | None = None) -> go.Figure:
     """Speed-up over the first target by batch: a crossover is where a curve passes 1×.
 
-    What stands ``beside`` is over the first target, too: where it meets another curve it overtakes that target. With a
-    single target there is a curve only where something stands beside it.
+    What stands ``beside`` is over the first target, too: where it meets another curve the faster one changes.
+    With a single target there is a curve only where something stands beside it.
     """
     if len(run.names) == 2:
         return _of_two(run, answer, beside)
@@ -79,7 +79,7 @@ def _of_two(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
     batches = [p.batch for p in points]
     spans, title = crossover_spans(run, answer), "Speed-up and crossover"
     notes: tuple[str, ...] = ()
-    sides, other = (f"{second} ahead", f"{first} ahead"), "the second"
+    sides, other = (f"{second} faster", f"{first} faster"), "the second"
     if beside is not None:
         batches += beside.batches
         spans, title, notes = [*spans, *beside.spans], title + beside.suffix, beside.foot

@@ -88,7 +88,7 @@ def test_the_strip_shows_the_fastest_on_the_same_axis_with_its_boundaries() -> N
     assert [line.x0 for line in upright(figure)] == [boundary.batch for boundary in changes]
     for boundary in changes:
         assert f"{round(boundary.batch):,} ({round(boundary.low):,} to {round(boundary.high):,})" in words(figure)
-    assert "Hatched: not distinguishable (95 %)." in words(figure)
+    assert "Hatched: not clear which (95 %)." in words(figure)
     assert not [one for one in throughput_figure(run, answer).data if one.yaxis == "y2"]
 
 
@@ -98,7 +98,7 @@ def test_where_only_the_evidence_ends_there_is_no_line_and_what_is_level_is_not_
     fastest = Fastest(bands, (Boundary(40, None, None, (0,), (0, 1)),))
     figure = step_time_figure(run, replace(answer, fastest=fastest))
     assert upright(figure) == []
-    assert "about equal" in words(figure)
+    assert "a tie" in words(figure)
     assert "within the margin of each other (95 %)" in words(figure)
     assert "Hatched" not in words(figure)
 
@@ -107,8 +107,8 @@ def test_a_single_target_shows_floor_slope_and_where_half_is_overhead() -> None:
     run, answer = RUNS[1], ANSWERS[1]
     (fit,) = answer.fits
     figure = step_time_figure(run, answer)
-    assert set(next(one for one in figure.data if one.name.startswith("Floor")).y) == {fit.floor_ms}
-    slope = next(one for one in figure.data if one.name.startswith("Slope"))
+    assert set(next(one for one in figure.data if one.name.startswith("Fixed cost")).y) == {fit.floor_ms}
+    slope = next(one for one in figure.data if one.name.startswith("Cost per sample"))
     assert [y / x for x, y in zip(slope.x, slope.y, strict=True)] == pytest.approx([fit.slope_ms] * 2)
     assert [line.x0 for line in upright(figure)] == [fit.half_overhead_batch]
     assert "Fitted from recorded step times" in words(figure)
@@ -132,13 +132,13 @@ def test_the_table_against_the_baseline_has_speed_ups_with_intervals_and_the_cro
     run, answer = RUNS[3], ANSWERS[3]
     table = baseline_table(run, answer)
     assert table.columns == (
-        "Target", "At batch 1", "At batch 8", "At batch 128", "At batch 1,024", "Ahead of CPU, 1 thread",
+        "Target", "At batch 1", "At batch 8", "At batch 128", "At batch 1,024", "Faster than CPU, 1 thread",
     )  # fmt: skip
     assert [row[0] for row in table.rows] == ["GPU 0", "GPU 0, mixed precision"]
     (crossover,) = answer.against[0].verdict.crossovers
     assert table.rows[0][-1].startswith(f"from {crossover.batch:.0f} (")
     assert all(" to " in cell and cell.endswith(")") and "× (" in cell for row in table.rows for cell in row[1:-1])
-    assert ahead_words(replace(answer.against[0], verdict=replace(answer.verdict, kind="inconclusive"))) == "open"
+    assert ahead_words(replace(answer.against[0], verdict=replace(answer.verdict, kind="inconclusive"))) == "not clear"
 
 
 def test_a_run_of_some_of_its_targets_says_of_them_what_the_whole_says() -> None:
