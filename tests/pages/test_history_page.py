@@ -90,7 +90,7 @@ def test_the_list_says_what_each_study_says(engine: Any) -> None:
     keep_study(engine, "pipeline")
     table = open_page("history").dataframe[0].value
     first, second = table.to_dict("records")
-    assert first["verdict"].startswith("Input-bound: none beyond noise")
+    assert first["verdict"].startswith("Not input-bound")
     assert second["verdict"].startswith("Cancelled. 2 threads ")
     assert (second["network"], second["targets"]) == ("784-128-10 (training, adam)", "1 thread against 2 threads")
     assert second["machine"] == "Example CPU at 2.4 GHz (4 cores)"

@@ -156,8 +156,8 @@ def test_an_older_store_is_upgraded_and_loses_nothing(url: str, version: int) ->
             assert [s.verdict for s in store.summaries("sweep")] == [""]
             assert store.find(Wanted(words="784-128", kind="sweep"), 9).total == 1, "it can be searched at once"
             assert store.describe(at_most=9) == (3 if version == 2 else 1)
-        (found,) = store.find(Wanted(words="threads faster", kind="sweep"), 9).summaries
-        assert found.verdict.startswith("2 threads faster from batch ")
+        (found,) = store.find(Wanted(words="threads are faster", kind="sweep"), 9).summaries
+        assert found.verdict.startswith("2 threads are faster from batch ")
         store.close()
 
 
