@@ -109,7 +109,9 @@ def test_the_readme_is_short_shows_a_run_and_the_two_commands_as_they_are() -> N
     assert len((ROOT / "README.md").read_bytes()) < MAX_README
     shown = [command.arguments[0] for command in COMMANDS if command.page.parent == ROOT and command.arguments]
     assert "sweep" in shown
-    assert re.search(r"^All times are measured: .*, finished, \d+ \w+ 20\d\d", text_of(ROOT / "README.md"), re.MULTILINE)
+    assert re.search(
+        r"^All times are measured: .*, finished, \d+ \w+ 20\d\d", text_of(ROOT / "README.md"), re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: f"{name(link.page)}:{link.target}")
@@ -160,7 +162,7 @@ def test_what_a_command_must_not_take_is_noticed() -> None:
     with pytest.raises(click.NoSuchOption):
         parsed(["sweep", "--no-such-flag"])
     with pytest.raises(click.UsageError):
-        parsed(["report", "run.json"])
+        parsed(["report"])
     with pytest.raises(ValueError, match="no network"):
         check_values(parsed(["sweep", "--preset", "no-such-net"]).params)  # type: ignore[union-attr]
 

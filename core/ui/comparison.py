@@ -14,7 +14,7 @@ from core.studies.sweep.compare_figures import comparison_figure
 from core.studies.sweep.comparison import MAX_COMPARED, Row, comparison_rows, differences
 from core.studies.sweep.difference import stated
 from core.studies.sweep.record import Run
-from core.ui import charts, frame, registry, share
+from core.ui import charts, downloads, frame, registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.navigation import link
 from core.ui.tables import written
@@ -53,7 +53,7 @@ def show() -> None:
         partial(_verdict, runs, answers),
         partial(_picture, runs, answers, rows),
         notes=partial(_table, runs, rows),
-        share=partial(share.links, {ADDRESS: ",".join(run.id for run in runs)}),
+        share=partial(_share, runs, answers, rows),
     )
 
 
@@ -85,6 +85,19 @@ def _picture(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]
     said = " ".join(f"{row.letter}: {row.verdict}" for row in rows)
     alt = f"{len(runs)} runs compared. {said}"
     charts.show("compare", partial(comparison_figure, runs, answers), alt, "comparison", border=False)
+
+
+def _share(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) -> None:
+    """The link that names the runs, the picture, and what is said of them as JSON."""
+    data = {
+        "difference": stated(runs, answers),
+        "runs": [row._asdict() | {"id": run.id} for row, run in zip(rows, runs, strict=True)],
+    }
+    files = downloads.study_files(
+        "comparison", lambda: data, figure=partial(comparison_figure, runs, answers),
+        meaning="What the runs say and by how much they differ; each run's own file holds its rounds.",
+    )  # fmt: skip
+    share.panel("comparison", {ADDRESS: ",".join(run.id for run in runs)}, files)
 
 
 def _table(runs: Sequence[Run], rows: Sequence[Row]) -> None:

@@ -70,9 +70,14 @@ def pages() -> list[StreamlitPage]:
     opens = first()
     return [
         st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
-                default=name == opens, visibility="hidden" if name == "start" and opens != "start" else "visible")
+                default=name == opens, visibility="hidden" if _is_hidden(name, opens) else "visible")
         for name, page in PAGES.items()
     ]  # fmt: skip
+
+
+def _is_hidden(name: str, opens: str) -> bool:
+    """Whether the menu leaves a page out: what asks for a GPU where there is one, what measures where nothing is."""
+    return (name == "start" and opens != "start") or (name in ("start", "sweep") and registry.read_only())
 
 
 def link(name: str, label: str = "", icon: str = "", **query: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
+from core import files
 from core.hardware.published import published_run
 from core.schema import UserError
 from core.store import RunNotFound, Store, StoreError, Summary, Wanted, only_readable
@@ -72,7 +73,7 @@ def engine() -> Engine:
 
 def read_only() -> bool:
     """Whether pages only show; nothing that measures, keeps, changes or deletes is then offered."""
-    return engine().store.read_only
+    return files.read_only()
 
 
 def require() -> Engine:
