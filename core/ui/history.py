@@ -82,10 +82,10 @@ def _wanted() -> Wanted:
             "Search", key=FIND, bind="query-params", icon=":material/search:", on_change=_first_page, width=520,
             placeholder="Words of name, network, targets, machine, verdict or tag",
         )  # fmt: skip
-        kind = st.selectbox("Kind", list(names), key=KIND, bind="query-params", width=190, on_change=_first_page)
+        kind = st.selectbox("Kind", list(names), key=KIND, bind="query-params", width=165, on_change=_first_page)
         tag = ALL_TAGS
         if tags:
-            tag = st.selectbox("Tag", [ALL_TAGS, *tags], key=TAG, bind="query-params", width=190,
+            tag = st.selectbox("Tag", [ALL_TAGS, *tags], key=TAG, bind="query-params", width=165,
                                format_func=lambda tag: clean(tag), on_change=_first_page)  # fmt: skip
     return Wanted(words=words[:200], kind=names.get(kind), tag=None if tag == ALL_TAGS else tag)
 

@@ -48,7 +48,7 @@ PAGES = {
         "What would help, measured on this machine"),
     "history": Page("History", ":material/history:",
         "Every study kept here: search, open, compare, tag, rename, delete, import, export.",
-        "See the studies that are here"),
+        "See the runs that are here"),
     "method": Page("Method", ":material/menu_book:",
         "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
 }  # fmt: skip
