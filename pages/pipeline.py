@@ -7,5 +7,5 @@ from core.ui.pipeline import form, page, result
 
 navigation.guard()
 if not st.context.is_embedded:
-    st.header("Does the input pipeline keep up with the device?", anchor=False)
+    st.title("Does the input pipeline keep up with the device?", anchor=False)
 page.PAGE.frame(form.show, result.show, page.before)

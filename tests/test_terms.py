@@ -32,24 +32,11 @@ PERMITTED = {
     "core/studies/sweep/imports.py": {"cell"},  # the field of a file that is repeated
 }
 PENDING: dict[str, set[str]] = {
-    "core/batch/cost.py": {"significantly"},
-    "core/batch/figures.py": {"sooner"},
-    "core/batch/words.py": {"significant", "significantly", "sooner"},
-    "core/hardware/compare.py": {"not resolved"},
-    "core/hardware/crossing.py": {"ahead", "not resolved"},
-    "core/hardware/decision.py": {"not resolved"},
-    "core/hardware/figures.py": {"ahead", "not resolved", "overtakes"},
     "core/studies/sweep/report.py": {"ahead", "cells"},
-    "core/ui/batch/form.py": {"sooner"},
     "core/ui/diagnosis/page.py": {"is behind"},
     "core/ui/diagnosis/result.py": {"still behind", "unclear"},
     "core/ui/downloads.py": {"cell", "cells"},
     "core/ui/evidence.py": {"cell", "cells", "floor", "slope", "steal"},
-    "core/ui/frontier/form.py": {"in doubt"},
-    "core/ui/frontier/page.py": {"ahead", "in doubt"},
-    "core/ui/frontier/result.py": {"ahead", "break-even", "in doubt", "lead", "wins"},
-    "core/ui/hardware/modelled.py": {"ahead"},
-    "core/ui/hardware/result.py": {"ahead", "not resolved", "overtake", "overtakes", "what would resolve it"},
     "core/ui/history.py": {"cells"},
     "core/ui/navigation.py": {"overtake", "pays"},
     "core/ui/overhead/page.py": {"cell", "slope"},
@@ -58,8 +45,6 @@ PENDING: dict[str, set[str]] = {
     "core/ui/sweep/live.py": {"cells"},
     "core/ui/verdict.py": {"ahead", "floor", "lead", "slope", "to know about"},
     "pages/crossover.py": {"cells"},
-    "pages/frontier.py": {"pays"},
-    "pages/hardware.py": {"overtake"},
     "README.md": {"lead", "pays", "undecided", "wins"},
 }
 """By file, replaced words that are there still and will go."""

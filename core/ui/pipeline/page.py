@@ -13,11 +13,11 @@ from core.ui.study_page import StudyPage
 from core.ui.tables import written
 
 
-def _metrics(snapshot: Snapshot) -> None:
-    st.metric("Ways of feeding seen", f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,}")
+def _counts(snapshot: Snapshot) -> str:
+    return f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,} ways of feeding seen."
 
 
-PAGE = StudyPage(PIPELINE, "Measure the pipeline", metrics=_metrics)
+PAGE = StudyPage(PIPELINE, "Measure the pipeline", counts=_counts)
 
 
 def before(study: PipelinePlan | None) -> None:
