@@ -24,6 +24,14 @@ NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
+READ_ONLY = "BREAKEVEN_READ_ONLY"
+"""Set for a server that only shows what is kept."""
+
+
+def read_only() -> bool:
+    """Whether this program must not keep anything."""
+    return os.environ.get(READ_ONLY, "").strip().lower() not in ("", "0", "no", "false")
+
 
 def look(path: Path) -> os.stat_result | None:
     """What lies at a path; None where nothing does. Raises UserError where that cannot be found out."""

@@ -1,9 +1,6 @@
-"""History: every run kept here."""
-
-import streamlit as st
+"""History: every study kept here, and those of an address compared."""
 
 from core.ui import history, navigation
 
 navigation.guard()
-st.header("History", anchor=False)
 history.show()

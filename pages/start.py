@@ -2,5 +2,5 @@
 
 from core.ui import navigation, start
 
-navigation.guard()
+navigation.guard(measures=True)
 start.show()

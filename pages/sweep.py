@@ -7,7 +7,7 @@ from core.ui.hardware import modelled
 from core.ui.study_page import busy_sentence
 from core.ui.sweep import form, live
 
-navigation.guard()
+navigation.guard(measures=True)
 st.title("Which target is the fastest, and from which batch size on?", anchor=False)
 
 if live.PAGE.running() is not None:

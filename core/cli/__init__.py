@@ -27,6 +27,7 @@ from core.cli.gpus import gpus_command
 from core.cli.memory import memory_command
 from core.cli.pipeline import pipeline_command
 from core.cli.predict import predict_command
+from core.cli.prune import prune
 from core.cli.report import report
 from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
@@ -55,6 +56,7 @@ for command in (
     *STUDIES,
     gpus_command,
     predict_command,
+    prune,
     dashboard,
 ):
     commands.add_command(command)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from core.architecture.strict_json import parse
-from core.files import look, read_limited, write_whole
+from core.files import READ_ONLY, look, read_limited, read_only, write_whole
 from core.hardware.catalogue import (
     OTHER,
     CacheMegabytes,
@@ -128,6 +128,8 @@ def load_own(path: Path) -> tuple[GpuSpec, ...]:
 def save_own(path: Path, cards: Sequence[OwnCard]) -> OwnCards:
     """Write these and no other cards, whole or not at all. Raises UserError when one cannot be used
     or the file cannot be written."""
+    if read_only():
+        raise UserError(f"No card is kept or removed here: this server only reads ({READ_ONLY}).")
     try:
         kept = OwnCards(gpus=tuple(cards))
     except ValidationError:

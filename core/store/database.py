@@ -20,13 +20,15 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
+from core.files import READ_ONLY
 from core.store.damage import is_damaged, set_aside
-from core.store.tables import MAX_BYTES, META, VERSION, Damaged, StoreError, StoreUnavailable
+from core.store.tables import MAX_BYTES, META, VERSION, Damaged, ReadOnly, StoreError, StoreUnavailable, make_indices
 from core.store.upgrade import upgrade
 
-STORE_VERSION = 3  # an older store is upgraded when it is opened (core.store.upgrade)
+STORE_VERSION = 4  # an older store is upgraded when it is opened (core.store.upgrade)
 BUSY_TIMEOUT_S = 20.0
 OPENING_LOCK = 724_011  # any number, known to every Breakeven that opens the same PostgreSQL database
+ONLY_READ = "Nothing can be measured, imported, changed or deleted here: this server is read-only."
 DAMAGED = "is no Breakeven database or is damaged"
 SHOWN_OPTIONS = ("host", "port", "dbname", "user")  # of a URL; others may hold a password
 LASTING = (IntegrityError, DataError, ProgrammingError, NotSupportedError, OverflowError, UnicodeEncodeError)
@@ -48,17 +50,19 @@ class Database:
     A SQLite file of ours that is damaged is set aside when it is opened, and a new one begins; ``notice`` says so.
     """
 
-    def __init__(self, url: str | None) -> None:
-        self.url = database_url(url)
+    def __init__(self, url: str | None, read_only: bool = False) -> None:
+        self.url, self.read_only = database_url(url), read_only
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.where = (self.url.database or "") if self.is_sqlite else _shown(self.url)
         self.notice: str | None = None
         self._ours = self.is_sqlite and self.url == _usual_place()
         inode = None
         with self._errors_as_sentences():
-            if self.is_sqlite:
+            if self.is_sqlite and not read_only:
                 inode = _made_private(Path(self.where), self._ours)
-            self._engine = _engine(self.url)
+            elif self.is_sqlite and not Path(self.where).exists():
+                raise ReadOnly(self._nothing_to_read)
+            self._engine = _engine(self.url, read_only)
         try:
             try:
                 self._open()
@@ -89,7 +93,9 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction, committed at the end of the block."""
+        """A transaction, committed at the end of the block. Raises ReadOnly."""
+        if self.read_only:
+            raise ReadOnly(ONLY_READ)
         with self._errors_as_sentences(), self._engine.connect() as db:
             db = db.execution_options(breakeven_write=True)
             with db.begin():
@@ -99,6 +105,8 @@ class Database:
         """Create the tables in an empty database; refuse one from a newer version, untouched."""
         with self.read() as db:
             version = _stored_version(db)
+        if version is None and self.read_only:
+            raise ReadOnly(self._nothing_to_read)
         if version is None:
             self._create()
             return
@@ -109,6 +117,10 @@ class Database:
             with self.read() as db:
                 if is_damaged(db):
                     raise Damaged(self._sentence(sqlite3.DatabaseError("malformed")))
+        if version < STORE_VERSION and self.read_only:
+            raise ReadOnly(
+                f"{self.where} was written by an older version of Breakeven; open it once without {READ_ONLY}."
+            )
         if version < STORE_VERSION:
             with self.write() as db:
                 self._wait_for_others(db)
@@ -134,12 +146,27 @@ class Database:
             if inspect(db).get_table_names() if self.is_sqlite else inspect(db).has_table("runs"):
                 raise StoreError(f"{self.where} belongs to another program and was left alone; {self._elsewhere}.")
             META.create_all(db)
+            make_indices(db)
             db.execute(insert(VERSION).values(version=STORE_VERSION))
 
     def _wait_for_others(self, db: Connection) -> None:
         """One process at a time makes tables; SQLite's own transaction sees to it."""
         if not self.is_sqlite:
             db.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
+
+    def compact(self) -> None:
+        """Give the room of what was removed back to the disk; PostgreSQL does so by itself."""
+        if self.is_sqlite and not self.read_only:
+            with self._errors_as_sentences():
+                raw = self._engine.raw_connection()
+                raw.cursor().execute("VACUUM")
+                raw.close()
+
+    @property
+    def _nothing_to_read(self) -> str:
+        return (
+            f"Nothing is kept in {self.where} yet, and this server only reads ({READ_ONLY}); measure something first."
+        )
 
     @property
     def _elsewhere(self) -> str:
@@ -218,7 +245,7 @@ def _made_private(path: Path, ours: bool) -> int | None:
     return path.stat().st_ino
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, read_only: bool) -> Engine:
     if url.get_backend_name() != "sqlite":
         try:
             patience = {"connect_timeout": 10, "tcp_user_timeout": int(BUSY_TIMEOUT_S * 1000)}
@@ -228,6 +255,8 @@ def _engine(url: URL) -> Engine:
                 "PostgreSQL needs the package psycopg, which is missing here; run “pip install 'psycopg[binary]'”."
             ) from error
         event.listen(engine, "connect", _bound_waiting)
+        if read_only:
+            event.listen(engine, "connect", _only_read)
         return engine
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
 
@@ -237,6 +266,8 @@ def _engine(url: URL) -> Engine:
         dbapi.execute("PRAGMA synchronous=NORMAL")
         dbapi.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BYTES)
         dbapi.text_factory = _decoded
+        if read_only:
+            dbapi.execute("PRAGMA query_only=ON")
 
     @event.listens_for(engine, "begin")
     def _begin(db: Connection) -> None:
@@ -247,8 +278,17 @@ def _engine(url: URL) -> Engine:
 
 
 def _bound_waiting(dbapi: Any, _: Any) -> None:
-    """A table of PostgreSQL that another program has locked is waited for as long as a SQLite file."""
+    """A table of PostgreSQL that another program has locked is waited for as long as a SQLite file. Our questions are
+    short, so compiling them takes longer than it saves.
+    """
     dbapi.execute(f"SET lock_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
+    dbapi.execute("SET jit = off")
+    dbapi.commit()
+
+
+def _only_read(dbapi: Any, _: Any) -> None:
+    """PostgreSQL itself refuses to write for this program."""
+    dbapi.execute("SET default_transaction_read_only = on")
     dbapi.commit()
 
 

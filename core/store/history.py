@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import RowMapping, delete, select, update
+from sqlalchemy import Connection, RowMapping, func, select, update
 
 from core.evidence import Status
+from core.files import read_only as asked_read_only
 from core.schema import UserError
+from core.store.catalogue import put_description, undescribed
 from core.store.database import Database
+from core.store.listing import (
+    Deletion,
+    Found,
+    Summary,
+    Wanted,
+    only_readable,
+    put_tags,
+    put_words,
+    read_deletions,
+    read_page,
+    read_summaries,
+    read_tags,
+)
 from core.store.owner import is_alive, this_process
+from core.store.prune import AT_ONCE, prunable, remove
 from core.store.rows import (
     SWEEP,
-    Summary,
     content,
     insert_run,
     insert_study,
@@ -25,10 +40,10 @@ from core.store.rows import (
     read_row,
     read_run,
     read_study,
-    read_summaries,
 )
-from core.store.tables import MAX_NAME, RECORDS, ROUNDS, RUNS, NotResumed, RunNotFound, StoreError
+from core.store.tables import MAX_NAME, RUNS, NotResumed, RunNotFound, StoreError
 from core.studies.kind import Kind
+from core.studies.registry import kind_of
 from core.studies.study import new_id, run_id_of
 from core.studies.sweep.record import Run, RunRecord
 
@@ -36,28 +51,28 @@ KEEP_DELETED = timedelta(days=30)
 R = TypeVar("R")
 
 
-def only_readable(
-    summaries: Iterable[Summary], load: Callable[[Summary], R], unreadable: Callable[[str], None] = lambda _: None
-) -> dict[str, R]:
-    """What ``load`` gives for each, by id; one damaged study costs itself, and why goes to ``unreadable``."""
-    records: dict[str, R] = {}
-    for summary in summaries:
-        try:
-            records[summary.id] = load(summary)
-        except (UserError, OSError) as error:
-            unreadable(str(error))
-    return records
+class Imported(NamedTuple):
+    """Where a record from a file is kept: whether it is ``new`` here, or was ``restored`` after it had been deleted."""
+
+    id: str
+    new: bool
+    restored: bool = False
 
 
 class Store:
     """Studies of every kind in one database; safe to share between threads, and between processes that open it too.
 
     ``url``: PostgreSQL or ``sqlite:///file``; by default BREAKEVEN_DATABASE_URL, else SQLite in the data folder.
+    ``read_only``: nothing is written, which the database itself is told, too; by default as BREAKEVEN_READ_ONLY says.
     Implements :class:`core.studies.store_queue.StudyStore`. Every method raises StoreError.
     """
 
-    def __init__(self, url: str | None = None) -> None:
-        self._database = Database(url)
+    def __init__(self, url: str | None = None, read_only: bool | None = None) -> None:
+        self._database = Database(url, asked_read_only() if read_only is None else read_only)
+
+    @property
+    def read_only(self) -> bool:
+        return self._database.read_only
 
     @property
     def where(self) -> str:
@@ -97,7 +112,10 @@ class Store:
             put_records(db, run_id, records)
 
     def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:
-        self._change(run_id, status=status, elapsed_s=elapsed_s, owner="", seen_at=now())
+        """The run has ended; what a list says of it is worked out now."""
+        self._change(run_id, status=status, elapsed_s=elapsed_s, owner="", seen_at=now(), described=0)
+        with suppress(StoreError):  # :meth:`describe` tries again
+            self._describe(run_id)
 
     def load(self, run_id: str) -> Run:
         """The whole run of a sweep. Raises RunNotFound for an unknown or deleted one."""
@@ -112,18 +130,65 @@ class Store:
             row = _there(read_row(db, study_id), kind.name, f"study {study_id}")
             return read_study(kind, row)
 
-    def summaries(self, kind: str | None = None, run_id: str | None = None) -> tuple[Summary, ...]:
-        """Every study that was not deleted, newest first, of one kind and one run where given; no record is read.
+    def summaries(
+        self, kind: str | None = None, run_id: str | None = None, newest: int | None = None
+    ) -> tuple[Summary, ...]:
+        """Studies that were not deleted, newest first, of one kind and one run where given, all of them or so many.
 
-        A row that is damaged is left out; :meth:`damaged` says which.
+        No record is read. A row that is damaged is left out; :meth:`damaged` says which.
         """
+        conditions = Wanted(kind=kind).conditions()
+        if run_id is not None:
+            conditions.append(RUNS.c.run_id == run_id)
         with self._database.read() as db:
-            return tuple(read_summaries(db, kind, run_id)[0])
+            return tuple(read_summaries(db, conditions, newest)[0])
+
+    def summary(self, study_id: str) -> Summary | None:
+        """Of one that was not deleted; None where it is not here or cannot be listed."""
+        with self._database.read() as db:
+            found, _ = read_summaries(db, [*Wanted().conditions(), RUNS.c.id == study_id], 1)
+        return found[0] if found else None
+
+    def find(self, wanted: Wanted, limit: int, offset: int = 0) -> Found:
+        """One page of what is wanted, newest first."""
+        with self._database.read() as db:
+            return read_page(db, wanted, limit, offset)
 
     def damaged(self) -> tuple[str, ...]:
         """A sentence on each row that :meth:`summaries` leaves out."""
         with self._database.read() as db:
-            return tuple(read_summaries(db, None, None)[1])
+            return tuple(read_summaries(db, Wanted().conditions())[1])
+
+    def tags(self) -> dict[str, int]:
+        """Every tag in use, and how many studies have it."""
+        with self._database.read() as db:
+            return read_tags(db)
+
+    def tag(self, study_ids: Iterable[str], add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
+        """Add tags to studies and take others from them."""
+        more, less = {plain(tag) for tag in add}, set(remove)
+        with self._database.write() as db:
+            for study_id in study_ids:
+                found = read_summaries(db, [RUNS.c.id == study_id], 1)[0]
+                if not found:
+                    raise RunNotFound(f"There is no run {study_id[:64]} here.")
+                put_tags(db, study_id, {*found[0].tags, *more} - less)
+
+    def undescribed(self) -> int:
+        """Of how many studies a list cannot say yet what they say."""
+        with self._database.read() as db:
+            return db.execute(select(func.count()).select_from(RUNS).where(*undescribed())).scalar() or 0
+
+    def describe(self, at_most: int = 1) -> int:
+        """Work out what a list says of the newest studies that lack it; returns how many. A damaged one says
+        nothing.
+        """
+        newest = select(RUNS.c.id).where(*undescribed()).order_by(RUNS.c.created_at.desc()).limit(at_most)
+        with self._database.read() as db:
+            ids = db.execute(newest).scalars().all()
+        for study_id in ids:
+            self._describe(study_id)
+        return len(ids)
 
     def records(self, kind: Kind[Any, R, Any], unreadable: Callable[[str], None]) -> dict[str, R]:
         """Every record of a kind by id, newest first; why another cannot be read goes to ``unreadable``."""
@@ -135,32 +200,68 @@ class Store:
             raise StoreError("A name needs at least one visible character.")
         self._change(run_id, name=clean)
 
-    def delete(self, run_id: str) -> None:
-        """Hide a run or study; :meth:`restore` brings it back. What was deleted 30 days ago is removed for good."""
-        with self._database.read() as db:
-            row = read_row(db, run_id)
-        if row is not None and _is_measured(row):
-            raise StoreError("This run is being measured; cancel it before deleting it.")
-        self._change(run_id, deleted_at=now())
+    def delete(self, *study_ids: str) -> None:
+        """Hide runs or studies, all at one time; :meth:`undo` brings them back until :func:`kept_until`. An own run
+        without a round is removed at once: there is nothing to bring back.
+        """
+        at, empty = now(), []
+        with self._database.write() as db:
+            for study_id in study_ids:
+                row = _known(db, study_id)
+                if _is_measured(row):
+                    raise StoreError("This run is being measured; cancel it before deleting it.")
+                if row["kind"] == SWEEP and row["label"] == "measured" and row["rounds"] == 0:
+                    empty.append(study_id)
+                db.execute(update(RUNS).where(RUNS.c.id == study_id).values(deleted_at=at))
+            remove(db, empty)
         self.purge()
 
     def restore(self, run_id: str) -> None:
         self._change(run_id, deleted_at=None)
 
-    def purge(self, older_than: timedelta = KEEP_DELETED) -> int:
-        """Remove for good what was deleted longer ago than that, and studies of such runs; returns how many."""
-        limit = (datetime.now(UTC) - older_than).isoformat()
+    def deletions(self, limit: int) -> tuple[Deletion, ...]:
+        """What can be brought back, newest first."""
+        with self._database.read() as db:
+            return tuple(read_deletions(db, limit))
+
+    def undo(self, at: str) -> int:
+        """Bring back all that was deleted at that time (:attr:`Deletion.at`); returns how many studies."""
         with self._database.write() as db:
-            ids = db.execute(select(RUNS.c.id).where(RUNS.c.deleted_at < limit)).scalars().all()
-            for run_id in ids:
-                db.execute(delete(ROUNDS).where(ROUNDS.c.run_id == run_id))
-                db.execute(delete(RECORDS).where(RECORDS.c.run_id == run_id))
-                db.execute(delete(RUNS).where(RUNS.c.id == run_id))
-                db.execute(delete(RUNS).where(RUNS.c.run_id == run_id))
+            return db.execute(update(RUNS).where(RUNS.c.deleted_at == at).values(deleted_at=None)).rowcount
+
+    def purge(self, older_than: timedelta = KEEP_DELETED) -> int:
+        """Remove for good what was deleted longer ago than that, and studies of such runs that have no tag; returns how
+        many.
+        """
+        with self._database.write() as db:
+            ids = db.execute(select(RUNS.c.id).where(RUNS.c.deleted_at < _ago(older_than))).scalars().all()
+            remove(db, ids)
+        return len(ids)
+
+    def prune(self, older_than: timedelta, for_good: bool = False, dry: bool = False) -> int:
+        """Delete what is older than that and nobody has tagged, nor a study of it, nor the run it belongs to; with
+        ``for_good`` it cannot be brought back, and the room that it took is free. Returns how many; ``dry``: only that.
+        """
+        if dry:
+            with self._database.read() as db:
+                return len(prunable(db, _ago(older_than)))
+        at = now()
+        with self._database.write() as db:
+            ids = prunable(db, _ago(older_than))
+            if for_good:
+                remove(db, ids)
+            for some in (ids[start : start + AT_ONCE] for start in range(0, 0 if for_good else len(ids), AT_ONCE)):
+                db.execute(update(RUNS).where(RUNS.c.id.in_(some)).values(deleted_at=at))
+        if for_good and ids:
+            self._database.compact()
         return len(ids)
 
     def add(self, run: Run) -> str:
-        """Keep an imported run and return its id.
+        """Keep an imported run and return its id, as :meth:`import_run` does."""
+        return self.import_run(run).id
+
+    def import_run(self, run: Run) -> Imported:
+        """Keep a run that came from a file.
 
         Measured elsewhere becomes ``recorded``, ``running`` becomes ``interrupted``. A run that is here already with
         the same content (name and label apart) keeps its id, deleted or not; other content gets a new id.
@@ -171,12 +272,12 @@ class Store:
         with self._database.write() as db:
             row = read_row(db, run.id)
             if row is not None and content(read_run(db, row)) == content(run):
-                db.execute(update(RUNS).where(RUNS.c.id == run.id).values(deleted_at=None))
-                return run.id
+                return _back(db, run.id, row["deleted_at"])
             if row is not None:
                 run = run.model_copy(update={"id": new_id()})
             insert_run(db, run)
-        return run.id
+            put_description(db, run.id, kind_of(SWEEP), run)
+        return Imported(run.id, new=True)
 
     def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None:
         """Keep a finished study of another kind than a sweep, by default under its title."""
@@ -184,23 +285,25 @@ class Store:
             insert_study(db, kind, study_id, record, record.to_json(), run_id_of(record), now())
             if name is not None and plain(name):
                 db.execute(update(RUNS).where(RUNS.c.id == study_id).values(name=plain(name)[:MAX_NAME]))
+            put_description(db, study_id, kind_of(kind), record)
 
-    def import_study(self, kind: str, record: Any) -> str:
-        """Keep a study of another kind than a sweep that came from a file, and return its id.
+    def import_study(self, kind: str, record: Any) -> Imported:
+        """Keep a study of another kind than a sweep that came from a file.
 
         One that is here already with the same content (label apart) keeps its id, deleted or not.
         """
         recorded, created_at = _recorded(record), record.created_at[:40] or now()
         alike = (RUNS.c.kind == kind) & (RUNS.c.title == plain(record.title))
         with self._database.write() as db:
-            for study_id, head in db.execute(select(RUNS.c.id, RUNS.c.head).where(alike)).all():
+            here = select(RUNS.c.id, RUNS.c.head, RUNS.c.deleted_at).where(alike)
+            for study_id, head, deleted_at in db.execute(here).all():
                 with suppress(UserError):
                     if _recorded(type(record).from_json(head)) == recorded:
-                        db.execute(update(RUNS).where(RUNS.c.id == study_id).values(deleted_at=None))
-                        return str(study_id)
+                        return _back(db, str(study_id), deleted_at)
             study_id = new_id()
             insert_study(db, kind, study_id, recorded, recorded.to_json(), run_id_of(record), created_at)
-        return study_id
+            put_description(db, study_id, kind_of(kind), recorded)
+        return Imported(study_id, new=True)
 
     def mark_interrupted(self, ended: str = "") -> int:
         """Runs that nobody measures any more become ``interrupted``; returns how many.
@@ -208,6 +311,8 @@ class Store:
         Those are the runs whose process is gone, and the run ``ended``, if this process has stopped measuring it
         without being able to store that.
         """
+        if self.read_only:
+            return 0
         running = RUNS.c.status == "running"
         with self._database.read() as db:
             rows = db.execute(select(RUNS.c.id, RUNS.c.owner, RUNS.c.seen_at).where(running)).all()
@@ -227,13 +332,48 @@ class Store:
 
     def _change(self, run_id: str, **values: Any) -> None:
         with self._database.write() as db:
-            if read_row(db, run_id) is None:
-                raise RunNotFound(f"There is no run {run_id} here.")
+            _known(db, run_id)
             db.execute(update(RUNS).where(RUNS.c.id == run_id).values(values))
+            if "name" in values:
+                put_words(db, run_id)
+
+    def _describe(self, study_id: str) -> None:
+        """Read a study and keep what a list says of it; read before the transaction, since that may take a while."""
+        kind, record = None, None
+        with suppress(UserError), self._database.read() as db:
+            row = _known(db, study_id)
+            kind = kind_of(row["kind"])
+            record = read_run(db, row) if kind.streams else read_study(kind, row)
+        with self._database.write() as db:
+            put_description(db, study_id, kind, record)
 
 
 def _is_measured(row: RowMapping) -> bool:
     return row["status"] == "running" and is_alive(row["owner"], row["seen_at"])
+
+
+def kept_until(deleted_at: str) -> datetime:
+    """Until when what was deleted at that time (ISO 8601) can be brought back. Raises ValueError."""
+    return datetime.fromisoformat(deleted_at) + KEEP_DELETED
+
+
+def _ago(time: timedelta) -> str:
+    return (datetime.now(UTC) - time).isoformat()
+
+
+def _known(db: Connection, study_id: str) -> RowMapping:
+    """Raises RunNotFound."""
+    row = read_row(db, study_id)
+    if row is None:
+        raise RunNotFound(f"There is no run {study_id} here.")
+    return row
+
+
+def _back(db: Connection, study_id: str, deleted_at: str | None) -> Imported:
+    """What is here already, and no longer deleted if it was."""
+    if deleted_at is not None:
+        db.execute(update(RUNS).where(RUNS.c.id == study_id).values(deleted_at=None))
+    return Imported(study_id, new=False, restored=deleted_at is not None)
 
 
 def _there(row: RowMapping | None, kind: str, what: str) -> RowMapping:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import AfterValidator, ValidationError
-from sqlalchemy import Connection, RowMapping, Select, case, func, insert, select, update
-from sqlalchemy.exc import DataError
+from pydantic import ValidationError
+from sqlalchemy import Connection, RowMapping, case, func, insert, select, update
 
-from core.evidence import Label, Process, Setup, Status, Warning
-from core.schema import Frozen, UserError, explain
+from core.evidence import Process, Setup, Warning
+from core.schema import UserError, explain
 from core.store.tables import MAX_BYTES, MAX_NAME, RECORDS, ROUNDS, RUNS, StoreError
 from core.studies.kind import Kind
 from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord
@@ -31,34 +30,8 @@ KINDS: dict[type, str] = {
 }
 SWEEP = "sweep"
 R = TypeVar("R")
+SEARCHED = ("name", "title", "target_a", "target_b", "kind", "verdict", "network", "machine")
 RECORD_FIELDS = {"rounds", *KINDS.values()}
-
-
-def _words(value: str) -> str:
-    value.encode()  # UnicodeEncodeError, a ValueError, where the database held no UTF-8
-    return value
-
-
-Words = Annotated[str, AfterValidator(_words)]
-
-
-class Summary(Frozen):
-    """What a list of studies shows; ``cells`` and ``rounds`` are counts, of sweeps only.
-
-    ``kind`` names the kind of study, ``run_id`` the sweep that it belongs to.
-    """
-
-    id: Words
-    name: Words
-    created_at: Words
-    label: Label
-    status: Status
-    title: Words
-    target_names: tuple[Words, ...]
-    cells: int
-    rounds: int
-    kind: Words = SWEEP
-    run_id: Words | None = None
 
 
 def read_row(db: Connection, run_id: str) -> RowMapping | None:
@@ -68,45 +41,8 @@ def read_row(db: Connection, run_id: str) -> RowMapping | None:
     return db.execute(select(*columns, head).where(RUNS.c.id == run_id)).mappings().first()
 
 
-def read_summaries(db: Connection, kind: str | None, run_id: str | None) -> tuple[list[Summary], list[str]]:
-    """Newest first, without those deleted, of one kind and of one run where given; and why others cannot be read."""
-    names = ("id", "name", "created_at", "label", "status", "title", "cells", "rounds", "kind", "run_id")
-    query = select(*(RUNS.c[name] for name in (*names, "target_a", "target_b"))).where(RUNS.c.deleted_at.is_(None))
-    if kind is not None:
-        query = query.where(RUNS.c.kind == kind)
-    if run_id is not None:
-        query = query.where(RUNS.c.run_id == run_id)
-    found: list[Summary] = []
-    damaged: list[str] = []
-    for row in _each(db, query.order_by(RUNS.c.created_at.desc(), RUNS.c.id.desc())):
-        if isinstance(row, str):
-            damaged.append(row)
-            continue
-        try:
-            with _naming(row["kind"], row["id"], row["name"]):
-                targets = {"target_names": (row["target_a"], *filter(None, row["target_b"].split("\n")))}
-                found.append(Summary.model_validate({name: row[name] for name in names} | targets, strict=True))
-        except StoreError as error:
-            damaged.append(str(error))
-    return found, damaged
-
-
-def _each(db: Connection, query: Select[Any]) -> Iterator[RowMapping | str]:
-    """The rows; where SQLite will not hand one over, since it is too large, a sentence in its place."""
-    try:
-        yield from db.execute(query).mappings().all()
-        return
-    except DataError:
-        ids = db.execute(query.with_only_columns(RUNS.c.id)).scalars().all()
-    for study_id in ids:
-        try:
-            yield from db.execute(query.where(RUNS.c.id == study_id)).mappings().all()
-        except DataError:
-            yield f"The stored study {plain(str(study_id))[:64]} cannot be read. It is too large."
-
-
 @contextmanager
-def _naming(kind: object, study_id: object, name: object = "") -> Iterator[None]:
+def naming(kind: object, study_id: object, name: object = "") -> Iterator[None]:
     """Whatever a damaged row fails with inside the block, as a StoreError that says which it is."""
     try:
         yield
@@ -125,14 +61,14 @@ def _naming(kind: object, study_id: object, name: object = "") -> Iterator[None]
 
 def read_study(kind: Kind[Any, R, Any], row: RowMapping) -> R:
     """The record of a row of another kind than a sweep. Raises StoreError if it is damaged."""
-    with _naming(row["kind"], row["id"], row["name"]):
+    with naming(row["kind"], row["id"], row["name"]):
         record: R = kind.record.from_json(_head(row))
     return record
 
 
 def read_run(db: Connection, row: RowMapping) -> Run:
     """The run of a row, put together from its parts as JSON and validated once. Raises StoreError if it is damaged."""
-    with _naming(row["kind"], row["id"], row["name"]):
+    with naming(row["kind"], row["id"], row["name"]):
         sizes = (select(func.sum(func.length(t.c.json))).where(t.c.run_id == row["id"]) for t in (ROUNDS, RECORDS))
         _check_size(sum(db.execute(size).scalar() or 0 for size in sizes))
         parts: dict[str, list[str]] = {field: [] for field in sorted(RECORD_FIELDS)}
@@ -171,7 +107,7 @@ def insert_run(db: Connection, run: Run) -> None:
         "seen_at": now(),
         "head": run.model_dump_json(exclude=RECORD_FIELDS),
     }
-    db.execute(insert(RUNS).values(row))
+    db.execute(insert(RUNS).values(row | {"words": searched(row)}))
     records: tuple[tuple[RunRecord, ...], ...] = (
         run.rounds, run.processes, run.setups, run.cells, run.warnings, run.traces, run.loops, run.energy
     )  # fmt: skip
@@ -198,7 +134,7 @@ def insert_study(
         "seen_at": now(),
         "head": body,
     }
-    db.execute(insert(RUNS).values(row))
+    db.execute(insert(RUNS).values(row | {"words": searched(row)}))
 
 
 def put_records(db: Connection, run_id: str, records: Sequence[RunRecord]) -> None:
@@ -242,6 +178,11 @@ def content(run: Run) -> str:
 def plain(value: str) -> str:
     """One line of printable text."""
     return " ".join("".join(c if c.isprintable() else " " for c in value).split())
+
+
+def searched(row: Mapping[str, Any], tags: Sequence[str] = ()) -> str:
+    """What a search for a study looks through."""
+    return "\n".join([*(str(row.get(name) or "") for name in SEARCHED), *tags]).casefold()
 
 
 def now() -> str:

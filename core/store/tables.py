@@ -2,18 +2,19 @@
 
 ``runs`` (one row a study of any kind with what a list shows, and ``head``, its JSON: of a sweep without its
 records), ``rounds`` (run, index, JSON), ``records`` (processes, setups, cells, traces, loops, energy windows and
-warnings: run, kind, key, JSON) and ``schema_version``. Until version 2 other studies than sweeps had a table of their
-own, ``studies``.
+warnings: run, kind, key, JSON), ``tags`` (study, tag) and ``schema_version``. Until version 2 other studies than sweeps
+had a table of their own, ``studies``; version 4 added what a list says of a study, and tags.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Column, Connection, Float, Integer, MetaData, String, Table, Text, text
 
 from core.schema import UserError
 from core.studies.runner import StudyFailed, Unavailable
 
 MAX_NAME = 200
+MAX_TAG, MAX_TAGS = 40, 20  # characters of one; tags of one study
 MAX_BYTES = 40 * 2**20  # of the JSON of one record, and of all of a run: some 130,000 rounds, read in 1 GB
 
 META = MetaData()
@@ -38,7 +39,11 @@ RUNS = Table(
     Column("seen_at", String(40), nullable=False),
     Column("deleted_at", String(40)),
     Column("head", Text, nullable=False),
-    Index("runs_by_time", "created_at"),
+    Column("verdict", Text, nullable=False, server_default=""),
+    Column("network", Text, nullable=False, server_default=""),
+    Column("machine", Text, nullable=False, server_default=""),
+    Column("words", Text, nullable=False, server_default=""),  # what a search looks through, in small letters
+    Column("described", Integer, nullable=False, server_default="0"),  # by which version of core.store.describe
 )
 ROUNDS = Table(
     "rounds",
@@ -56,6 +61,31 @@ RECORDS = Table(
     Column("position", Integer, nullable=False),
     Column("json", Text, nullable=False),
 )
+TAGS = Table(
+    "tags",
+    META,
+    Column("run_id", String(64), primary_key=True),
+    Column("tag", String(MAX_TAG), primary_key=True),
+)
+LISTED = {"sqlite": "created_at, id, deleted_at, kind, label, words", "postgresql": "created_at, id"}
+"""SQLite reads a list, and searches, in this index alone: rows hold their whole JSON and are ten times as long. In
+PostgreSQL that JSON is kept outside of the rows, and an index must not hold so much."""
+
+
+def make_indices(db: Connection) -> None:
+    """Whatever of them is missing."""
+    for index, on in (
+        ("runs_listed", f"runs ({LISTED[db.dialect.name]})"),
+        ("runs_by_kind", "runs (kind, deleted_at, created_at, id)"),
+        ("runs_by_run", "runs (run_id)"),
+        ("runs_by_status", "runs (status)"),
+        ("runs_by_description", "runs (described)"),
+        ("runs_deleted", "runs (deleted_at) WHERE deleted_at IS NOT NULL"),
+        ("tags_by_tag", "tags (tag, run_id)"),
+    ):
+        db.execute(text(f"CREATE INDEX IF NOT EXISTS {index} ON {on}"))
+    if db.dialect.name == "postgresql":
+        db.execute(text("ALTER TABLE runs ALTER COLUMN head SET STORAGE EXTERNAL"))
 
 
 class StoreError(UserError):
@@ -64,6 +94,10 @@ class StoreError(UserError):
 
 class StoreUnavailable(StoreError, Unavailable):
     """The database is locked, away, or cannot be written at present."""
+
+
+class ReadOnly(StoreError):
+    """Nothing may be written (BREAKEVEN_READ_ONLY)."""
 
 
 class Damaged(StoreUnavailable):

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Connection, MetaData, Table, inspect, select, text
+from typing import Any
+
+from sqlalchemy import Column, Connection, MetaData, Table, func, inspect, select, text, update
 from sqlalchemy.schema import CreateColumn, DropTable
 
 from core.schema import UserError
 from core.store.rows import insert_study
-from core.store.tables import META, RUNS
+from core.store.tables import META, RUNS, make_indices
 from core.studies.registry import kind_of
 
 
 def upgrade(db: Connection) -> None:
-    """Version 1 knew sweeps only; version 2 kept the other kinds in a table of their own."""
+    """Version 1 knew sweeps only, version 2 kept the other kinds in a table of their own, version 3 had no tags and did
+    not keep what a list says of a study. That is worked out later, study by study (:meth:`core.store.Store.describe`);
+    until then a search finds names, titles and targets.
+    """
     here = {column["name"] for column in inspect(db).get_columns(RUNS.name)}
     for column in RUNS.columns:
         if column.name not in here:
             _add(db, column)
     META.create_all(db)  # only what is missing
+    words = func.lower(RUNS.c.name + "\n" + RUNS.c.title + "\n" + RUNS.c.target_a + "\n" + RUNS.c.target_b)
+    db.execute(update(RUNS).where(RUNS.c.words == "").values(words=words))
     if inspect(db).has_table("studies"):
         _move_studies(db, Table("studies", MetaData(), autoload_with=db))
+    db.execute(text("DROP INDEX IF EXISTS runs_by_time"))
+    make_indices(db)
 
 
-def _add(db: Connection, column: Column[str]) -> None:
+def _add(db: Connection, column: Column[Any]) -> None:
     described = CreateColumn(column).compile(dialect=db.dialect)
     db.execute(text(f"ALTER TABLE {RUNS.name} ADD COLUMN {described}"))
 

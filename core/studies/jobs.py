@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from core.files import READ_ONLY, read_only
 from core.machine.environment import refuse_unusable
 from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, Held, holder, machine_lock
@@ -65,6 +66,8 @@ class Jobs:
 
     def start(self, task: Task[P, Any], plan: P) -> str:
         """Begin to measure and return the id of what comes of it. Raises Busy, or UserError for a plan."""
+        if read_only():
+            raise Busy(f"Nothing is measured here: this server only reads ({READ_ONLY}).")
         with self._guard:
             if self._is_active():
                 raise Busy("A measurement is already running here; cancel it or wait until it is done.")

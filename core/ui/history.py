@@ -1,66 +1,129 @@
-"""The History page: every study kept here; open, compare, rename, delete with undo, import, export."""
+"""The History page: every study kept here; search, tag, open, compare, rename, delete with undo, import, export."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from typing import NamedTuple
 
-import pandas as pd
 import streamlit as st
 
+from core.numbers import counted
 from core.schema import UserError
-from core.store import StoreError, Summary
-from core.studies.registry import read_any
-from core.studies.sweep.compare_figures import comparison_figure
-from core.studies.sweep.comparison import MAX_COMPARED, comparison_rows, differences
+from core.store import Found, Imported, StoreError, Summary, Wanted
+from core.studies.registry import kinds, read_any
+from core.studies.sweep.comparison import MAX_COMPARED
 from core.studies.sweep.imports import MAX_BYTES, check_size, read_run
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
-from core.text import clean
-from core.ui import charts, downloads, kept, registry, verdict
+from core.text import clean, sentence_case
+from core.ui import comparison, deleted, downloads, kept, registry, verdict
 from core.ui.navigation import link
 from core.ui.study_page import busy_sentence
 from core.ui.sweep.live import can_resume, resume
-from core.ui.tables import cleaned, history_table, written
+from core.ui.tables import cleaned, history_table
 from core.ui.words import plain
 
-COMPARED = ("", "Run", "Machine", "Measured", "Targets", "Verdict")
-DAMAGED_SHOWN = 5  # rows; in one file there are seldom more
-DELETED, SAID, UPLOADS, RESUMED = "deleted_runs", "history_said", "upload_count", "resumed_sweep"
+PAGE = 50  # rows
+SHOWN_ROWS = 10
+ALL_KINDS, ALL_TAGS = "All kinds", "All tags"
+FIND, KIND, TAG, NUMBER = "find", "kind", "tag", "list"
+"""What the address holds of a list."""
+SAID, UPLOADS, RESUMED = "history_said", "upload_count", "resumed_sweep"
+
+
+class _Selected(NamedTuple):
+    """What the rows that were chosen are, and whether anything may be changed."""
+
+    summaries: list[Summary]
+    changes: bool
 
 
 def show() -> None:
-    """The whole page."""
+    """The whole page: the list, or what its address compares."""
     if st.session_state.pop(RESUMED, False):
         st.switch_page("pages/sweep.py")  # which shows its progress, or why it was refused
-    _import()
-    _said()
-    registry.mark_interrupted()
-    for problem in registry.engine().store.damaged()[:DAMAGED_SHOWN]:
-        st.warning(plain(problem), icon=":material/error:")
-    summaries = registry.engine().store.summaries()
-    if not summaries:
-        st.info(
-            "Nothing is kept here yet. Measure this machine on the Sweep page, or import a run from another machine.",
-            icon=":material/inbox:",
-        )
-        link("sweep")
+    if len(comparison.asked()) > 1:
+        comparison.show()
         return
-    chosen = [summaries[row] for row in _selected_rows(summaries) if row < len(summaries)]
-    if not chosen:
-        st.caption("Select one row to open, rename, export or delete it; select several sweeps to compare them.")
-    elif len(chosen) == 1:
-        _one(chosen[0])
-    else:
-        if len(chosen) <= MAX_COMPARED and all(summary.kind == SWEEP.name for summary in chosen):
-            compare(chosen)
-        else:
-            st.caption(
-                f"{len(chosen)} rows selected. Two to {MAX_COMPARED:d} sweeps can be compared; any number of rows can "
-                "be deleted."
-            )
-        _delete_button(chosen)
+    if st.context.is_embedded:
+        st.info("Only a comparison has an embedded view; open this page by itself.", icon=":material/frame_inspect:")
+        return
+    changes = not registry.read_only()
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title("History", anchor=False, width="content")
+        if changes:
+            _import()
+    _said()
+    deleted.newest()
+    registry.mark_interrupted()
+    wanted = _wanted()
+    rows, below = st.container(), st.container()
+    found = _page(wanted, below)
+    with rows:
+        for problem in found.damaged:
+            st.warning(plain(problem), icon=":material/error:")
+        if found.summaries:
+            chosen = [found.summaries[row] for row in _selected_rows(found.summaries) if row < len(found.summaries)]
+        elif not found.damaged:
+            _nothing(wanted)
+    with below:
+        if found.summaries:
+            _actions(_Selected(chosen, changes))
+        deleted.earlier()
+
+
+def _wanted() -> Wanted:
+    """What to look for, which the address keeps."""
+    tags = list(registry.engine().store.tags())
+    names = {ALL_KINDS: None} | {kind.title: name for name, kind in sorted(kinds().items())}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        words = st.text_input(
+            "Search", key=FIND, bind="query-params", icon=":material/search:", on_change=_first_page, width=520,
+            placeholder="Words of name, network, targets, machine, verdict or tag",
+        )  # fmt: skip
+        kind = st.selectbox("Kind", list(names), key=KIND, bind="query-params", width=165, on_change=_first_page)
+        tag = ALL_TAGS
+        if tags:
+            tag = st.selectbox("Tag", [ALL_TAGS, *tags], key=TAG, bind="query-params", width=165,
+                               format_func=lambda tag: clean(tag), on_change=_first_page)  # fmt: skip
+    return Wanted(words=words[:200], kind=names.get(kind), tag=None if tag == ALL_TAGS else tag)
+
+
+def _first_page() -> None:
+    st.session_state.pop(NUMBER, None)
+    st.query_params.pop(NUMBER, None)
+
+
+def _page(wanted: Wanted, below: st.delta_generator.DeltaGenerator) -> Found:
+    """The page that is asked for; ``below`` the list stands which one it is, and the way to others."""
+    store = registry.engine().store
+    found = store.find(wanted, PAGE)
+    with below.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        number = 1
+        if found.total > PAGE:
+            slot = st.container(width="content")
+            number = st.pagination(-(-found.total // PAGE), key=NUMBER, bind="query-params", width=300)
+            if number > 1:
+                found = store.find(wanted, PAGE, PAGE * (number - 1))
+            first = PAGE * (number - 1)
+            slot.caption(f"{first + 1:,} to {first + len(found.summaries):,} of {found.total:,}")
+        if waiting := store.undescribed():
+            later = "No verdict is kept yet of" if store.read_only else "Verdicts are being worked out of"
+            st.caption(plain(f"{later} {counted(waiting, 'older study', 'older studies')}."))
+    return found
+
+
+def _nothing(wanted: Wanted) -> None:
+    if wanted != Wanted():
+        st.info("No study here is like that. Fewer words find more.", icon=":material/search_off:")
+        return
+    st.info(
+        "Nothing is kept here yet. Measure this machine on the Sweep page, or import a run from another machine.",
+        icon=":material/inbox:",
+    )
+    if not registry.read_only():
+        link("sweep")
 
 
 def _selected_rows(found: tuple[Summary, ...]) -> list[int]:
@@ -69,39 +132,64 @@ def _selected_rows(found: tuple[Summary, ...]) -> list[int]:
     state = st.dataframe(
         cleaned(history_table(found, [kept.title_of(s) for s in found])), hide_index=True, on_select="rerun",
         selection_mode="multi-row",
-        key=f"history-{hash(tuple(s.id for s in found))}", height=min(420, 38 + 35 * len(found)),
+        key=f"history-{hash(tuple(s.id for s in found))}", height=38 + 35 * min(SHOWN_ROWS, len(found)),
         alt="One row a study, newest first.", placeholder="",
         column_config={
-            "kind": text("Kind", width=150), "name": text("Name", pinned=True, width=330),
+            "name": text("Name", width=190), "verdict": text("Verdict", width=330),
+            "network": text("Network", width=190), "targets": text("Targets", width=170),
+            "machine": text("Machine", width=150),
             "created": st.column_config.DatetimeColumn("Measured", format="YYYY-MM-DD HH:mm", width=130, help="UTC."),
-            "label": text("Label", width=90), "status": text("Status", width=90),
-            "targets": "Targets",
-            "cells": number("Cells", format="localized", width=65),
-            "rounds": number("Rounds", format="localized", width=75),
+            "kind": text("Kind", width=110), "label": text("Label", width=80), "tags": text("Tags", width=90),
+            "rounds": number("Rounds", format="localized", width=65),
         },
     )  # fmt: skip
     return list(state["selection"]["rows"])
 
 
-def _one(summary: Summary) -> None:
+def _actions(chosen: _Selected) -> None:
+    """What can be done with the rows that were chosen; of a single one what it says, too."""
+    if not chosen.summaries:
+        words = "open, export, rename, tag or delete it" if chosen.changes else "open or export it"
+        st.caption(f"Select a row to {words}; select two to {MAX_COMPARED} sweeps to compare them.")
+    elif len(chosen.summaries) == 1:
+        _one(chosen.summaries[0], chosen.changes)
+    else:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            comparable = len(chosen.summaries) <= MAX_COMPARED and all(s.kind == SWEEP.name for s in chosen.summaries)
+            st.button(f"Compare {len(chosen.summaries)} runs" if comparable else "Compare", type="primary",
+                      key="compare", icon=":material/difference:", disabled=not comparable,
+                      on_click=comparison.ask, args=([s.id for s in chosen.summaries],))  # fmt: skip
+            if chosen.changes:
+                _tags(chosen.summaries)
+                _delete_button(chosen.summaries)
+        if not comparable:
+            st.caption(f"{len(chosen.summaries)} rows selected; two to {MAX_COMPARED} sweeps can be compared.")
+
+
+def _one(summary: Summary, changes: bool) -> None:
     run = _load(summary.id) if summary.kind == SWEEP.name else None
-    readable = run is not None or (summary.kind != SWEEP.name and kept.show(summary))
-    if run is not None:
-        verdict.card(run, registry.answer_of(run), heading=summary.name, notices_shown=0)
-    with st.container(horizontal=True, vertical_alignment="center"):
+    place, said = st.container(horizontal=True, vertical_alignment="center"), st.container()
+    with said:
+        readable = run is not None or (summary.kind != SWEEP.name and kept.show(summary))
+        if run is not None:
+            verdict.card(run, registry.answer_of(run), heading=summary.name, notices_shown=0)
+    with place:
         if readable:
             kept.link(summary)
-        if can_resume(summary):
+        if changes and can_resume(summary):
             st.button("Resume", icon=":material/restart_alt:", key="resume", on_click=_resume, args=(summary.id,),
                       disabled=busy_sentence() is not None)  # fmt: skip
-        with st.popover("Rename", icon=":material/edit:"):
-            st.text_input("New name", value=clean(summary.name), max_chars=200, key=f"name-{summary.id}")
-            st.button("Save", key="save_name", on_click=_rename, args=(summary.id,), type="primary")
-        if run is not None:
-            downloads.buttons(run)
-        elif readable:
-            kept.file(summary)
-        _delete_button([summary])
+        if changes:
+            _rename_field(summary)
+            _tags([summary])
+        if readable:
+            with st.popover("Export", icon=":material/download:"):
+                if run is not None:
+                    downloads.buttons(run)
+                else:
+                    kept.file(summary)
+        if changes:
+            _delete_button([summary])
 
 
 def _load(run_id: str) -> Run | None:
@@ -112,49 +200,39 @@ def _load(run_id: str) -> Run | None:
         return None
 
 
-def compare(chosen: Sequence[Summary]) -> None:
-    """Runs over each other on one chart, what differs between them, and what each of them says."""
-    read = [run for run in (_load(summary.id) for summary in chosen) if run is not None]
-    runs = [run for run in read if run.rounds]
-    for run in read:
-        if not run.rounds:
-            st.warning(f"“{plain(run.name)}” has no rounds, so there is nothing to compare.", icon=":material/warning:")
-    if len(runs) < 2:
-        return
-    answers = [answer for answer in map(registry.answer_of, runs) if answer is not None]
-    if found := differences(runs):
-        st.warning("  \n".join(plain(sentence) for sentence in found), icon=":material/difference:")
-    rows = comparison_rows(runs, answers)
-    said = " ".join(f"{row.letter}: {row.verdict}" for row in rows)
-    charts.show(
-        "compare", partial(comparison_figure, runs, answers), f"{len(runs)} runs compared. {said}", "comparison"
-    )
-    st.table(written(pd.DataFrame(rows, columns=COMPARED)), border="horizontal", hide_index=True)
-    with st.container(horizontal=True):
-        for (letter, *_), run in zip(rows, runs, strict=True):
-            st.page_link("pages/crossover.py", label=f"Open {letter}", query_params={"run": run.id})
+def _rename_field(summary: Summary) -> None:
+    with st.popover("Rename", icon=":material/edit:"):
+        st.text_input("New name", value=clean(summary.name), max_chars=200, key=f"name-{summary.id}")
+        st.button("Save", key="save_name", on_click=_rename, args=(summary.id,), type="primary")
 
 
-def _delete_button(chosen: list[Summary]) -> None:
+def _tags(chosen: Sequence[Summary]) -> None:
+    """The tags that all of them have; what is added or taken away is so of each."""
+    shared = [tag for tag in chosen[0].tags if all(tag in one.tags for one in chosen)]
+    key = f"tags-{hash(tuple(one.id for one in chosen))}"
+    with st.popover("Tags", icon=":material/label:"):
+        st.multiselect("Tags", list(dict.fromkeys([*shared, *registry.engine().store.tags()])), default=shared,
+                       key=key, accept_new_options=True, format_func=lambda tag: clean(tag),
+                       placeholder="Choose or type a tag",
+                       help="What is tagged is never pruned.")  # fmt: skip
+        ids = [one.id for one in chosen]
+        st.button("Save", key="save_tags", on_click=_tag, args=(ids, shared, key), type="primary")
+
+
+def _delete_button(chosen: Sequence[Summary]) -> None:
     words = "Delete" if len(chosen) == 1 else f"Delete {len(chosen)} rows"
-    st.button(words, icon=":material/delete:", key="delete", on_click=_delete, args=(chosen,))
+    st.button(words, icon=":material/delete:", key="delete", on_click=_delete, args=([one.id for one in chosen],))
 
 
 def _said() -> None:
-    """What the last action did, and the way back after a deletion."""
+    """What the last action did, and the way to the study it was about."""
     if said := st.session_state.pop(SAID, None):
         kind, text, study_id = said
         (st.error if kind == "error" else st.success)(
             text, icon=f":material/{'error' if kind == 'error' else 'check'}:"
         )
-        for summary in registry.engine().store.summaries():
-            if summary.id == study_id:
-                kept.link(summary)
-    if deleted := st.session_state.get(DELETED):
-        with st.container(horizontal=True, vertical_alignment="center", border=True):
-            what = f"“{deleted[0][1]}”" if len(deleted) == 1 else f"{len(deleted)} studies"
-            st.markdown(f"Deleted {plain(what)}.", width="content")
-            st.button("Undo", icon=":material/undo:", key="undo", on_click=_undo)
+        if study_id and (summary := registry.engine().store.summary(study_id)) is not None:
+            kept.link(summary)
 
 
 @contextmanager
@@ -175,19 +253,15 @@ def _rename(run_id: str) -> None:
         registry.engine().store.rename(run_id, st.session_state[f"name-{run_id}"])
 
 
-def _delete(chosen: list[Summary]) -> None:
-    deleted: list[tuple[str, str]] = []
-    for summary in chosen:
-        with _errors_said():
-            registry.engine().store.delete(summary.id)
-            deleted.append((summary.id, summary.name))
-    st.session_state[DELETED] = deleted
-
-
-def _undo() -> None:
+def _tag(ids: Sequence[str], before: Sequence[str], key: str) -> None:
+    now = st.session_state[key]
     with _errors_said():
-        for run_id, _ in st.session_state.pop(DELETED, []):
-            registry.engine().store.restore(run_id)
+        registry.engine().store.tag(ids, add=set(now) - set(before), remove=set(before) - set(now))
+
+
+def _delete(ids: Sequence[str]) -> None:
+    with _errors_said():
+        registry.engine().store.delete(*ids)
 
 
 def _say(kind: str, text: str, study_id: str = "") -> None:
@@ -198,9 +272,10 @@ def _say(kind: str, text: str, study_id: str = "") -> None:
 def _import() -> None:
     """The upload field; taken in a callback, then emptied, so that a rerun never imports twice."""
     count = st.session_state.get(UPLOADS, 0)
-    with st.expander("Import a run or study from a file", icon=":material/upload_file:"):
+    with st.popover("Import", icon=":material/upload_file:"):
         st.file_uploader(
-            "What was exported as JSON, or a CSV file with the columns target, batch, step_ms and, optionally, round",
+            "A run or study exported as JSON, or a CSV file with the columns target, batch, step_ms and, optionally, "
+            "round",
             type=["json", "csv"], max_upload_size=MAX_BYTES // 1_000_000,
             key=f"upload-{count}", on_change=_take, args=(f"upload-{count}",),
         )  # fmt: skip
@@ -213,19 +288,24 @@ def _take(key: str) -> None:
     st.session_state[UPLOADS] = st.session_state.get(UPLOADS, 0) + 1
     try:
         check_size(upload.size)
-        what, study_id = _kept(upload.getvalue(), upload.name)
+        what, keep = _read(upload.getvalue(), upload.name)
+        found = keep()
     except UserError as error:
         _say("error", f"Not imported. {error}")
         return
-    label = next(summary.label for summary in registry.engine().store.summaries() if summary.id == study_id)
-    if label == "measured":
-        _say("done", f"Not imported again: {what} was measured here.", study_id)
+    summary = registry.engine().store.summary(found.id)
+    label = summary.label if summary is not None else "recorded"
+    if found.new:
+        text = f"Imported {what}. It is kept as {label}, not as measured here."
+    elif found.restored:
+        text = f"{sentence_case(what)} was here already and had been deleted; it is back."
     else:
-        _say("done", f"Imported {what}. It is kept as {label}, not as measured here.", study_id)
+        text = f"{sentence_case(what)} is already here, {label}; nothing was added."
+    _say("done", text, found.id)
 
 
-def _kept(data: bytes, filename: str) -> tuple[str, str]:
-    """Keep a run, or a study of another kind: what it is, and its id."""
+def _read(data: bytes, filename: str) -> tuple[str, Callable[[], Imported]]:
+    """What a file holds, a run or a study of another kind, and what keeps it."""
     store = registry.engine().store
     try:
         run = read_run(data, filename)
@@ -235,6 +315,6 @@ def _kept(data: bytes, filename: str) -> tuple[str, str]:
         except UserError:
             raise error from None
         if kind is not SWEEP:
-            return f"the {kind.noun} “{record.title}”", store.import_study(kind.name, record)
+            return f"the {kind.noun} “{record.title}”", lambda: store.import_study(kind.name, record)
         run = record
-    return f"“{run.name}” with {len(run.rounds):,} rounds", store.add(run)
+    return f"“{run.name}” with {counted(len(run.rounds), 'round')}", lambda: store.import_run(run)

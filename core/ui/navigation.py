@@ -47,8 +47,8 @@ PAGES = {
         "What would make a target faster: every remedy tried here, ranked by its measured gain.",
         "What would help, measured on this machine"),
     "history": Page("History", ":material/history:",
-        "Every run kept here: open, compare, rename, delete, import, export.", "See the runs that are here",
-        embeds=False),
+        "Every study kept here: search, open, compare, tag, rename, delete, import, export.",
+        "See the runs that are here"),
     "method": Page("Method", ":material/menu_book:",
         "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
 }  # fmt: skip
@@ -66,6 +66,8 @@ GROUPS = {
 def first() -> str:
     """Where the root address leads: without a GPU to the question about one, else to the sweep that answers it."""
     try:
+        if registry.read_only():
+            return "history"
         return "sweep" if machine.devices().has_gpu else "start"
     except StoreError:  # which every page says
         return "start"
@@ -84,13 +86,18 @@ def pages() -> dict[str, list[StreamlitPage]]:
 
 
 def _page(name: str, opens: str) -> StreamlitPage:
-    page, hidden = PAGES[name], name == "start" and opens != "start"
+    page = PAGES[name]
     return st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
-                   visibility="hidden" if hidden else "visible")  # fmt: skip
+                   visibility="hidden" if _is_hidden(name, opens) else "visible")  # fmt: skip
 
 
 def _root() -> None:
     """Never run: see :func:`pages`."""
+
+
+def _is_hidden(name: str, opens: str) -> bool:
+    """Whether the menu leaves a page out: what asks for a GPU where there is one, what measures where nothing is."""
+    return (name == "start" and opens != "start") or (name in ("start", "sweep") and registry.read_only())
 
 
 def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
@@ -134,8 +141,8 @@ def run(above: Callable[[str], None]) -> None:
         st.session_state[ROUTED] = False
 
 
-def guard() -> None:
-    """First call of every page.
+def guard(measures: bool = False) -> None:
+    """First call of every page; one that only ``measures`` is empty on a read-only server.
 
     On a cold server a link straight to a page makes Streamlit run that file alone, without the router. Declaring the
     navigation and running once more repairs that and keeps the query string. Then the store must open, or the page
@@ -146,3 +153,7 @@ def guard() -> None:
         st.navigation(pages(), position="top")
         st.rerun()
     registry.require()
+    if measures and registry.read_only():
+        st.title("Nothing is measured here", anchor=False)
+        link("history")
+        st.stop()

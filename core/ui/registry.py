@@ -6,17 +6,19 @@ Sessions, reloads and second tabs all reach the same store and the same job thro
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
+from core import files
 from core.hardware.published import published_run
 from core.schema import UserError
-from core.store import RunNotFound, Store, StoreError, Summary, only_readable
+from core.store import RunNotFound, Store, StoreError, Summary, Wanted, only_readable
 from core.studies.kind import Kind
 from core.studies.registry import example_id, kind_of, load_example
 from core.studies.study import run_id_of
@@ -24,6 +26,7 @@ from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
+from core.ui import describing
 from core.ui.words import plain
 
 if TYPE_CHECKING:
@@ -33,13 +36,20 @@ T = TypeVar("T")
 Revision = tuple[str, str, str, int, int, tuple[tuple[int, int, float], ...], int]
 
 
+RECENT = 100
+"""Studies of a kind that a page offers to choose from or compares with; the history lists them all."""
+READ_ONLY_NOTE = "This server is read-only: results and history can be looked at; nothing is measured, kept or deleted."
+
+
 @dataclass(frozen=True)
 class Engine:
     store: Store
     jobs: Jobs
+    stop: threading.Event = field(default_factory=threading.Event)
 
 
 def _close(engine: Engine) -> None:
+    engine.stop.set()
     engine.jobs.close()
     engine.store.close()
 
@@ -54,13 +64,22 @@ def engine() -> Engine:
 
     store = Store()
     store.mark_interrupted()
-    jobs = Jobs(store)
-    jobs.warm_up()  # while the page is looked at
-    return Engine(store, jobs)
+    opened = Engine(store, Jobs(store))
+    if not store.read_only:
+        opened.jobs.warm_up()  # while the page is looked at
+        describing.begin(store, opened.jobs, opened.stop)
+    return opened
+
+
+def read_only() -> bool:
+    """Whether pages only show; nothing that measures, keeps, changes or deletes is then offered."""
+    return files.read_only()
 
 
 def require() -> Engine:
-    """The engine; where the store cannot be opened, say why and stop the page. A history set aside is said, too."""
+    """The engine; where the store cannot be opened, say why and stop the page. A history set aside is said, too, and
+    that a server is read-only.
+    """
     try:
         opened = engine()
     except StoreError as error:
@@ -68,6 +87,8 @@ def require() -> Engine:
         st.stop()
     if opened.store.notice is not None:
         st.warning(plain(opened.store.notice), icon=":material/database_off:")
+    if opened.store.read_only and not st.context.is_embedded:
+        st.caption(f":material/lock: {READ_ONLY_NOTE}")
     return opened
 
 
@@ -123,15 +144,15 @@ def find_run(run_id: str) -> Run:
     if snapshot is not None and snapshot.active and snapshot.id == run_id:
         running: Run = snapshot.record
         return running
-    for summary in summaries():
-        if summary.id == run_id:
-            return _stored(summary, engine().store)
+    summary = engine().store.summary(run_id)
+    if summary is not None and summary.kind == SWEEP.name:
+        return _stored(summary, engine().store)
     raise RunNotFound(f"There is no run {run_id[:64]} here; it was deleted, or measured on another machine.")
 
 
 def summaries() -> tuple[Summary, ...]:
-    """Every stored sweep, newest first."""
-    return engine().store.summaries(SWEEP.name)
+    """The newest stored sweeps, newest first."""
+    return engine().store.summaries(SWEEP.name, newest=RECENT)
 
 
 def mark_interrupted() -> None:
@@ -142,12 +163,16 @@ def mark_interrupted() -> None:
 
 
 def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, asked: str | None = None) -> tuple[Summary, ...]:
-    """Stored studies of a kind, newest first, of one run where given.
+    """The newest stored studies of a kind, newest first, of one run where given, and the one that is ``asked`` for.
 
     The shipped one comes after those of its run. Of a kind without runs it stands in while there is no other, and
     comes last where ``asked`` names it.
     """
-    stored = engine().store.summaries(kind.name, run_id)
+    stored = engine().store.summaries(kind.name, run_id, RECENT)
+    if asked is not None and all(summary.id != asked for summary in stored):
+        older = engine().store.summary(asked)
+        if older is not None and older.kind == kind.name and run_id in (None, older.run_id):
+            stored = (*stored, older)
     try:
         shipped = load_example(kind.name)
     except (OSError, UserError):
@@ -174,14 +199,14 @@ def load(kind: str, study_id: str) -> Any:
 
 
 def readable(kind: str) -> dict[str, Any]:
-    """Every stored study of a kind that can be read, newest first; one that cannot says so where it is shown."""
-    return only_readable(engine().store.summaries(kind), lambda summary: load(kind, summary.id))
+    """The newest stored studies of a kind that can be read, newest first; one that cannot says so where it is shown."""
+    return only_readable(engine().store.summaries(kind, newest=RECENT), lambda summary: load(kind, summary.id))
 
 
 def newest_own(fits: Callable[[Run], bool] = lambda _: True) -> Run | None:
     """The newest run measured here that has rounds, can be read and ``fits``, or None."""
-    for summary in summaries():
-        if summary.label == "measured" and summary.rounds and summary.status != "running":
+    for summary in engine().store.find(Wanted(kind=SWEEP.name, label="measured"), RECENT).summaries:
+        if summary.rounds and summary.status != "running":
             with suppress(UserError):  # a damaged one says so where it is opened
                 if fits(run := find_run(summary.id)):
                     return run

@@ -102,7 +102,10 @@ def press(label: str, begin: Callable[[], Any], disabled: bool, **look: Any) -> 
     """A button that begins a measurement of what the fields hold in the run of the script that handles the click.
 
     A callback would get what they held when the button was drawn: before a change that came just before the click.
+    A read-only server has no such button.
     """
+    if registry.read_only():
+        return
     if st.button(plain(label), **{"type": "primary"} | look, disabled=disabled) and not disabled:
         begin()
         st.rerun()
@@ -113,8 +116,10 @@ def ask(
 ) -> Snapshot | None:
     """The choices and the button of a short measurement, why it cannot be started, or its wait.
 
-    The last one of this process once it has ended, else None.
+    The last one of this process once it has ended, else None; a read-only server has nothing of all that.
     """
+    if registry.read_only():
+        return None
     last = registry.engine().jobs.snapshot(task.name)
     active = last is not None and last.active
     busy = None if active else busy_sentence()
@@ -228,6 +233,8 @@ class StudyPage(Generic[P, R]):
         start: Callable[[Any], None] | None = None, **look: Any,
     ) -> None:  # fmt: skip
         """The same above the fields of a form: what the plan ``says`` that it measures, or how many are wrong."""
+        if registry.read_only():
+            return
         plan = outcome.plan
         self.start_button(plan, busy, start, **look)
         if busy:
@@ -336,7 +343,7 @@ class StudyPage(Generic[P, R]):
         what a study is and what the plan would measure.
         """
         shown = self.shown()
-        if st.context.is_embedded:
+        if st.context.is_embedded or registry.read_only():
             if shown is not None:
                 result(*shown)
             return
@@ -356,6 +363,8 @@ class StudyPage(Generic[P, R]):
 
     def measure(self, form: Form[P], before: Callable[[P | None], None] | None = None) -> None:
         """The button of the next study, and folded the fields that decide it, with what is to be said ``before``."""
+        if registry.read_only():
+            return
         top = st.container(horizontal=True, vertical_alignment="center")
         with st.expander(f"Choices of the next {self.kind.noun}", icon=":material/tune:"):
             fields, about = st.columns(2, gap="large")

@@ -60,21 +60,31 @@ def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
     return table
 
 
-def history_table(summaries: tuple[Summary, ...], kinds: Sequence[str]) -> pd.DataFrame:
-    """One row a study, newest first; ``kinds`` are their kinds in words. Counts are of sweeps only."""
-    counts = [(s.cells, s.rounds) if s.kind == SWEEP.name else (None, None) for s in summaries]
+def history_table(summaries: Sequence[Summary], kinds: Sequence[str]) -> pd.DataFrame:
+    """One row a study, newest first; ``kinds`` are their kinds in words. Rounds are counted of sweeps only."""
+    rounds = [s.rounds if s.kind == SWEEP.name else None for s in summaries]
     return pd.DataFrame(
         {
-            "kind": kinds,
             "name": [s.name for s in summaries],
+            "verdict": [_said(s) for s in summaries],
+            "network": [s.network for s in summaries],
+            "targets": [side_by_side(notations(tuple(filter(None, s.target_names)))) for s in summaries],
+            "machine": [s.machine for s in summaries],
             "created": pd.to_datetime([s.created_at for s in summaries], errors="coerce", utc=True, format="ISO8601"),
+            "kind": list(kinds),
             "label": [s.label for s in summaries],
-            "status": [s.status for s in summaries],
-            "targets": [side_by_side(notations(s.target_names)) for s in summaries],
-            "cells": pd.array([cells for cells, _ in counts], dtype="Int64"),
-            "rounds": pd.array([rounds for _, rounds in counts], dtype="Int64"),
+            "tags": [", ".join(s.tags) for s in summaries],
+            "rounds": pd.array(rounds, dtype="Int64"),
         }
     )
+
+
+def _said(summary: Summary) -> str:
+    """The verdict; where a study did not end by itself, how it ended before that."""
+    if summary.status == "running":
+        return "Being measured"
+    ended = "" if summary.status == "finished" else sentence_case(summary.status)
+    return ". ".join(filter(None, (ended, summary.verdict)))
 
 
 def environment_table(environment: Environment) -> pd.DataFrame:

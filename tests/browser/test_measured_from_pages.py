@@ -21,7 +21,7 @@ MEASURED = re.compile("[1-9] of 8 batch sizes measured")
 
 def test_an_upload_is_kept_once_and_a_bad_one_is_refused(own_server: str, open_tab: OpenTab) -> None:
     page = open_tab(f"{own_server}/history")
-    page.get_by_text("Import a run or study from a file").click()
+    page.get_by_role("button", name="Import").first.click()
     points = "target,batch,step_ms\n" + "".join(
         f"{t},{b},{f + m * b}\n" for t, f, m in (("a", 0.1, 0.1), ("b", 2, 0.01)) for b in (1, 8, 64)
     )

@@ -15,7 +15,8 @@ from core.studies.kind import Context
 from core.studies.registry import kind_of, kinds
 from core.studies.study import run_id_of
 from core.studies.sweep.export import run_json
-from core.ui import history, kept
+from core.text import sentence_case
+from core.ui import deleted, history, kept
 from core.ui.share import json_bytes
 from tests.support.batch_page import RUN
 from tests.support.frontier_studies import make_frontier_study
@@ -58,24 +59,106 @@ def test_several_rows_are_deleted_together_and_brought_back(engine: Any, select:
     for seed in (1, 2, 3):
         keep(engine.store, make_run(seed))
     at = open_page("history")
-    assert "Select one row" in text_of(at)
+    assert "Select a row" in text_of(at)
     select(at, 0, 1, 2)
     select(at, 0, 1)
     at.button(key="delete").click()
     select(at)
     assert names(at) == ["784-128-10, made from seed 1"]
-    assert "Deleted 2 studies." in text_of(at)
+    assert "Deleted 2 studies. It can be brought back until" in text_of(at)
+    at = open_page("history")  # a reload, or another reader
     at.button(key="undo").click().run()
     assert names(at) == [f"784-128-10, made from seed {seed}" for seed in (3, 2, 1)]
     assert "Deleted" not in text_of(at)
 
 
-@pytest.mark.parametrize("count", [2, 3, 6])
-def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, select: Any, count: int) -> None:
-    for seed in range(1, count + 1):
+def test_what_was_deleted_earlier_is_brought_back_from_below_the_list(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in (1, 2):
+        engine.store.delete(keep(engine.store, make_run(seed)))
+    monkeypatch.setattr(deleted, "AT_TOP", timedelta(0))
+    at = open_page("history")
+    assert "undo" not in [button.key for button in at.button]
+    assert text_of(at).count("It can be brought back until") == 2
+    next(button for button in at.button if button.label == "Bring back").click().run()
+    assert names(at) == ["784-128-10, made from seed 2"]
+
+
+def test_the_list_says_what_each_study_says(engine: Any) -> None:
+    keep(engine.store, make_run(1), status="cancelled")
+    keep_study(engine, "pipeline")
+    table = open_page("history").dataframe[0].value
+    first, second = table.to_dict("records")
+    assert first["verdict"].startswith("Not input-bound")
+    assert second["verdict"].startswith("Cancelled. 2 threads ")
+    assert (second["network"], second["targets"]) == ("784-128-10 (training, adam)", "1 thread against 2 threads")
+    assert second["machine"] == "Example CPU at 2.4 GHz (4 cores)"
+    assert (first["network"], first["targets"]) == ("784-128-10 (training, adam)", "CPU")
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ({"find": "ALPHA"}, {"Alpha"}),
+        ({"find": "release"}, {"784-128-10, made from seed 2"}),
+        ({"find": "784 threads training example"}, {"Alpha", "784-128-10, made from seed 2"}),
+        ({"find": "100%"}, set()),
+        ({"kind": "Pipeline study"}, {"784-128-10 (training, adam) on CPU, batch 64"}),
+        ({"tag": "release"}, {"784-128-10, made from seed 2"}),
+        ({"kind": "Pipeline study", "tag": "release"}, set()),
+    ],
+    ids=str,
+)
+def test_what_is_looked_for_stands_in_the_address(engine: Any, address: dict[str, str], found: set[str]) -> None:
+    runs = [keep(engine.store, make_run(seed)) for seed in (1, 2)]
+    keep_study(engine, "pipeline")
+    engine.store.rename(runs[0], "Alpha")
+    engine.store.tag([runs[1]], add=["release"])
+    at = open_page("history", **address)
+    assert set(names(at)) == found
+    assert bool(found) is ("No study here is like that" not in text_of(at))
+
+
+def test_a_long_history_has_pages(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "PAGE", 2)
+    for seed in range(5):
+        keep(engine.store, make_run(seed))
+    assert [name[-1] for name in names(open_page("history"))] == ["4", "3"]
+    at = open_page("history", list="3")
+    assert [name[-1] for name in names(at)] == ["0"]
+    assert "5 to 5 of 5" in text_of(at)
+
+
+def test_tags_are_put_on_several_and_taken_from_one(engine: Any, select: Any) -> None:
+    for seed in (1, 2, 3):
         keep(engine.store, make_run(seed))
     at = open_page("history")
+
+    def save(*tags: str) -> list[str]:
+        at.multiselect[0].set_value(list(tags))
+        at.button(key="save_tags").click().run()
+        assert not at.error
+        return list(at.dataframe[0].value["tags"])
+
+    select(at, 0, 1)
+    assert save("release", "old card") == ["old card, release", "old card, release", ""]
+    select(at, 1)
+    assert at.multiselect[0].value == ["old card", "release"]
+    assert save("release") == ["old card, release", "release", ""]
+    select(at, 0, 1)
+    assert at.multiselect[0].value == ["release"], "only what all of them have"
+    at.multiselect[0].set_value(["x" * 50])
+    at.button(key="save_tags").click().run()
+    assert "up to 40 characters" in at.error[0].value
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, select: Any, count: int) -> None:
+    ids = [keep(engine.store, make_run(seed)) for seed in range(1, count + 1)]
+    at = open_page("history")
     select(at, *range(count))
+    at.button(key="compare").click().run()
     assert titles(at) == [f"{count} runs compared: speed-up by batch size"]
     table = at.table[0].value
     assert list(table[""]) == [*"ABCDEF"[:count]]
@@ -84,29 +167,54 @@ def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, s
     assert [link.label for link in at.page_link if link.label.startswith("Open")] == [
         f"Open {letter}" for letter in "ABCDEF"[:count]
     ]
+    assert "B against A: the crossover is at batch" in text_of(at)
+    assert "Same network, targets, machine and pipeline." in text_of(at)
     assert not at.warning
+    again = compared(*reversed(ids))  # another reader at the same address
+    assert at.query_params["compare"] in (again.query_params["compare"], *again.query_params["compare"])
+    assert titles(again) == titles(at)
+    again.button(key="all_studies").click().run()
+    assert len(names(again)) == count
 
 
-def test_what_differs_between_compared_runs_is_said(engine: Any, select: Any) -> None:
-    keep(engine.store, make_run(1))
-    keep(engine.store, planned(make_run(2), targets=(Target(threads=1), Target(threads=2, execution="xla"))))
-    at = open_page("history")
-    select(at, 0, 1)
-    assert [warning.value for warning in at.warning] == [
-        "Different targets. A&#58; 1 thread against 2 threads, XLA; B&#58; 1 thread against 2 threads."
-    ]
+def test_a_comparison_is_shown_without_menus_and_a_list_is_not(engine: Any) -> None:
+    ids = ",".join(keep(engine.store, make_run(seed)) for seed in (1, 2))
+    at = open_page("history", embedded=True, compare=ids)
+    assert titles(at) == ["2 runs compared: speed-up by batch size"]
+    assert not at.button
+    at = open_page("history", embedded=True)
+    assert "Only a comparison has an embedded view" in text_of(at)
+    assert not at.dataframe
+    assert not at.button
 
 
-def test_a_run_without_rounds_is_left_out_of_a_comparison(engine: Any, select: Any) -> None:
-    for seed in (1, 2):
-        keep(engine.store, make_run(seed))
-    keep(engine.store, make_run(3).model_copy(update={"rounds": (), "cells": ()}))
-    at = open_page("history")
-    select(at, 0, 1, 2)
+def compared(*runs: Any) -> AppTest:
+    return open_page("history", compare=",".join(runs))
+
+
+def test_what_differs_between_compared_runs_is_said(engine: Any) -> None:
+    first = keep(engine.store, make_run(1))
+    run = planned(make_run(2), targets=(Target(threads=1), Target(threads=2, execution="xla")))
+    at = compared(keep(engine.store, run), first)
+    assert "Different targets. A: 1 thread against 2 threads, XLA; B: 1 thread against 2 threads." in text_of(at)
+
+
+def test_a_run_without_rounds_is_left_out_of_a_comparison(engine: Any) -> None:
+    ids = [keep(engine.store, make_run(seed)) for seed in (1, 2)]
+    ids.append(keep(engine.store, make_run(3).model_copy(update={"rounds": (), "cells": ()})))
+    at = compared(*ids)
     assert "made from seed 3” has no rounds" in at.warning[0].value
     assert titles(at) == ["2 runs compared: speed-up by batch size"]
-    select(at, 0, 1)
+    at = compared(*ids[1:])
     assert not titles(at)
+    assert "Fewer than two of these runs can be compared." in text_of(at)
+
+
+def test_an_address_may_name_what_is_not_here(engine: Any) -> None:
+    at = compared("nowhere", "<b>x", keep(engine.store, make_run(1)))
+    assert [error.value.startswith("There is no run") for error in at.error] == [True, True]
+    at = compared(*(keep(engine.store, make_run(seed)) for seed in range(2, 10)))
+    assert "Only the first 6 of 8 runs are compared." in text_of(at)
 
 
 def test_more_than_six_runs_are_not_compared(engine: Any, select: Any) -> None:
@@ -114,8 +222,8 @@ def test_more_than_six_runs_are_not_compared(engine: Any, select: Any) -> None:
         keep(engine.store, make_run(seed))
     at = open_page("history")
     select(at, *range(7))
-    assert not titles(at)
-    assert "7 rows selected. Two to 6 sweeps can be compared" in text_of(at)
+    assert at.button(key="compare").disabled
+    assert "7 rows selected; two to 6 sweeps can be compared." in text_of(at)
     assert at.button(key="delete").label == "Delete 7 rows"
 
 
@@ -128,6 +236,10 @@ def test_import_of_an_exported_run() -> None:
     assert list(at.dataframe[0].value["label"]) == ["recorded"]
     at.run()
     assert not at.success
+    assert len(names(at)) == 1
+    at.file_uploader[0].upload("again.json", run_json(make_run(8, label="measured")).encode())
+    at.run()
+    assert "“784-128-10, made from seed 8” with 198 rounds is already here, recorded; nothing was added." in text_of(at)
     assert len(names(at)) == 1
 
 
@@ -219,13 +331,15 @@ def test_the_file_of_a_study_comes_back_recorded_and_once(engine: Any, kind: str
         at.run()
         return text_of(at)
 
-    if summary.label == "measured":
-        assert f"Not imported again: {words} was measured here." in upload()
+    assert f"{sentence_case(words)} is already here, {summary.label}; nothing was added." in upload()
     engine.store.delete(study_id)
     engine.store.purge(timedelta(seconds=-1))
-    for _ in range(2):
-        assert f"Imported {words}. It is kept as recorded, not as measured here." in upload()
-        assert "Open" in [link.label for link in at.page_link]
+    assert f"Imported {words}. It is kept as recorded, not as measured here." in upload()
+    assert "Open" in [link.label for link in at.page_link]
+    assert f"{sentence_case(words)} is already here, recorded; nothing was added." in upload()
+    (found,) = engine.store.summaries(kind)
+    engine.store.delete(found.id)
+    assert f"{sentence_case(words)} was here already and had been deleted; it is back." in upload()
     assert len(names(at)) == 2
     (found,) = engine.store.summaries(kind)
     assert (found.label, found.created_at, found.run_id) == ("recorded", record.created_at, run_id_of(record))
@@ -288,8 +402,8 @@ def test_only_sweeps_are_compared(engine: Any, select: Any) -> None:
     keep_study(engine, "host")
     at = open_page("history")
     select(at, 0, 1)
-    assert not titles(at)
-    assert "Two to 6 sweeps can be compared; any number of rows can be deleted." in text_of(at)
+    assert at.button(key="compare").disabled
+    assert "2 rows selected; two to 6 sweeps can be compared." in text_of(at)
     assert at.button(key="delete").label == "Delete 2 rows"
 
 
@@ -315,6 +429,6 @@ def test_rows_that_cannot_be_listed_are_named(engine: Any) -> None:
     at = open_page("history")
     assert not at.exception
     said = [w.value for w in at.warning]
-    assert len(said) == history.DAMAGED_SHOWN
+    assert len(said) == len(bad)
     assert all(any(run_id in text for run_id in bad) for text in said)
     assert [summary.id for summary in engine.store.summaries()] == [sound]

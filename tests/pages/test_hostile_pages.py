@@ -143,11 +143,15 @@ def test_a_row_of_the_history_shows_it_as_text(row: int, monkeypatch: pytest.Mon
     assert "evil" in check(open_page("history"))
 
 
-def test_two_runs_are_compared_as_text(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (1, 2):
+def test_two_runs_are_compared_as_text(engine: Any) -> None:
+    ids = [
         keep(engine.store, RUN.model_copy(update={"id": f"20260105-run{number}", "name": f"{number} {HOSTILE[:150]}"}))
-    monkeypatch.setattr(history, "_selected_rows", lambda _: [0, 1])
-    assert mark("Run.target_names") in check(open_page("history"))
+        for number in (1, 2)
+    ]
+    engine.store.tag(ids, add=[HOSTILE[:40]])
+    assert mark("Run.target_names") in check(open_page("history", compare=",".join(ids)))
+    engine.store.delete(*ids)
+    check(open_page("history"))
 
 
 @pytest.mark.parametrize(

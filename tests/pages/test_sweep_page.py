@@ -322,7 +322,7 @@ def test_choices_survive_a_visit_to_another_page() -> None:
 
 
 def test_a_store_that_fails_later_is_said_on_the_page(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise StoreError("The disk is full; free some space.")
 
     monkeypatch.setattr(engine.store, "summaries", fail)

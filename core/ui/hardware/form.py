@@ -14,7 +14,7 @@ from core.store.database import data_dir
 from core.studies.host.run import HostPlan
 from core.studies.sweep.record import Run
 from core.text import clean, sentence_case
-from core.ui import money
+from core.ui import money, registry
 from core.ui.hardware import page, steps
 from core.ui.hardware.draft import (
     OTHER_LINK,
@@ -153,8 +153,11 @@ def own(run: Run, cards: dict[str, GpuSpec]) -> None:
     for card in kept:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(plain(own_words(card)), width="content")
-            st.button("Remove", icon=":material/delete:", key=f"remove-{card.name}", on_click=_remove,
-                      args=(run, card.name))  # fmt: skip
+            if not registry.read_only():
+                st.button("Remove", icon=":material/delete:", key=f"remove-{card.name}", on_click=_remove,
+                          args=(run, card.name))  # fmt: skip
+    if registry.read_only():
+        return
     st.caption(f"Facts as its maker states them. They stay on this machine, in “{FILE_NAME}” of the data folder; "
                "“python -m core gpus --add FILE” takes cards from a file.")  # fmt: skip
     wrong = Places()

@@ -111,7 +111,7 @@ def main_chart(run: Run) -> str:
 
 def stopped() -> None:
     """Offer to resume the newest own sweep if it was stopped before its end, unless another one runs."""
-    if PAGE.running() is not None:
+    if PAGE.running() is not None or registry.read_only():
         return
     registry.mark_interrupted()
     own = next((s for s in registry.summaries() if s.label == "measured"), None)

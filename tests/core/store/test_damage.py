@@ -163,7 +163,7 @@ def damage(kind: str) -> None:
     elif kind == "truncated":
         del data[len(data) // 2 :]
     else:
-        for page in range(1 if kind == "pages" else len(data) // 4096 - 4, len(data) // 4096):
+        for page in range(1 if kind == "pages" else len(data) // 4096 - 12, len(data) // 4096):
             data[page * 4096 : page * 4096 + 100] = random.Random(page).randbytes(100)
     path.write_bytes(data)
 
@@ -179,7 +179,7 @@ def damage(kind: str) -> None:
 )
 def test_a_wrong_value_costs_a_row_and_a_broken_structure_the_file(lines: list[str], damaged: bool) -> None:
     """As newer versions of SQLite say it, too."""
-    result = SimpleNamespace(scalars=lambda: SimpleNamespace(all=lambda: lines))
+    result = SimpleNamespace(scalars=lambda: SimpleNamespace(all=lambda: lines), scalar=lambda: 1_000_000)
     assert is_damaged(SimpleNamespace(exec_driver_sql=lambda _: result)) is damaged  # type: ignore[arg-type]
 
 

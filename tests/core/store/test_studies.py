@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import inspect, text
 
 from core.schema import UserError
-from core.store import RunNotFound, Store
+from core.store import RunNotFound, Store, Wanted
 from core.store.database import STORE_VERSION
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.experiment.record import Experiment
@@ -108,13 +108,20 @@ def test_purging_a_run_takes_its_studies_along(store: Store) -> None:
     assert {s.id for s in store.summaries()} == {kept, f"of-{kept}", "of-none"}
 
 
+LATER = ("verdict", "network", "machine", "words", "described")  # columns of version 4
+
+
 def make_old(url: str, version: int) -> str:
     """A store as that version left it, with a run in it and, in version 2, studies; returns the run's id."""
     store = Store(url)
     run_id = store.add(run_of())
     with store._database.write() as db:
-        db.execute(text("ALTER TABLE runs DROP COLUMN kind"))
-        db.execute(text("ALTER TABLE runs DROP COLUMN run_id"))
+        for index in inspect(db).get_indexes("runs"):
+            db.execute(text(f"DROP INDEX {index['name']}"))
+        db.execute(text("DROP TABLE tags"))
+        db.execute(text("CREATE INDEX runs_by_time ON runs (created_at)"))
+        for column in (*LATER, *(("kind", "run_id") if version < 3 else ())):
+            db.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         if version == 2:
             columns = (
                 "id VARCHAR(64) PRIMARY KEY, kind VARCHAR(16), run_id VARCHAR(64), created_at VARCHAR(40), json TEXT"
@@ -130,7 +137,7 @@ def make_old(url: str, version: int) -> str:
     return run_id
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_store_is_upgraded_and_loses_nothing(url: str, version: int) -> None:
     run_id = make_old(url, version)
     for _ in range(2):
@@ -145,6 +152,12 @@ def test_an_older_store_is_upgraded_and_loses_nothing(url: str, version: int) ->
             (damaged,) = store.summaries("memory", run_id)
             with pytest.raises(UserError, match="no Breakeven memory study"):
                 store.study(MEMORY, damaged.id)
+        if store.undescribed():
+            assert [s.verdict for s in store.summaries("sweep")] == [""]
+            assert store.find(Wanted(words="784-128", kind="sweep"), 9).total == 1, "it can be searched at once"
+            assert store.describe(at_most=9) == (3 if version == 2 else 1)
+        (found,) = store.find(Wanted(words="threads are faster", kind="sweep"), 9).summaries
+        assert found.verdict.startswith("2 threads are faster from batch ")
         store.close()
 
 

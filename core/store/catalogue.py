@@ -1,0 +1,41 @@
+"""What a list says of each study, kept beside it so that no list ever reads a record."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, update
+
+from core.store.listing import put_words
+from core.store.rows import plain, read_row, read_run
+from core.store.tables import RUNS
+from core.studies.kind import Kind
+from core.studies.study import run_id_of
+
+DESCRIBED = 1
+"""Raised when :mod:`core.store.describe` changes: what a lower version described is then described again."""
+
+
+def undescribed() -> tuple[ColumnElement[bool], ...]:
+    """Conditions for studies of which a list cannot say yet what they say."""
+    return RUNS.c.described < DESCRIBED, RUNS.c.status != "running"
+
+
+def put_description(db: Connection, study_id: str, kind: Kind[Any, Any, Any] | None, record: Any) -> None:
+    """Keep what a list says of a record; None where it cannot be read, which then says nothing."""
+    from core.store.describe import Description, describe  # loads what draws figures
+
+    found = Description("", "", "")
+    if kind is not None and record is not None:
+        with suppress(Exception):  # what a record cannot say is not worth losing it
+            run_id = run_id_of(record)
+            row = read_row(db, run_id) if run_id is not None else None
+            found = describe(kind, record, None if row is None else read_run(db, row))
+    values = {
+        "verdict": found.verdict, "network": found.network, "machine": found.machine, "described": DESCRIBED,
+    }  # fmt: skip
+    if found.targets:
+        values |= {"target_a": plain(found.targets[0]), "target_b": "\n".join(map(plain, found.targets[1:]))}
+    db.execute(update(RUNS).where(RUNS.c.id == study_id).values(values))
+    put_words(db, study_id)

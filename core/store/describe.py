@@ -1,0 +1,62 @@
+"""What a list says of a study: verdict, network, targets and machine, worked out once from its record."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from core.families import families
+from core.figures.style import machine_parts, short
+from core.schema import UserError
+from core.store.rows import plain
+from core.studies.kind import Context, Kind
+
+MAX_VERDICT, MAX_WORDS = 240, 160
+
+
+class Description(NamedTuple):
+    verdict: str
+    network: str
+    machine: str
+    targets: tuple[str, ...] = ()
+    """In their notation; of a sweep its row has them already."""
+
+
+def describe(kind: Kind[Any, Any, Any], record: Any, run: Any = None) -> Description:
+    """Of a record of that kind; ``run`` is what it belongs to. What it does not say is empty."""
+    environment = getattr(getattr(record, "experiment", record), "environment", None)
+    machine = ", ".join(machine_parts(environment)) if environment is not None else ""
+    return Description(
+        _verdict(kind, record, run),
+        short(plain(_network(record)), MAX_WORDS),
+        short(plain(machine), MAX_WORDS),
+        () if kind.streams else _targets(record),
+    )
+
+
+def _verdict(kind: Kind[Any, Any, Any], record: Any, run: Any) -> str:
+    """The first sentence of what it says, in full where that is short."""
+    context = Context(run)
+    try:
+        text = kind.text(record, kind.answer(record, context), context)
+    except UserError:
+        return ""
+    line = plain(text.partition("\n")[0])
+    first, dot, _ = line.partition(". ")
+    return short(first + dot.strip(), MAX_VERDICT)
+
+
+def _network(record: Any) -> str:
+    """Of a sweep, an experiment and what holds one: the workload; of a map the family."""
+    inside = getattr(record, "experiment", record)
+    plan = getattr(inside, "plan", None)
+    if (family := getattr(plan, "family", None)) is not None:
+        return families()[family].title if family in families() else str(family)
+    workload = getattr(inside, "workload", None) or getattr(plan, "workload", None)
+    return workload.title if workload is not None else ""
+
+
+def _targets(record: Any) -> tuple[str, ...]:
+    inside = getattr(record, "experiment", record)
+    plan = getattr(inside, "plan", inside)
+    found = getattr(plan, "targets", None) or [arm.target for arm in getattr(inside, "arms", ())[:1]]
+    return tuple(map(str, found or filter(None, [getattr(plan, "target", None)])))

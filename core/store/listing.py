@@ -1,0 +1,214 @@
+"""Lists of studies: a page of them, those that a search, a kind, a label or a tag asks for, and the tags themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic import AfterValidator
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, func, insert, select, update
+from sqlalchemy.exc import DataError
+
+from core.evidence import Label, Status
+from core.schema import Frozen, UserError
+from core.store.rows import SEARCHED, SWEEP, naming, plain, searched
+from core.store.tables import MAX_TAG, MAX_TAGS, RUNS, TAGS, StoreError
+
+R = TypeVar("R")
+COLUMNS = (
+    "id", "name", "created_at", "label", "status", "title", "cells", "rounds", "kind", "run_id", "verdict", "network",
+    "machine",
+)  # fmt: skip
+NEWEST = RUNS.c.created_at.desc(), RUNS.c.id.desc()
+MANY = 500  # ids that are worth naming in a question
+
+
+def _words(value: str) -> str:
+    value.encode()  # UnicodeEncodeError, a ValueError, where the database held no UTF-8
+    return value
+
+
+Words = Annotated[str, AfterValidator(_words)]
+
+
+class Summary(Frozen):
+    """What a list of studies shows; ``cells`` and ``rounds`` are counts, of sweeps only.
+
+    ``kind`` names the kind of study, ``run_id`` the sweep that it belongs to. ``verdict``, ``network`` and ``machine``
+    are in words, empty where the study says nothing of them, or nobody has worked them out yet.
+    """
+
+    id: Words
+    name: Words
+    created_at: Words
+    label: Label
+    status: Status
+    title: Words
+    target_names: tuple[Words, ...]
+    cells: int
+    rounds: int
+    kind: Words = SWEEP
+    run_id: Words | None = None
+    verdict: Words = ""
+    network: Words = ""
+    machine: Words = ""
+    tags: tuple[Words, ...] = ()
+
+
+def only_readable(
+    summaries: Iterable[Summary], load: Callable[[Summary], R], unreadable: Callable[[str], None] = lambda _: None
+) -> dict[str, R]:
+    """What ``load`` gives for each, by id; one damaged study costs itself, and why goes to ``unreadable``."""
+    records: dict[str, R] = {}
+    for summary in summaries:
+        try:
+            records[summary.id] = load(summary)
+        except (UserError, OSError) as error:
+            unreadable(str(error))
+    return records
+
+
+class Wanted(Frozen):
+    """What a list is asked for: every word of ``words`` somewhere in name, network, targets, machine, verdict, kind or
+    tags; of one ``kind``, ``label`` and ``tag`` where given.
+    """
+
+    words: str = ""
+    kind: str | None = None
+    label: str | None = None
+    tag: str | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        found: list[ColumnElement[bool]] = [RUNS.c.deleted_at.is_(None)]
+        found += [RUNS.c.words.contains(word, autoescape=True) for word in self.words.casefold().split()]
+        for column, value in ((RUNS.c.kind, self.kind), (RUNS.c.label, self.label)):
+            if value is not None:
+                found.append(column == value)
+        if self.tag is not None:
+            found.append(RUNS.c.id.in_(select(TAGS.c.run_id).where(TAGS.c.tag == self.tag)))
+        return found
+
+
+class Found(NamedTuple):
+    """One page of a list: ``total`` counts all pages; ``damaged`` has a sentence for each row that cannot be shown."""
+
+    summaries: tuple[Summary, ...]
+    total: int
+    damaged: tuple[str, ...]
+
+
+def read_page(db: Connection, wanted: Wanted, limit: int, offset: int) -> Found:
+    conditions = wanted.conditions()
+    page = select(RUNS.c.id).where(*conditions).order_by(*NEWEST).limit(limit).offset(offset)
+    ids = db.execute(page).scalars().all()  # in an index alone
+    sound = [study_id for study_id in ids if _is_text(study_id)]
+    summaries, damaged = read_summaries(db, [RUNS.c.id.in_(sound)]) if sound else ([], [])
+    damaged += ["A stored study cannot be read: its id is no text."] * (len(ids) - len(sound))
+    ended = len(ids) < limit and (ids or not offset)
+    total = offset + len(ids) if ended else _count(db, conditions)
+    return Found(tuple(summaries), total, tuple(damaged))
+
+
+def _count(db: Connection, conditions: Sequence[ColumnElement[bool]]) -> int:
+    """All that are there are counted as the difference of two counts that need no row."""
+
+    def count(*those: ColumnElement[bool]) -> int:
+        return db.execute(select(func.count()).select_from(RUNS).where(*those)).scalar() or 0
+
+    return count(*conditions) if len(conditions) > 1 else count() - count(RUNS.c.deleted_at.isnot(None))
+
+
+def read_summaries(
+    db: Connection, conditions: Iterable[ColumnElement[bool]], limit: int | None = None
+) -> tuple[list[Summary], list[str]]:
+    """Newest first; and why others cannot be read."""
+    query = select(*(RUNS.c[name] for name in (*COLUMNS, "target_a", "target_b"))).order_by(*NEWEST).where(*conditions)
+    rows = list(_each(db, query if limit is None else query.limit(limit)))
+    tags = _tags_of(db, [row["id"] for row in rows if not isinstance(row, str) and _is_text(row["id"])])
+    found: list[Summary] = []
+    damaged: list[str] = []
+    for row in rows:
+        if isinstance(row, str):
+            damaged.append(row)
+            continue
+        try:
+            with naming(row["kind"], row["id"], row["name"]):
+                fields = {name: row[name] for name in COLUMNS}
+                fields["target_names"] = (row["target_a"], *filter(None, row["target_b"].split("\n")))
+                fields["tags"] = tags.get(row["id"], ())
+                found.append(Summary.model_validate(fields, strict=True))
+        except StoreError as error:
+            damaged.append(str(error))
+    return found, damaged
+
+
+def _each(db: Connection, query: Select[Any]) -> Iterator[RowMapping | str]:
+    """The rows; where SQLite will not hand one over, since it is too large, a sentence in its place."""
+    try:
+        yield from db.execute(query).mappings().all()
+        return
+    except DataError:
+        ids = db.execute(query.with_only_columns(RUNS.c.id)).scalars().all()
+    for study_id in ids:
+        try:
+            yield from db.execute(query.where(RUNS.c.id == study_id)).mappings().all()
+        except DataError:
+            yield f"The stored study {plain(str(study_id))[:64]} cannot be read. It is too large."
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _tags_of(db: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """By study."""
+    query = select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag)
+    if len(ids) <= MANY:
+        query = query.where(TAGS.c.run_id.in_(ids))
+    found: dict[str, tuple[str, ...]] = {}
+    for study_id, tag in db.execute(query):
+        found[study_id] = (*found.get(study_id, ()), tag)
+    return found
+
+
+def read_tags(db: Connection) -> dict[str, int]:
+    """Every tag of a study that was not deleted, and how many have it, in the order of the alphabet."""
+    joined = TAGS.join(RUNS, RUNS.c.id == TAGS.c.run_id)
+    query = select(TAGS.c.tag, func.count()).select_from(joined).where(RUNS.c.deleted_at.is_(None))
+    return dict(sorted((tag, count) for tag, count in db.execute(query.group_by(TAGS.c.tag))))
+
+
+class Deletion(NamedTuple):
+    """What was deleted at one time: how many studies, and the name of one of them."""
+
+    at: str
+    studies: int
+    name: str
+
+
+def read_deletions(db: Connection, limit: int) -> list[Deletion]:
+    """Newest first."""
+    at = RUNS.c.deleted_at
+    query = select(at, func.count(), func.min(RUNS.c.name)).where(at.isnot(None)).group_by(at)
+    return [
+        Deletion(at, count, plain(str(name))) for at, count, name in db.execute(query.order_by(at.desc()).limit(limit))
+    ]
+
+
+def put_tags(db: Connection, study_id: str, tags: Iterable[str]) -> None:
+    """These and no others. Raises StoreError for too many or one that is too long."""
+    clean = sorted({plain(tag) for tag in tags} - {""})
+    if len(clean) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in clean):
+        raise StoreError(f"A study takes up to {MAX_TAGS} tags of up to {MAX_TAG} characters.")
+    db.execute(delete(TAGS).where(TAGS.c.run_id == study_id))
+    if clean:
+        db.execute(insert(TAGS), [{"run_id": study_id, "tag": tag} for tag in clean])
+    put_words(db, study_id)
+
+
+def put_words(db: Connection, study_id: str) -> None:
+    """After anything that a search looks through has changed."""
+    row = db.execute(select(*(RUNS.c[name] for name in SEARCHED)).where(RUNS.c.id == study_id)).mappings().first()
+    if row is not None:
+        words = searched(dict(row), _tags_of(db, [study_id]).get(study_id, ()))
+        db.execute(update(RUNS).where(RUNS.c.id == study_id).values(words=words))

@@ -1,0 +1,109 @@
+"""Two to six runs compared, as an address names them: by how much they differ, one picture, one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from core.schema import UserError
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.compare_figures import comparison_figure
+from core.studies.sweep.comparison import MAX_COMPARED, Row, comparison_rows, differences
+from core.studies.sweep.difference import stated
+from core.studies.sweep.record import Run
+from core.ui import charts, downloads, frame, registry, share
+from core.ui.card import label_badge, result_card
+from core.ui.navigation import link
+from core.ui.tables import written
+from core.ui.words import plain
+
+ADDRESS = "compare"
+COLUMNS = ("", "Run", "Machine", "Measured", "Targets", "Verdict")
+
+
+def asked() -> tuple[str, ...]:
+    """The ids in the address, each once; none where nothing is compared."""
+    return tuple(dict.fromkeys(part for part in st.query_params.get(ADDRESS, "").split(",") if part))
+
+
+def ask(ids: Sequence[str]) -> None:
+    """Let the address say what is compared."""
+    st.query_params[ADDRESS] = ",".join(ids)
+
+
+def show() -> None:
+    """What the address names, with the way back to all studies."""
+    if not st.context.is_embedded:
+        st.button("All studies", icon=":material/arrow_back:", type="tertiary", key="all_studies", on_click=_leave)
+    ids = asked()
+    runs = [run for run in map(_load, ids[:MAX_COMPARED]) if run is not None]
+    if len(ids) > MAX_COMPARED:
+        st.warning(f"Only the first {MAX_COMPARED} of {len(ids)} runs are compared.", icon=":material/warning:")
+    if len(runs) < 2:
+        st.title("Comparison", anchor=False)
+        st.info("Fewer than two of these runs can be compared.", icon=":material/difference:")
+        return
+    answers = [answer for answer in map(registry.answer_of, runs) if answer is not None]
+    rows = comparison_rows(runs, answers)
+    frame.show(
+        f"{len(runs)} runs compared",
+        partial(_verdict, runs, answers),
+        partial(_picture, runs, answers, rows),
+        notes=partial(_table, runs, rows),
+        share=partial(_share, runs, answers, rows),
+    )
+
+
+def _leave() -> None:
+    st.query_params.pop(ADDRESS, None)
+
+
+def _load(run_id: str) -> Run | None:
+    """None, and why, where there is nothing to compare."""
+    try:
+        run = registry.find_run(run_id)
+    except UserError as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return None
+    if not run.rounds:
+        st.warning(f"“{plain(run.name)}” has no rounds, so there is nothing to compare.", icon=":material/warning:")
+        return None
+    return run
+
+
+def _verdict(runs: Sequence[Run], answers: Sequence[Answer]) -> None:
+    first, *more = stated(runs, answers)
+    badges = [label_badge(label) for label in dict.fromkeys(run.label for run in runs)]
+    result_card("Difference", badges, first, differences(runs) or ("Same network, targets, machine and pipeline.",),
+                more=more)  # fmt: skip
+
+
+def _picture(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) -> None:
+    said = " ".join(f"{row.letter}: {row.verdict}" for row in rows)
+    alt = f"{len(runs)} runs compared. {said}"
+    charts.show("compare", partial(comparison_figure, runs, answers), alt, "comparison", border=False)
+
+
+def _share(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) -> None:
+    """The link that names the runs, the picture, and what is said of them as JSON."""
+    data = {
+        "difference": stated(runs, answers),
+        "runs": [row._asdict() | {"id": run.id} for row, run in zip(rows, runs, strict=True)],
+    }
+    files = downloads.study_files(
+        "comparison", lambda: data, figure=partial(comparison_figure, runs, answers),
+        meaning="What the runs say and by how much they differ; each run's own file holds its rounds.",
+    )  # fmt: skip
+    share.panel("comparison", {ADDRESS: ",".join(run.id for run in runs)}, files)
+
+
+def _table(runs: Sequence[Run], rows: Sequence[Row]) -> None:
+    st.table(written(pd.DataFrame(rows, columns=COLUMNS)), border="horizontal", hide_index=True)
+    if st.context.is_embedded:
+        return
+    with st.container(horizontal=True):
+        for row, run in zip(rows, runs, strict=True):
+            link("crossover", f"Open {row.letter}", run=run.id)

@@ -1,0 +1,29 @@
+"""What the history says of studies that an earlier version kept, worked out in the background, one at a time."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from core.store import Store, StoreError
+
+if TYPE_CHECKING:
+    from core.studies.jobs import Jobs
+
+PAUSE_S, BUSY_S = 0.05, 5.0
+
+
+def begin(store: Store, jobs: Jobs, stop: threading.Event) -> None:
+    """Do so in a thread of its own until ``stop`` is set; nothing while anybody measures on this machine."""
+    threading.Thread(target=_work, args=(store, jobs, stop), name="breakeven-history", daemon=True).start()
+
+
+def _work(store: Store, jobs: Jobs, stop: threading.Event) -> None:
+    with suppress(StoreError):  # the next server goes on
+        pause_s = PAUSE_S
+        while not stop.wait(pause_s):
+            busy = jobs.writing or jobs.busy_elsewhere() is not None
+            if not busy and not store.describe():
+                return
+            pause_s = BUSY_S if busy else PAUSE_S
