@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.evidence import Label
+from core.numbers import counted
 from core.ui.method_text import LABELS
 from core.ui.states import ICONS, Notice
 from core.ui.words import LABEL_ICONS, plain
@@ -80,6 +81,15 @@ def interval_metric(name: str, words: str, meaning: str, *, before: str = "", af
 def draw_notices(notices: Iterable[Notice]) -> None:
     for notice in notices:
         DRAW_NOTICE[notice.level](plain(notice.text), icon=ICONS[notice.level])
+
+
+def draw_notes(notices: Sequence[Notice], unfolded: int) -> None:
+    """So many of them as they are, the others folded under their number; in a frame of another page those only."""
+    draw_notices(notices[:unfolded])
+    if (folded := notices[unfolded:]) and not st.context.is_embedded:
+        with st.expander(counted(len(folded), "more note" if unfolded else "note")):
+            for notice in folded:
+                st.markdown(f"{ICONS[notice.level]} {plain(notice.text)}")
 
 
 def draw_sentences(sentences: Iterable[str]) -> None:

@@ -74,13 +74,13 @@ def cells(run: Run, answer: Answer | None) -> None:
 
 
 def fits(run: Run, answer: Answer) -> None:
-    """Floor and slope of each target, with intervals, and where half of the step is overhead."""
+    """Fixed cost and slope of each target, with intervals, and where half of the step is overhead."""
     rows = [fit_row(run, fit) for fit in answer.fits if fit is not None]
     if not rows:
+        st.caption("Too few batch sizes for a fit, which takes three.")
         return
-    st.subheader("Floor and slope (fitted)", anchor=False)
     st.caption(
-        "T(batch) = (floor^q + (slope × batch)^q)^(1/q): the fixed cost of a step, and the marginal cost of a sample."
+        "T(batch) = (fixed^q + (slope × batch)^q)^(1/q): the fixed cost of a step, and the marginal cost of a sample."
     )
     st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
 
@@ -96,7 +96,7 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
     trust = "yes" if fit.trusted else f"no: {fit.note}" if fit.note else "no"
     return {
         "Target": sentence_case(run.names[fit.target]),
-        "Floor (ms)": with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms),
+        "Fixed cost (ms)": with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms),
         "Slope (µs a sample)": with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0),
         "q": number(fit.q),
         "Half overhead at batch": with_bounds(fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high),
@@ -107,7 +107,6 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
 
 def how_measured(facts: Iterable[Fact], environment: Environment | None, *notes: str) -> None:
     """The numbers of a measurement, how to read them, and the machine."""
-    st.subheader("How it was measured", anchor=False)
     show_facts(facts)
     if notes:
         st.caption("  \n".join(plain(note) for note in notes))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.ui.words import plain
 
@@ -18,26 +19,37 @@ def show(
     verdict: Draw,
     picture: Draw,
     *,
+    before: Draw | None = None,
     notes: Draw | None = None,
     evidence: Mapping[str, Draw] = NOTHING,
     share: Draw | None = None,
+    head: DeltaGenerator | None = None,
 ) -> None:
-    """A result from its parts. ``share`` is drawn inside a popover beside the heading; ``evidence`` by title, folded,
-    each part drawn once it is opened. In a frame of another page (embedded) neither heading nor those two are shown.
+    """A result from its parts. ``share`` is drawn inside a popover beside the heading; ``before``, what is asked for,
+    under it; ``evidence`` by title, folded, each part drawn once it is opened. In a frame of another page (embedded)
+    neither heading nor those three are shown. ``head`` is a place for the heading above what a page has drawn already.
     """
     embedded = st.context.is_embedded
     if not embedded:
-        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            st.title(plain(heading), anchor=False, width="content")
-            if share is not None:
-                with st.popover("Share", icon=":material/share:"):
-                    share()
+        with head or st.container():
+            top(heading, share)
+        if before is not None:
+            before()
     verdict()
     picture()
     if notes is not None:
         notes()
     if not embedded:
         folded(evidence)
+
+
+def top(heading: str, share: Draw | None = None) -> None:
+    """The heading of a page, with *Share* beside it where there is something to share."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title(plain(heading), anchor=False, width="content")
+        if share is not None:
+            with st.popover("Share", icon=":material/share:"):
+                share()
 
 
 def folded(parts: Mapping[str, Draw]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,13 +131,19 @@ PATIENCE_S = 60
 
 
 def open_page(
-    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: str
-) -> AppTest:
-    """The app at a page and one of its tabs, as after a click in its navigation; at its root address without a page."""
+    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None,
+    folds: Sequence[str] = (), **query: str,
+) -> AppTest:  # fmt: skip
+    """The app at a page and one of its tabs, as after a click in its navigation; at its root address without a page.
+
+    ``folds`` are the titles of the parts of the evidence that are open.
+    """
     at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
     at._bidi_component_manager = _components()
     if tab:
         at.session_state[f"{page}_tab"] = tab
+    for title in folds:
+        at.session_state[f"folded-{title}"] = True
     at.context = {"is_embedded": embedded} | (context or {})
     for name, value in query.items():
         at.query_params[name] = value
@@ -156,7 +163,7 @@ def turn(page: str, at: AppTest, tab: str) -> AppTest:
 
 def text_of(at: AppTest) -> str:
     """Everything readable on the page."""
-    kinds = ("markdown", "caption", "subheader", "header", "info", "warning", "error", "success", "text")
+    kinds = ("title", "markdown", "caption", "subheader", "header", "info", "warning", "error", "success", "text")
     parts = [str(element.value) for kind in kinds for element in getattr(at, kind)]
     parts += [f"{metric.label} {metric.value} {metric.delta}" for metric in at.metric]
     parts += [link.label for link in at.page_link]

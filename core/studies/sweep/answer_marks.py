@@ -37,20 +37,20 @@ def add_answer(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
     """Add the fit of a single target, or the bands of three or more; nothing with two. ``bounds`` are the x axis's."""
     if len(run.names) == 1 and (fit := answer.fits[0]) is not None:
         return _add_fit(figure, run, answer, fit, bounds)
-    if answer.fastest is not None and answer.fastest.bands:
+    if answer.fastest is not None and answer.fastest.bands and answer.verdict.has_interval:
         return _add_bands(figure, run, answer, bounds)
     return NOTHING
 
 
 def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tuple[float, float]) -> Added:
-    """Floor, slope and the curve that they make, as lines without markers; where half of a step is overhead."""
+    """Fixed cost, slope and the curve that they make, as lines without markers; where half of a step is overhead."""
     batches = [float(cell.batch) for cell in answer.cells]
     ends = [min(batches), max(batches)]
     floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, 1.0, "ms")
     slope = _with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0, "µs a sample")
     sloping = [max(ends[0], fit.floor_ms / fit.slope_ms / 4) if fit.slope_ms > 0 else ends[0], ends[1]]
     for name, x, y, dash in (
-        (f"floor {floor} (fitted)", ends, [fit.floor_ms] * 2, "dot"),
+        (f"fixed cost {floor} (fitted)", ends, [fit.floor_ms] * 2, "dot"),
         (f"slope {slope} (fitted)", sloping, [fit.slope_ms * batch for batch in sloping], "dash"),
     ):
         if sloping[0] < sloping[1] or dash == "dot":
@@ -63,7 +63,7 @@ def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tupl
         notes.append(f"The fit is not to be trusted{f': {fit.note}' if fit.note else ''}.")
     spans = []
     half = fit.half_overhead_batch
-    if half is not None and bounds[0] <= half <= bounds[1]:
+    if half is not None and fit.half_overhead_low is not None and bounds[0] <= half <= bounds[1]:
         words = f"half of the step is overhead at {interval_words(half, fit.half_overhead_low, fit.half_overhead_high)}"
         spans.append(Span(half, fit.half_overhead_low, fit.half_overhead_high, words, GUIDE, "solid"))
     return Added(tuple(notes), add_spans(figure, spans, bounds), 2)
@@ -71,7 +71,7 @@ def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tupl
 
 def _with_bounds(value: float, low: float | None, high: float | None, scale: float, unit: str) -> str:
     if low is None or high is None:
-        return f"{number(scale * value)} {unit}"
+        return "without an interval"
     return f"{number(scale * value)} {unit} ({number(scale * low)} to {number(scale * high)})"
 
 
@@ -103,7 +103,7 @@ def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
     several = [band.level for band in answer.fastest.bands if len(band.targets) > 1]
     notes = (
         "Lines: batches at which the fastest target changes; their 95 % intervals hold together." if spans else "",
-        "Hatched: not distinguishable (95 %)." if not all(several) else "",
+        "Hatched: not clear which (95 %)." if not all(several) else "",
         "Several colours without hatching: within the margin of each other (95 %)." if any(several) else "",
     )
     return Added(tuple(filter(None, notes)), rows, 0, STRIP_PX + GAP_PX)
@@ -117,7 +117,7 @@ def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, floa
     names, several = [run.names[target] for target in band.targets], len(band.targets) > 1
     who = f"{names[0]} is the fastest"
     if several:
-        who = f"{'within the margin of each other' if band.level else 'not distinguishable'}: {all_of(names)}"
+        who = f"{'within the margin of each other' if band.level else 'not clear which'}: {all_of(names)}"
     hover = f"{sentence_case(who)}<br>batch {round(band.from_batch):,} to {round(band.to_batch):,}<br>{run.label}"
     for row, target in enumerate(reversed(band.targets)):  # the first on top, as in the legend
         colour, low, high = TARGET_LOOKS[target].colour, row / len(names), (row + 1) / len(names)
@@ -131,7 +131,7 @@ def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, floa
             hoverinfo="text", **fill,
         )  # fmt: skip
     px = (position(right, bounds) - position(left, bounds)) * NARROW_PLOT_PX
-    open_words = "about equal" if band.level else "not distinguishable"
+    open_words = "about equal" if band.level else "not clear"
     words = open_words if several else sentence_case(short(names[0], 30))
     if px > len(words) * CHARACTER_PX + 6:
         _write(figure, words, (left, right), None if several else on_colour(TARGET_LOOKS[band.targets[0]].colour))

@@ -23,7 +23,7 @@ class BaselineTable:
 
 
 def baseline_table(run: Run, answer: Answer) -> BaselineTable:
-    """Speed-up over the baseline at up to four batches, with 95 % intervals, and where the lead changes."""
+    """Speed-up over the baseline at up to four batches, with 95 % intervals, and where each is faster."""
     batches = evenly(sorted({s.batch for one in answer.against for s in one.speed_ups}), SHOWN_BATCHES)
     rows = []
     for one in answer.against:
@@ -31,17 +31,23 @@ def baseline_table(run: Run, answer: Answer) -> BaselineTable:
         speed_ups = (_times(at[batch]) if batch in at else "" for batch in batches)
         rows.append((sentence_case(run.names[one.target]), *speed_ups, ahead_words(one)))
     baseline = run.names[0]
-    return BaselineTable(("Target", *(f"At batch {batch:,}" for batch in batches), f"Ahead of {baseline}"), tuple(rows))
+    return BaselineTable(
+        ("Target", *(f"At batch {batch:,}" for batch in batches), f"Faster than {baseline}"), tuple(rows)
+    )
 
 
 def _times(found: SpeedUp) -> str:
+    if found.low is None:
+        return "not clear"
     value, bracket, bounds = bounded(found.ratio, found.low, found.high).partition(" (")
     return f"{value}×{bracket}{bounds}"
 
 
 def ahead_words(one: Against) -> str:
-    """Where the target is ahead of the baseline: ``from 41 (32 to 50)``, ``throughout``, ``nowhere``, ``open``."""
+    """Where it is faster than the baseline: ``from 41 (32 to 50)``, ``throughout``, ``nowhere``, ``not clear``."""
     verdict = one.verdict
+    if not verdict.has_interval:
+        return "not clear"
     if verdict.kind == "crossover":
         target = verdict.targets[1]
         changes = (
@@ -51,7 +57,7 @@ def ahead_words(one: Against) -> str:
         return "; ".join(changes)
     if verdict.kind == "ahead":
         return "throughout" if verdict.ahead == verdict.targets[1] else "nowhere"
-    return "a tie" if verdict.kind == "tie" else "open"
+    return "a tie" if verdict.kind == "tie" else "not clear"
 
 
 def boundary_label(run: Run, boundary: Boundary) -> str:

@@ -1,4 +1,4 @@
-"""Speed-up over the baseline by batch: of two targets with the crossover and the lead, of more one curve each."""
+"""Speed-up over the baseline by batch: of two targets with the crossover and the margin, of more one curve each."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ CROSSOVER_MARK = {"symbol": "line-ns", "size": 15}
 
 
 def crossover_spans(run: Run, answer: Answer) -> list[Span]:
-    """The crossovers and the lead of two targets as marks with their words."""
+    """The crossovers of two targets and where the margin is passed, with their words; only those with an interval."""
     spans = [
         Span(c.batch, c.low, c.high, f"crossover {interval_words(c.batch, c.low, c.high)}", GUIDE, "solid")
         for c in answer.verdict.crossovers
+        if c.low is not None and c.high is not None
     ]
-    if (lead := answer.verdict.lead) is not None:
+    if (lead := answer.verdict.lead) is not None and lead.low is not None and lead.high is not None:
         who = sentence_case(short(run.name_of(lead.target), 26))
-        words = f"{who} ahead ≥ {number(100 * lead.margin)} % from "
+        words = f"{who} ≥ {number(100 * lead.margin)} % faster from "
         colour = TARGET_LOOKS[answer.verdict.targets.index(lead.target)].colour
         words += interval_words(lead.from_batch, lead.low, lead.high)
         spans.append(Span(lead.from_batch, lead.low, lead.high, words, colour, "dash"))
@@ -79,7 +80,7 @@ def _of_two(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
     batches = [p.batch for p in points]
     spans, title = crossover_spans(run, answer), "Speed-up and crossover"
     notes: tuple[str, ...] = ()
-    sides, other = (f"{second} ahead", f"{first} ahead"), "the second"
+    sides, other = (f"{second} faster", f"{first} faster"), "the second"
     if beside is not None:
         batches += beside.batches
         spans, title, notes = [*spans, *beside.spans], title + beside.suffix, beside.foot
@@ -131,7 +132,8 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
 
 def _add_crossovers(figure: go.Figure, one: Against, name: str) -> None:
     """Where a curve passes 1×: a mark with its interval as a bar."""
-    found, colour = one.verdict.crossovers, TARGET_LOOKS[one.target].colour
+    found = [c for c in one.verdict.crossovers if c.low is not None and c.high is not None]
+    colour = TARGET_LOOKS[one.target].colour
     if not found:
         return
     bars = {

@@ -30,7 +30,6 @@ def refusal(run: Run) -> str | None:
 
 def show(run: Run, target: int) -> None:
     """The request for a trace of one cell of the target, and how the last one of this process went."""
-    st.subheader("Trace a cell", anchor=False)
     if (why := refusal(run)) is not None:
         st.caption(plain(why))
         return
@@ -50,7 +49,7 @@ def show(run: Run, target: int) -> None:
             format_func=lambda size: f"{size:,}",
         ))  # fmt: skip
 
-    last = ask(TRACE, "Trace this cell", ":material/troubleshoot:", choose, _start)
+    last = ask(TRACE, "Trace this batch", ":material/troubleshoot:", choose, _start)
     if last is not None and (problem := last.error or last.unwritten):
         st.error(plain(f"{last.title} failed: {problem}"), icon=":material/error:")
 

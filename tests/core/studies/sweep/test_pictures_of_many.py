@@ -88,7 +88,7 @@ def test_the_strip_shows_the_fastest_on_the_same_axis_with_its_boundaries() -> N
     assert [line.x0 for line in upright(figure)] == [boundary.batch for boundary in changes]
     for boundary in changes:
         assert f"{round(boundary.batch):,} ({round(boundary.low):,} to {round(boundary.high):,})" in words(figure)
-    assert "Hatched: not distinguishable (95 %)." in words(figure)
+    assert "Hatched: not clear which (95 %)." in words(figure)
     assert not [one for one in throughput_figure(run, answer).data if one.yaxis == "y2"]
 
 
@@ -107,7 +107,7 @@ def test_a_single_target_shows_floor_slope_and_where_half_is_overhead() -> None:
     run, answer = RUNS[1], ANSWERS[1]
     (fit,) = answer.fits
     figure = step_time_figure(run, answer)
-    assert set(next(one for one in figure.data if one.name.startswith("Floor")).y) == {fit.floor_ms}
+    assert set(next(one for one in figure.data if one.name.startswith("Fixed cost")).y) == {fit.floor_ms}
     slope = next(one for one in figure.data if one.name.startswith("Slope"))
     assert [y / x for x, y in zip(slope.x, slope.y, strict=True)] == pytest.approx([fit.slope_ms] * 2)
     assert [line.x0 for line in upright(figure)] == [fit.half_overhead_batch]
@@ -132,7 +132,7 @@ def test_the_table_against_the_baseline_has_speed_ups_with_intervals_and_the_cro
     run, answer = RUNS[3], ANSWERS[3]
     table = baseline_table(run, answer)
     assert table.columns == (
-        "Target", "At batch 1", "At batch 8", "At batch 128", "At batch 1,024", "Ahead of CPU, 1 thread",
+        "Target", "At batch 1", "At batch 8", "At batch 128", "At batch 1,024", "Faster than CPU, 1 thread",
     )  # fmt: skip
     assert [row[0] for row in table.rows] == ["GPU 0", "GPU 0, mixed precision"]
     (crossover,) = answer.against[0].verdict.crossovers
