@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import streamlit as st
@@ -46,10 +46,11 @@ def result_card(
     status: str = "finished",
     icon: str = "",
     more: Iterable[str] = (),
+    beside: Callable[[], None] | None = None,
 ) -> DeltaGenerator:
     """Heading with badges, the sentence, ``more`` paragraphs, and the lines ``about`` what it is of; all plain text.
 
-    Returns the card, for what stands below them.
+    ``beside`` draws at the right end of the first line. Returns the card, for what stands below them.
     """
     card = st.container(border=True)
     with card:
@@ -59,6 +60,9 @@ def result_card(
                 st.badge(plain(badge.words), icon=badge.icon, color=badge.colour, help=plain(badge.help or "") or None)
             if status != "finished":
                 st.badge(plain(status), icon=":material/flag:", color="orange")
+            if beside is not None:
+                st.space("stretch")
+                beside()
         st.subheader(f"{icon} {plain(sentence)}".strip(), anchor=False)
         for paragraph in more:
             st.markdown(plain(paragraph))

@@ -19,22 +19,19 @@ def show(
     verdict: Draw,
     picture: Draw,
     *,
-    before: Draw | None = None,
     notes: Draw | None = None,
     evidence: Mapping[str, Draw] = NOTHING,
     share: Draw | None = None,
     head: DeltaGenerator | None = None,
 ) -> None:
-    """A result from its parts. ``share`` is drawn inside a popover beside the heading; ``before``, what is asked for,
-    under it; ``evidence`` by title, folded, each part drawn once it is opened. In a frame of another page (embedded)
-    neither heading nor those three are shown. ``head`` is a place for the heading above what a page has drawn already.
+    """A result from its parts. ``share`` is drawn inside a popover beside the heading; ``evidence`` by title, folded,
+    each part drawn once it is opened. In a frame of another page (embedded) neither heading nor those two are shown.
+    ``head`` is a place for the heading above what a page has drawn already.
     """
     embedded = st.context.is_embedded
     if not embedded:
         with head or st.container():
             top(heading, share)
-        if before is not None:
-            before()
     verdict()
     picture()
     if notes is not None:
@@ -45,11 +42,21 @@ def show(
 
 def top(heading: str, share: Draw | None = None) -> None:
     """The heading of a page, with *Share* beside it where there is something to share."""
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.title(plain(heading), anchor=False, width="content")
-        if share is not None:
-            with st.popover("Share", icon=":material/share:"):
-                share()
+    if share is None:
+        st.title(plain(heading), anchor=False)
+        return
+    left, right = st.columns([6, 1], vertical_alignment="center")  # in a horizontal container a long one would wrap
+    left.title(plain(heading), anchor=False)
+    with right.popover("Share", icon=":material/share:", width="stretch"):
+        share()
+
+
+def choice_and_form(has_choice: bool) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Places under the heading for the choice of a study and for the form of the next: side by side if there is one."""
+    if not has_choice:
+        return st.container(), st.container()
+    left, right = st.columns(2, vertical_alignment="bottom")
+    return left, right
 
 
 def folded(parts: Mapping[str, Draw]) -> None:

@@ -65,17 +65,14 @@ def sentence(found: MoreTime, with_interval: bool) -> str:
     }[found.aim]
 
 
-def offer(
-    says: str, seconds: float, begin: Callable[[], Any], *, urgent: bool, help: str, again: bool = False, key: str = ""
-) -> None:
+def offer(says: str, seconds: float, begin: Callable[[], Any], *, urgent: bool, help: str, again: bool = False) -> None:
     """The sentence and the button; ``again``: what was measured cannot go on, so all of it is measured once more."""
     busy = busy_sentence()
     what = f"Measure again for {duration(seconds)}" if again else f"Measure {duration(seconds)} more"
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/timer: {plain(says)}", width="content")
-        pressed = st.button(
-            plain(what), icon=":material/replay:" if again else ":material/more_time:", key=key or "measure_more",
-            type="primary" if urgent else "secondary", disabled=busy is not None, help=plain(busy or help),
-        )  # fmt: skip
+    st.caption(plain(says), width="content")
+    pressed = st.button(
+        plain(what), icon=":material/replay:" if again else ":material/more_time:", key="measure_more",
+        type="primary" if urgent else "secondary", disabled=busy is not None, help=plain(busy or help),
+    )  # fmt: skip
     if pressed and busy is None:
         begin()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -17,6 +18,7 @@ from core.studies.sweep.quantised import output_difference_lines
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
+from core.ui import more_time
 from core.ui.card import draw_notes, interval_metric, label_badge, metric, result_card
 from core.ui.states import notices
 from core.ui.tables import written
@@ -33,16 +35,19 @@ def card(
 ) -> None:  # fmt: skip
     """Card with the verdict of a run, and below it what qualifies it, ``notices_shown`` of them unfolded.
 
-    None leaves them to the page, which must call :func:`show_notices` itself. A ``brief`` one leaves to it what else is
-    known of how the targets ran, too: :func:`how_it_ran`.
+    None leaves them to the page, which must call :func:`show_notices` itself. A ``brief`` one leaves to it the
+    :func:`numbers` and how the targets ran (:func:`how_it_ran`), too.
     """
     sentence = answer.verdict.sentence if answer is not None else "Nothing was measured."
     about, more = how_it_ran(run, answer)
     if brief:
-        about, more = (*about[-2:],), ()
-    with result_card(heading, [label_badge(run.label)], sentence, about, status=run.status, more=more):
-        if answer is not None:
-            _numbers(run, answer, brief=brief)
+        about, more = (" · ".join(about[-2:]),), ()
+    beside = partial(more_time.beside, run, answer)
+    with result_card(heading, [label_badge(run.label)], sentence, about, status=run.status, more=more, beside=beside):
+        if answer is not None and not brief:
+            numbers(run, answer)
+            if len(run.names) > 2:
+                against_baseline(run, answer)
     if notices_shown is not None:
         show_notices(run, answer, notices_shown)
 
@@ -55,7 +60,7 @@ def how_it_ran(run: Run, answer: Answer | None) -> tuple[tuple[str, ...], tuple[
     return about, more
 
 
-def _numbers(run: Run, answer: Answer, *, brief: bool) -> None:
+def numbers(run: Run, answer: Answer) -> None:
     """What the sentence rests on: of one target its fit, of two the crossover, of more who is the fastest where.
 
     Only numbers that have an interval.
@@ -67,8 +72,6 @@ def _numbers(run: Run, answer: Answer, *, brief: bool) -> None:
             _crossovers(run, answer)
         else:
             _boundaries(run, answer)
-    if len(run.names) > 2 and not brief:
-        against_baseline(run, answer)
 
 
 def _fit(fit: Fit | None) -> None:

@@ -76,23 +76,22 @@ def _with_bounds(value: float, low: float | None, high: float | None, scale: flo
 
 
 def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float, float]) -> Added:
-    """A strip under the curves, in the colour of the fastest target; hatched in all colours where nobody can tell.
+    """A strip above the curves, in the colour of the fastest target; hatched in all colours where nobody can tell.
 
     Boundaries stand as lines with their 95 % intervals through both, and as words above.
     """
     assert answer.fastest is not None
     whole = PLOT_PX + STRIP_PX + GAP_PX
     figure.update_layout(
-        yaxis={"domain": [(STRIP_PX + GAP_PX) / whole, 1]},
+        yaxis={"domain": [0, 1 - (STRIP_PX + GAP_PX) / whole]},
         yaxis2={
-            "domain": [0, STRIP_PX / whole], "range": [0, 1], "showticklabels": False, "showgrid": False,
+            "domain": [1 - STRIP_PX / whole, 1], "range": [0, 1], "showticklabels": False, "showgrid": False,
             "zeroline": False, "fixedrange": True, "anchor": "x",
         },
-        xaxis={"anchor": "y2"},
     )  # fmt: skip
     for band in answer.fastest.bands:
         _add_band(figure, run, band, bounds)
-    for text, y, size in (("Fastest", STRIP_PX / whole, 12.5), (run.label, STRIP_PX / whole - 0.045, 10.5)):
+    for text, y, size in (("Fastest", 1.0, 12.5), (run.label, 0.955, 10.5)):
         figure.add_annotation(
             text=text, xref="paper", yref="paper", x=0, y=y, xanchor="right", yanchor="top", xshift=-6,
             showarrow=False, font={"size": size},

@@ -53,8 +53,8 @@ def lowest_words(names: Sequence[str], lowest: np.ndarray, batches: np.ndarray) 
             where = f"up to batch {last}"
         elif len(stretches) > 1 and place == len(stretches) - 1:
             where = f"from batch {first} on"
-        parts.append(f"{names[lowest[start]]}'s {where}")
-    return f"No verdict: one value a batch gives no interval. The lowest step time is {all_of(parts)}."
+        parts.append(f"of {names[lowest[start]]} {where}")
+    return f"No verdict: one value a batch gives no interval. The lowest step time is that {all_of(parts)}."
 
 
 def _decided(curve: Curve, pair: Pair, margin: float, unstable: bool) -> Verdict:

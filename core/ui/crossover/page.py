@@ -11,7 +11,7 @@ from core.hardware.against import Against
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.record import Run
-from core.ui import charts, downloads, evidence, frame, more_time, navigation, registry, share, verdict
+from core.ui import charts, downloads, evidence, frame, navigation, registry, share, verdict
 from core.ui.hardware import modelled, published
 from core.ui.words import plain
 
@@ -42,7 +42,6 @@ class _Parts:
 
     def verdict(self) -> None:
         verdict.card(self._run, self._answer, notices_shown=None, brief=True)
-        more_time.beside(self._run, self._answer)
 
     def picture(self) -> None:
         """With the modelled GPU that is chosen below it, whose own card stands above."""
@@ -58,6 +57,8 @@ class _Parts:
         self._card = card
 
     def notes(self) -> None:
+        if self._answer is not None:
+            verdict.numbers(self._run, self._answer)
         verdict.show_notices(self._run, self._answer, UNFOLDED)
         if st.context.is_embedded or self._answer is None:
             return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pandas as pd
 import streamlit as st
 
@@ -35,7 +33,9 @@ def show(run: Run) -> None:
         return
     answer = registry.answer_of(run)
     why, head = refusal(run, answer), st.container()
-    found = PAGE.shown(run.id)
+    left, right = frame.choice_and_form(PAGE.has_choice(run.id))
+    with left:
+        found = PAGE.shown(run.id)
     heading = f"What would help? {run.name}"
     if found is None or PAGE.running() is not None:
         with head:
@@ -45,10 +45,12 @@ def show(run: Run) -> None:
         if found is None:
             before(run, plan)
     else:
+        with right:
+            _another(run, answer, why)
         parts = Parts(run, *found)
         frame.show(
-            heading, parts.verdict, parts.picture, before=partial(_another, run, answer, why), notes=parts.notes,
-            evidence=parts.evidence(), share=parts.share, head=head,
+            heading, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
+            head=head,
         )  # fmt: skip
     navigation.link("crossover", run=run.id)
 

@@ -23,13 +23,12 @@ from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.ui import charts, evidence, more_time, registry, share
-from core.ui.card import DRAW_NOTICE, Badge, draw_notes, interval_metric, label_badge, result_card
+from core.ui.card import DRAW_NOTICE, Badge, draw_notes, label_badge, result_card
 from core.ui.states import ICONS, Level, Notice, few_starts, stopped
 from core.ui.study_page import start
 from core.ui.tables import written
 from core.ui.words import plain
 
-SHOWN_GAINS = 3
 UNFOLDED = 1  # of the notes
 HEADS: dict[str, Badge] = {
     "helps": Badge("helps", ":material/check_circle:", "green"),
@@ -60,10 +59,9 @@ class Parts:
     def verdict(self) -> None:
         """With what more time would do, where this diagnosis is one of this machine."""
         _card(self._run, self._diagnosis, self._answer)
-        _again(self._run, self._diagnosis, self._answer)
 
     def picture(self) -> None:
-        if not measured_findings(self._answer):
+        if not any(finding.low is not None for finding in measured_findings(self._answer)):
             return
         make = partial(diagnosis_figure, self._run, self._diagnosis, self._answer)
         alt = f"What each remedy gains, with 95 % intervals. {self._answer.sentence}"
@@ -81,7 +79,7 @@ class Parts:
             found["Not measured"] = partial(_not_measured, self._answer)
         if self._answer.readings:
             found["Seen in the sweep itself"] = partial(_readings, self._answer)
-        return found | {"How it was measured": partial(_how_measured, self._diagnosis)}
+        return found | {"How it was measured": partial(_how_measured, self._run, self._diagnosis)}
 
     def share(self) -> None:
         share.links({"run": self._run.id, "study": self._id})
@@ -120,17 +118,11 @@ def halves(unclear: Sequence[Finding]) -> tuple[tuple[float, float], ...]:
 def _card(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     experiment, head = diagnosis.experiment, HEADS[answer.reason]
     about = f"{workload_line(run)}; {run.names[diagnosis.target]} at batch {diagnosis.batch:,}"
-    card = result_card(
+    result_card(
         "Diagnosis", [head, label_badge(experiment.label)], answer.sentence,
-        (about, *ran_line(run, diagnosis.target), environment_line(experiment)),
-        status=experiment.status, icon=head.icon,
+        (f"{about} · {environment_line(experiment)}",), status=experiment.status, icon=head.icon,
+        beside=partial(_again, run, diagnosis, answer),
     )  # fmt: skip
-    helping = [finding for finding in answer.findings if finding.judgement == "helps"][:SHOWN_GAINS]
-    if helping:
-        meaning = f"Time per sample against the step as it is, {experiment.label}, with its 95 % interval."
-        with card, st.container(horizontal=True):
-            for finding in helping:
-                interval_metric(variant_title(diagnosis, finding), gain_words(finding), meaning, after=" faster")
 
 
 def notices(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> tuple[Notice, ...]:
@@ -197,7 +189,7 @@ def _readings(answer: DiagnosisAnswer) -> None:
         DRAW_NOTICE[level](f"**{plain(reading.title)}.** {plain(reading.text)}", icon=ICONS[level])
 
 
-def _how_measured(diagnosis: Diagnosis) -> None:
+def _how_measured(run: Run, diagnosis: Diagnosis) -> None:
     experiment = diagnosis.experiment
     facts = [
         ("Rounds", f"{len(experiment.rounds):,}", "One block of every variant, in an order that turns each round."),
@@ -211,4 +203,4 @@ def _how_measured(diagnosis: Diagnosis) -> None:
         "Gain: time per sample as it is ÷ with the remedy, paired within rounds. A remedy helps when its whole 95 % "
         "interval lies above 1.03×."
     )
-    evidence.how_measured(facts, experiment.environment, note)
+    evidence.how_measured(facts, experiment.environment, note, *ran_line(run, diagnosis.target))

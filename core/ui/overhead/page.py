@@ -102,9 +102,7 @@ def card(run: Run, cell: TracedCell) -> None:
     badges = [label_badge(run.label)]
     if not cell.trusted:
         badges.append(Badge("not to be trusted", ":material/warning:", "orange"))
-    about = (
-        f"{workload_line(run)}, {run.names[cell.target]}", *ran_line(run, cell.target), environment_line(run),
-    )  # fmt: skip
+    about = (f"{workload_line(run)}, {run.names[cell.target]} · {environment_line(run)}",)
     result_card("Where a step goes", badges, words.headline(cell), about)
 
 
@@ -128,6 +126,8 @@ def how_traced(run: Run, cell: TracedCell) -> None:
          f"Above {TRUSTED_RATIO} the profiler is a large part of what it shows and the split is not to be trusted."),
     )  # fmt: skip
     evidence.show_facts(facts)
+    for line in ran_line(run, cell.target):
+        st.caption(plain(line))
     evidence.machine(run.environment)
 
 

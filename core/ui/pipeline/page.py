@@ -33,7 +33,9 @@ PAGE = StudyPage(PIPELINE, "Measure the pipeline", metrics=_metrics)
 
 def show(form: Form) -> None:
     """The whole page. While a study is measured its progress stands in the place of a result."""
-    head, shown = st.container(), PAGE.shown()
+    head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
+    with left:
+        shown = PAGE.shown()
     if st.context.is_embedded:
         if shown is not None:
             _result(*shown, head)
@@ -44,24 +46,23 @@ def show(form: Form) -> None:
         _ask(form, example=False, own=False)
     else:
         example = PAGE.is_example(shown[0])
-        _result(*shown, head, before=lambda: _ask(form, example=example, own=not example))
+        with right:
+            _ask(form, example=example, own=not example)
+        _result(*shown, head)
 
 
-def _result(
-    study_id: str, experiment: Experiment, head: DeltaGenerator, before: Callable[[], None] | None = None
-) -> None:
+def _result(study_id: str, experiment: Experiment, head: DeltaGenerator) -> None:
     try:
         parts = Parts(study_id, experiment)
     except UserError as error:
-        if before is not None:
+        if not st.context.is_embedded:
             with head:
                 frame.top(QUESTION)
-            before()
         st.info(plain(str(error)), icon=":material/info:")
         return
     frame.show(
-        QUESTION, parts.verdict, parts.picture, before=before, notes=parts.notes, evidence=parts.evidence(),
-        share=parts.share, head=head,
+        QUESTION, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
+        head=head,
     )  # fmt: skip
 
 

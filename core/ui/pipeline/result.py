@@ -24,7 +24,7 @@ from core.ui import charts, evidence, more_time, share
 from core.ui.card import draw_notes, label_badge, result_card
 from core.ui.states import Notice, few_starts, stopped
 from core.ui.study_page import start
-from core.ui.words import OUTCOMES
+from core.ui.words import OUTCOMES, plain
 
 CHARTS = {
     "feeding": ("Step time by way of feeding", feeding_figure),
@@ -50,12 +50,14 @@ class Parts:
     def verdict(self) -> None:
         """With what more time would do, where this study is one of this machine."""
         _card(self._experiment, self._answer)
-        _again(self._experiment, self._answer)
 
     def picture(self) -> None:
         self._chart("feeding", border=True)
 
     def notes(self) -> None:
+        for part in (self._answer.prefetch, self._answer.starvation):
+            if part is not None:
+                st.markdown(plain(part.sentence))
         draw_notes(tuple(Notice("info", text) for text in notices(self._experiment, self._answer)), UNFOLDED)
 
     def evidence(self) -> dict[str, Callable[[], None]]:
@@ -137,10 +139,9 @@ def halves(answer: PipelineAnswer) -> tuple[tuple[float, float], ...]:
 def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
     arm = _base(experiment)
     about = f"{experiment.workload.title} on {full_name(arm.target)}, batch {arm.batch:,}; {arm.pipeline.title}"
-    more = [part.sentence for part in (answer.prefetch, answer.starvation) if part is not None]
     result_card("Input pipeline", [label_badge(experiment.label)], answer.sentence,
-                (about, *chosen_line(experiment.workload, arm.target), environment_line(experiment)),
-                status=experiment.status, more=more)  # fmt: skip
+                (f"{about} · {environment_line(experiment)}",), status=experiment.status,
+                beside=partial(_again, experiment, answer))  # fmt: skip
 
 
 def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
@@ -194,4 +195,6 @@ def _how_measured(experiment: Experiment) -> None:
         "Input-bound share: 1 − step time with resident data ÷ step time, both of the same round. Up to 5 % of a step "
         "is not input-bound, from 5 % on moderately, from 20 % on highly (the thresholds of TensorFlow's profiler)."
     )
-    evidence.how_measured(facts, experiment.environment, note)
+    evidence.how_measured(
+        facts, experiment.environment, note, *chosen_line(experiment.workload, _base(experiment).target)
+    )

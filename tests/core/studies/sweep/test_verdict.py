@@ -101,8 +101,8 @@ def test_single_values_give_a_crossover_without_an_interval() -> None:
     assert "no_replicates" in {w.code for w in verdict.warnings}
     assert not verdict.has_interval
     assert verdict.sentence.startswith("No verdict: one value a batch gives no interval. The lowest step time is ")
-    assert "'s up to batch 8 and " in verdict.sentence
-    assert verdict.sentence.endswith("'s from batch 16 on.")
+    assert " up to batch 8 and of " in verdict.sentence
+    assert verdict.sentence.endswith(" from batch 16 on.")
 
 
 def test_one_batch_alone() -> None:
