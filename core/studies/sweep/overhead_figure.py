@@ -82,4 +82,6 @@ def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, tar
 def _banded(fit: Fit, batch: float) -> Point:
     """The fitted share at a batch with its interval, in percent."""
     share, bounds = 100 * fit.overhead_share(batch), fit.overhead_bounds(batch)
-    return Point(batch, share, *((None, None) if bounds is None else (100 * bounds[0], 100 * bounds[1])), hover="")
+    if bounds is None:
+        return Point(batch, share, None, None, "")
+    return Point(batch, share, 100 * bounds[0], 100 * bounds[1], "")

@@ -122,11 +122,11 @@ def test_more_units_for_less_and_none_for_nothing() -> None:
 @pytest.mark.parametrize("budget_s", [40.0, 90.0])
 def test_of_many_open_verdicts_most_are_clear_with_the_time_they_ask_for(budget_s: float) -> None:
     asked = clear = 0
-    for seed in range(40):
+    for seed in range(24):
         machine, run = measured(slower(0.05 + 0.002 * seed), budget_s, seed)
         found = more_time(run, analyse(run))
         if found.aim == "clear" and found.seconds is not None:
             asked += 1
             clear += analyse(gone_on(machine, run)).verdict.kind != "inconclusive"
-    assert asked >= 10
+    assert asked >= 6
     assert clear >= 0.7 * asked, f"{clear} of {asked}"
