@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field
@@ -357,3 +358,8 @@ class Warning(Frozen):
 
     code: str
     text: str
+
+
+def note_lines(warnings: Iterable[Warning]) -> list[str]:
+    """Warnings as lines of a text; their codes are for programs."""
+    return [f"Note: {warning.text}" for warning in warnings]

@@ -14,6 +14,7 @@ MAX_IN_TITLE = 60
 ALWAYS = ("device", "framework")
 """Options whose value is said wherever it differs, its default too."""
 OPTIONS = ("framework", "device", *(name for name in TARGET_OPTIONS if name != "framework"))
+SEVERAL = ("threads", "graphs", "steps per execution")
 EXECUTIONS = {"keras": "default execution", "xla": "XLA", "compile": "compiled", "reduce-overhead": "CUDA graphs"}
 
 
@@ -53,6 +54,11 @@ def in_title(names: Sequence[str]) -> str:
     """The same where it is short enough for a title, else how many there are."""
     words = side_by_side(names)
     return words if len(words) <= MAX_IN_TITLE or len(names) < 3 else f"{len(names)} targets"
+
+
+def are(name: str) -> str:
+    """The verb of a target's name as people read it: ``are`` for 2 threads, ``is`` for GPU 0."""
+    return "are" if name.partition(",")[0].endswith(SEVERAL) else "is"
 
 
 def one_of(names: Sequence[str]) -> str:

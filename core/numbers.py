@@ -1,11 +1,14 @@
-"""Numbers in words, one form for each kind (plain, batch sizes, counts, bytes, shares, durations), and tables."""
+"""Numbers in words, one form for each kind (batch sizes, counts, bytes, shares, durations, dates), and tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
+from datetime import UTC, datetime
 
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+          "December")  # fmt: skip
 WHOLE = 1e-6  # a batch so near to a whole one is that one: bisection and logarithms do not meet it exactly
 
 
@@ -92,6 +95,17 @@ def duration(seconds: float | None) -> str:
     if seconds < 3599.5:
         return _two(round(seconds), "min", "s")
     return _two(round(seconds / 60), "h", "min") if seconds < 172_800 else f"{seconds / 86_400:,.3g} days"
+
+
+def moment(iso: str, *, with_time: bool = True) -> str:
+    """A time of day in ISO 8601 as people write it: ``21 November 2026, 14:05 UTC``. Any other text stays as it is."""
+    try:
+        at = datetime.fromisoformat(iso)
+    except ValueError:
+        return iso
+    at = at if at.tzinfo is None else at.astimezone(UTC)
+    day = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
+    return f"{day}, {at:%H:%M} UTC" if with_time and len(iso) > 10 else day
 
 
 def _two(amount: int, unit: str, smaller: str) -> str:

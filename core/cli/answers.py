@@ -17,7 +17,7 @@ from core.studies.sweep.record import Run
 @click.command()
 @click.argument("path", type=FILE)
 @json_flag
-@click.option("--margin", type=float, help="Lead to ask for, 0.05 being 5 % (default: the plan's).")
+@click.option("--margin", type=float, help="Margin to be faster by, 0.05 being 5 % (default: the plan's).")
 def verdict(path: Path, as_json: bool, margin: float | None) -> None:
     """Say which target is faster, and from which batch size on.
 

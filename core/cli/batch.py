@@ -29,7 +29,8 @@ from core.cli.model_code import launcher_for, model_permission
 from core.cli.networks import flag_of
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
-from core.numbers import table
+from core.evidence import note_lines
+from core.numbers import moment, table
 from core.spec import Target
 from core.studies.gradient_noise.export import measured_sentence
 from core.studies.gradient_noise.kind import GRADIENT_NOISE
@@ -164,7 +165,7 @@ def batch_text(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> str:
     lines = [*answer.sentences, ""]
     for target in answer.targets:
         lines += [f"{sentence_case(target.title)}:", *_rows(target), ""]
-    lines.append(f"Step times are {run.label}: {run.name}, {run.status}, {run.created_at}")
+    lines.append(f"Step times are {run.label}: {run.name}, {run.status}, {moment(run.created_at)}")
     if noise is None and (run.plan is None or run.plan.workload.training):
         lines.append(RANDOM_LABELS)
     if noise is not None:
@@ -172,7 +173,7 @@ def batch_text(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> str:
     if answer.costs:
         priced = [f"{t.title} at {t.price.amount}" for t in answer.targets if t.price is not None]
         lines.append(f"Prices are yours: {'; '.join(priced)}.")
-    lines += [f"Warning ({warning.code}): {warning.text}" for warning in answer.warnings]
+    lines += note_lines(answer.warnings)
     return in_lines(lines)
 
 

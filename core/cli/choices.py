@@ -43,7 +43,7 @@ plan_options = together(
     click.option("--budget", "budget_s", type=float, help="Seconds for the whole sweep."),
     click.option("--step-width", type=float, help="Relative width of a step time's 95 % interval that is enough."),
     click.option("--crossover-width", type=float, help="The same for the crossover."),
-    click.option("--margin", type=float, help="Lead to ask for, 0.05 being 5 %."),
+    click.option("--margin", type=float, help="Margin to be faster by, 0.05 being 5 %."),
     click.option("--pipeline", type=click.Choice(get_args(PipelineKind)), default="resident", show_default=True),
     click.option("--prefetch", help="tfdata: off, a number of batches, or auto."),
     click.option("--parallel-calls", help="tfdata: parallel map calls, or auto."),

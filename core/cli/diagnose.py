@@ -25,7 +25,7 @@ from core.text import sentence_case
 @click.argument("path", type=FILE)
 @click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds, in all.")
 @click.option("--target", help="Which of the run's targets, as commands write it (default: the GPU, else the second).")
-@click.option("--batch", type=int, help="At which batch (default: the largest at which the target is behind).")
+@click.option("--batch", type=int, help="At which batch (default: the largest at which the target is slower).")
 @model_permission
 def diagnose_command(given: dict[str, Any], _: History) -> Asked:
     """Try every remedy for one target of the run in PATH, and say what each gains here and does to the crossover.
@@ -58,4 +58,4 @@ def _choices(run: Run, answer: Answer, target: str | None, batch: int | None) ->
 def _other_machine(run: Run) -> tuple[str, ...]:
     if is_this_machine(run.environment):
         return ()
-    return ("Warning: this run was measured on another machine; the remedies are measured on this one.",)
+    return ("Note: this run was measured on another machine; the remedies are measured on this one.",)

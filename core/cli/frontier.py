@@ -1,4 +1,4 @@
-"""``frontier``: how large depth, width and batch must be before the second target pays."""
+"""``frontier``: how large depth, width and batch must be before the second target is faster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from core.studies.frontier.plan import (
 @click.option("--targets", nargs=2, help="Two targets, such as cpu,threads=1 gpu:0 (default: the machine's).")
 @click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds.")
 def frontier_command(given: dict[str, Any], _: History) -> Asked:
-    """Map where the second target is ahead over depth, width and batch, measuring mostly where the targets tie."""
+    """Map where the second target is faster over depth, width and batch, measuring mostly where it is not clear."""
     with refusing():
         plan = _plan(given)
     says = f"{plan.title}: {len(plan.settings)} settings, of which those that tell most are measured"

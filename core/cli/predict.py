@@ -102,8 +102,8 @@ class _Host(click.ParamType):
 def predict_command(context: click.Context, **_: Any) -> None:
     """Model the step times of a network on a GPU that need not be here, with 95 % intervals.
 
-    With --against the network is that of the run, and the batch from which the card would be ahead of the run's CPU is
-    printed too. Nothing runs on a GPU; with --measure-host the overhead of this machine's CPU is measured first.
+    With --against the network is that of the run, and the batch from which the card would be faster than the run's CPU
+    is printed too. Nothing runs on a GPU; with --measure-host the overhead of this machine's CPU is measured first.
     """
     given = context.params
     spec, cards = _card(given["gpu"])
@@ -226,7 +226,7 @@ def _of_self_check(path: Path) -> HostStudy | None:
 def _measure(store: bool) -> HostStudy:
     study = measured_part(HOST, Asked(HostPlan()), store)
     for warning in study.warnings:
-        say(f"Warning ({warning.code}): {warning.text}")
+        say(f"Note: {warning.text}")
     return study
 
 

@@ -133,7 +133,7 @@ SENTENCES: dict[str, tuple[Severity, str]] = {
     ),
     "memory_short": (
         "limited",
-        "{gpu} has {free} of {total} of memory free because of other programs, so that large batches fail sooner and "
+        "{gpu} has {free} of {total} of memory free because of other programs, so that large batches fail earlier and "
         "times may be disturbed; “nvidia-smi” lists them.",
     ),
     "mig": (

@@ -278,7 +278,8 @@ def _interference(record: SelfCheck) -> Finding | None:
         return Finding("unseen", "", "This system does not tell what other programs use.") if seen else None
     steal = median(item.steal_pct or 0.0 for item in seen)
     shared = any(item.gpu_shared for item in seen)
-    figure = f"others used {median(used):.0f} % of a core (at most {max(used):.0f} %), the hypervisor {steal:.0f} %"
+    figure = f"others used {median(used):.0f} % of a core (at most {max(used):.0f} %), "
+    figure += f"the virtual machine's host {steal:.0f} %"
     return _yes(
         median(used) <= BUSY_PCT and steal <= STEAL_PCT and not shared,
         figure + (", and another process the GPU" if shared else ""), "Nothing else took much of the machine.",

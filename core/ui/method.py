@@ -1,4 +1,4 @@
-"""The words and the rules on the Method page, as docs/method.md has them."""
+"""The words and the rules on the Method page, as docs/terms.md and docs/method.md have them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from core.ui.method_text import LABELS, RULES, TERMS
 
 def words() -> None:
     """The words, then the labels."""
-    table = pd.DataFrame([(f"**{term}**", meaning) for term, meaning in TERMS], columns=["Word", "Meaning"])
+    rows = [(f"**{each.term}**", each.meaning, each.unit) for each in TERMS]
+    table = pd.DataFrame(rows, columns=["Word", "Meaning", "Unit"])
     st.table(table, border="horizontal", hide_index=True)
     for label, meaning in LABELS.items():
         st.caption(f"**{label}** {meaning}")

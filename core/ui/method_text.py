@@ -1,20 +1,31 @@
-"""What ``docs/method.md`` says of labels, words, the self-check and rules, so that the Method page says the same."""
+"""What the documents say of terms, labels, the self-check and rules, so that the Method page says the same."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-NAME = "docs/method.md"
+METHOD, WORDS = "docs/method.md", "docs/terms.md"
 CORE = Path(__file__).parents[1]
+RULE = "| ---"  # what begins the line under a table's head
 Pair = tuple[str, str]
 
 
-def path() -> Path:
-    """In a wheel it lies inside ``core/``, as the pages do, else beside it (see ``pyproject.toml``)."""
-    packed = CORE / "dashboard" / NAME
-    return packed if packed.is_file() else CORE.parent / NAME
+class Term(NamedTuple):
+    """A term of docs/terms.md; ``instead_of`` are the words that are not shown, ``unit`` is empty where it has none."""
+
+    term: str
+    meaning: str
+    unit: str
+    instead_of: tuple[str, ...]
+
+
+def path(name: str) -> Path:
+    """In a wheel a document lies inside ``core/``, as the pages do, else beside it (see ``pyproject.toml``)."""
+    packed = CORE / "dashboard" / name
+    return packed if packed.is_file() else CORE.parent / name
 
 
 def section(text: str, title: str) -> str:
@@ -22,10 +33,12 @@ def section(text: str, title: str) -> str:
     return re.split(r"^## ", text.partition(f"\n## {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
 
 
-def table(text: str) -> Iterator[Pair]:
-    """The rows of a Markdown table of two columns, without its head."""
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    yield from ((first, second) for first, second in rows[2:])
+def rows(text: str) -> Iterator[list[str]]:
+    """The cells of each row of the Markdown tables in a text, without heads."""
+    lines = text.splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if line.startswith("| ") and RULE not in (line[:5], below[:5]):
+            yield [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
 
 
 def numbered(text: str) -> Iterator[Pair]:
@@ -35,8 +48,14 @@ def numbered(text: str) -> Iterator[Pair]:
         yield title, " ".join(body.split())
 
 
-_TEXT = path().read_text(encoding="utf-8")
-LABELS = dict(table(section(_TEXT, "Labels")))
-TERMS = tuple(table(section(_TEXT, "Words")))
+def terms(text: str) -> Iterator[Term]:
+    """Every row of every table of docs/terms.md."""
+    for term, meaning, unit, replaced in rows(text):
+        yield Term(term, meaning, unit, tuple(filter(None, (word.strip() for word in replaced.split(",")))))
+
+
+_TEXT = path(METHOD).read_text(encoding="utf-8")
+LABELS = {label: meaning for label, meaning in rows(section(_TEXT, "Labels"))}
+TERMS = tuple(terms(path(WORDS).read_text(encoding="utf-8")))
 SELF_CHECK = section(_TEXT, "Self-check").strip()
 RULES = tuple(numbered(section(_TEXT, "Rules")))

@@ -106,6 +106,6 @@ def _failures(run: Run) -> Notice | None:
     why = f": {first.reason}" if first.reason else "."
     return Notice(
         "warning",
-        f"Not every cell has a number. {sentence_case(run.names[first.target])} at batch {first.batch:,}{more} "
-        f"({OUTCOMES[first.outcome]}){why}",
+        f"Not every batch was measured on every target. {sentence_case(run.names[first.target])} at batch "
+        f"{first.batch:,}{more} ({OUTCOMES[first.outcome]}){why}",
     )

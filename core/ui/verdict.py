@@ -84,7 +84,7 @@ def _fit(fit: Fit | None) -> None:
     if fit.slope_low_ms is not None and fit.slope_high_ms is not None:
         slope = bounded(1000 * fit.slope_ms, 1000 * fit.slope_low_ms, 1000 * fit.slope_high_ms)
         meaning = "What each further sample costs, with its 95 % interval."
-        interval_metric("Cost of a sample, fitted", slope, meaning, after=" µs")
+        interval_metric("Cost per sample, fitted", slope, meaning, after=" µs")
     half, low, high = fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high
     if half is not None and low is not None and high is not None:
         meaning = "Above this batch more than half of a step is work that grows with the batch."

@@ -247,11 +247,11 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
                 why = why or "CUDA refuses all further work of this process."
                 raise WorkerLost("crashed", f"The GPU failed: {detail}. {why}") from None
             if isinstance(error, (MemoryError, *self.exhausted)) or tells_of_memory(str(error)):
-                raise CellFailed("out_of_memory", f"The cell did not fit into memory: {detail}") from None
+                raise CellFailed("out_of_memory", f"This batch size did not fit into memory: {detail}") from None
             if pipeline.data is not None and (sentence := self.explain_reading(error, pipeline.data)) is not None:
                 raise CellFailed("error", sentence) from None
             said = f"{type(error).__name__}: {detail}{own_place(error)}"
-            raise CellFailed("error", f"{self.title} could not run this cell: {said} {why}".rstrip()) from error
+            raise CellFailed("error", f"{self.title} could not run this batch size: {said} {why}".rstrip()) from error
 
     def _wake(self, step: S, idle_ms: float, already_ms: float) -> float | None:
         """Let an accelerator's clocks rise after it idled; a CPU is left as it is."""

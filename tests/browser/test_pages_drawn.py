@@ -101,7 +101,7 @@ def test_a_part_of_the_evidence_is_drawn_once_it_is_opened(server: str, open_tab
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
     page.get_by_text("Step time by batch size", exact=True).first.click()
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
-    page.get_by_text("Every cell", exact=True).first.click()
+    page.get_by_text("Every step time", exact=True).first.click()
     expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
 
 

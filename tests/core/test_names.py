@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from core.frameworks import FRAMEWORKS
-from core.names import full_name, in_title, notations, shown_names
+from core.names import are, full_name, in_title, notations, shown_names
 from core.spec import Target
 
 MANY = [
@@ -67,3 +67,12 @@ def test_a_title_names_the_targets_where_they_are_short_enough() -> None:
     assert in_title(("CPU", "GPU 0", "GPU 0, mixed precision")) == "CPU · GPU 0 · GPU 0, mixed precision"
     assert in_title(("TensorFlow, 1 thread, graph",) * 2 + ("JAX, 2 threads",)) == "3 targets"
     assert in_title(("a" * 60, "b" * 60)) == f"{'a' * 60} against {'b' * 60}"
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [("GPU 0", "is"), ("CPU, 2 threads", "is"), ("1 thread", "is"), ("2 threads", "are"), ("all threads, XLA", "are"),
+     ("CUDA graphs", "are"), ("8 steps per execution", "are")],
+)  # fmt: skip
+def test_names_take_the_verb_that_they_ask_for(name: str, verb: str) -> None:
+    assert are(name) == verb

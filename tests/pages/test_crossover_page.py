@@ -18,8 +18,8 @@ from tests.support.runs import make_run
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-FOLDS = ("Step time by batch size", "Throughput by batch size", "Fitted overhead share by batch size", "Every cell",
-         "Fixed cost and slope (fitted)", "How it was measured")  # fmt: skip
+FOLDS = ("Step time by batch size", "Throughput by batch size", "Fitted overhead share by batch size", "Every step time",
+         "Fixed cost and cost per sample (fitted)", "How it was measured")  # fmt: skip
 
 
 def test_the_address_names_the_run_else_the_newest_own_one_or_the_example_opens(engine: Any, example: Run) -> None:
@@ -81,7 +81,7 @@ def test_what_keras_own_loop_adds_stands_beside_the_step_time(engine: Any) -> No
     [
         (make_run(4), "cancelled", "This sweep was cancelled"),
         (make_run(5), "interrupted", "interrupted, most likely by a restart"),
-        (make_run(4, with_failures=True), "finished", "Not every cell has a number"),
+        (make_run(4, with_failures=True), "finished", "Not every batch was measured on every target"),
         (make_run(6, floors_ms=(0.3, 1.2), slopes_ms=(0.01, 0.02)), "finished", "No crossover in the measured range"),
     ],
     ids=["cancelled", "interrupted", "failures", "no crossover"],
@@ -89,6 +89,7 @@ def test_what_keras_own_loop_adds_stands_beside_the_step_time(engine: Any) -> No
 def test_what_qualifies_the_verdict_is_said(engine: Any, run: Run, status: Status, sentence: str) -> None:
     at = open_page("crossover", run=keep(engine.store, run, status=status), folds=FOLDS)
     says(at, sentence)
+    assert ("faster at every batch size" in at.subheader[0].value) is ("crossover" in sentence)
     failed = ["out of memory", "measured", "skipped"]
     assert (list(at.dataframe[0].value["outcome"][-3:]) == failed) is ("Not every" in sentence)
 
@@ -97,10 +98,10 @@ def test_unstable_machine_is_explained(engine: Any, monkeypatch: pytest.MonkeyPa
     run = make_run(2)
     answer = analyse(run)
     doubt = replace(answer.verdict, kind="inconclusive", crossovers=(), lead=None, reason="unstable_machine",
-                    sentence="Inconclusive: the machine was too unsteady.")  # fmt: skip
+                    sentence="Not clear: the machine was too unsteady.")  # fmt: skip
     monkeypatch.setattr(registry, "analyse", lambda _: replace(answer, verdict=doubt))
     at = open_page("crossover", run=keep(engine.store, run))
-    says(at, "Inconclusive: the machine was too unsteady.", "Worker processes of the same target disagree")
+    says(at, "Not clear: the machine was too unsteady.", "Worker processes of the same target disagree")
 
 
 def test_dark_charts_have_light_ink() -> None:

@@ -20,12 +20,12 @@ def test_helping_remedies_are_ranked_with_gain_evidence_crossover_and_how(engine
     text = text_of(at)
     assert "32 steps per execution helps most: 2." in at.subheader[0].value.replace("&#58;", ":")
     assert at.subheader[0].value.startswith(":material/trending_up:")
-    assert "Even so, 1 thread stays ahead at batch 8" in text
+    assert "Even so, 1 thread is faster at batch 8" in text
     assert chart_titles(at) == [CHART]
     labels = [fold.label for fold in at.expander if "**" in fold.label]
     assert labels[0].startswith("**32 steps per execution**, helps, 2.")
     assert labels[1].startswith("**XLA**, helps, 1.")
-    holds(text, "**Evidence.** 0.80", "Before: 2 threads ahead from batch")
+    holds(text, "**Evidence.** 0.80", "Before: 2 threads are faster from batch")
     assert "**How.** Compile the model with jit\\_compile=True" in "".join(m.value for m in at.markdown)
     assert "**Beware.** Every new input shape compiles again." in text
     holds(text, "A stopwatch around the first epoch", "Rounds 18",

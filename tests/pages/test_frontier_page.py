@@ -14,7 +14,7 @@ from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("no_example")
 PAGE = "frontier"
-CHART = "<b>Where the second target pays, at depth 2</b>"
+CHART = "<b>Where 2 threads are faster, at depth 2</b>"
 FLAT = make_frontier_plan(depths=(2,), point=None)
 
 
@@ -87,9 +87,9 @@ def test_the_result_is_verdict_read_outs_map_table_and_method(engine: Any) -> No
     keep(engine, PAGE, study)
     at = open_page(PAGE)
     text = text_of(at)
-    assert at.subheader[0].value.startswith("At depth 2, width 128, batch 32, 2 threads is ")
-    holds(text, "At depth 2 and batch 32, 2 threads pays from width",
-          "At depth 2 and width 128, 2 threads pays from batch")  # fmt: skip
+    assert at.subheader[0].value.startswith("At depth 2, width 128, batch 32, 2 threads are ")
+    holds(text, "At depth 2 and batch 32, 2 threads are faster from width",
+          "At depth 2 and width 128, 2 threads are faster from batch")  # fmt: skip
     assert chart_titles(at) == [CHART]
     rows = next(frame.value for frame in at.dataframe if "Ahead" in frame.value)
     assert len(rows) == len(study.measured)
@@ -103,24 +103,24 @@ def test_the_result_is_verdict_read_outs_map_table_and_method(engine: Any) -> No
 def test_the_map_follows_the_slider_and_the_choice_of_axes(engine: Any) -> None:
     study_id = keep(engine, PAGE, make_frontier_study())
     at = open_page(PAGE)
-    assert chart_titles(at) == ["<b>Where the second target pays, at depth 2</b>"]
+    assert chart_titles(at) == ["<b>Where 2 threads are faster, at depth 2</b>"]
     at.select_slider(key=f"frontier_at_depth-{study_id}").set_value(1).run()
-    assert chart_titles(at) == ["<b>Where the second target pays, at depth 1</b>"]
-    assert "At depth 1 and batch 32, 2 threads pays from width" in text_of(at)
+    assert chart_titles(at) == ["<b>Where 2 threads are faster, at depth 1</b>"]
+    assert "At depth 1 and batch 32, 2 threads are faster from width" in text_of(at)
     at.get_by_key(f"frontier_fixed-{study_id}").set_value("batch").run()
-    assert chart_titles(at) == ["<b>Where the second target pays, at batch 32</b>"]
+    assert chart_titles(at) == ["<b>Where 2 threads are faster, at batch 32</b>"]
     axes = {chart_of(at)["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")}
     assert axes == {"Depth (hidden layers)", "Width (units a layer)"}
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(64).run()
-    assert chart_titles(at) == ["<b>Where the second target pays, at batch 64</b>"]
+    assert chart_titles(at) == ["<b>Where 2 threads are faster, at batch 64</b>"]
 
 
 def test_where_it_is_read_out_changes_the_sentences_and_not_the_map(engine: Any) -> None:
     study_id = keep(engine, PAGE, make_frontier_study())
     at = open_page(PAGE)
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(16).run()
-    assert "At depth 2 and batch 16, 2 threads pays from width" in text_of(at)
-    assert chart_titles(at) == ["<b>Where the second target pays, at depth 2</b>"]
+    assert "At depth 2 and batch 16, 2 threads are faster from width" in text_of(at)
+    assert chart_titles(at) == ["<b>Where 2 threads are faster, at depth 2</b>"]
 
 
 def test_a_plan_of_two_axes_has_no_choice_of_axes_and_no_third_slider(engine: Any) -> None:
@@ -136,7 +136,7 @@ def test_a_plan_of_one_axis_has_no_map_and_says_so(engine: Any) -> None:
     keep(engine, PAGE, make_frontier_study(plan, settings=range(5)))
     at = open_page(PAGE)
     assert not chart_titles(at)
-    says(at, "One axis alone varies", "At depth 2 and width 128, 2 threads pays from batch")
+    says(at, "One axis alone varies", "At depth 2 and width 128, 2 threads are faster from batch")
 
 
 def test_a_setting_that_failed_stands_in_the_notices_and_the_table(engine: Any) -> None:

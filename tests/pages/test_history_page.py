@@ -80,7 +80,7 @@ def test_selected_runs_are_compared_on_one_chart_and_in_one_table(engine: Any, s
     table = at.table[0].value
     assert list(table[""]) == [*"ABCDEF"[:count]]
     assert set(table["Targets"]) == {"1 thread against 2 threads"}
-    assert all("ahead from batch" in verdict for verdict in table["Verdict"])
+    assert all("faster from batch" in verdict for verdict in table["Verdict"])
     assert [link.label for link in at.page_link if link.label.startswith("Open")] == [
         f"Open {letter}" for letter in "ABCDEF"[:count]
     ]

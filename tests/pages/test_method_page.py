@@ -24,7 +24,7 @@ REPORT = PitfallReport(
 
 def test_every_word_is_explained() -> None:
     table = open_page("method").table[0].value
-    assert [word.strip("*") for word in table["Word"]] == [term for term, _ in TERMS]
+    assert [word.strip("*") for word in table["Word"]] == [each.term for each in TERMS]
 
 
 def test_every_rule_is_stated() -> None:

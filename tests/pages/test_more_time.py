@@ -38,7 +38,12 @@ def test_the_run_goes_on_with_what_it_has_and_more_time(engine: Any) -> None:
 
 def test_one_value_a_batch_claims_nothing_and_says_what_an_interval_takes(engine: Any) -> None:
     at = open_page("crossover", run=keep(engine.store, ONCE))
-    says(at, "No verdict: one value a batch gives no interval.", "Too few rounds for an interval.", "would give one.")
+    says(
+        at,
+        "No verdict: one value a batch size gives no interval.",
+        "Too few rounds for an interval.",
+        "would give one.",
+    )
     assert len(offered(at)) == 1
     assert not at.metric
     assert "faster" not in at.subheader[0].value

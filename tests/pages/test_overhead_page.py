@@ -114,7 +114,7 @@ def test_functions_traced_again_are_warned_about(engine: Any) -> None:
 
 @pytest.mark.parametrize(
     ("cells", "sentence"),
-    [((), "No cell of this run was traced"), ((cpu_cell(8),), "1 thread has a trace")],
+    [((), "No batch of this run was traced"), ((cpu_cell(8),), "1 thread has a trace")],
     ids=["run", "target"],
 )
 def test_what_has_no_trace_says_so_and_offers_one(engine: Any, cells: tuple[TracedCell, ...], sentence: str) -> None:

@@ -94,7 +94,7 @@ def test_the_result_is_verdict_charts_table_and_method(engine: Any) -> None:
     keep(engine, PAGE, experiment)
     at = open_page(PAGE, folds=FOLDS)
     text = text_of(at)
-    assert at.subheader[0].value.startswith("Input-bound&#58; none beyond noise")
+    assert at.subheader[0].value.startswith("Not input-bound (95 %")
     holds(text, "Prefetch stops helping at 2", "The device starves from about", "share the cores")
     assert chart_titles(at) == [
         "<b>Step time by way of feeding</b>",

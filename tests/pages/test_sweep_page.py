@@ -29,7 +29,7 @@ def test_the_example_has_meaning_at_once_until_there_is_a_run(engine: Any) -> No
     at = open_page()
     says(at, "Finished example", "Parameters 670 thousand", "FLOPs a sample 3.21 million",
          "Activations a sample 4.14 kB", "Memory at batch 1,024")  # fmt: skip
-    assert "ahead from batch" in at.subheader[0].value
+    assert "faster from batch" in at.subheader[0].value
     assert chart_titles(at) == ["<b>Speed-up and crossover</b>", "<b>Step time by batch size</b>"]
     assert not button(at).disabled
     assert not engine.jobs.started

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.evidence import Warning
+from core.names import are
 from core.numbers import counted, number, percent, rounded
 from core.schema import UserError
 from core.studies.diagnosis.readings import Reading, readings
@@ -24,6 +25,8 @@ from core.traces.record import DeviceTrace
 NO_CROSSOVER = "Not re-measured: a single target has no crossover."
 MIN_GAIN = 0.03  # a remedy must gain at least this, beyond its interval, before it is recommended
 Judgement = Literal["helps", "no effect", "hurts", "unclear", "failed", "not tried"]
+SHOWN: dict[Judgement, str] = {"unclear": "not clear"}
+"""Judgements that people read in other words."""
 Reason = Literal["helps", "helps_but_behind", "none_helps_behind", "none_helps", "open", "failed"]
 TITLES = {  # of families whose arms differ in a setting that must be named
     "steps": "{arm}",
@@ -198,10 +201,12 @@ def _short(run: Run, answer: Answer) -> str:
     if verdict.kind == "crossover":
         c = verdict.crossovers[0]
         bounds = "" if c.low is None or c.high is None else f" ({rounded(c.low)} to {rounded(c.high)})"
-        return f"{run.name_of(c.ahead_after)} ahead from batch {rounded(c.batch)}{bounds}"
+        name = run.name_of(c.ahead_after)
+        return f"{name} {are(name)} faster from batch {rounded(c.batch)}{bounds}"
     if verdict.kind == "ahead" and verdict.ahead is not None:
-        return f"{run.name_of(verdict.ahead)} ahead at every batch measured"
-    return "a tie" if verdict.kind == "tie" else "inconclusive in the time there was"
+        name = run.name_of(verdict.ahead)
+        return f"{name} {are(name)} faster at every batch size measured"
+    return "a tie" if verdict.kind == "tie" else "not clear in the time there was"
 
 
 def _verdict(
@@ -216,7 +221,7 @@ def _verdict(
     if not helping:
         if possible := [f.title for f in findings if f.judgement == "unclear" and (f.high or math.inf) > 1 + MIN_GAIN]:
             names = ", ".join(possible[:3]) + (" and others" if len(possible) > 3 else "")
-            return f"Nothing is shown to help yet, nor ruled out: {names} may. Give the diagnosis more time.", "open"
+            return f"Not clear yet whether anything helps: {names} may. Give the diagnosis more time.", "open"
         if behind:
             right = _right_device(run, diagnosis.target) or f"{other} is the right target"
             return f"None of these helps: for this model at batch {batch:,}, {right}.", "none_helps_behind"
@@ -232,12 +237,12 @@ def _verdict(
         if len(helping) > 1:
             sentence += f" At the same batch: {helping[1].title}, {helping[1].gain:.2f} times faster."
     if behind and _still_behind(diagnosis, helping):
-        return f"{sentence} Even so, {other} stays ahead at batch {batch:,}.", "helps_but_behind"
+        return f"{sentence} Even so, {other} {are(other)} faster at batch {batch:,}.", "helps_but_behind"
     return sentence, "helps"
 
 
 def is_behind(answer: Answer, target: int, batch: int) -> bool:
-    """Whether another target is ahead beyond its interval at the measured batch nearest to ``batch``: of the first
+    """Whether another target is clearly faster at the measured batch nearest to ``batch``: of the first
     target any other, of the others the first.
     """
     mine = [one.speed_ups for one in answer.against if target in (0, one.target)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from core.evidence import note_lines
 from core.numbers import table
-from core.studies.diagnosis.answer import DiagnosisAnswer
+from core.studies.diagnosis.answer import SHOWN, DiagnosisAnswer
 from core.studies.diagnosis.record import Diagnosis
 from core.studies.sweep.record import Run
 from core.text import in_lines
@@ -32,7 +33,7 @@ def diagnosis_data(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> dict[str, o
 def diagnosis_text(run: Run, found: Diagnosis, answer: DiagnosisAnswer) -> str:
     """Verdict, the ranked remedies with evidence, what was not tried, and the readings."""
     rows = [
-        (f.title, f.judgement, _times(f.gain), _times(f.low), _times(f.high))
+        (f.title, SHOWN.get(f.judgement, f.judgement), _times(f.gain), _times(f.low), _times(f.high))
         for f in answer.findings
         if f.gain is not None
     ]
@@ -44,7 +45,7 @@ def diagnosis_text(run: Run, found: Diagnosis, answer: DiagnosisAnswer) -> str:
     missing = [f"{f.title}: {f.evidence}" for f in answer.findings if f.gain is None and f.evidence]
     lines += ["", "Not measured:", *(f"  {text}" for text in missing)] if missing else []
     lines += ["", *(f"{reading.title}: {reading.text}" for reading in answer.readings)]
-    lines += [f"Warning ({warning.code}): {warning.text}" for warning in answer.warnings]
+    lines += note_lines(answer.warnings)
     starts = len({block.process for item in found.experiment.rounds for block in item.blocks})
     lines.append(
         f"Measured for {run.names[found.target]} at batch {found.batch:,}: "

@@ -1,6 +1,6 @@
-"""What a frontier study says: points measured, the map interpolated between them, and from where the second pays.
+"""What a frontier study says: points measured, the map interpolated between them, and from where the second is faster.
 
-Everywhere f = log2(t_first / t_second): above zero the second target is ahead, 1 means twice as fast. Measured and
+Everywhere f = log2(t_first / t_second): above zero the second target is faster, 1 means twice as fast. Measured and
 interpolated numbers are kept apart; an interval always holds 95 %.
 """
 
@@ -17,6 +17,7 @@ from contourpy import LineType, contour_generator
 
 from core.analysis.statistics import CONFIDENCE, Array, normal_quantile, t_quantile
 from core.evidence import Label, Outcome
+from core.names import are
 from core.numbers import counted, percent
 from core.schema import UserError
 from core.studies.experiment.effects import log_effect
@@ -83,8 +84,8 @@ class FrontierSlice:
 
     ``mean``, ``sd`` and ``measured`` are at the grid's values ``x`` and ``y``, ``fine_mean`` and ``fine_sd`` at
     ``fine_x`` and ``fine_y``; means are NaN where a target cannot run. ``contour`` is where the targets tie, ``lower``
-    and ``upper`` are where the upper and the lower bound of f's interval is zero: between them a tie cannot be
-    excluded.
+    and ``upper`` are where the upper and the lower bound of f's interval is zero: between them it is not clear
+    which is faster.
     """
 
     fixed: Axis
@@ -167,7 +168,7 @@ def band_of(study: FrontierStudy) -> float:
 
 
 def reading(answer: FrontierAnswer, axis: Axis, at: Setting) -> AxisReading:
-    """Where along ``axis`` the second target pays, the others being those of ``at`` (any values inside the map)."""
+    """Where along ``axis`` the second target is faster, the others those of ``at`` (any values inside the map)."""
     return read_along(answer.study, answer.found, answer.band, axis, at)
 
 
@@ -306,17 +307,18 @@ def _verdict(
     readings: tuple[AxisReading, ...],
     point: PointReading | None,
 ) -> str:
-    """The operating point first, then where the second pays; without one, the map as a whole."""
+    """The operating point first, then where the second is faster; without one, the map as a whole."""
     first, second = study.plan.names
     found = next((r for r in readings if r.reach in ("from", "up to")), None)
     parts = [point.sentence] if point is not None else []
     if code == "first throughout" or code == "second throughout":
-        parts.append(f"{first if code == 'first throughout' else second} is ahead throughout the map (interpolated).")
+        faster = first if code == "first throughout" else second
+        parts.append(f"{faster} {are(faster)} faster throughout the map (interpolated).")
     elif code == "unresolved":
-        parts.append("The map does not resolve where the targets tie; give it more time or a wider range.")
+        parts.append("It is not clear where on the map the faster target changes; give it more time or a wider range.")
     elif point is None or found is None:
         share = sum(cell.mean > 0 for cell in cells) / len(cells)
-        parts.append(f"{second} is ahead at about {percent(share)} of the map's settings (interpolated).")
+        parts.append(f"{second} {are(second)} faster at about {percent(share)} of the map's settings (interpolated).")
     if found is not None and code in ("frontier", "unresolved"):
         parts.append(found.sentence)
     return " ".join(parts)

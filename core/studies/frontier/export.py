@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from core.analysis.execution import chosen_line
-from core.numbers import table
+from core.evidence import note_lines
+from core.numbers import moment, table
 from core.studies.frontier.answer import FrontierAnswer, FrontierSlice, Line, slice_of
 from core.text import in_lines
 
@@ -14,7 +15,7 @@ from core.text import in_lines
 def frontier_data(answer: FrontierAnswer) -> dict[str, Any]:
     """What it says, derived, and under ``record`` what was measured, from which it follows.
 
-    Speed-ups are log2(t_first / t_second): above zero the second target is ahead. Every entry says whether it is
+    Speed-ups are log2(t_first / t_second): above zero the second target is faster. Every entry says whether it is
     measured or interpolated. ``slices`` hold the break-even contour and the two lines that bound it at 95 %, for each
     value of the axis that is held.
     """
@@ -63,8 +64,8 @@ def frontier_text(answer: FrontierAnswer) -> str:
     said = [one.sentence for one in answer.readings if one.sentence not in answer.sentence]
     first, second = plan.names
     lines = [answer.sentence, *said, ""]
-    lines.append(f"Speed-up of {second} over {first} at {held} {found.value:,.0f}; above 1 {second} is ahead.")
-    lines.append("* measured there, the others interpolated; ? a tie cannot be excluded.")
+    lines.append(f"Speed-up of {second} over {first} at {held} {found.value:,.0f}; above 1 means faster.")
+    lines.append("* measured there, the others interpolated; ? not clear which is faster.")
     lines += [*_map(answer, found), ""]
     skipped = [one for one in answer.failed if one.outcome == "skipped"]
     for one in answer.failed:
@@ -76,9 +77,9 @@ def frontier_text(answer: FrontierAnswer) -> str:
     lines += [answer.reason, *chosen_line(plan.workload(plan.settings[0]), *plan.targets)]
     lines.append(
         f"All times are {study.label}: {plan.title}; {len(study.rounds):,} rounds, {study.elapsed_s:.0f} s, "
-        f"{study.status}, {study.created_at}"
+        f"{study.status}, {moment(study.created_at)}"
     )
-    lines += [f"Warning ({warning.code}): {warning.text}" for warning in study.warnings]
+    lines += note_lines(study.warnings)
     return in_lines(lines)
 
 

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, anchor
 from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, literal, short, wrapped
+from core.names import are
 from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
 from core.studies.frontier.marks import (
     COLOURS,
@@ -58,7 +59,7 @@ def frontier_figure(answer: FrontierAnswer, found: FrontierSlice, place: Setting
 
 
 def _surface(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> None:
-    """The interpolated plane, and over it in grey where a tie cannot be excluded."""
+    """The interpolated plane, and over it in grey where it is not clear which is faster."""
     names = answer.study.plan.names
     x, y = np.array(found.fine_x), np.array(found.fine_y)
     reach = answer.band * found.fine_sd
@@ -86,7 +87,7 @@ def _surface(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, sp
     if doubt.any:
         figure.add_heatmap(
             x=doubt.x, y=doubt.y, z=doubt.holds.astype("uint8"), zmin=0, zmax=1, colorscale=[[0, CLEAR], [1, BAND]],
-            showscale=False, hoverinfo="skip", name="a tie cannot be excluded",
+            showscale=False, hoverinfo="skip", name="not clear",
         )  # fmt: skip
 
 
@@ -105,7 +106,7 @@ def _lines(figure: go.Figure, found: FrontierSlice) -> None:
     x, y = outline(found.contour)
     if x:
         figure.add_scatter(
-            x=x, y=y, mode="lines", name="break-even", line={"color": INK, "width": 3}, hoverinfo="skip",
+            x=x, y=y, mode="lines", name="equally fast", line={"color": INK, "width": 3}, hoverinfo="skip",
         )  # fmt: skip
     x, y = outline((*found.lower, *found.upper))
     if x:
@@ -222,7 +223,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
 
 
 def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> None:
-    """Who is ahead, written into the corner where that is clearest; colour is never the only difference."""
+    """Which target is faster, written into the corner where that is clearest; colour is never the only difference."""
     names = answer.study.plan.names
     low = found.fine_mean - answer.band * found.fine_sd
     high = found.fine_mean + answer.band * found.fine_sd
@@ -232,7 +233,7 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
         if value <= 0:
             continue
         figure.add_annotation(
-            x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, CORNER_AT))} ahead",
+            x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, CORNER_AT))} faster",
             showarrow=False,
             xanchor="left" if column == 0 else "right", yanchor="middle", xshift=-8 if column == 0 else 8,
             yshift=CORNER_PX if row == 0 else -CORNER_PX, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
@@ -242,11 +243,11 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
 
 def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, label_rows: int) -> go.Figure:
     study, names = answer.study, answer.study.plan.names
-    lead = f"Speed-up of {names[1]} over {names[0]}: above 1× it is ahead."
+    lead = f"Speed-up of {names[1]} over {names[0]}: above 1× means faster."
     under = wrapped([fixed_words(study.plan), lead], UNDER_AT)
     foot = [_note(study.label, bool(found.lower or found.upper))]
     rows = math.ceil(sum(trace.showlegend is not False for trace in figure.data if trace.type == "scatter") / COLUMNS)
-    title = f"Where the second target pays, at {found.fixed} {found.value:,.0f}"
+    title = f"Where {short(names[1], 40)} {are(names[1])} faster, at {found.fixed} {found.value:,.0f}"
     frame(figure, title, under, foot, study, legend_rows=rows, label_rows=label_rows, plot_px=PLOT_PX)
     figure.update_layout(
         legend={
@@ -259,5 +260,5 @@ def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, lab
 
 
 def _note(label: str, bounded: bool) -> str:
-    doubt = " Grey, inside the dashed bounds: a tie cannot be excluded." if bounded else ""
+    doubt = " Grey, inside the dashed bounds: not clear." if bounded else ""
     return f"Dots: {label}, in the colour of their own number. Colours between them: interpolated.{doubt}"

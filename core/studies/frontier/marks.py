@@ -1,4 +1,4 @@
-"""Marks of the frontier map: its axes and colours, who is ahead in words, and where a tie cannot be excluded."""
+"""Marks of the frontier map: its axes and colours, which target is faster in words, and where it is not clear."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fixed_words(plan: FrontierPlan) -> str:
 
 @dataclass(frozen=True)
 class Who:
-    """Log2 speed-up in words: ``value`` “1.4× faster” or “no clear lead”, ``bounds``, and ``target`` or None."""
+    """Log2 speed-up in words: ``value`` “1.4× faster” or “not clear”, ``bounds``, and ``target`` or None."""
 
     value: str
     bounds: str
@@ -58,13 +58,13 @@ class Who:
 
 
 def who_is_ahead(log2_speed_up: float, low: float | None, high: float | None, names: Sequence[str]) -> Who:
-    """Bounds are those of the target that is ahead; where nobody is, those of the second over the first."""
+    """Bounds are those of the faster target; where it is not clear, those of the second over the first."""
     ratio = 2.0 ** abs(log2_speed_up)
     target = names[1] if log2_speed_up >= 0 else names[0]
     if low is None or high is None:
         return Who(f"{number(ratio)}× faster", "no interval: too few rounds", target)
     if low <= 0 <= high:
-        return Who("no clear lead", f"{names[1]} {number(2**low)}× to {number(2**high)}× as fast", None)
+        return Who("not clear", f"{names[1]} {number(2**low)}× to {number(2**high)}× as fast", None)
     ends = (2**low, 2**high) if log2_speed_up >= 0 else (2**-high, 2**-low)
     return Who(f"{number(ratio)}× faster", f"{number(ends[0])}× to {number(ends[1])}×", target)
 
@@ -74,13 +74,13 @@ def _hover_names(names: Sequence[str]) -> tuple[str, str]:
 
 
 def lead_hover(log2_speed_up: float, low: float | None, high: float | None, names: Sequence[str]) -> str:
-    """Who is ahead, and below it the bounds; narrow enough to stand beside the pointer."""
+    """Which target is faster, and below it the bounds; narrow enough to stand beside the pointer."""
     who = who_is_ahead(log2_speed_up, low, high, _hover_names(names))
     return f"{who.target} {who.value}<br>({who.bounds})" if who.target else f"{who.value}<br>({who.bounds})"
 
 
 def point_hover(point: MeasuredPoint, names: Sequence[str]) -> str:
-    """A measured setting: how it is known, who is ahead, both step times, and what that rests on."""
+    """A measured setting: how it is known, which target is faster, both step times, and what that rests on."""
     rounds = counted(point.rounds, "round")
     starts = f"{counted(point.starts, 'start')} of the workers"
     times = [

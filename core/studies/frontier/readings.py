@@ -1,4 +1,4 @@
-"""Read-outs of a frontier's surface: from where along one axis the second target pays, and who leads at a point."""
+"""Read-outs of a frontier's surface: from where along one axis the second target is faster, and which is at a point."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from core.analysis.numerics import Array, runs, sign_changes, zero_between
 from core.evidence import Label
+from core.names import are
 from core.numbers import rounded
 from core.studies.frontier.plan import AXES, Axis, Setting
 from core.studies.frontier.record import FrontierStudy
@@ -22,9 +23,9 @@ ALONG = 257  # places at which a line is evaluated
 
 @dataclass(frozen=True)
 class AxisReading:
-    """Where along ``axis`` the second target pays, the other two axes being those of ``at``.
+    """Where along ``axis`` the second target is faster, the other two axes being those of ``at``.
 
-    ``reach`` "from" (ahead at ``value`` and above) and "up to" (ahead at ``value`` and below) have a value; ``low``
+    ``reach`` "from" (faster at ``value`` and above) and "up to" (faster at ``value`` and below) have a value; ``low``
     and ``high`` bound it, None where the bound lies outside the map. Other reaches have neither.
     """
 
@@ -53,7 +54,7 @@ class PointReading:
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """A line through the map: positions (log2), mean, and 1 where the second is significantly faster, −1 the first."""
+    """A line through the map: positions (log2), mean, and 1 where the second is clearly faster, −1 the first."""
 
     x: Array
     mean: Array
@@ -63,7 +64,7 @@ class _Line:
 def read_along(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis, at: Setting) -> AxisReading:
     """The read-out along one axis. ``band`` is how many standard deviations an interval reaches to each side.
 
-    The position's interval holds every value at which a tie cannot be excluded: the test of f = 0, inverted.
+    The position's interval holds every value at which it is not clear: the test of f = 0, inverted.
     """
     line = _line(study, found, band, axis, at)
     first, second = study.plan.names
@@ -75,16 +76,17 @@ def read_along(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis
         reach: Reach = "throughout" if kinds == [1] else "nowhere"
         ahead = second if kinds == [1] else first
         return AxisReading(
-            axis, at, reach, None, None, None, f"At {where}, {ahead} is ahead at every {axis} of the map."
+            axis, at, reach, None, None, None, f"At {where}, {ahead} {are(ahead)} faster at every {axis} of the map."
         )
     change = _change(line, states, kinds) if line is not None else None
     if line is None or change is None:
-        unclear = f"At {where}, the map does not resolve from which {axis} on {second} pays."
+        unclear = f"At {where}, it is not clear from which {axis} on {second} {are(second)} faster."
         return AxisReading(axis, at, "unresolved", None, None, None, unclear)
     value, low, high, rises = change
     reach = "from" if rises else "up to"
-    doubt = " Elsewhere on this line a tie cannot be excluded." if len(states) > 3 else ""
-    text = f"At {where}, {second} pays {reach} {axis} {rounded(value)} ({_bounds(low, high)}; interpolated).{doubt}"
+    doubt = " Elsewhere on this line it is not clear." if len(states) > 3 else ""
+    said = f"At {where}, {second} {are(second)} faster {reach} {axis} {rounded(value)}"
+    text = f"{said} ({_bounds(low, high)}; interpolated).{doubt}"
     return AxisReading(axis, at, reach, value, low, high, text)
 
 
@@ -133,14 +135,15 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 
 def lead_sentence(setting: Setting, names: tuple[str, str], log2: float, low: float, high: float, how: str) -> str:
-    """Who is ahead at a setting, by how much, in words."""
+    """Which target is faster at a setting, and how much, in words."""
     where = f"At {setting.words},"
     if low <= 0 <= high:
-        span = f"{names[1]} is {2**low:.2f} to {2**high:.2f} times as fast as {names[0]}"
-        return f"{where} neither target is significantly faster: {span} (95 %; {how})."
+        span = f"{names[1]} {are(names[1])} {2**low:.2f} to {2**high:.2f} times as fast as {names[0]}"
+        return f"{where} it is not clear which target is faster: {span} (95 %; {how})."
     ahead, other = (names[1], names[0]) if log2 > 0 else (names[0], names[1])
     times, least, most = (2**v for v in ((log2, low, high) if log2 > 0 else (-log2, -high, -low)))
-    return f"{where} {ahead} is {times:.2f} times as fast as {other} (95 %: {least:.2f} to {most:.2f}; {how})."
+    span = f"95 %: {least:.2f} to {most:.2f}"
+    return f"{where} {ahead} {are(ahead)} {times:.2f} times as fast as {other} ({span}; {how})."
 
 
 def sign_of(low: float, high: float) -> Sign:

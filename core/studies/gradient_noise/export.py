@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.numbers import number
+from core.numbers import moment, number
 from core.studies.gradient_noise.answer import TrainingNoise
 from core.studies.gradient_noise.record import NoiseStudy
 from core.text import in_lines
@@ -43,5 +43,5 @@ def noise_text(study: NoiseStudy, noise: TrainingNoise) -> str:
 def measured_sentence(study: NoiseStudy) -> str:
     return (
         f"Gradients and steps are {study.label}: {study.title}, learning rate {study.plan.rate:g}, "
-        f"{study.steps:,} steps, {study.elapsed_s:.0f} s, {study.status}, {study.created_at}."
+        f"{study.steps:,} steps, {study.elapsed_s:.0f} s, {study.status}, {moment(study.created_at)}."
     )

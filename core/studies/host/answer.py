@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.statistics import bounded_median
-from core.numbers import table
+from core.numbers import moment, table
 from core.studies.host.record import HostStudy
 from core.text import in_lines
 
@@ -41,6 +41,6 @@ def host_text(study: HostStudy, steps: tuple[HostStep, ...]) -> str:
     lines = [study.title, "", *table(("step", "ms", "95 % from", "to"), rows), ""]
     lines.append(
         f"All times are {study.label}: {len(study.rounds)} rounds, {study.elapsed_s:.0f} s, {study.status}, "
-        f"{study.created_at}"
+        f"{moment(study.created_at)}"
     )
     return in_lines(lines)

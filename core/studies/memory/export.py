@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from core.analysis.execution import chosen_line
-from core.numbers import byte_size, table
+from core.evidence import note_lines
+from core.numbers import byte_size, moment, table
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, steady_words
 from core.studies.memory.record import MemoryStudy, Probe
 from core.text import in_lines
@@ -58,10 +59,10 @@ def memory_text(study: MemoryStudy, answer: MemoryAnswer) -> str:
     whose = "TensorFlow's allocator" if plan.target.is_gpu else "a whole worker process, TensorFlow included"
     lines.append(
         f"Peaks are {study.label}, of {whose}: {plan.title}, {len(study.probes)} batches in {study.elapsed_s:.0f} s, "
-        f"{study.status}, {study.created_at}"
+        f"{study.status}, {moment(study.created_at)}"
     )
     lines += filter(None, [steady_words(study)])
-    lines += [f"Warning ({warning.code}): {warning.text}" for warning in study.warnings]
+    lines += note_lines(study.warnings)
     lines += [f"Batch {probe.batch:,}: {probe.reason}" for probe in study.probes if probe.reason]
     return in_lines(lines)
 

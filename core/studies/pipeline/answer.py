@@ -149,11 +149,11 @@ def _verdict(fed: Sequence[Fed], missing: Sequence[Unmeasured]) -> str:
     if base.share.level == "none":
         if not base.share.settled:
             return (
-                f"Input-bound: none beyond noise, but the interval reaches up to {base.share.at_most}, too wide to say "
-                "that the pipeline as chosen keeps up with the device. More time makes it narrower."
+                f"Not clear whether the step is input-bound: the interval reaches up to {base.share.at_most}, too wide "
+                "to say that the pipeline as chosen keeps up with the device. More time makes it narrower."
             )
         return (
-            f"Input-bound: none beyond noise (95 %: at most {base.share.at_most}). "
+            f"Not input-bound (95 %: at most {base.share.at_most} of a step). "
             "The pipeline as chosen keeps up with the device."
         )
     level = LEVELS[base.share.level]
@@ -176,7 +176,7 @@ def _prefetch(experiment: Experiment, fed: Sequence[Fed]) -> PrefetchAnswer | No
     if names[enough] == "off":
         sentence = "Prefetch does not help here: off is as fast as any setting, within 2 % or the noise."
         if gain is not None and gain.value > 1 / AS_GOOD:
-            sentence = f"Prefetch is not shown to help: {names[best]} is the fastest{by}."
+            sentence = f"Not clear whether prefetch helps: {names[best]} is the fastest{by}."
     elif enough == family[-1]:
         sentence = f"Prefetch {names[enough]} is the fastest{by}; the other settings are slower."
     else:

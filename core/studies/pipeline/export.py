@@ -6,8 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from core.analysis.execution import chosen_line
+from core.evidence import note_lines
 from core.names import full_name
-from core.numbers import table
+from core.numbers import moment, table
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer
 from core.studies.pipeline.input_share import LEVELS
@@ -60,9 +61,9 @@ def pipeline_text(experiment: Experiment, answer: PipelineAnswer) -> str:
         f"All times are {experiment.label}: {experiment.workload.title} on {full_name(chosen.target)}, "
         f"batch {chosen.batch:,}; "
         f"{len(experiment.rounds):,} rounds in {starts} starts, {experiment.elapsed_s:.0f} s, {experiment.status}, "
-        f"{experiment.created_at}"
+        f"{moment(experiment.created_at)}"
     )
-    lines += [f"Warning ({warning.code}): {warning.text}" for warning in experiment.warnings]
+    lines += note_lines(experiment.warnings)
     return in_lines(lines)
 
 

@@ -60,7 +60,7 @@ class Share:
 
     @property
     def starves(self) -> bool:
-        """Whether more than 5 % of the step is input, significantly (95 %)."""
+        """Whether more than 5 % of the step is input, clearly (95 %)."""
         return self.low is not None and self.low > MODERATE
 
     @property
@@ -105,9 +105,7 @@ def starvation(points: Sequence[tuple[float, Share]]) -> Starvation:
         return Starvation("unknown", None, None, None, words)
     starving = len(list(takewhile(lambda point: point[1].starves, reversed(points))))
     if starving == 0:
-        words = (
-            f"The device does not starve significantly (95 %) at any cost measured, up to {rounded(last)} µs a sample."
-        )
+        words = f"The device does not clearly starve (95 %) at any cost measured, up to {rounded(last)} µs a sample."
         return Starvation("never", None, None, last, words)
     if starving == len(points):
         at = f"{rounded(first)} µs of preprocessing a sample"
@@ -117,13 +115,13 @@ def starvation(points: Sequence[tuple[float, Share]]) -> Starvation:
     cost_us = _between(low_us, high_us, low.value, high.value)
     words = (
         f"The device starves from about {rounded(cost_us)} µs of preprocessing a sample on "
-        f"(measured: not significant at {rounded(low_us)} µs, but at {rounded(high_us)} µs)."
+        f"(measured: not clear at {rounded(low_us)} µs, clear at {rounded(high_us)} µs)."
     )
     return Starvation("from", cost_us, low_us, high_us, words)
 
 
 def _between(low_us: float, high_us: float, low: float, high: float) -> float:
-    """Cost at which the share passes 5 %; the lower end where its own value is above (but not significantly)."""
+    """Cost at which the share passes 5 %; the lower end where its own value is above (but not clearly)."""
     if low >= MODERATE:
         return low_us
     part = (MODERATE - low) / (high - low)

@@ -112,6 +112,6 @@ def _no_pairs(run: Run, first: int, second: int, warnings: tuple[Warning, ...]) 
         kind="inconclusive",
         targets=(run.target_names[first], run.target_names[second]),
         reason="no_common_batch",
-        sentence=f"Inconclusive: {run.names[first]} and {run.names[second]} share no measured batch.",
+        sentence=f"Not clear: {run.names[first]} and {run.names[second]} share no measured batch size.",
         warnings=warnings,
     )

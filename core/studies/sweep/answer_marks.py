@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from core.figures.marks import CHARACTER_PX, NARROW_PLOT_PX, Span, add_spans, position, with_gaps
 from core.figures.style import GUIDE, PAPER, PLOT_PX, TARGET_LOOKS, literal, on_colour, short
-from core.names import all_of
+from core.names import all_of, are
 from core.numbers import interval_words, number
 from core.studies.sweep.answer import Answer, Band, Fit
 from core.studies.sweep.baseline import is_change
@@ -43,22 +43,22 @@ def add_answer(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
 
 
 def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tuple[float, float]) -> Added:
-    """Fixed cost, slope and the curve that they make, as lines without markers; where half of a step is overhead."""
+    """Fixed cost, cost per sample and their curve, as lines without markers; where half of a step is overhead."""
     batches = [float(cell.batch) for cell in answer.cells]
     ends = [min(batches), max(batches)]
     floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, 1.0, "ms")
-    slope = _with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0, "µs a sample")
+    slope = _with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0, "µs")
     sloping = [max(ends[0], fit.floor_ms / fit.slope_ms / 4) if fit.slope_ms > 0 else ends[0], ends[1]]
     for name, x, y, dash in (
         (f"fixed cost {floor} (fitted)", ends, [fit.floor_ms] * 2, "dot"),
-        (f"slope {slope} (fitted)", sloping, [fit.slope_ms * batch for batch in sloping], "dash"),
+        (f"cost per sample {slope} (fitted)", sloping, [fit.slope_ms * batch for batch in sloping], "dash"),
     ):
         if sloping[0] < sloping[1] or dash == "dot":
             figure.add_scatter(
                 x=x, y=y, mode="lines", name=literal(sentence_case(name)), hoverinfo="skip",
                 line={"color": GUIDE, "width": 1.8, "dash": dash},
             )  # fmt: skip
-    notes = [f"Fitted from {run.label} step times: (floor^q + (slope × batch)^q)^(1/q), q = {number(fit.q)}."]
+    notes = [f"Fitted from {run.label} step times: (fixed^q + (per sample × batch)^q)^(1/q), q = {number(fit.q)}."]
     if not fit.trusted:
         notes.append(f"The fit is not to be trusted{f': {fit.note}' if fit.note else ''}.")
     spans = []
@@ -103,7 +103,7 @@ def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
     notes = (
         "Lines: batches at which the fastest target changes; their 95 % intervals hold together." if spans else "",
         "Hatched: not clear which (95 %)." if not all(several) else "",
-        "Several colours without hatching: within the margin of each other (95 %)." if any(several) else "",
+        "Several colours without hatching: a tie, within the margin of each other (95 %)." if any(several) else "",
     )
     return Added(tuple(filter(None, notes)), rows, 0, STRIP_PX + GAP_PX)
 
@@ -114,9 +114,9 @@ def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, floa
     if band.from_batch == band.to_batch:  # a single measured batch still shows
         left, right = max(left / 1.05, bounds[0]), min(right * 1.05, bounds[1])
     names, several = [run.names[target] for target in band.targets], len(band.targets) > 1
-    who = f"{names[0]} is the fastest"
+    who = f"{names[0]} {are(names[0])} the fastest"
     if several:
-        who = f"{'within the margin of each other' if band.level else 'not clear which'}: {all_of(names)}"
+        who = f"{'a tie' if band.level else 'not clear which'}: {all_of(names)}"
     hover = f"{sentence_case(who)}<br>batch {round(band.from_batch):,} to {round(band.to_batch):,}<br>{run.label}"
     for row, target in enumerate(reversed(band.targets)):  # the first on top, as in the legend
         colour, low, high = TARGET_LOOKS[target].colour, row / len(names), (row + 1) / len(names)
@@ -130,7 +130,7 @@ def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, floa
             hoverinfo="text", **fill,
         )  # fmt: skip
     px = (position(right, bounds) - position(left, bounds)) * NARROW_PLOT_PX
-    open_words = "about equal" if band.level else "not clear"
+    open_words = "a tie" if band.level else "not clear"
     words = open_words if several else sentence_case(short(names[0], 30))
     if px > len(words) * CHARACTER_PX + 6:
         _write(figure, words, (left, right), None if several else on_colour(TARGET_LOOKS[band.targets[0]].colour))

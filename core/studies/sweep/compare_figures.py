@@ -107,13 +107,13 @@ def interference_figure(run: Run, answer: Answer) -> go.Figure:
             name=literal(name),
             marker={"color": look.colour, "symbol": f"{look.symbol}-open", "size": 6},
             customdata=[(p[2], "not seen" if p[3] is None else f"{p[3]:.0f} % of a core") for p in points[::stride]],
-            hovertemplate="%{x:.1f} s, batch %{customdata[0]:,}<br>%{y:.3f}× the cell's median<br>"
+            hovertemplate="%{x:.1f} s, batch %{customdata[0]:,}<br>%{y:.3f}× the median of its batch size<br>"
             "other processes: %{customdata[1]}<extra></extra>",
         )  # fmt: skip
     y = log_range(values)
     add_level(figure, 1.0)
     figure.update_xaxes(title=axis_title("Seconds since the sweep began"), gridcolor=GRID, zeroline=False)
-    figure.update_yaxes(ratio_axis("Block ÷ median of its cell", y))
+    figure.update_yaxes(ratio_axis("Block ÷ median of its batch size", y))
     foot = ["Every nth block shown, to keep the picture light." if thinned else "One mark a block.", *ran_line(run)]
     title, under = "How steady the machine was", [workload_line(run)]
     return name_legend(frame(figure, title, under, foot, run, plot_px=230, legend_rows=name_rows(names)), names)

@@ -196,7 +196,7 @@ def _crossover(cells: Sequence[EnergyCell], targets: tuple[int, int]) -> EnergyC
 
 
 def _sign(first: Level, second: Level, tests: int) -> int:
-    """+1 where the second needs significantly less, −1 the first, 0 undecided."""
+    """+1 where the second clearly needs less, −1 the first, 0 where it is not clear."""
     difference = first.value - second.value
     half = t_quantile(1 - 0.025 / tests, min(first.degrees, second.degrees)) * math.hypot(first.error, second.error)
     return 0 if abs(difference) <= half else 1 if difference > 0 else -1
@@ -223,7 +223,7 @@ def _of_pair(run: Run, energy: Energy, found: EnergyCrossover) -> str:
     if found.less is None:
         pair = "" if len(run.names) == 2 else f" of {all_of([run.names[target] for target in found.targets])}"
         which = "Which target" if len(run.names) == 2 else "Which"
-        return f"{which}{pair} needs less energy a sample is open: its windows at {where} do not decide it."
+        return f"{which}{pair} needs less energy a sample is not clear from the windows at {where}."
     at = f"wherever it was measured, at {where}"
     if found.pattern == "crossover":
         at = f"from a batch between {found.below:,} and {found.above:,} on"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from statistics import median
 
-from core.evidence import Setup, Warning
-from core.numbers import table
+from core.evidence import Setup, Warning, note_lines
+from core.numbers import moment, table
 from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.card_use import card_text
 from core.studies.sweep.loop import loop_lines
@@ -194,7 +194,7 @@ def reason_lines(run: Run) -> list[str]:
 
 
 def verdict_text(run: Run, answer: Answer) -> str:
-    """Verdict first, then the table of cells, the reason and the warnings."""
+    """Verdict first, then the table of step times and the notes."""
     columns = ("target", "batch", "rounds", "step ms", "95 % from", "to", "samples/s", "outcome")
     rows = [
         (
@@ -205,7 +205,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
             row.low_ms,
             row.high_ms,
             row.samples_per_s,
-            row.outcome,
+            row.outcome.replace("_", " "),
         )
         for row in cell_rows(run, answer)
     ]
@@ -220,11 +220,10 @@ def verdict_text(run: Run, answer: Answer) -> str:
         "",
         *loop_lines(run, answer),
     ]
-    lines.append(f"All times are {run.label}: {run.name}, {run.status}, {run.created_at}")
+    lines.append(f"All times are {run.label}: {run.name}, {run.status}, {moment(run.created_at)}")
     lines += placement_lines(run)
     lines += card_text(run)
-    lines.append(f"Reason: {answer.verdict.reason}")
     if answer.verdict.next_batch is not None:
         lines.append(f"Next batch size worth measuring: {answer.verdict.next_batch:,}")
-    lines += [f"Warning ({warning.code}): {warning.text}" for warning in all_warnings(run, answer)]
+    lines += note_lines(all_warnings(run, answer))
     return in_lines(lines)

@@ -8,8 +8,9 @@ that may be the fastest somewhere are visited in passes; of the others the coars
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -49,17 +50,27 @@ class Change:
         return (self.high - self.low) / self.batch
 
     @property
-    def span(self) -> tuple[float, float]:
-        """Where it is looked for: one that is not established is shown by batches well to each side of it."""
+    def octaves(self) -> float:
+        """What its interval spans in log2(batch); 0 where it has none."""
+        return math.log2(self.high / self.low) if self.established and self.low and self.high else 0.0
+
+    def span(self, narrowing: float = 1.0) -> tuple[float, float]:
+        """Where it is looked for: one that is not established is shown by batches well to each side of it.
+
+        ``narrowing``: the share of an established interval, in log2, that is expected to be left.
+        """
         if self.established or self.low is not None:
-            return self.low or self.batch, self.high or self.batch
+            low, high = self.low or self.batch, self.high or self.batch
+            share = narrowing if self.established else 1.0
+            return self.batch * (low / self.batch) ** share, self.batch * (high / self.batch) ** share
         return self.batch / schedule.DOUBTFUL_REACH, self.batch * schedule.DOUBTFUL_REACH
 
 
 @dataclass(frozen=True)
 class Focus:
     """``close``: by batch the targets that may be the fastest there; ``undecided``: from where to where it is open
-    which of several is. ``decided``: everything is known where there is no change.
+    which of several is. ``decided``: everything is known where there is no change. ``narrowing``: of intervals, in
+    log2, the share that more processes will leave.
     """
 
     targets: tuple[int, ...]
@@ -67,10 +78,11 @@ class Focus:
     close: Mapping[int, frozenset[int]] = field(default_factory=dict)
     undecided: tuple[tuple[float, float], ...] = ()
     decided: bool = False
+    narrowing: float = 1.0
 
     def new_batches(self, tried: Sequence[int]) -> tuple[int, ...]:
         """Sizes that halve the gaps around every change."""
-        return schedule.bracket_batches([change.batch for change in self.changes], tried)
+        return schedule.bracket_batches([(change.batch, change.octaves) for change in self.changes], tried)
 
     def deciding(
         self, tried: Sequence[int], most: int = MAX_BATCHES, narrow_enough: float | None = None
@@ -78,9 +90,15 @@ class Focus:
         """The batches in and next to each change's interval and where it is undecided, else all; at most ``most``.
         Changes whose interval is no wider than ``narrow_enough`` have had their share.
         """
-        wide = [c.span for c in self.changes if narrow_enough is None or c.width > narrow_enough]
-        spans = dict.fromkeys([*wide, *self.undecided] or [change.span for change in self.changes])
-        return schedule.active_batches(tuple(spans), tried, most)
+        wide = [change for change in self.changes if narrow_enough is None or change.width > narrow_enough]
+        if not wide and not self.undecided:
+            wide = list(self.changes)
+        if not tried or not (wide or self.undecided):
+            return schedule.spread(tried, most)
+        chosen = {b for change in wide for b in schedule.around(change.batch, change.span(self.narrowing), tried)}
+        for span in self.undecided:
+            chosen.update(schedule.inside(span, tried, max(2, schedule.MAX_ACTIVE // len(self.undecided))))
+        return schedule.spread(sorted(chosen), most)
 
     def targets_at(self, batch: int) -> tuple[int, ...]:
         """Whom a visit of a deciding batch compares: those close to the fastest, and those of changes it may show."""
@@ -89,7 +107,7 @@ class Focus:
         beside = [b for b in self.close if b <= batch][-1:] + [b for b in self.close if b >= batch][:1]
         found = set().union(*(self.close[b] for b in beside)) if beside else set(self.targets)
         for change in self.changes:
-            low, high = change.span
+            low, high = change.span()
             if low / 2 <= batch <= 2 * high:
                 found.update(change.targets)
         return tuple(sorted(found))
@@ -120,8 +138,15 @@ def focus_of(run: Run) -> Focus:
     if len(targets) == 2:
         verdict, curve = compare(run)
         at = curve.at_batches() if curve is not None else None
-        return of_two(verdict, () if at is None else schedule.sign_changes(np.exp2(at.x), at.center))
+        found = of_two(verdict, () if at is None else _estimated(run, np.exp2(at.x), at.center))
+        return replace(found, narrowing=schedule.narrowing(len({pair.process for pair in run.rounds})))
     return _of_many(run, targets)
+
+
+def _estimated(run: Run, batches: Array, ratios: Array) -> tuple[float, ...]:
+    rounds = Counter(pair.batch for pair in run.rounds)
+    counts = np.array([rounds[round(batch)] for batch in batches], dtype=float)
+    return schedule.sign_changes(batches, ratios, schedule.MEDIAN_ERROR * schedule.round_scatter(run) / np.sqrt(counts))
 
 
 def of_two(verdict: Verdict, estimated: Sequence[float]) -> Focus:

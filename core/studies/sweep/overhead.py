@@ -2,8 +2,8 @@
 
 T(b) = (floor^q + (slope·b)^q)^(1/q), 1 ≤ q ≤ 4: floor is the fixed cost of a step, slope the marginal cost of a
 sample, q how sharply one gives way to the other (q = 1: they add; large q: whichever is larger). With q from 1.5 to 2
-it fits 80 published batch sweeps to a median of 3.1 % (docs/design.md, Floor and slope). Fitted in log(T), so that
-small and large batches weigh alike.
+it fits 80 published batch sweeps to a median of 3.1 % (docs/design.md, Fixed cost and cost per sample). Fitted in
+log(T), so that small and large batches weigh alike.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def _as_fit(target: int, solution: _Solution, batches: Array, halves: Array) -> 
     if error > TRUSTED_ERROR:
         note = f"The curve misses the measured step times by {percent(error)} at the median: read the share with care."
     elif work.max() < 0.5:
-        note = "The largest batch is still mostly floor: slope is an upper guess; measure larger batches."
+        note = "Most of the largest batch is fixed cost, so that a sample may cost less; measure larger batches."
     elif work.min() > 0.8:
-        note = "Even the smallest batch is mostly work: floor is an upper guess; measure smaller batches."
+        note = "Little of the smallest batch is fixed cost, which may be less; measure smaller batches."
     bounds = [_bounds(v, h) for v, h in zip((floor, slope, half_batch), halves, strict=True)]
     inside = knee_batches[0] <= half_batch <= knee_batches[1]
     return Fit(

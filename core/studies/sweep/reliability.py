@@ -60,7 +60,7 @@ def few_processes(run: Run) -> tuple[Warning, ...]:
 def _replicates(observations: Observations) -> Iterator[Warning]:
     counts = np.sum(~np.isnan(observations.values), axis=0)
     if len(counts) and counts.max() < 2:
-        yield Warning(code="no_replicates", text="One value a batch: no interval can be given.")
+        yield Warning(code="no_replicates", text="One value a batch size: no interval can be given.")
         return
     if observations.unit == "round":
         text = (
@@ -159,7 +159,7 @@ def _neighbours(samples: Sequence[Interference]) -> Iterator[Warning]:
         yield Warning(code="neighbour", text=text)
     stolen = sum((n.steal_pct or 0.0) > STEAL_PCT for n in seen)
     if stolen > common:
-        took = f"The hypervisor took more than {STEAL_PCT:.0f} % of the machine"
+        took = f"The host of this virtual machine gave more than {STEAL_PCT:.0f} % of its CPU time to others"
         yield Warning(code="steal", text=f"{took} during {stolen} of {len(seen)} rounds.")
     if sharing := sorted({name for n in samples for name in n.gpu_shared_by}):
         yield Warning(code="gpu_shared", text=f"Other processes used the GPU: {', '.join(sharing)}.")

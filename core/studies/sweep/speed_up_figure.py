@@ -44,7 +44,7 @@ CROSSOVER_MARK = {"symbol": "line-ns", "size": 15}
 
 
 def crossover_spans(run: Run, answer: Answer) -> list[Span]:
-    """The crossovers of two targets and where the margin is passed, with their words; only those with an interval."""
+    """The crossovers of two targets, and from where one is faster by the margin, with their words and intervals."""
     spans = [
         Span(c.batch, c.low, c.high, f"crossover {interval_words(c.batch, c.low, c.high)}", GUIDE, "solid")
         for c in answer.verdict.crossovers
@@ -62,8 +62,8 @@ def crossover_spans(run: Run, answer: Answer) -> list[Span]:
 def speed_up_figure(run: Run, answer: Answer, beside: Overlay | None = None) -> go.Figure:
     """Speed-up over the first target by batch: a crossover is where a curve passes 1×.
 
-    What stands ``beside`` is over the first target, too: where it meets another curve it overtakes that target. With a
-    single target there is a curve only where something stands beside it.
+    What stands ``beside`` is over the first target, too: where it meets another curve the faster one changes.
+    With a single target there is a curve only where something stands beside it.
     """
     if len(run.names) == 2:
         return _of_two(run, answer, beside)

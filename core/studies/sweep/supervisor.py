@@ -1,4 +1,4 @@
-"""The sweep from first start to verdict: coarse scan, refinement, epochs in fresh processes, stop on evidence."""
+"""The sweep from first start to verdict: scan, refinement, epochs in fresh processes, the rest of the curves."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from core.studies.progress import Phase, Progress
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, unheard
 from core.studies.sweep import loop, schedule, windows
 from core.studies.sweep.analyse import analyse
+from core.studies.sweep.closing import NOT_REACHED, Closing
 from core.studies.sweep.energy import leads
 from core.studies.sweep.focus import Focus, focus_of
 from core.studies.sweep.ledger import Ledger
@@ -23,14 +24,6 @@ from core.studies.sweep.workers import Workers
 TELL_EVERY_S = 0.25
 TELL_SHARE = 0.1  # of the time that working out the answer so far may take; of six targets that is more than of two
 RESUME_SHARE = 0.3  # of the budget that a resumed sweep gets at least
-NOT_REACHED: dict[StopReason, str] = {
-    "cancelled": "The sweep was cancelled first.",
-    "interrupted": "The sweep was interrupted first.",
-    "failed": "The sweep failed first.",
-    "budget": "The budget ended first.",
-    "answered": "The sweep ended without it.",
-}
-"""Why a cell was not tried, by what ended the sweep; one that is resumed may reach it after all."""
 
 
 def run_sweep(tools: StudyTools, run: Run) -> Run:
@@ -59,6 +52,7 @@ class _Sweep:
         self._targets, self._names = tuple(range(len(self._plan.targets))), shown_names(self._plan.targets)
         self._workers = Workers(self._plan, self._ledger, tools, deadline_s=lambda: self._epoch_end_s)
         self._epoch_end_s = self._end_s
+        self._closing = Closing(self._plan, self._workers, self._ledger, self._clock, self._tell)
         self._tried: set[int] = set(run.batches)
         self._asked = {(block.target, item.batch) for item in run.rounds for block in item.blocks}
         self._asked.update((target, batch) for target in self._targets for batch in self._plan.batches)
@@ -79,7 +73,7 @@ class _Sweep:
             self._ran_out = self._remaining_s() <= 0
             self._measure_energy()
             self._epoch_end_s = self._final_s
-            self._finish(self._workers.running, loop.reserve_s(self._plan), self._final_s)
+            self._finish(self._workers.running)
         except Cancelled:
             status = self._tools.stopped_as
         except StudyFailed as failure:
@@ -90,9 +84,10 @@ class _Sweep:
             self._ledger.finish(self._tools.stopped_as if stopped else "failed", self._elapsed_s())
             raise
         self._workers.close()
-        self._settle(status)
+        ended: StopReason = "budget" if self._ran_out else "answered"
+        self._closing.settle(self._run(), status if status in NOT_REACHED else ended, self._asked)
         if status == "finished" and not self._ledger.next_round:
-            status, error = "failed", StudyFailed(f"No cell could be measured. {self._ledger.first_reason}".rstrip())
+            status, error = "failed", StudyFailed(f"Nothing could be measured. {self._ledger.first_reason}".rstrip())
         run = self._ledger.finish(status, self._elapsed_s())
         self._tell("done", status.capitalize(), run)
         if error is not None:
@@ -110,27 +105,50 @@ class _Sweep:
         self._watch_idle()
         self._epoch_end_s = self._end_s
         self._scan()
+        undecided = not self._focus(fresh=True).changes or not self._nothing_failed()
+        if undecided or self._epoch_length_s() is None:
+            self._fill_in()
         self._refine()
         self._most_active = schedule.affordable_batches(self._remaining_s(), self._costs())
-        active, costs = len(self._active()), self._costs()
-        passes = schedule.good_passes(costs, active, schedule.round_scatter(self._run()))
-        length_s = schedule.epoch_length_s(self._remaining_s(), costs, active, passes)
-        if length_s is None:
+        if (length_s := self._epoch_length_s()) is None:
+            self._fill_in()
             self._passes_until(self._end_s, None, schedule.MIN_PASSES)
             return
-        enough = schedule.MIN_EPOCH_PASSES
-        self._passes_until(self._clock.now_s() + length_s / 4, schedule.BACKGROUND, enough)
-        while not self._answered(self._starts >= schedule.MIN_PROCESSES):
-            if self._remaining_s() < schedule.shortest_epoch_s(self._costs(), len(self._active())):
-                break
-            self._restart()
-            self._epoch_end_s = min(self._end_s, self._clock.now_s() + length_s)
-            self._starts += 1
-            self._refine()
-            self._passes_until(self._epoch_end_s, schedule.BACKGROUND, enough)
-        self._epoch_end_s = self._end_s
-        if not self._answered(self._starts >= schedule.MIN_PROCESSES):
+        self._passes_until(self._clock.now_s() + length_s / 4, 0)
+        while not self._settled() and self._has_time_for_an_epoch():
+            length_s = self._epoch_length_s() or length_s
+            self._epoch(length_s)
+            if self._remaining_s() < self._fill_in_s() + length_s:
+                self._fill_in()
+            elif self._starts >= schedule.MIN_PROCESSES:
+                self._fill_in(schedule.FILL_IN_SHARE * length_s)
+        if not self._settled():
             self._passes_until(self._end_s, None)
+
+    def _settled(self) -> bool:
+        """Whether an answer as narrow as asked stands, also once the curves are whole."""
+        if self._answered(self._starts >= schedule.MIN_PROCESSES):
+            self._fill_in()
+        return self._answered(self._starts >= schedule.MIN_PROCESSES)
+
+    def _has_time_for_an_epoch(self) -> bool:
+        return self._remaining_s() >= schedule.shortest_epoch_s(self._costs(), len(self._active()))
+
+    def _epoch(self, length_s: float) -> None:
+        """Fresh processes, new batch sizes where they are wanted, and passes for so long, a few at the least."""
+        self._restart()
+        begin_s = self._clock.now_s()
+        self._epoch_end_s = min(self._end_s, begin_s + 2 * length_s)
+        self._starts += 1
+        self._refine()
+        self._passes_until(begin_s + length_s, schedule.BACKGROUND * (self._starts >= schedule.MIN_PROCESSES))
+        self._epoch_end_s = self._end_s
+
+    def _epoch_length_s(self) -> float | None:
+        """Of the next epoch; None where the budget allows no two."""
+        active, costs = len(self._active()), self._costs()
+        passes = schedule.good_passes(costs, active, schedule.round_scatter(self._run()))
+        return schedule.epoch_length_s(self._remaining_s() - self._fill_in_s(), costs, active, passes, self._starts)
 
     def _watch_idle(self) -> None:
         """Of which targets the energy can be known, and what they take while nothing runs."""
@@ -166,15 +184,16 @@ class _Sweep:
             why = f"Energy was not measured: too little of the budget was left for batch {batch:,}."
             self._ledger.add(*(EnergyWindow(target=t, index=windows.WINDOWS, skipped=why) for t in targets))
 
+    def _finish(self, targets: Collection[int], share: float = 1.0) -> None:
+        """What comes after the rounds of these targets, in that share of the time kept for it; of all, to the end."""
+        loops_s, traces_s = share * loop.reserve_s(self._plan), share * schedule.trace_reserve_s(self._plan)
+        end_s = self._final_s if share == 1 else min(self._final_s, self._clock.now_s() + loops_s + traces_s)
+        self._closing.finish(self._run(), self._telling_batches(), targets, loops_s, traces_s, end_s)
+
     def _telling_batches(self) -> tuple[int, ...]:
         """The batch nearest the crossover, the smallest and the largest."""
         established = tuple(change.batch for change in self._focus().changes if change.established)
         return schedule.batches_to_trace(self._run().batches, established)
-
-    def _finish(self, targets: Collection[int], loops_s: float, end_s: float) -> None:
-        """What comes after the rounds of these targets."""
-        self._time_loops(targets, min(loops_s, end_s - schedule.trace_reserve_s(self._plan) - self._clock.now_s()))
-        self._trace(targets, end_s)
 
     def _restart(self) -> None:
         """Fresh workers, but of targets that are the fastest nowhere and have been seen in enough processes. The first
@@ -184,54 +203,35 @@ class _Sweep:
         thin = (target for target in self._targets if processes[target] < schedule.MIN_PROCESSES)
         kept = {0, *self._focus(fresh=True).contenders, *thin}
         if left := [target for target in self._workers.running if target not in kept]:
-            share, self._epoch_end_s = len(left) / len(self._targets), self._end_s
-            loops_s, traces_s = (share * f(self._plan) for f in (loop.reserve_s, schedule.trace_reserve_s))
-            self._time_loops(left, loops_s)
-            self._trace(left, self._clock.now_s() + traces_s)
+            self._epoch_end_s = self._end_s
+            self._finish(left, len(left) / len(self._targets))
         self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
         self._workers.start(kept)
 
-    def _time_loops(self, targets: Collection[int], window_s: float) -> None:
-        """What Keras's own loop adds to a step, once a run, on these targets at one batch."""
-        run = self._run()
-        batch = loop.batch_to_time(run)
-        done = {cost.target for cost in run.loops if cost.times is not None}
-        left = [target for target in targets if target not in done]
-        if batch is None or not left:
-            return
-        begin_s = self._clock.now_s()
-        window_s = min(window_s, self._final_s - begin_s)
-        for place, target in enumerate(left, start=1):
-            self._tell("finishing", f"Timing Keras's own loop at batch {batch:,} on {self._names[target]}")
-            self._workers.time_loop(target, batch, begin_s + window_s * place / len(left))
-
-    def _trace(self, targets: Collection[int], end_s: float) -> None:
-        """Three batches on these targets under the profiler, as far as the time kept for it goes."""
-        if not self._plan.trace:
-            return
-        for batch in self._telling_batches():
-            for target in targets:
-                if self._clock.now_s() < end_s:
-                    self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._names[target]}")
-                    self._workers.trace(target, batch)
-
     def _scan(self) -> None:
-        """The deciding question first: where the fastest target changes, new sizes there, and a few passes over them.
-        Then the rest of the plan's batches, for the curves, rising, so that what fails is met from below.
-        """
+        """The deciding question first: where the fastest target changes."""
         pass_index = self._ledger.next_pass
         while (batch := self._deciding_batch()) is not None and self._remaining_s() > 0:
-            self._visit(batch, schedule.SCAN_ROUNDS, pass_index, self._targets)
-        if self._nothing_failed() and self._focus(fresh=True).changes:
-            self._refine()
-            batches = self._active()
-            for _ in range(schedule.MIN_EPOCH_PASSES):
-                self._pass(batches, along=batches)  # all targets: several passes show who is never the fastest
-        for batch in self._plan.batches:
-            if self._remaining_s() <= 0:
+            self._visit(batch, schedule.DECIDING_ROUNDS, pass_index, self._targets)
+
+    def _fill_in(self, most_s: float = math.inf) -> None:
+        """The rest of the plan's batches, for the curves; none is begun after so many seconds."""
+        self._epoch_end_s, pass_index = self._end_s, self._ledger.next_pass
+        begin_s = self._clock.now_s()
+        for batch in self._unscanned():
+            if self._remaining_s() <= 0 or self._clock.now_s() - begin_s >= most_s:
                 return
-            if batch not in self._scanned:
-                self._visit(batch, schedule.SCAN_ROUNDS, pass_index, self._targets)
+            self._visit(batch, schedule.SCAN_ROUNDS, pass_index, self._targets)
+
+    def _fill_in_s(self) -> float:
+        """What that should take: large batches are slower to prepare than those seen so far."""
+        costs = self._workers.costs(len(self._targets))
+        return 2 * len(self._unscanned()) * (costs.prepare_s + schedule.SCAN_ROUNDS * costs.round_s)
+
+    def _unscanned(self) -> list[int]:
+        """Rising, so that what fails is met from below; last what lies between a batch that ran and one that failed."""
+        left = [batch for batch in self._plan.batches if batch not in self._scanned]
+        return sorted(left, key=lambda batch: (self._workers.is_doubtful(batch), batch))
 
     def _nothing_failed(self) -> bool:
         return all(self._workers.is_open(target, self._plan.batches[-1]) for target in self._targets)
@@ -242,8 +242,9 @@ class _Sweep:
         """
         if not self._nothing_failed():
             return None
-        centers = [change.batch for change in self._focus(fresh=True).changes]
-        return schedule.deciding_batch(self._plan.batches, self._scanned, centers, climb=len(self._targets) > 2)
+        changes = self._focus(fresh=True).changes
+        climb = len(self._targets) > 2 or not all(change.established for change in changes)
+        return schedule.deciding_batch(self._plan.batches, self._scanned, [c.batch for c in changes], climb)
 
     def _refine(self) -> None:
         """New batch sizes inside the bracket of every sign change, until the gaps are fine."""
@@ -258,7 +259,9 @@ class _Sweep:
                     return
                 self._visit(batch, schedule.SCAN_ROUNDS, self._ledger.next_pass, focus.targets_at(batch))
 
-    def _passes_until(self, end_s: float, background: int | None, enough_passes: int | None = None) -> None:
+    def _passes_until(
+        self, end_s: float, background: int | None, enough_passes: int = schedule.MIN_EPOCH_PASSES
+    ) -> None:
         """Passes over the deciding batches, up and down; now and then over the most under-sampled others, too.
 
         At most ``background`` of those; they stay the same, since each must be prepared. After ``enough_passes`` an
@@ -266,14 +269,15 @@ class _Sweep:
         """
         done, end_s = 0, min(end_s, self._end_s)
         extra = set(self._under_sampled()[:background])
-        while self._clock.now_s() < end_s:
+        while self._clock.now_s() < (end_s if done >= enough_passes else self._epoch_end_s):
             along = extra if done % schedule.BACKGROUND_EVERY == 0 else set()
             before, batches = self._clock.now_s(), sorted(along.union(self._active()), reverse=done % 2 == 1)
-            self._pass(batches, batches if done == 0 else along, end_s)  # every target that runs is seen once
+            whole = self._epoch_end_s if done < enough_passes else end_s  # a process's median needs a few passes
+            self._pass(batches, batches if done == 0 else along, whole)  # every target that runs is seen once
             done += 1
             if self._clock.now_s() <= before:
                 return  # nothing could run
-            if enough_passes is not None and self._answered(done >= enough_passes):
+            if self._answered(done >= enough_passes):
                 return
 
     def _pass(self, batches: Sequence[int], along: Collection[int] = (), end_s: float = math.inf) -> None:
@@ -344,21 +348,6 @@ class _Sweep:
             for target in self._focus().targets_at(batch)
             if (cell := self._ledger.cell(target, batch)) is not None
         )
-
-    def _settle(self, status: Status) -> None:
-        """Write into every cell why its sampling stopped."""
-        run = self._run()
-        end: StopReason = "budget" if self._ran_out else "answered"
-        if status in ("cancelled", "interrupted", "failed"):
-            end = status
-        for target, batch in sorted(self._asked):
-            cell = self._ledger.cell(target, batch)
-            if cell is None or cell.reason in NOT_REACHED.values():
-                self._ledger.set_cell(target, batch, "skipped", NOT_REACHED[end], end)
-            elif cell.outcome == "measured":
-                stopped: StopReason = "failed" if self._workers.is_given_up(target) else end
-                stop = schedule.cell_state(run, target, batch, self._plan.step_width) or stopped
-                self._ledger.set_cell(target, batch, "measured", "", stop)
 
     # -- telling ---------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ def trace_cell(tools: StudyTools, run: Run, target: int, batch: int) -> TracedCe
     Raises CellFailed or WorkerLost.
     """
     if run.plan is None:
-        raise CellFailed("error", "Only points were imported for this run; without its plan no cell can be traced.")
+        raise CellFailed("error", "Only points were imported for this run; without its plan nothing can be traced.")
     plan, asking = run.plan, Asking(tools, run.plan.budget_s)
     (worker,) = asking.start((plan.targets[target],))
     try:

@@ -11,12 +11,14 @@ import numpy as np
 
 from core.analysis.numerics import runs
 from core.evidence import Warning
-from core.names import all_of
-from core.numbers import percent, rounded
+from core.names import all_of, are
+from core.numbers import number, percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.answer import Crossover, Lead, Verdict
 from core.studies.sweep.crossover import Crossing, Curve, find_crossings, find_lead
 from core.text import sentence_case
+
+ONE_VALUE = "no interval (one value a batch size)"
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def lowest_words(names: Sequence[str], lowest: np.ndarray, batches: np.ndarray) 
         elif len(stretches) > 1 and place == len(stretches) - 1:
             where = f"from batch {first} on"
         parts.append(f"of {names[lowest[start]]} {where}")
-    return f"No verdict: one value a batch gives no interval. The lowest step time is that {all_of(parts)}."
+    return f"No verdict: one value a batch size gives no interval. The lowest step time is that {all_of(parts)}."
 
 
 def _decided(curve: Curve, pair: Pair, margin: float, unstable: bool) -> Verdict:
@@ -70,7 +72,7 @@ def _decided(curve: Curve, pair: Pair, margin: float, unstable: bool) -> Verdict
 
 
 def _sides(curve: Curve, margin: float) -> tuple[np.ndarray, np.ndarray]:
-    """For each measured batch: +1 where the second target is ahead (pointwise 95 %), −1 the first, 0 undecided; and
+    """For each measured batch: +1 where the second target is faster (pointwise 95 %), −1 the first, 0 not clear; and
     whether both bounds are within the margin.
     """
     at = curve.at_batches()
@@ -87,22 +89,27 @@ def _lead(curve: Curve, pair: Pair, margin: float, winner: int) -> Lead | None:
 
 def _crossover(curve: Curve, crossings: tuple[Crossing, ...], pair: Pair, margin: float) -> Verdict:
     found = tuple(Crossover(*c.batches, pair.targets[int(c.rising)]) for c in crossings)
-    parts = [f"{pair.name_of(c.ahead_after)} ahead from batch {rounded(c.batch)}, {_interval(c)}" for c in found]
+    faster = [pair.name_of(c.ahead_after) for c in found]
+    parts = [
+        f"{name} {are(name)} faster from batch {rounded(c.batch)}, {_interval(c)}"
+        for name, c in zip(faster, found, strict=True)
+    ]
     before = pair.names[1 - pair.targets.index(found[0].ahead_after)]
+    below = "that" if len(found) == 1 else f"batch {rounded(found[0].batch)}"
     return Verdict(
         kind="crossover",
         targets=pair.targets,
         crossovers=found,
         lead=_lead(curve, pair, margin, pair.targets.index(found[-1].ahead_after)),
         reason="sign_change" if curve.has_interval else "sign_change_without_replicates",
-        sentence=f"{'; then '.join(parts)}. Below that {before} is ahead.",
+        sentence=f"{'; then '.join(parts)}. Below {below} {before} {are(before)} faster.",
         next_batch=_between(curve, found),
     )
 
 
 def _interval(crossover: Crossover) -> str:
     if crossover.low is None or crossover.high is None:
-        return "no interval (one value a batch)"
+        return ONE_VALUE
     return f"95 % interval {rounded(crossover.low)} to {rounded(crossover.high)}"
 
 
@@ -131,23 +138,32 @@ def splitting(measured: np.ndarray, low: float, high: float) -> int | None:
 
 def _ahead(curve: Curve, pair: Pair, margin: float, winner: int) -> Verdict:
     at = curve.at_batches()
-    low, high = (rounded(float(2.0**x)) for x in (at.x[0], at.x[-1]))
-    ratio = math.exp(float(np.median(np.abs(at.center))))
-    span = f"from batch {low} to {high}" if len(at.x) > 1 else f"at batch {low}"
     return Verdict(
         kind="ahead",
         targets=pair.targets,
         ahead=pair.targets[winner],
         lead=_lead(curve, pair, margin, winner),
         reason="ahead_throughout" if curve.has_interval else "ahead_throughout_without_replicates",
-        sentence=f"{pair.names[winner]} ahead throughout, {span} (median {ratio:.2f} times faster); "
-        f"no crossover in this range.",
+        sentence=_throughout(at if winner == 1 else at.mirrored(), pair.names[winner]),
         next_batch=_towards_crossing(at),
     )
 
 
+def _throughout(at: Curve, faster: str) -> str:
+    """How many times ``faster`` is faster at the smallest and at the largest batch, with the intervals there."""
+    ends = [rounded(float(2.0**x)) for x in (at.x[0], at.x[-1])]
+    if not at.has_interval:
+        return f"{faster} {are(faster)} faster in all values, from batch {ends[0]} to {ends[1]}: {ONE_VALUE}."
+    ratio, low, high = (np.exp(values) for values in (at.center, at.low, at.high))
+    first = f"{number(ratio[0])}× (95 % interval {number(low[0])} to {number(high[0])}) at batch {ends[0]}"
+    if len(at.x) == 1:
+        return f"{faster} {are(faster)} faster: {first}."
+    last = f"{number(ratio[-1])}× ({number(low[-1])} to {number(high[-1])}) at batch {ends[1]}"
+    return f"{faster} {are(faster)} faster at every batch size measured: {first}, {last}; no crossover in this range."
+
+
 def _towards_crossing(at: Curve) -> int | None:
-    """The batch beyond the end at which the lead shrinks; None where neither end closes in."""
+    """The batch beyond the end at which the difference shrinks; None where neither end closes in."""
     if len(at.x) < 2:
         return None
     size = np.abs(at.center)
@@ -163,7 +179,7 @@ def _tie(curve: Curve, pair: Pair, margin: float) -> Verdict:
         targets=pair.targets,
         reason="within_margin" if curve.has_interval else "equal_without_replicates",
         sentence=f"A tie: {pair.names[0]} and {pair.names[1]} are within {percent(margin)} of each other at every "
-        "batch measured.",
+        f"batch size measured{'' if curve.has_interval else f': {ONE_VALUE}'}.",
     )
 
 
@@ -173,20 +189,20 @@ def _inconclusive(curve: Curve, signs: np.ndarray, pair: Pair, margin: float, un
     known = set(signs.tolist()) - {0}
     winner: int | None = None
     if unstable:
-        reason, tail = "unstable_machine", "the machine was too unsteady: worker processes disagree with each other"
+        reason, said = "unstable_machine", "Not clear: the machine was too unsteady, separate worker processes disagree"
     elif not known:
-        reason, tail = "straddles", "no batch shows either target ahead beyond its interval"
+        reason, said = "straddles", "Not clear which target is faster, at any batch size measured"
     elif len(known) == 2:
-        reason, tail = "weak_sign_change", "a change of lead is likely but not significant (95 %)"
+        reason, said = "weak_sign_change", "Not clear where the faster target changes; it probably does in this range"
     else:
         winner = int(known.pop() > 0)
-        reason, tail = _one_sided(at, undecided, pair.names[winner])
+        reason, said = _one_sided(at, undecided, pair.names[winner])
     return Verdict(
         kind="inconclusive",
         targets=pair.targets,
         lead=None if winner is None else _lead(curve, pair, margin, winner),
         reason=reason,
-        sentence=f"Inconclusive: {tail}.",
+        sentence=f"{said}.",
         next_batch=_worth_measuring(at, undecided, reason),
     )
 
@@ -196,13 +212,13 @@ def _one_sided(at: Curve, undecided: np.ndarray, winner: str) -> tuple[str, str]
     if (undecided == np.arange(len(at.x) - len(undecided), len(at.x))).all():
         return (
             "straddles_at_largest",
-            f"{winner} is ahead up to batch {rounded(batches[undecided[0] - 1])}, open above it",
+            f"Not clear above batch {rounded(batches[undecided[0] - 1])}; up to it {winner} {are(winner)} faster",
         )
     if (undecided == np.arange(len(undecided))).all():
         return "straddles_at_smallest", (
-            f"{winner} is ahead from batch {rounded(batches[undecided[-1] + 1])}, open below it"
+            f"Not clear below batch {rounded(batches[undecided[-1] + 1])}; from it on {winner} {are(winner)} faster"
         )
-    return "straddles_within", f"{winner} is ahead at most batches, but not significantly at all of them"
+    return "straddles_within", f"Not clear at every batch size; {winner} {are(winner)} faster at most of them"
 
 
 def _worth_measuring(at: Curve, undecided: np.ndarray, reason: str) -> int | None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from core.evidence import Warning
-from core.names import all_of
+from core.names import all_of, are, one_of
 from core.numbers import percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.answer import Band, Boundary, Fastest, Verdict
@@ -55,7 +55,7 @@ def _has_interval(run: Run) -> bool:
 def sentence(run: Run, found: Fastest, margin: float) -> str:
     """``CPU is the fastest up to batch 12 (95 % interval 9 to 15); GPU 0 from 12 on``."""
     if not found.bands:
-        return f"Inconclusive: {all_of(run.names)} share no measured batch."
+        return f"Not clear: {all_of(run.names)} share no measured batch size."
     if not _has_interval(run):
         return _without_interval(run, found)
     edges = [None, *found.boundaries, None]
@@ -78,11 +78,11 @@ def band_words(
 ) -> str:
     """A band in words; the interval of its upper boundary is said with it. ``first``: nothing was said before it."""
     where = _where(band, before, after, first)
-    names = all_of([run.names[target] for target in band.targets])
-    if len(band.targets) > 1:
-        how = f"are within {percent(margin)} of each other" if band.level else "cannot be told apart"
-        return f"{names} {how} {where}"
-    return f"{names} {'is the fastest ' if first or before is None else ''}{where}"
+    names = [run.names[target] for target in band.targets]
+    if len(names) > 1 and band.level:
+        return f"{all_of(names)} are within {percent(margin)} of each other {where}"
+    doubt = "not clear whether " if len(names) > 1 else ""
+    return f"{doubt}{one_of(names)} {f'{are(names[-1])} the fastest ' if first or before is None else ''}{where}"
 
 
 def _where(band: Band, before: Boundary | None, after: Boundary | None, spell: bool) -> str:
@@ -98,7 +98,7 @@ def _where(band: Band, before: Boundary | None, after: Boundary | None, spell: b
 
 
 def _next(run: Run, found: Fastest) -> int | None:
-    """Inside the widest interval of a boundary; else inside the longest band that cannot be told apart, or beyond it
+    """Inside the widest interval of a boundary; else inside the longest band where it is not clear, or beyond it
     where that lies at an end of the range.
     """
     measured = np.array(run.batches, dtype=float)

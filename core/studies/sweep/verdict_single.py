@@ -1,4 +1,4 @@
-"""What can be said of one target measured alone: floor, slope and overhead share, with intervals."""
+"""What can be said of one target measured alone: fixed cost, cost per sample and overhead share, with intervals."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def _said(run: Run, fit: Fit | None, cells: tuple[CellStats, ...]) -> tuple[str,
     name = run.names[0]
     if fit is None:
         count = f"{len(cells)} batch size" + ("" if len(cells) == 1 else "s")
-        return "too_few_batches", f"{name}: {count} measured; floor and slope take three."
+        return "too_few_batches", f"{name}: {count} measured; fixed cost and cost per sample take three."
     if not fit.trusted:
-        return "not_trusted", f"{name}: no floor and slope to rely on. {fit.note}"
+        return "not_trusted", f"{name}: no fixed cost and cost per sample to rely on. {fit.note}"
     floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, "ms", "a step")
     slope = _with_bounds(1000 * fit.slope_ms, _us(fit.slope_low_ms), _us(fit.slope_high_ms), "µs", "a sample")
     if floor is None or slope is None:
-        return "no_interval", f"{name}: the measured step times are too few or too scattered for a floor and a slope."
+        return "no_interval", f"{name}: step times too few or too scattered for a fixed cost and a cost per sample."
     shares = [share for batch in (cells[0].batch, cells[-1].batch) if (share := _share(fit, batch)) is not None]
     overhead = f"; overhead is {' and '.join(shares)}" if shares else ""
-    return "floor_and_slope", f"{name}: a floor of {floor} and a slope of {slope}{overhead}."
+    return "floor_and_slope", f"{name}: a fixed cost of {floor} and {slope}{overhead}."
 
 
 def _us(ms: float | None) -> float | None:

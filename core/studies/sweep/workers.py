@@ -143,7 +143,7 @@ class Workers:
             self._visit(batch, rounds, pass_index, sorted(targets))
 
     def _visit(self, batch: int, rounds: int, pass_index: int, targets: Collection[int]) -> None:
-        runnable = [target for target in targets if self._runnable(target, batch)]
+        runnable = [target for target in targets if self.is_runnable(target, batch)]
         if not runnable:
             return
         self._staff(runnable)
@@ -235,7 +235,12 @@ class Workers:
         blocked_from = self._targets[target].blocked_from
         return blocked_from is None or batch < blocked_from
 
-    def _runnable(self, target: int, batch: int) -> bool:
+    def is_doubtful(self, batch: int) -> bool:
+        """Whether a target failed above that batch and has run none as large below."""
+        failed = [(state.blocked_from, state.step_ms) for state in self._targets if state.blocked_from is not None]
+        return any(max((b for b in ran if b < end), default=0) < batch < end for end, ran in failed)
+
+    def is_runnable(self, target: int, batch: int) -> bool:
         """The same; where it is not, the cell says why."""
         if self.is_open(target, batch):
             return True
@@ -252,16 +257,14 @@ class Workers:
         """True when the cell is ready for rounds."""
         if batch in self._targets[target].prepared:
             return True
-        if target not in self._workers or not self._runnable(target, batch) or not self._affordable(target, batch):
+        if target not in self._workers or not self.is_runnable(target, batch) or not self._affordable(target, batch):
             return False
         self._tools.check()
         request = Prepare(
-            workload=self._plan.workload,
-            pipeline=self._plan.pipeline,
-            batch=batch,
+            workload=self._plan.workload, pipeline=self._plan.pipeline, batch=batch,
             warmup_ms=min(2000.0, max(200.0, 10.0 * self._plan.budget_s)),
             steps_per_block=self._ledger.steps_per_block(target, batch),
-        )
+        )  # fmt: skip
         try:
             done = self._asking.prepare(self._workers[target], request, target, self._first_steps_s(target, batch))
         except WorkerError as error:

@@ -79,9 +79,9 @@ class _Parts:
             for kind in charts.kinds_of(run):
                 if kind != first_chart(run) and (kind != "speed-up" or len(run.names) > 1):
                     found[charts.CHARTS[kind][0]] = partial(self._chart, kind)
-        found["Every cell"] = partial(evidence.cells, run, answer)
+        found["Every step time"] = partial(evidence.cells, run, answer)
         if answer is not None:
-            found["Fixed cost and slope (fitted)"] = partial(evidence.fits, run, answer)
+            found["Fixed cost and cost per sample (fitted)"] = partial(evidence.fits, run, answer)
             if run.label != "published":
                 found["How it was measured"] = partial(_how_measured, run, answer)
         return found

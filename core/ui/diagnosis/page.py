@@ -133,7 +133,7 @@ def _batch(run: Run, answer: Answer, target: int) -> int:
     chosen = st.selectbox(
         "Batch size", batches, index=batches.index(default), key=f"diagnosis_batch-{run.id}-{target}", width=140,
         format_func=lambda size: f"{size:,}",
-        help="Proposed: the largest at which this target is behind another, else the middle one.",
+        help="Proposed: the largest at which this target is slower than another, else the middle one.",
     )  # fmt: skip
     return default if chosen is None else int(chosen)
 

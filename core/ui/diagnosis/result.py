@@ -32,7 +32,7 @@ from core.ui.words import plain
 UNFOLDED = 1  # of the notes
 HEADS: dict[str, Badge] = {
     "helps": Badge("helps", ":material/check_circle:", "green"),
-    "helps_but_behind": Badge("helps, still behind", ":material/trending_up:", "orange"),
+    "helps_but_behind": Badge("helps, still slower", ":material/trending_up:", "orange"),
     "none_helps": Badge("none helps", ":material/do_not_disturb_on:", "grey"),
     "none_helps_behind": Badge("none helps", ":material/do_not_disturb_on:", "grey"),
     "open": Badge("not clear", ":material/help:", "orange"),

@@ -86,12 +86,12 @@ def _most_telling(cells: tuple[TracedCell, ...], answer: Answer | None) -> int:
 
 def nothing_traced(run: Run, target: int) -> None:
     """Say that there is nothing to show for the target, and what there is."""
-    said = "No cell of this run was traced, so only the fitted overhead share is known."
+    said = "No batch of this run was traced, so only the fitted overhead share is known."
     if any(cell.target != target for cell in run.traces):
         traced = sorted({cell.target for cell in run.traces})
         have = "has" if len(traced) == 1 else "have"
         said = (
-            f"No cell of {run.names[target]} was traced; {all_of([run.names[one] for one in traced])} {have} a trace."
+            f"No batch of {run.names[target]} was traced; {all_of([run.names[one] for one in traced])} {have} a trace."
         )
     st.info(plain(said), icon=":material/stacked_bar_chart:")
     link("crossover", "The fitted share of every target", run=run.id)
@@ -183,7 +183,7 @@ def kernels(run: Run, cell: TracedCell) -> None:
             "count": column("Count", format="localized", help="Within the traced steps."),
             "total_ms": column("Total (ms)", format="%.4g", help=f"Within the traced steps, {run.label}."),
             "busy_pct": column("Of busy time (%)", format="%.1f", help="Of the time in which any was running."),
-            "name": st.column_config.TextColumn("Whole name", width="large", help="Click a cell to read it whole."),
+            "name": st.column_config.TextColumn("Whole name", width="large", help="Click it to read it whole."),
         },
     )  # fmt: skip
 

@@ -60,7 +60,7 @@ def test_with_one_the_time_to_the_loss_comes_first(cli, files):
     out, _ = done(cli("batch", files["run"], "--noise", files["noise"], *PRICES, "--epoch-samples", "60000"))
     assert out.startswith("Predicted: 2 threads reaches a loss of 1.2 soonest, at batch")
     holds(out, "learning rate that is tuned", "labels of a teacher network",
-          "In step time, at equal batch: 2 threads ahead from batch 44", "per epoch",
+          "In step time, at equal batch: 2 threads are faster from batch 44", "per epoch",
           "1 thread at 0.2 EUR an hour (2026-11-01)")  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from tests.support.commands import Command, as_json, done, refused
 from tests.support.runs import make_run
 from tests.support.simulation import Machine
 
-ANOTHER = "Warning: this run was measured on another machine"
+ANOTHER = "Note: this run was measured on another machine"
 
 
 @pytest.fixture

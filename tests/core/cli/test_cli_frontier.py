@@ -25,7 +25,7 @@ def test_a_study_prints_verdict_read_outs_map_and_label(cli: Command) -> None:
     assert "; measured)" in lines[0]
     assert "At depth 2 and width 256, " in out
     assert any(line.startswith("width \\ batch  1 ") for line in lines)
-    assert "* measured there, the others interpolated; ? a tie cannot be excluded." in lines
+    assert "* measured there, the others interpolated; ? not clear which is faster." in lines
     rows = [line for line in lines if line.startswith(("16 ", "64 ", "256 ", "1,024 "))]
     assert len(rows) == 4
     assert any("*" in row for row in rows)

@@ -34,9 +34,9 @@ def fed(machine: Machine) -> Machine:
 def test_a_study_prints_verdict_table_and_label(cli: Command) -> None:
     out, err = done(cli(*SHORT))
     lines = out.splitlines()
-    assert lines[0].startswith("Input-bound: none beyond noise")
+    assert lines[0].startswith("Not input-bound")
     assert lines[1].startswith("Prefetch stops helping at 1, at ")
-    assert "not significant at 50 µs, but at 100 µs" in lines[2]
+    assert "not clear at 50 µs, clear at 100 µs" in lines[2]
     assert [line for line in lines if line.startswith("Resident on the device")]
     assert [line for line in lines if line.startswith("Preprocessing 500 µs a sample") and "% (95 %: " in line]
     assert any(line.startswith("All times are measured: 784-128-10 (training, adam) on CPU") for line in lines)

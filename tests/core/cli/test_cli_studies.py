@@ -227,7 +227,7 @@ def test_nothing_measured_is_one_sentence_and_status_1(cli: Command, workers: An
     status, out, err = cli(*COMMANDS[name], "--out", "out.json")
     assert (status, out) == (1, "")
     assert sentence in err.splitlines()[-1]
-    assert err.splitlines()[-1].startswith("No cell could be measured. ") is (name == "sweep")
+    assert err.splitlines()[-1].startswith("Nothing could be measured. ") is (name == "sweep")
     assert not (tmp_path / "out.json").exists()
     # only a sweep keeps why each cell failed
     assert [record.status for record in stored(name)] == (["failed"] if name == "sweep" else [])

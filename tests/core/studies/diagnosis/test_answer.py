@@ -167,7 +167,7 @@ def test_a_remedy_that_helps_but_does_not_win_says_so() -> None:
     losing = make_run(5, floors_ms=(0.3, 0.7))
     told = diagnose(RUN, make_diagnosis(RUN, HELPING, reruns={"steps-32": losing}))
     assert told.reason == "helps_but_behind"
-    assert told.sentence.endswith(" Even so, CPU stays ahead at batch 8.")
+    assert told.sentence.endswith(" Even so, CPU is faster at batch 8.")
     winning = make_run(5, floors_ms=(0.3, 0.25))
     both = diagnose(RUN, make_diagnosis(RUN, HELPING, reruns={"steps-32": losing, "xla": winning}))
     assert both.reason == "helps", "one of the two wins"
@@ -181,8 +181,8 @@ def test_the_crossover_is_told_before_and_with_the_remedy() -> None:
     winning = make_run(5, floors_ms=(0.3, 0.25))
     found = diagnose(RUN, make_diagnosis(RUN, HELPING, reruns={"steps-32": winning})).findings
     told = finding(found, "steps").crossover
-    assert re.match(r"Before: GPU 0, graph ahead from batch \d+ \(\d+ to \d+\)\. With it: ", told)
-    assert told.endswith("2 threads ahead at every batch measured.")
+    assert re.match(r"Before: GPU 0, graph is faster from batch \d+ \(\d+ to \d+\)\. With it: ", told)
+    assert told.endswith("2 threads are faster at every batch size measured.")
     assert finding(found, "xla").crossover == "Not re-measured: the budget ended first."
     assert finding(found, "precision").crossover == "Not re-measured, since the step does not gain."
     assert finding(found, "batch").crossover == (

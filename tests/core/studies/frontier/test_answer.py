@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from core.names import are
 from core.spec import Target
 from core.studies.frontier.answer import FrontierAnswer, band_of, frontier_answer, reading, slice_of
 from core.studies.frontier.plan import Setting
@@ -48,7 +49,7 @@ def test_the_read_out_stands_where_the_truth_is() -> None:
     assert found.reach == "from"
     assert found.value == pytest.approx(8.0, rel=0.1)
     assert found.low <= 8.0 <= found.high
-    assert found.sentence.startswith("At depth 2 and width 256, all threads pays from batch ")
+    assert found.sentence.startswith("At depth 2 and width 256, all threads are faster from batch ")
     assert found.sentence.endswith("; interpolated).")
     width = reading(answer, "width", Setting(2, 1, 8))
     assert width.value == pytest.approx(256.0, rel=0.1)
@@ -59,7 +60,7 @@ def test_where_small_batches_pay_it_says_up_to() -> None:
     found = reading(answer_of(Power(slope=-0.5)), "batch", Setting(2, 64, 1))
     assert found.reach == "up to"
     assert found.value == pytest.approx(16.0, rel=0.1)
-    assert "all threads pays up to batch 1" in found.sentence
+    assert "all threads are faster up to batch 1" in found.sentence
 
 
 @pytest.mark.parametrize(("lead", "reach", "code"), [(6, "throughout", "second"), (-6, "nowhere", "first")])
@@ -67,9 +68,9 @@ def test_one_ahead_everywhere(lead: float, reach: str, code: str) -> None:
     answer = answer_of(Power(lead=lead))
     ahead = NAMES[1] if lead > 0 else NAMES[0]
     assert answer.code == f"{code} throughout"
-    assert answer.sentence == f"{ahead} is ahead throughout the map (interpolated)."
+    assert answer.sentence == f"{ahead} {are(ahead)} faster throughout the map (interpolated)."
     assert {one.reach for one in answer.readings} == {reach}
-    assert answer.readings[0].sentence.endswith(f"{ahead} is ahead at every width of the map.")
+    assert answer.readings[0].sentence.endswith(f"{ahead} {are(ahead)} faster at every width of the map.")
     assert answer.readings[0].value is None
 
 
@@ -77,7 +78,7 @@ def test_a_tie_everywhere_is_not_resolved() -> None:
     answer = answer_of(Power(slope=0.0))
     assert answer.code == "unresolved"
     assert {one.reach for one in answer.readings} == {"unresolved"}
-    assert "does not resolve where the targets tie" in answer.sentence
+    assert "not clear where on the map the faster target changes" in answer.sentence
 
 
 def test_the_operating_point_comes_first_in_the_verdict() -> None:
@@ -85,7 +86,7 @@ def test_the_operating_point_comes_first_in_the_verdict() -> None:
     assert answer.point.ahead == "second"
     assert answer.point.label == "measured"
     assert answer.point.log2_speed_up == pytest.approx(1.0, abs=0.05)
-    assert answer.sentence.startswith("At depth 2, width 256, batch 64, all threads is ")
+    assert answer.sentence.startswith("At depth 2, width 256, batch 64, all threads are ")
     assert " times as fast as 1 thread (95 %: " in answer.sentence
     assert answer.at == (2, 256, 64)
 
@@ -107,7 +108,7 @@ def test_leads_in_words_name_the_faster_target() -> None:
         "At depth 1, width 2, batch 3, 1 thread is 2.00 times as fast as all threads (95 %: 1.41 to 2.83; measured)."
     )
     tie = lead_sentence(at, NAMES, 0.1, -0.1, 0.3, "measured")
-    assert "neither target is significantly faster: all threads is 0.93 to 1.23 times" in tie
+    assert "it is not clear which target is faster: all threads are 0.93 to 1.23 times" in tie
     assert [sign_of(*bounds) for bounds in ((-2.0, -1.0), (-1.0, 1.0), (1.0, 2.0))] == ["first", "tie", "second"]
 
 

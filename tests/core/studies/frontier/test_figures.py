@@ -48,7 +48,7 @@ def trace(figure: go.Figure, name: str) -> Any:
 
 
 def test_the_break_even_line_lies_where_the_truth_ties() -> None:
-    line = trace(draw(answer_of()), "break-even")
+    line = trace(draw(answer_of()), "equally fast")
     at = [log2_speed_up(Setting(2, 2**y, 2**x)) for x, y in zip(line.x, line.y, strict=True) if x is not None]
     assert len(at) > 10
     assert max(abs(f) for f in at) < 0.1  # log2: 7 %
@@ -130,10 +130,10 @@ def test_the_own_point_is_a_filled_star_in_its_slice_and_guides_cross_where_it_i
 def test_workload_machine_and_both_sides_stand_inside_the_picture() -> None:
     text = words(draw(answer_of()))
     assert "Multi-layer perceptron (training, adam): inputs 784, classes 10" in text
-    assert "<b>Where the second target pays, at depth 2</b>" in text
-    assert "Speed-up of 2 threads over 1 thread: above 1× it is ahead." in text
-    assert "1 thread ahead" in text
-    assert "2 threads ahead" in text
+    assert "<b>Where 2 threads are faster, at depth 2</b>" in text
+    assert "Speed-up of 2 threads over 1 thread: above 1× means faster." in text
+    assert "1 thread faster" in text
+    assert "2 threads faster" in text
     assert "Example CPU" in text
     answer = frontier_answer(make_frontier_study(starts=1, rounds=1, environment=None))
     assert "machine unknown" in words(draw(answer))
@@ -157,9 +157,9 @@ def test_any_two_axes_make_the_map(fixed: Axis, value: int, axes: tuple[str, str
 def test_without_a_tie_there_is_no_line_and_one_side(shift: float) -> None:
     answer = frontier_answer(make_frontier_study(truth=lambda s: log2_speed_up(s) + shift))
     figure = draw(answer)
-    assert trace(figure, "break-even") is None
-    ahead = [a.text for a in figure.layout.annotations if a.text.endswith(" ahead")]
-    assert ahead == [f"{SHORT[shift > 0]} ahead"]
+    assert trace(figure, "equally fast") is None
+    ahead = [a.text for a in figure.layout.annotations if a.text.endswith(" faster")]
+    assert ahead == [f"{SHORT[shift > 0]} faster"]
     assert "Grey" not in words(figure)
 
 
@@ -194,7 +194,7 @@ def test_colours_reach_as_far_to_either_side_and_hold_every_value(values: list[f
 def test_words_of_a_lead_agree_with_its_interval(value: float, half: float) -> None:
     who = who_is_ahead(value, value - half, value + half, NAMES)
     if abs(value) <= half:
-        assert (who.value, who.target) == ("no clear lead", None)
+        assert (who.value, who.target) == ("not clear", None)
     else:
         assert who.target == NAMES[value > 0]
         assert "faster" in who.value

@@ -32,7 +32,7 @@ def test_shares_are_found_with_intervals_that_hold_the_truth() -> None:
 
 def test_a_pipeline_that_keeps_up_is_none_beyond_noise() -> None:
     answer = pipeline_answer(make_pipeline_experiment(seed=1))
-    assert answer.sentence.startswith("Input-bound: none beyond noise (95 %: at most ")
+    assert answer.sentence.startswith("Not input-bound (95 %: at most ")
     assert answer.sentence.endswith("keeps up with the device.")
     assert answer.of("base").share.level == "none"  # type: ignore[union-attr]
 
@@ -77,7 +77,7 @@ def test_a_gain_within_the_noise_is_neither_claimed_nor_denied() -> None:
     answer = pipeline_answer(make_pipeline_experiment(seed=1, truth=truth, noise=0.2)).prefetch
     assert answer.gain.value > 1.02
     assert answer.gain.low < 1
-    assert answer.sentence.startswith("Prefetch is not shown to help: ")
+    assert answer.sentence.startswith("Not clear whether prefetch helps: ")
 
 
 def test_without_intervals_nothing_is_said_of_prefetch() -> None:
@@ -104,7 +104,7 @@ def test_the_device_starves_where_feeding_outlasts_the_step() -> None:
     answer = pipeline_answer(make_pipeline_experiment(seed=4)).starvation
     assert (answer.kind, answer.low_us, answer.high_us) == ("from", 50.0, 100.0)
     assert answer.cost_us == pytest.approx(62.0, abs=12.0)
-    assert "not significant at 50 µs, but at 100 µs" in answer.sentence
+    assert "not clear at 50 µs, clear at 100 µs" in answer.sentence
 
 
 def test_starvation_is_interpolated_in_the_logarithm_of_the_cost() -> None:

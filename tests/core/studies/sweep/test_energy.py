@@ -138,7 +138,7 @@ def test_sentences_name_the_target_its_meter_and_the_label() -> None:
         "batch 64 (measured, 95 %)."
     )
     made = run_of(*cells({1: (around(1.0), around(1.0)), 64: (around(1.0), around(1.0))}))
-    assert energy_sentence(made, energy_of(made)).endswith("is open: its windows at batches 1, 64 do not decide it.")
+    assert energy_sentence(made, energy_of(made)).endswith("is not clear from the windows at batches 1, 64.")
     why = EnergyWindow(target=0, skipped="Only root may read it.")
     made = run_of(why, why.model_copy(update={"index": 1}), *cells({64: ((), around(2.0))}))
     assert energy_sentence(made, energy_of(made)) == "Only root may read it."

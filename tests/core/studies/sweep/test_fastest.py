@@ -95,7 +95,7 @@ def test_a_tie_is_equivalence_not_ignorance() -> None:
     assert "are within 5 % of each other from batch 1 to 256." in level.verdict.sentence
     noisy = analyse(run_of((GPU, GPU, GPU), noise=0.1))
     assert [(band.targets, band.level) for band in noisy.fastest.bands] == [((0, 1, 2), False)]
-    assert "cannot be told apart from batch 1 to 256." in noisy.verdict.sentence
+    assert "is the fastest from batch 1 to 256." in noisy.verdict.sentence
 
 
 def test_evidence_that_ends_within_the_range_gives_no_interval() -> None:
@@ -120,7 +120,7 @@ def test_nothing_is_claimed_without_replicates() -> None:
     assert [(b.low, b.high) for b in answer.fastest.boundaries] == [(None, None)] * 2
     assert answer.verdict.reason == "bands_without_replicates"
     assert answer.verdict.sentence.startswith(
-        "No verdict: one value a batch gives no interval. The lowest step time is "
+        "No verdict: one value a batch size gives no interval. The lowest step time is "
     )
     assert not answer.verdict.has_interval
 
@@ -176,7 +176,7 @@ def test_text_has_the_bands_and_the_table_against_the_baseline() -> None:
 def test_one_target_has_floor_slope_and_share_or_no_claim() -> None:
     verdict = analyse(run_of((CPU,))).verdict
     assert (verdict.kind, verdict.reason) == ("single", "floor_and_slope")
-    assert verdict.sentence.startswith("CPU: a floor of 0.2")
+    assert verdict.sentence.startswith("CPU: a fixed cost of 0.2")
     assert "95 % interval" in verdict.sentence
     assert "of a step at batch 256" in verdict.sentence
     run = run_of((CPU,))

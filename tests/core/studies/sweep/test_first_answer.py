@@ -44,3 +44,13 @@ def test_the_first_interval_comes_sooner_than_with_a_rising_scan(monkeypatch: py
     rising = median(map(first_interval_s, seeds))
     assert asked_first < 0.75 * rising
     assert asked_first < 12.0
+
+
+def test_the_rest_of_the_curves_waits_for_the_answer_and_is_measured_all_the_same() -> None:
+    run = sweep(
+        Machine(random_curves(np.random.default_rng(1)), NoiseModel(), seed=1, startup_s=0.2), plan(budget_s=90.0)
+    )
+    first = [pair.batch for pair in run.rounds if pair.process == 0]
+    assert len(set(first)) < len(run.plan.batches)
+    assert len({block.process for pair in run.rounds for block in pair.blocks}) >= schedule.MIN_PROCESSES
+    assert set(run.plan.batches) <= set(run.batches)

@@ -93,7 +93,7 @@ def test_time_goes_to_targets_that_may_be_the_fastest() -> None:
     run = sweep(Machine((SLOW[0], *LADDER, *SLOW[1:]), NoiseModel(), seed=3), plan("1:256", 6, budget_s=200.0))
     assert focus_of(run).contenders == (1, 2, 3)
     blocks = Counter(b.target for r in run.rounds for b in r.blocks)
-    assert min(blocks[2], blocks[3]) > 2 * max(blocks[slow] for slow in (0, 4, 5))
+    assert min(blocks[2], blocks[3]) > 1.5 * max(blocks[slow] for slow in (0, 4, 5))
     assert {(c.target, c.batch) for c in run.cells if c.outcome == "measured"} >= {
         (t, 2**i) for t in range(6) for i in range(9)
     }

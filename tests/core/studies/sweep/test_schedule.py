@@ -1,5 +1,7 @@
 """Where time is spent: pure rules."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -60,8 +62,8 @@ def test_no_more_batches_are_visited_than_two_epochs_can_hold() -> None:
     most = schedule.affordable_batches(60.0, costs)
     assert schedule.epoch_length_s(60.0, costs, most, 4) is not None
     assert schedule.epoch_length_s(60.0, costs, most + 1, 4) is None
-    assert len(schedule.active_batches((), TRIED, most=5)) == 5
-    assert len(schedule.active_batches((), TRIED, most=-3)) == schedule.FEWEST_ACTIVE
+    assert len(schedule.spread(TRIED, most=5)) == 5
+    assert len(schedule.spread(TRIED, most=-3)) == schedule.FEWEST_ACTIVE
 
 
 def scanned(change: float, climb: bool = False) -> list[int]:
@@ -76,11 +78,16 @@ def scanned(change: float, climb: bool = False) -> list[int]:
 
 @pytest.mark.parametrize(
     ("change", "order"),
-    [(10, [1, 32, 8, 16]), (50, [1, 32, 64]), (300, [1, 32, 64, 128, 256, 512]), (9999, [1, *TRIED[5:]])],
+    [
+        (10, [1, 32, 8, 16]),
+        (50, [1, 32, 256, 128, 64]),
+        (300, [1, 32, 256, 1024, 512]),
+        (9999, [1, 32, 256, 1024]),
+    ],
 )
-def test_a_scan_asks_the_deciding_question_first_and_climbs_step_by_step(change: float, order: list[int]) -> None:
+def test_a_scan_asks_the_deciding_question_first_and_climbs_eightfold(change: float, order: list[int]) -> None:
     assert scanned(change) == order
-    assert set(scanned(change, climb=True)) == {*order, *TRIED[5:]}
+    assert set(scanned(change, climb=True)) == {*order, 32, 256, 1024}
 
 
 def test_a_bracket_is_halved_until_it_is_fine() -> None:
@@ -115,18 +122,32 @@ def test_small_sign_segments_are_noise_and_large_ones_are_changes() -> None:
     assert len(schedule.sign_changes(batches, twice)) == 2
 
 
+def test_a_small_sign_segment_counts_where_it_is_large_beside_its_errors() -> None:
+    batches, shallow = 2.0 ** np.arange(6), np.array([0.8, 0.6, 0.4, 0.2, -0.05, -0.05])
+    assert schedule.sign_changes(batches, shallow) == ()
+    assert schedule.sign_changes(batches, shallow, 0.1) == ()
+    assert schedule.sign_changes(batches, shallow, np.full(6, 0.01)) == pytest.approx((2**3.8,))
+
+
 def test_time_goes_to_the_interval_and_its_neighbours() -> None:
     assert of_two(verdict(at(41, 33, 60)), ()).deciding(TRIED) == (32, 64)
-    assert of_two(verdict(at(41, 20, 70)), ()).deciding(TRIED) == (16, 32, 64, 128)
-    wide = of_two(verdict(at(41, 1, 1024)), ()).deciding(TRIED)
-    assert len(wide) == schedule.MAX_ACTIVE
-    assert {1, 1024} <= set(wide)
+    assert of_two(verdict(at(41, 20, 70)), ()).deciding(TRIED) == (16, 32, 64)
+    wide = of_two(verdict(at(41, 1, 1024)), ())
+    assert wide.deciding(TRIED) == (1, 32, 64, 1024)
+    early = replace(wide, narrowing=schedule.narrowing(2))
+    assert early.deciding(TRIED) == (8, 32, 64, 128), "where the ends will be, not where they are"
+
+
+def test_few_processes_have_an_interval_that_more_will_narrow() -> None:
+    shares = [schedule.narrowing(processes) for processes in range(1, 9)]
+    assert shares[0] == shares[1] == shares[2] == pytest.approx((2.571 / 6**0.5) / (4.303 / 3**0.5), rel=1e-3)
+    assert shares == sorted(shares)
+    assert shares[5:] == [1.0] * 3
 
 
 def test_an_unproven_change_is_looked_at_from_afar() -> None:
     active = of_two(verdict(kind="inconclusive"), (40.0,)).deciding(TRIED)
-    assert min(active) <= 10
-    assert max(active) >= 160
+    assert active == (8, 32, 64, 128)
     assert of_two(verdict(kind="tie"), ()).deciding(TRIED) == TRIED
 
 

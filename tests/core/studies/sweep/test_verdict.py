@@ -1,6 +1,7 @@
 """Verdicts on points whose truth is known, one test for each kind and reason."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -26,8 +27,8 @@ def test_a_clear_crossover() -> None:
     assert found.low < 11.0 < found.high
     assert found.high / found.low < 1.1
     assert found.ahead_after == "second"
-    assert "Second ahead from batch 11, 95 % interval" in verdict.sentence
-    assert "Below that first is ahead." in verdict.sentence
+    assert "Second is faster from batch 11, 95 % interval" in verdict.sentence
+    assert "Below that first is faster." in verdict.sentence
 
 
 def test_the_lead_starts_where_the_margin_is_reached() -> None:
@@ -49,7 +50,9 @@ def test_every_sign_change_is_found() -> None:
     verdict = analyse(run_of(lambda b: math.exp(0.5 * math.cos(math.log2(b) * math.pi / 3)))).verdict
     assert [c.ahead_after for c in verdict.crossovers] == ["first", "second"]
     assert [c.batch for c in verdict.crossovers] == pytest.approx([2**1.5, 2**4.5], rel=0.05)
-    assert "; then" in verdict.sentence
+    assert re.search(
+        r"First is faster from batch 2.*; then second is .*\. Below batch 2.* second is faster\.$", verdict.sentence
+    )
 
 
 @pytest.mark.parametrize(("ratio", "winner"), [(1.3, "second"), (0.8, "first")])
@@ -57,6 +60,16 @@ def test_ahead_throughout(ratio: float, winner: str) -> None:
     verdict = analyse(run_of(lambda _: ratio)).verdict
     assert (verdict.kind, verdict.ahead, verdict.reason) == ("ahead", winner, "ahead_throughout")
     assert verdict.lead.from_batch == 1.0
+    times = r"\d\.\d+× \((95 % interval )?\d\.\d+ to \d\.\d+\) at batch"
+    said = (
+        rf"{winner.title()} is faster at every batch size measured: {times} 1, {times} 64; no crossover in this range\."
+    )
+    assert re.fullmatch(said, verdict.sentence)
+
+
+def test_one_batch_size_has_no_range() -> None:
+    sentence = analyse(run_of(lambda _: 1.3, batches=(8,))).verdict.sentence
+    assert re.fullmatch(r"Second is faster: 1\.3\d*× \(95 % interval .*\) at batch 8\.", sentence)
 
 
 def test_the_next_batch_is_where_the_lead_shrinks() -> None:
@@ -100,7 +113,7 @@ def test_single_values_give_a_crossover_without_an_interval() -> None:
     assert verdict.reason == "sign_change_without_replicates"
     assert "no_replicates" in {w.code for w in verdict.warnings}
     assert not verdict.has_interval
-    assert verdict.sentence.startswith("No verdict: one value a batch gives no interval. The lowest step time is ")
+    assert verdict.sentence.startswith("No verdict: one value a batch size gives no interval. The lowest step time is ")
     assert " up to batch 8 and of " in verdict.sentence
     assert verdict.sentence.endswith(" from batch 16 on.")
 

@@ -1,0 +1,72 @@
+"""What follows the rounds of targets that are done: Keras's own loop timed, and some batches traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from core.names import shown_names
+from core.studies.progress import Phase
+from core.studies.runner import Clock
+from core.studies.sweep import loop, schedule
+from core.studies.sweep.ledger import Ledger
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run, StopReason
+from core.studies.sweep.workers import Workers
+
+NOT_REACHED: dict[StopReason, str] = {
+    "cancelled": "The sweep was cancelled first.",
+    "interrupted": "The sweep was interrupted first.",
+    "failed": "The sweep failed first.",
+    "budget": "The budget ended first.",
+    "answered": "The sweep ended without it.",
+}
+"""Why a cell was not tried, by what ended the sweep; one that is resumed may reach it after all."""
+
+
+class Closing:
+    """For a sweep's workers. ``tell`` takes the phase and what is being done. Not thread-safe."""
+
+    def __init__(
+        self, plan: SweepPlan, workers: Workers, ledger: Ledger, clock: Clock, tell: Callable[[Phase, str], None]
+    ) -> None:
+        self._plan, self._workers, self._ledger, self._clock, self._tell = plan, workers, ledger, clock, tell
+        self._names = shown_names(plan.targets)
+
+    def finish(
+        self, run: Run, batches: Sequence[int], targets: Collection[int], loops_s: float, traces_s: float, end_s: float
+    ) -> None:
+        """``loops_s`` at most for the loops, and then, until ``end_s``, traces of ``batches``, for which ``traces_s``
+        are kept.
+        """
+        self._time_loops(run, targets, min(loops_s, end_s - traces_s - self._clock.now_s()))
+        if not self._plan.trace:
+            return
+        for batch in batches:
+            for target in targets:
+                if self._clock.now_s() < end_s:
+                    self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._names[target]}")
+                    self._workers.trace(target, batch)
+
+    def _time_loops(self, run: Run, targets: Collection[int], window_s: float) -> None:
+        """What Keras's own loop adds to a step, once a run, on these targets at one batch."""
+        batch = loop.batch_to_time(run)
+        done = {cost.target for cost in run.loops if cost.times is not None}
+        left = [target for target in targets if target not in done]
+        if batch is None or not left:
+            return
+        begin_s = self._clock.now_s()
+        for place, target in enumerate(left, start=1):
+            self._tell("finishing", f"Timing Keras's own loop at batch {batch:,} on {self._names[target]}")
+            self._workers.time_loop(target, batch, begin_s + window_s * place / len(left))
+
+    def settle(self, run: Run, ended: StopReason, asked: Collection[tuple[int, int]]) -> None:
+        """Write into every cell (target, batch) that was ``asked`` for why its sampling stopped."""
+        for target, batch in sorted(asked):
+            self._workers.is_runnable(target, batch)  # where it is not, the cell says why
+            cell = self._ledger.cell(target, batch)
+            if cell is None or cell.reason in NOT_REACHED.values():
+                self._ledger.set_cell(target, batch, "skipped", NOT_REACHED[ended], ended)
+            elif cell.outcome == "measured":
+                stopped: StopReason = "failed" if self._workers.is_given_up(target) else ended
+                stop = schedule.cell_state(run, target, batch, self._plan.step_width) or stopped
+                self._ledger.set_cell(target, batch, "measured", "", stop)
