@@ -109,7 +109,9 @@ def test_the_readme_is_short_shows_a_run_and_the_two_commands_as_they_are() -> N
     assert len((ROOT / "README.md").read_bytes()) < MAX_README
     shown = [command.arguments[0] for command in COMMANDS if command.page.parent == ROOT and command.arguments]
     assert "sweep" in shown
-    assert re.search(r"^All times are measured: .*, finished, \d+ \w+ 20\d\d", text_of(ROOT / "README.md"), re.MULTILINE)
+    assert re.search(
+        r"^All times are measured: .*, finished, \d+ \w+ 20\d\d", text_of(ROOT / "README.md"), re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: f"{name(link.page)}:{link.target}")

@@ -60,7 +60,7 @@ def sentence(found: MoreTime, with_interval: bool) -> str:
         return f"Too few rounds for an interval. {about} would give one."
     return {
         "interval": f"The workers were started too seldom to say more. {about} would make the intervals narrower.",
-        "clear": f"{about} should make it clear.",
+        "clear": f"{about} will probably make it clear.",
         "narrower": f"{about} would make the intervals narrower.",
     }[found.aim]
 

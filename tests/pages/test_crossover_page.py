@@ -18,8 +18,8 @@ from tests.support.runs import make_run
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-FOLDS = ("Step time by batch size", "Throughput by batch size", "Fitted overhead share by batch size", "Every step time",
-         "Fixed cost and cost per sample (fitted)", "How it was measured")  # fmt: skip
+FOLDS = ("Step time by batch size", "Throughput by batch size", "Fitted overhead share by batch size",
+         "Every step time", "Fixed cost and cost per sample (fitted)", "How it was measured")  # fmt: skip
 
 
 def test_the_address_names_the_run_else_the_newest_own_one_or_the_example_opens(engine: Any, example: Run) -> None:

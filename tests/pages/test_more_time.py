@@ -80,7 +80,7 @@ def test_a_pipeline_study_of_too_few_rounds_claims_nothing_and_is_measured_again
     made = make_pipeline_experiment(processes=1, rounds=2, label="measured")
     study_pages.keep(engine, "pipeline", made)
     at = open_page("pipeline")
-    says(at, "Whether the input keeps up is not clear", "should make it clear")
+    says(at, "Whether the input keeps up is not clear", "will probably make it clear")
     assert "%" not in at.subheader[0].value
     at.button(key="measure_more").click().run()
     plan = started_plan(engine, "pipeline")
@@ -102,7 +102,7 @@ def test_a_diagnosis_of_one_round_draws_nothing_and_is_measured_again_for_longer
     ("found", "with_interval", "words"),
     [
         (MoreTime("interval", 60.0), False, "Too few rounds for an interval. About 1 min more would give one."),
-        (MoreTime("clear", 90.0), True, "About 1 min 30 s more should make it clear."),
+        (MoreTime("clear", 90.0), True, "About 1 min 30 s more will probably make it clear."),
         (MoreTime("narrower", 45.0, 0.1), True, "About 45 s more would make the intervals narrower."),
         (MoreTime("clear", None), True, "The difference is too small to become clear within an hour"),
     ],

@@ -218,7 +218,8 @@ def _one_sided(at: Curve, undecided: np.ndarray, winner: str) -> tuple[str, str]
         return "straddles_at_smallest", (
             f"Not clear below batch {rounded(batches[undecided[-1] + 1])}; from it on {winner} {are(winner)} faster"
         )
-    return "straddles_within", f"Not clear at every batch size; {winner} {are(winner)} faster at most of them"
+    share = "most" if 2 * len(undecided) < len(at.x) else "some"
+    return "straddles_within", f"Not clear at every batch size; {winner} {are(winner)} faster at {share} of them"
 
 
 def _worth_measuring(at: Curve, undecided: np.ndarray, reason: str) -> int | None:

@@ -96,7 +96,11 @@ def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     if budget_s is None:
         return
     names = counted(len(unclear), "remedy", "remedies")
-    says = f"{duration(budget_s)} in all should make {names} clear." if unclear else "More time makes it more precise."
+    says = (
+        f"{duration(budget_s)} in all will probably make {names} clear."
+        if unclear
+        else "More time makes it more precise."
+    )
 
     def begin() -> None:
         if start(DIAGNOSIS, DiagnosisPlan(run, diagnosis.target, diagnosis.batch, budget_s)):

@@ -117,7 +117,11 @@ def _again(experiment: Experiment, answer: PipelineAnswer) -> None:
     budget_s = longer_budget_s(experiment, halves(answer))
     if budget_s is None:
         return
-    says = f"{duration(budget_s)} in all should make it clear." if open_share else "More time makes it more precise."
+    says = (
+        f"{duration(budget_s)} in all will probably make it clear."
+        if open_share
+        else "More time makes it more precise."
+    )
 
     def begin() -> None:
         if start(PIPELINE, plan_again(experiment, budget_s)):
