@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from core.frameworks import Compiled
-from core.numbers import byte_size, counted
+from core.numbers import byte_size, counted, moment
 from core.schema import Frozen
 
 Status = Literal["running", "finished", "cancelled", "interrupted", "failed"]
@@ -123,6 +123,35 @@ class Environment(Resources):
     load_1min: float | None = None
     gpus: tuple[Gpu, ...] = ()
     versions: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What is known about the machine, name and value in words; what could not be seen says so."""
+        cores = f"{self.physical_cores or '?'} physical, {self.logical_cores or '?'} logical"
+        if self.usable_cores is not None:
+            cores += f"; this process may use {self.cores_words}"
+        memory = byte_size(self.memory_bytes) if self.memory_bytes else ""
+        if memory and self.free_words:
+            memory += f", {self.free_words}"
+        facts = {
+            "Captured": moment(self.captured_at),
+            "System": self.os,
+            "Processor": self.cpu,
+            "Cores": cores,
+            "Memory": memory,
+            "Virtual machine": self.virtualisation or "",
+            "CPU governor": self.governor or "",
+            "CPU clock": f"{self.cpu_mhz:,.0f} MHz" if self.cpu_mhz else "",
+            "Load (1 minute)": f"{self.load_1min:.2f}" if self.load_1min is not None else "",
+            "Python": self.python,
+        }
+        rows = [(name, value or "not seen") for name, value in facts.items()]
+        for index, gpu in enumerate(self.gpus):
+            details = [gpu.name, byte_size(gpu.memory_bytes) if gpu.memory_bytes else "", gpu.driver or ""]
+            rows.append((f"GPU {index}", ", ".join(part for part in details if part)))
+        if not self.gpus:
+            rows.append(("GPU", "none found"))
+        return rows + [(f"Version of {name}", version) for name, version in sorted(self.versions.items())]
 
 
 def same_machine(first: Environment | None, second: Environment | None) -> bool | None:

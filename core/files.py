@@ -84,8 +84,8 @@ def check_place(path: Path) -> None:
         )
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Make a file hold this text, in UTF-8; until all of it is on the disk the old file stays as it was.
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Make a file hold these bytes, or this text in UTF-8; until all of it is on the disk the old file stays as it was.
 
     A new file has the mode that the umask gives, a replaced one keeps its own. A link stays one: what it points to is
     replaced. A file whose folder takes no other is written in place: only there a full disk cuts it. Raises OSError.
@@ -111,9 +111,9 @@ def write_whole(path: Path, text: str) -> None:
             part.unlink(missing_ok=True)
 
 
-def _to_disk(fd: int, text: str) -> None:
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
+def _to_disk(fd: int, text: str | bytes) -> None:
+    with os.fdopen(fd, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
         file.flush()
         os.fsync(fd)
 

@@ -12,10 +12,14 @@ from collections.abc import Iterable
 from typing import Any
 
 UNSEEN = "?"
+APART = "&#8288;"  # WORD JOINER, which is not seen
 MAX_SHOWN, MAX_SENTENCE = 120, 1000
 _ACTING = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
+_MARKUP = re.compile(r"[\\`*_\[\]$<>~#|]")
+_LISTED = re.compile(r"^(\s*\d*)([-+.)])(?=\s|$)")
+_LIVE = re.compile(r":(?=//|material\\_|streamlit:)|www(?=\.)|@(?=[-\w\\])", re.IGNORECASE)
 
 
 def clean(text: str) -> str:
@@ -39,6 +43,15 @@ def shown(name: str) -> str:
 def cut(text: str) -> str:
     """Beginning and end of a sentence that quotes something very long."""
     return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE // 2]} … {text[-MAX_SENTENCE // 2 :]}"
+
+
+def in_markdown(text: str) -> str:
+    """As Markdown shows it as it is: one line, no markup, link, image, icon, or person who is told of it.
+
+    Addresses and names are found in what an escape stands for, too, so they are taken apart by :data:`APART`.
+    """
+    text = _LISTED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", clean(text).replace("&", "&amp;")))
+    return _LIVE.sub(lambda found: found[0] + APART, text)
 
 
 def json_text(data: Any) -> str:

@@ -162,7 +162,7 @@ def test_what_a_command_must_not_take_is_noticed() -> None:
     with pytest.raises(click.NoSuchOption):
         parsed(["sweep", "--no-such-flag"])
     with pytest.raises(click.UsageError):
-        parsed(["report", "run.json"])
+        parsed(["report"])
     with pytest.raises(ValueError, match="no network"):
         check_values(parsed(["sweep", "--preset", "no-such-net"]).params)  # type: ignore[union-attr]
 

@@ -33,7 +33,7 @@ CLOSED = {"label", "noun", "capitalize", "upper", "__getitem__"}
 """Attributes that are one of a few words of this program: a record's label, a kind's noun; and what words become."""
 OURS = {
     "core.ui.card": {"icon"},
-    "core.ui.downloads": {"meaning"},
+    "core.ui.downloads": {"file.meaning"},
     "core.ui.frontier.form": {"known[name].title", "axis.capitalize()", "choice.help", "_listed(values)"},
     "core.ui.frontier.result": {"axis", "at", "other"},
     "core.ui.hardware.form": {"meaning"},

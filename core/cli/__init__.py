@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import click
 
 from core import __version__
-from core.cli.answers import report, verdict
+from core.cli.answers import verdict
 from core.cli.batch import batch_command
 from core.cli.dashboard import dashboard
 from core.cli.devices import devices
@@ -25,6 +25,7 @@ from core.cli.gpus import gpus_command
 from core.cli.memory import memory_command
 from core.cli.pipeline import pipeline_command
 from core.cli.predict import predict_command
+from core.cli.report import report
 from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
 from core.cli.terminal import say, say_lines

@@ -1,4 +1,4 @@
-"""``verdict`` and ``report``: what a stored or imported run says."""
+"""``verdict``: what a stored or imported run says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from core.cli.files import FILE, BadInput, check_writable, conclude, json_flag, read_file, refusing, write_out
+from core.cli.files import FILE, BadInput, json_flag, read_file, refusing
 from core.cli.terminal import show, show_json
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Answer
@@ -29,19 +29,6 @@ def verdict(path: Path, as_json: bool, margin: float | None) -> None:
         show_json(verdict_data(run, answer))
     else:
         show(verdict_text(run, answer))
-
-
-@click.command()
-@click.argument("path", type=FILE)
-@click.option("--out", type=FILE, required=True, help="HTML file to write.")
-def report(path: Path, out: Path) -> None:
-    """Write a self-contained HTML report of the run in PATH (JSON or CSV)."""
-    check_writable(out)
-    run = read_file(path)
-    answer = answer_of(run)
-    from core.studies.sweep.report import html_report  # the only command that draws
-
-    conclude(None, None, write_out(out, html_report(run, answer)))
 
 
 def answer_of(run: Run, margin: float | None = None) -> Answer:

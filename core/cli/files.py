@@ -97,12 +97,14 @@ def check_writable(path: Path) -> None:
         check_place(path)
 
 
-def write_out(path: Path | None, text: str) -> Failure | None:
-    """Write what was asked for by ``--out``, and say so; why not, where the file cannot be written after all."""
+def write_out(path: Path | None, made: str | bytes) -> Failure | None:
+    """Write what was asked for by ``--out``, and say so; why not, where the file cannot be written after all. A text
+    ends its last line.
+    """
     if path is None:
         return None
     try:
-        write_whole(path, text + "\n")
+        write_whole(path, made if isinstance(made, bytes) else made.removesuffix("\n") + "\n")
     except OSError as error:
         return Failure(f"{path} could not be written: {reason(error)}.")
     say(f"Wrote {path}.")

@@ -1,9 +1,11 @@
-"""A run as files. Each is made only when its button is pressed."""
+"""A result as files. Each is made only when its button is pressed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -11,37 +13,160 @@ from core.studies.sweep.answer import Answer
 from core.studies.sweep.card_export import cards_csv
 from core.studies.sweep.export import cells_csv, rounds_csv, run_json
 from core.studies.sweep.record import Run
+from core.text import json_text
 from core.ui import registry
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Figure = Callable[[], "go.Figure"]
+EVERY_BLOCK = "What the study says and every block that was measured."
+SLIDE = "The picture for a slide or a document."
+SHARP = "The same without pixels; it follows a reader's light or dark."
+FOR_REVIEW = "Verdict, table and notes for a pull request or an issue; save the SVG picture beside it."
+REPORT = "One file with charts that opens offline, runs nothing and sends nothing."
+
+
+@dataclass(frozen=True)
+class File:
+    """A file to download; ``ending`` follows its name, ``make`` makes its bytes."""
+
+    label: str
+    ending: str
+    mime: str
+    meaning: str
+    make: Callable[[], bytes]
 
 
 def buttons(run: Run) -> None:
-    """JSON, rounds and cells as CSV, and a report that opens without a network."""
-    for suffix, (label, meaning, mime, _) in FILES.items():
+    """A button for each of :func:`run_files`."""
+    draw(run.id, run_files(run))
+
+
+def draw(name: str, files: Iterable[File]) -> None:
+    """A button a file, each called ``breakeven-NAME.ENDING``."""
+    for file in files:
         st.download_button(
-            label, data=partial(content, run, suffix), file_name=f"breakeven-{run.id}.{suffix}",
-            mime=mime, help=meaning, icon=":material/download:", on_click="ignore", key=f"download-{suffix}",
+            file.label, data=file.make, file_name=f"breakeven-{name}.{file.ending}", mime=file.mime,
+            help=file.meaning, icon=":material/download:", on_click="ignore", key=f"download-{name}-{file.ending}",
         )  # fmt: skip
 
 
-def content(run: Run, suffix: str) -> bytes:
-    """The file with that suffix."""
-    return FILES[suffix][-1](run, registry.answer_of(run)).encode()
+def run_files(run: Run) -> list[File]:
+    """Pictures, Markdown and report of a run, all of it as JSON, its rounds and cells as CSV."""
+    measured = bool(run.rounds)
+    watched = bool(run.energy) or any(target.startswith("gpu") for target in run.target_names)
+    files = [
+        *((ending, *PICTURES[ending]) for ending in PICTURES if measured),
+        *((ending, *TEXTS[ending]) for ending in TEXTS if watched or ending != "gpu.csv"),
+    ]
+    return [
+        File(label, ending, mime, meaning, partial(_made, make, run)) for ending, label, mime, meaning, make in files
+    ]
 
 
-def _report(run: Run, answer: Answer | None) -> str:
-    from core.studies.sweep.report import html_report  # takes long to load
+def content(run: Run, ending: str) -> bytes:
+    """The file with that ending."""
+    return next(file for file in run_files(run) if file.ending == ending).make()
+
+
+def study_files(
+    name: str,
+    data: Callable[[], Mapping[str, Any]],
+    *,
+    text: Callable[[], str] | None = None,
+    figure: Figure | None = None,
+    meaning: str = EVERY_BLOCK,
+) -> list[File]:
+    """Files of a study: its picture from the ``figure`` of its page, what its command says (``text``) in Markdown with
+    that picture and as a report, and its ``data`` as JSON.
+    """
+    files = []
+    if figure is not None:
+        files += [
+            File("PNG", "png", "image/png", SLIDE, lambda: _png(figure())),
+            File("SVG", "svg", "image/svg+xml", SHARP, lambda: _svg(figure())),
+        ]
+    if text is not None:
+        picture = f"breakeven-{name}.svg" if figure is not None else None
+        files += [
+            File("Markdown", "md", "text/markdown", FOR_REVIEW, lambda: _markdown(text(), picture)),
+            File("Report (HTML)", "html", "text/html", REPORT, lambda: _page(text(), figure)),
+        ]
+    return [*files, File("JSON", "json", "application/json", meaning, lambda: json_bytes(data))]
+
+
+def json_bytes(make: Callable[[], Mapping[str, Any]]) -> bytes:
+    """The file: as the commands' ``--out`` writes it."""
+    return json_text(make()).encode() + b"\n"
+
+
+Make = Callable[[Run, "Answer | None"], "str | bytes"]
+
+
+def _made(make: Make, run: Run) -> bytes:
+    made = make(run, registry.answer_of(run))
+    return made.encode() if isinstance(made, str) else made
+
+
+# What follows is imported where it is made: pictures take long to load, and nobody may ask for them.
+
+
+def _png(figure: go.Figure) -> bytes:
+    from core.figures.png import png
+    from core.figures.svg import svg
+
+    return png(svg(figure, "light"))
+
+
+def _svg(figure: go.Figure) -> bytes:
+    from core.figures.svg import svg
+
+    return svg(figure).encode()
+
+
+def _markdown(text: str, picture: str | None) -> bytes:
+    from core.studies.text_report import markdown
+
+    return markdown(text, picture).encode()
+
+
+def _page(text: str, figure: Figure | None) -> bytes:
+    from core.studies.text_report import html
+
+    return html(text, None if figure is None else figure()).encode()
+
+
+def _run_picture(run: Run, answer: Answer | None) -> go.Figure:
+    from core.studies.sweep.report_parts import picture
+
+    assert answer is not None
+    return picture(run, answer)
+
+
+def _run_markdown(run: Run, answer: Answer | None) -> str:
+    from core.studies.sweep.report_markdown import markdown_report
+
+    return markdown_report(run, answer, f"breakeven-{run.id}.svg" if answer is not None else None)
+
+
+def _run_report(run: Run, answer: Answer | None) -> str:
+    from core.studies.sweep.report import html_report
 
     return html_report(run, answer)
 
 
-FILES: dict[str, tuple[str, str, str, Callable[[Run, Answer | None], str]]] = {
-    "json": ("JSON", "Everything, to be imported elsewhere.", "application/json", lambda run, _: run_json(run)),
-    "rounds.csv": ("Rounds (CSV)", "Every block of every round.", "text/csv", lambda run, _: rounds_csv(run)),
-    "cells.csv": ("Cells (CSV)", "The statistics of each cell.", "text/csv", cells_csv),
-    "gpu.csv": (
-        "GPU and energy (CSV)", "What the GPU did at each batch, and joules a sample.", "text/csv",
-        lambda run, _: cards_csv(run),
-    ),
-    "html": ("Report (HTML)", "One file with charts that opens offline and sends nothing.", "text/html", _report),
+PICTURES: dict[str, tuple[str, str, str, Make]] = {
+    "png": ("PNG", "image/png", SLIDE, lambda run, answer: _png(_run_picture(run, answer))),
+    "svg": ("SVG", "image/svg+xml", SHARP, lambda run, answer: _svg(_run_picture(run, answer))),
+}
+TEXTS: dict[str, tuple[str, str, str, Make]] = {
+    "md": ("Markdown", "text/markdown", FOR_REVIEW, _run_markdown),
+    "html": ("Report (HTML)", "text/html", REPORT, _run_report),
+    "json": ("JSON", "application/json", "Everything, to be imported elsewhere.", lambda run, _: run_json(run)),
+    "rounds.csv": ("Rounds (CSV)", "text/csv", "Every block of every round.", lambda run, _: rounds_csv(run)),
+    "cells.csv": ("Step times (CSV)", "text/csv", "The statistics of each target at each batch size.", cells_csv),
+    "gpu.csv": ("GPU and energy (CSV)", "text/csv", "What the GPU did at each batch, and joules a sample.",
+                lambda run, _: cards_csv(run)),
 }  # fmt: skip
-"""By suffix: label, meaning, media type, and what makes it."""
+"""By ending: label, media type, meaning, and what makes it. Pictures need a round."""

@@ -1,44 +1,97 @@
-"""Export and share, alike on every page: the address of this evidence, the view without menus, and the files."""
+"""What a result's *Share* holds: its link and whom that reaches, the view without menus, its files.
+
+A page passes :func:`run_panel` or :func:`panel` to :func:`core.ui.frame.show`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
-from core.text import json_text
+from core.studies.sweep.record import Run
+from core.ui import downloads
+from core.ui.downloads import EVERY_BLOCK as EVERY_BLOCK
+from core.ui.downloads import File, json_bytes
+from core.ui.words import plain
 
-EVERY_BLOCK = "What the study says and every block that was measured."
+ONLY_HERE = (
+    "This link opens on this computer only, because the dashboard listens on {host}. Send others a file, or see "
+    "docs/team.md for a team’s server."
+)
+NEAR = "This link opens for everybody who can reach {host}: an address inside your own network."
+FAR = "This link opens for everybody who can reach {host}."
+
+
+def run_panel(run: Run, **query: str) -> None:
+    """Of a run: link, view without menus, PNG, SVG, Markdown, report, JSON, CSV. ``query`` is what a link to this
+    page holds beside the run.
+    """
+    panel(run.id, {"run": run.id, **query}, downloads.run_files(run))
+
+
+def panel(name: str, query: Mapping[str, str], files: Iterable[File]) -> None:
+    """Of any result: ``query`` is what its address holds, ``name`` is in the names of its files, which are those of
+    :func:`core.ui.downloads.study_files`. All of it keeps to the width of a phone.
+    """
+    base = address(query)
+    _link(base)
+    st.markdown("**Files**, made when you press one")
+    with st.container(horizontal=True, gap="small"):
+        downloads.draw(name, files)
+    _without_menus(base)
+
+
+def links(query: Mapping[str, str]) -> None:
+    """The same without files."""
+    base = address(query)
+    _link(base)
+    _without_menus(base)
+
+
+def address(query: Mapping[str, str]) -> str:
+    """The link to this page with what ``query`` names; empty where the page has no address."""
+    here = st.context.url
+    if not here:
+        return ""
+    scheme, host, path, *_ = urlsplit(here)
+    return urlunsplit((scheme, host, path or "/", urlencode(query, safe="~"), ""))
+
+
+def _link(base: str) -> None:
+    if base:
+        st.markdown("**Link** to this result")
+        st.code(base, language=None, wrap_lines=True)
+        st.caption(plain(reach(urlsplit(base).hostname or "")))
+
+
+def _without_menus(base: str) -> None:
+    if base:
+        st.markdown("**Without menus**, for a slide or another page")
+        st.code(f"{base}&embed=true", language=None, wrap_lines=True)
+
+
+def reach(host: str) -> str:
+    """Whom a link to a host reaches, as a sentence. Pure."""
+    try:
+        address = ipaddress.ip_address(host)
+        here, near = address.is_loopback, address.is_private or address.is_link_local
+    except ValueError:
+        here = host == "localhost" or host.endswith(".localhost")
+        near = "." not in host or host.endswith((".local", ".lan", ".internal", ".home.arpa"))
+    return (ONLY_HERE if here else NEAR if near else FAR).format(host=host)
 
 
 def heading() -> None:
     st.subheader("Export and share", anchor=False)
 
 
-def links(query: Mapping[str, str]) -> None:
-    """The address of this evidence, which ``query`` names, and of the view without menus for slides."""
-    address = st.context.url
-    if not address:
-        return
-    base = urlunsplit((*urlsplit(address)[:3], urlencode(query, safe="~"), ""))
-    left, right = st.columns(2)
-    left.caption("Link to this evidence")
-    left.code(base, language=None, wrap_lines=True)
-    right.caption("Embedded view, without menus")
-    right.code(f"{base}&embed=true", language=None, wrap_lines=True)
-
-
 def json_button(name: str, make: Callable[[], Mapping[str, Any]], meaning: str) -> None:
     """A download made only when it is pressed; ``name`` is the file's, without its ending."""
     st.download_button(
-        "JSON", data=partial(json_bytes, make), file_name=f"breakeven-{name}.json", mime="application/json",
+        "JSON", data=lambda: json_bytes(make), file_name=f"breakeven-{name}.json", mime="application/json",
         icon=":material/download:", on_click="ignore", key=f"download-{name}", help=meaning,
     )  # fmt: skip
-
-
-def json_bytes(make: Callable[[], Mapping[str, Any]]) -> bytes:
-    """The file: as the commands' ``--out`` writes it."""
-    return json_text(make()).encode() + b"\n"

@@ -9,7 +9,6 @@ import pandas as pd
 
 from core.evidence import Environment
 from core.names import notations, side_by_side
-from core.numbers import byte_size
 from core.store import Summary
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.export import CellRow, cell_rows
@@ -79,30 +78,5 @@ def history_table(summaries: tuple[Summary, ...], kinds: Sequence[str]) -> pd.Da
 
 
 def environment_table(environment: Environment) -> pd.DataFrame:
-    """What is known about a machine, one fact a row; facts that could not be seen say so."""
-    cores = f"{environment.physical_cores or '?'} physical, {environment.logical_cores or '?'} logical"
-    if environment.usable_cores is not None:
-        cores += f"; this process may use {environment.cores_words}"
-    memory = byte_size(environment.memory_bytes) if environment.memory_bytes else ""
-    if memory and environment.free_words:
-        memory += f", {environment.free_words}"
-    facts = {
-        "Captured": environment.captured_at.replace("T", " ")[:19] + " UTC",
-        "System": environment.os,
-        "Processor": environment.cpu,
-        "Cores": cores,
-        "Memory": memory,
-        "Virtual machine": environment.virtualisation or "",
-        "CPU governor": environment.governor or "",
-        "CPU clock": f"{environment.cpu_mhz:,.0f} MHz" if environment.cpu_mhz else "",
-        "Load (1 minute)": f"{environment.load_1min:.2f}" if environment.load_1min is not None else "",
-        "Python": environment.python,
-    }
-    rows = [(name, value or "not seen") for name, value in facts.items()]
-    for index, gpu in enumerate(environment.gpus):
-        details = [gpu.name, byte_size(gpu.memory_bytes) if gpu.memory_bytes else "", gpu.driver or ""]
-        rows.append((f"GPU {index}", ", ".join(part for part in details if part)))
-    if not environment.gpus:
-        rows.append(("GPU", "none found"))
-    rows += [(f"Version of {name}", version) for name, version in sorted(environment.versions.items())]
-    return pd.DataFrame(rows, columns=["fact", "value"])
+    """What is known about a machine, one fact a row."""
+    return pd.DataFrame(environment.facts, columns=["fact", "value"])

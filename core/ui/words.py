@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
-from core.text import clean
+from core.studies.sweep.outcomes import OUTCOMES as OUTCOMES
+from core.studies.sweep.outcomes import STOPS as STOPS
+from core.text import in_markdown
 
 LABEL_ICONS = {
     "measured": ":material/straighten:",
     "recorded": ":material/inventory_2:",
     "published": ":material/menu_book:",
     "modelled": ":material/function:",
-}
-OUTCOMES = {
-    "measured": "measured",
-    "skipped": "skipped",
-    "out_of_memory": "out of memory",
-    "crashed": "worker crashed",
-    "hung": "no reply before its deadline",
-    "nan_loss": "loss became NaN",
-    "misplaced": "ran on another device",
-    "error": "failed",
-    "pending": "not reached",
-}
-STOPS = {
-    "precise": "interval narrow enough",
-    "plateau": "noise no longer falls",
-    "budget": "time budget used",
-    "cancelled": "cancelled",
-    "interrupted": "interrupted",
-    "answered": "answer precise enough",
-    "failed": "failed",
 }
 MODES = {"train": "Training", "infer": "Inference"}
 OPTIMIZERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}
@@ -74,16 +54,6 @@ NO_GPU_ADVICE = (
 )
 
 
-_MARKUP = re.compile(r"[\\`*_\[\]$<>~#|]")
-_LISTED = re.compile(r"^(\s*\d*)([-+.)])(?=\s|$)")
-_LIVE = re.compile(r":(?=//|material_|streamlit:)|www(?=\.)|@(?=[-\w]+\.)", re.IGNORECASE)
-APART = "\u2060"  # WORD JOINER, which is not seen
-
-
 def plain(text: str) -> str:
-    """Text from outside as Streamlit's Markdown shows it as it is: one line, no markup, link, image or icon.
-
-    Addresses and some icons are found in what an escape stands for, too, so they are taken apart by :data:`APART`.
-    """
-    text = _LIVE.sub(lambda found: found[0] + APART, clean(text)).replace("&", "&amp;")
-    return _LISTED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", text)).replace(":", "&#58;")
+    """Text from outside as Streamlit's Markdown shows it as it is: one line, no markup, link, image or icon."""
+    return in_markdown(text).replace(":", "&#58;")

@@ -11,7 +11,7 @@ from core.hardware.against import Against
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.record import Run
-from core.ui import charts, downloads, evidence, frame, navigation, registry, share, verdict
+from core.ui import charts, evidence, frame, navigation, registry, share, verdict
 from core.ui.hardware import modelled, published
 from core.ui.words import plain
 
@@ -94,9 +94,7 @@ class _Parts:
                 st.caption(plain(line))
 
     def share(self) -> None:
-        share.links({"run": self._run.id, **modelled.address()})
-        with st.container(horizontal=True):
-            downloads.buttons(self._run)
+        share.run_panel(self._run, **modelled.address())
         if self._answer is not None:
             charts.image_choice(IMAGE)
 

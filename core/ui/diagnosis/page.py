@@ -65,9 +65,9 @@ def _embedded(run: Run) -> None:
 
 
 def _another(run: Run, answer: Answer | None, why: str | None) -> None:
-    """The form, folded above a result; open where nothing can be started, which says why."""
+    """The form, folded above a result; it says where nothing can be started, and why."""
     PAGE.idle()
-    with st.expander("Diagnose another target or batch size", icon=":material/tune:", expanded=why is not None):
+    with st.expander("Diagnose another target or batch size", icon=":material/tune:"):
         plan = form(run, answer, why)
         if why is not None:
             before(run, plan)

@@ -13,7 +13,7 @@ from core.evidence import same_machine
 from core.figures.style import environment_line
 from core.numbers import counted, duration
 from core.studies.diagnosis.answer import MIN_GAIN, DiagnosisAnswer, Finding, Judgement, diagnose
-from core.studies.diagnosis.export import diagnosis_data
+from core.studies.diagnosis.export import diagnosis_data, diagnosis_text
 from core.studies.diagnosis.figures import diagnosis_figure, gain_words, measured_findings, variant_title, whole_title
 from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
@@ -24,6 +24,7 @@ from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.ui import charts, evidence, more_time, registry, share
 from core.ui.card import DRAW_NOTICE, Badge, draw_notes, label_badge, result_card
+from core.ui.downloads import study_files
 from core.ui.states import ICONS, Level, Notice, few_starts, stopped
 from core.ui.study_page import start
 from core.ui.tables import written
@@ -82,9 +83,12 @@ class Parts:
         return found | {"How it was measured": partial(_how_measured, self._run, self._diagnosis)}
 
     def share(self) -> None:
-        share.links({"run": self._run.id, "study": self._id})
-        share.json_button(f"{self._run.id}-diagnosis", partial(diagnosis_data, self._diagnosis, self._answer),
-                          share.EVERY_BLOCK)  # fmt: skip
+        name, query = f"{self._run.id}-diagnosis", {"run": self._run.id, "study": self._id}
+        data = partial(diagnosis_data, self._diagnosis, self._answer)
+        text = partial(diagnosis_text, self._run, self._diagnosis, self._answer)
+        drawn = measured_findings(self._answer)
+        figure = partial(diagnosis_figure, self._run, self._diagnosis, self._answer) if drawn else None
+        share.panel(name, query, study_files(name, data, text=text, figure=figure))
 
 
 def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:

@@ -27,7 +27,7 @@ def show(run: Run) -> None:
     parts = _Traced(run, target, cell, answer) if cell is not None else _Untraced(run, target, answer)
     frame.show(
         run.name, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(),
-        share=lambda: share.links({"run": run.id}), head=head,
+        share=partial(share.run_panel, run), head=head,
     )  # fmt: skip
 
 

@@ -15,13 +15,14 @@ from core.numbers import duration, number
 from core.studies.experiment.more_time import longer_budget_s
 from core.studies.experiment.record import Arm, Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer, pipeline_answer
-from core.studies.pipeline.export import pipeline_data
+from core.studies.pipeline.export import pipeline_data, pipeline_text
 from core.studies.pipeline.figures import calls_figure, cost_figure, feeding_figure
 from core.studies.pipeline.input_share import MODERATE
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import BASE, PipelinePlan, has_work
 from core.ui import charts, evidence, more_time, share
 from core.ui.card import draw_notes, label_badge, result_card
+from core.ui.downloads import study_files
 from core.ui.states import Notice, few_starts, stopped
 from core.ui.study_page import start
 from core.ui.words import OUTCOMES, plain
@@ -71,9 +72,10 @@ class Parts:
         }
 
     def share(self) -> None:
-        share.links({"study": self._id})
-        share.json_button(f"pipeline-{self._id}", partial(pipeline_data, self._experiment, self._answer),
-                          share.EVERY_BLOCK)  # fmt: skip
+        name, figure = f"pipeline-{self._id}", partial(feeding_figure, self._experiment, self._answer)
+        data = partial(pipeline_data, self._experiment, self._answer)
+        text = partial(pipeline_text, self._experiment, self._answer)
+        share.panel(name, {"study": self._id}, study_files(name, data, text=text, figure=figure))
 
     @property
     def _charts(self) -> tuple[str, ...]:

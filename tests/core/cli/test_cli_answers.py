@@ -90,15 +90,6 @@ def test_a_huge_file_is_refused_without_reading_it(
     assert "is too large for a run in JSON or CSV; accepted are files of up to 20 MB." in refused(cli("verdict", path))
 
 
-def test_report_writes_one_page(cli: Command, tmp_path: Path, run_file: Path) -> None:
-    out = tmp_path / "report.html"
-    status, printed, err = cli("report", run_file, "--out", out)
-    assert (status, printed, err) == (0, "", f"Wrote {out}.\n")
-    assert analyse(make_run()).verdict.sentence in out.read_text()
-    assert "cannot be written" in refused(cli("report", run_file, "--out", tmp_path / "no" / "r.html"))
-    assert "cannot be written" in refused(cli("report", run_file, "--out", tmp_path))
-
-
 def test_devices_as_text_and_json(cli: Command) -> None:
     status, out, err = cli("devices", "--json")
     data = json.loads(out)

@@ -27,6 +27,7 @@ from core.studies.sweep.analyse import analyse
 from core.studies.sweep.export import cells_csv, rounds_csv, run_json
 from core.studies.sweep.imports import read_run
 from core.studies.sweep.report import html_report
+from core.studies.sweep.report_markdown import markdown_report
 from core.traces.record import TraceReport
 from tests.support.commands import Command, refused
 from tests.support.hostile import ACTING, FORGED, HOSTILE, MARKUP, SHORT
@@ -142,6 +143,10 @@ def test_a_stored_file_gives_back_the_text_as_it_was() -> None:
     assert not set(run_json(RUN)) & ACTING_IN_LINES
 
 
+WRAPPED = ("li", "tr", "td", "th", "text")
+"""Tags of which longer texts have more."""
+
+
 class Tags(HTMLParser):
     """The tags of a page with the names of their attributes."""
 
@@ -161,13 +166,26 @@ class Tags(HTMLParser):
 def test_a_report_shows_it_as_text() -> None:
     plain = plain_records()["sweep"]
     ours, theirs = (Tags(html_report(run, analyse(run))) for run in (plain, RUN))
-    kept = [tag for tag in theirs.found if tag[0] not in ("li", "tr", "td", "th")]
-    assert kept == [tag for tag in ours.found if tag[0] not in ("li", "tr", "td", "th")]
+    kept = [tag for tag in theirs.found if tag[0] not in WRAPPED]
+    assert kept == [tag for tag in ours.found if tag[0] not in WRAPPED]
     assert {tag for tag, _ in theirs.found} == {tag for tag, _ in ours.found}
     words = "".join(theirs.words)
     for field in ("Run.name", "Run.target_names", "Warning.text", "Cell.reason", "Environment.cpu", "Gpu.name"):
         assert mark(field) in words, field
     assert not set(html_report(RUN, None)) & ACTING_IN_LINES
+
+
+def test_markdown_shows_it_as_text() -> None:
+    for run, answer in ((RUN, analyse(RUN)), (RUN, None)):
+        text = markdown_report(run, answer, "picture.svg")
+        assert not set(text) & ACTING_IN_LINES
+        assert not [line for line in text.splitlines() if line.lstrip().startswith(FORGED)]
+        assert not [markup for markup in MARKUP if markup in text and not markup.startswith(":")]
+        assert set(re.findall(r"(?<!\\)<[^>]*>", text)) <= {
+            "<details>", "<summary>", "</summary>", "</details>", "<sub>", "</sub>",
+        }  # fmt: skip
+        assert not re.search(r"https?://|www\.", text)
+        assert len(re.findall(r"(?<!\\)\]\(", text)) == (answer is not None)
 
 
 @pytest.mark.parametrize("make", [rounds_csv, lambda run: cells_csv(run, analyse(run))], ids=["rounds", "cells"])

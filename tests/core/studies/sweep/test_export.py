@@ -118,22 +118,20 @@ def test_the_report_puts_the_verdict_first_and_everything_in() -> None:
     run = make_run(with_failures=True)
     answer = analyse(run)
     page = html_report(run, answer)
-    visible = re.sub(r"(?s)<script.*?</script>|<style.*?</style>", "", page)
-    order = [answer.verdict.sentence, "Charts (recorded)", "Cells (recorded)", "How it was measured", "Machine"]
-    places = [visible.index(words) for words in order]
+    visible = re.sub(r"(?s)<style.*?</style>", "", page)
+    order = (answer.verdict.sentence, "Charts (recorded)", "Every step time (recorded)", "How it was measured")
+    places = [visible.index(words) for words in (*order, "Machine")]
     assert places == sorted(places)
-    for words in ("Example CPU at 2.4 GHz", "made from a seed", "out_of_memory", "784-128-10", run.id):
+    for words in ("Example CPU at 2.4 GHz", "made from a seed", "out of memory", "784-128-10", run.id):
         assert words in visible
-    assert page.count('class="plotly-graph-div"') == 4
+    assert page.count("<svg ") == 4
 
 
 def test_the_report_can_reach_nothing() -> None:
     page = html_report(make_run(), analyse(make_run()))
-    tags = re.sub(r"(?s)(<script[^>]*>).*?</script>", r"\1</script>", page)
-    assert not re.search(r"\b(src|href)\s*=|@import|<link|<iframe|<form|url\(", tags)
-    assert "default-src 'none'" in tags
-    assert "connect-src" not in tags
-    assert page.count('"showSendToCloud": false') == page.count('"displaylogo": false') == 4
+    assert not re.search(r"\b(src|href)\s*=|@import|<script|<link|<iframe|<form|url\((?!#)", page)
+    assert "default-src 'none'" in page
+    assert not re.search(r"(connect|script)-src", page)
 
 
 def test_the_report_escapes_what_people_wrote() -> None:

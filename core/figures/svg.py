@@ -1,0 +1,336 @@
+"""A figure as a static picture: SVG from the very data that plotly draws, without a browser.
+
+The figures of this program are laid out in pixels around the plot (:func:`core.figures.style.frame`), so that they can
+be drawn as they are; what they do not use of plotly is not known here. Nothing in a picture acts or asks for anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, Literal
+
+import plotly.graph_objects as go
+
+from core.figures.style import DARK_INK, DARK_PAPER, GRID, GUIDE, INK, PAPER, decade_ticks
+from core.figures.svg_parts import (
+    Axis,
+    Panel,
+    Spec,
+    dashes,
+    each,
+    element,
+    on_scale,
+    short_number,
+    symbol,
+    width_px,
+    words,
+)
+from core.figures.svg_traces import TRACES
+from core.text import clean
+
+Paper = Literal["light", "dark", "both", "page"]
+"""``both``: as the reader prefers. ``page``: inside a page, whose style sheet has colours for ``ink`` and ``paper``."""
+WIDTH_PX = 960
+FONTS = "Source Sans Pro, Segoe UI, Helvetica, Arial, DejaVu Sans, Liberation Sans, sans-serif"
+TICK_PX, ROW_PX, SAMPLE_PX = 12, 19, 30
+COLUMN_PX = 44  # of a legend's column, beside its words
+BOTH = f"@media(prefers-color-scheme:dark){{.ink{{fill:{DARK_INK}}}.paper{{fill:{DARK_PAPER}}}}}"
+
+
+def svg(
+    figure: go.Figure, paper: Paper = "both", *, name: str = "chart", width_px: int = WIDTH_PX, alt: str = ""
+) -> str:
+    """The picture, as high as the figure. ``name`` tells apart pictures in one page; ``alt`` says what is seen.
+
+    Raises ValueError for a kind of trace that no static picture has.
+    """
+    if unknown := {trace.type for trace in figure.data} - TRACES.keys():
+        raise ValueError(f"A static picture has no {', '.join(sorted(unknown))}.")
+    layout: dict[str, Any] = figure.layout.to_plotly_json()
+    traces = list(_stacked(trace.to_plotly_json() for trace in figure.data))
+    box = _Box(layout, width_px)
+    axes = {key: _axis(key, layout, traces, box) for key in _axis_names(layout)}
+    inner = [*_below(layout, axes, box, name), *_drawn(traces, axes, name)]
+    inner += [_shape(shape, axes, box) for shape in layout.get("shapes", ()) if shape.get("layer") != "below"]
+    clip = element("clipPath", element("rect", **box.plot), id=name)
+    outer = [*_annotations(layout, axes, box), *_legend(layout, traces, box)]
+    outer += [_scale(trace, box) for trace in traces if trace.get("colorbar")]
+    ink, ground = (DARK_INK, DARK_PAPER) if paper == "dark" else (INK, PAPER)
+    content = [
+        element("style", BOTH) if paper == "both" else "",
+        element("defs", clip), element("rect", class_="paper", width=width_px, height=box.height, fill=ground), *inner,
+        *outer,
+    ]  # fmt: skip
+    return element(
+        "svg", "".join(content), xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width_px} {box.height:g}",
+        width=width_px, height=box.height, class_="chart ink", fill=ink, font_family=FONTS, role="img",
+        aria_label=clean(alt) or None,
+    )  # fmt: skip
+
+
+def _stacked(traces: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Traces of a stack at their sums, each over the field that it fills."""
+    sums: dict[str, list[float]] = {}
+    for trace in traces:
+        stack = trace.get("stackgroup")
+        if stack:
+            below = sums.get(stack) or [0.0] * len(trace["x"])
+            sums[stack] = above = [low + value for low, value in zip(below, trace["y"], strict=True)]
+            x, y = [*trace["x"], *reversed(trace["x"])], [*above, *reversed(below)]
+            yield {
+                **trace, "x": x, "y": y, "mode": "none", "fill": "toself", "fillcolor": "none", "showlegend": False,
+            }  # fmt: skip
+            trace = {**trace, "y": above, "fillpattern": None}
+        yield trace
+
+
+class _Box:
+    """Where the plot lies in the picture."""
+
+    def __init__(self, layout: Spec, width_px: int) -> None:
+        margin = layout["margin"]
+        self.height = float(layout["height"])
+        self.left, self.top = float(margin["l"]), float(margin["t"])
+        self.right, self.bottom = width_px - float(margin["r"]), self.height - float(margin["b"])
+
+    @property
+    def plot(self) -> dict[str, object]:
+        return {"x": self.left, "y": self.top, "width": self.right - self.left, "height": self.bottom - self.top}
+
+    def across(self, share: float) -> float:
+        return self.left + share * (self.right - self.left)
+
+    def up(self, share: float) -> float:
+        return self.bottom - share * (self.bottom - self.top)
+
+
+def _axis_names(layout: Spec) -> Iterator[str]:
+    yield from ("xaxis", "yaxis")
+    yield from (key for key in layout if key.startswith(("xaxis", "yaxis")) and key not in ("xaxis", "yaxis"))
+
+
+def _axis(key: str, layout: Spec, traces: list[dict[str, Any]], box: _Box) -> Axis:
+    given, letter = layout.get(key, {}), key[0]
+    names: tuple[str, ...] = ()
+    low, high = given.get("range") or (0.0, 0.0)
+    if low == high:
+        values = list(chain.from_iterable(trace[letter] for trace in traces if _place(trace, letter) == key))
+        names = tuple(dict.fromkeys(value for value in values if isinstance(value, str)))
+        numbers = [value for value in values if value is not None and not isinstance(value, str)] or [0.0, 1.0]
+        low, high = (-0.5, len(names) - 0.5) if names else (min(numbers), max(max(numbers), min(numbers) + 1e-9))
+        if given.get("autorange") == "reversed":
+            low, high = high, low
+    first, last = given.get("domain") or (0, 1)
+    ends = (box.across(first), box.across(last)) if letter == "x" else (box.up(first), box.up(last))
+    return Axis(given.get("type") == "log", float(low), float(high), *ends, names)
+
+
+def _place(trace: Spec, letter: str) -> str:
+    """The axis of a trace: ``yaxis2`` for y2."""
+    return f"{letter}axis{(trace.get(f'{letter}axis') or letter)[1:]}"
+
+
+def _below(layout: Spec, axes: dict[str, Axis], box: _Box, name: str) -> list[str]:
+    """Grid, ticks, titles, and the shapes under the traces."""
+    parts = [_ticks(key, layout.get(key, {}), axis, box) for key, axis in axes.items()]
+    below = (_shape(shape, axes, box) for shape in layout.get("shapes", ()) if shape.get("layer") == "below")
+    return [*parts, element("g", "".join(below), clip_path=f"url(#{name})")]
+
+
+def _drawn(traces: list[dict[str, Any]], axes: dict[str, Axis], name: str) -> list[str]:
+    parts = []
+    for i, trace in enumerate(traces):
+        panel = Panel(axes[_place(trace, "x")], axes[_place(trace, "y")])
+        parts.append(TRACES[trace["type"]](trace, panel, f"{name}-{i}"))
+    return [element("g", "".join(parts), clip_path=f"url(#{name})")]
+
+
+def _ticks(key: str, given: Spec, axis: Axis, box: _Box) -> str:
+    if given.get("visible") is False:
+        return ""
+    ticks, lies = _labelled(given, axis), key[0] == "x"
+    parts: list[str] = []
+    size = float((given.get("tickfont") or {}).get("size", TICK_PX))
+    gap = 6 + float(given.get("ticklabelstandoff") or 0)
+    for at, text in ticks:
+        px = short_number(at)
+        if given.get("showgrid") is not False:
+            d = f"M{px},{short_number(box.top)}V{short_number(box.bottom)}" if lies else (
+                f"M{short_number(box.left)},{px}H{short_number(box.right)}")  # fmt: skip
+            parts.append(element("path", d=d, stroke=given.get("gridcolor") or GRID, fill="none"))
+        if given.get("showticklabels") is not False:
+            place = (at, box.bottom + 5, "center", "top") if lies else (box.left - gap, at, "right", "middle")
+            parts.append(words(text, place[0], place[1], size, anchor=place[2], place=place[3]))
+    if title := (given.get("title") or {}).get("text"):
+        middle = (axis.start_px + axis.end_px) / 2
+        if lies:
+            parts.append(words(title, middle, box.bottom + 24, 13, anchor="center", place="top"))
+        else:
+            turn = f"rotate(-90 14 {short_number(middle)})"
+            parts.append(words(title, 14, middle, 13, anchor="center", transform=turn))
+    return "".join(parts)
+
+
+def _labelled(given: Spec, axis: Axis) -> list[tuple[float, str]]:
+    """Pixels and words of the ticks: those chosen, or even steps of 1, 2 or 5."""
+    values, texts = given.get("tickvals"), given.get("ticktext")
+    if values is None:
+        if axis.names:
+            return [(axis.px(float(i)), name) for i, name in enumerate(axis.names)]
+        values = list(_even(axis))
+    if texts is None:
+        texts = [f"{value:,g}" for value in values]
+    found = [(axis.at(value), text) for value, text in zip(values, texts, strict=False)]
+    low, high = sorted((axis.start_px, axis.end_px))
+    return [(at, text) for at, text in found if at is not None and low - 0.5 <= at <= high + 0.5]
+
+
+def _even(axis: Axis, count: int = 6) -> Iterator[float]:
+    low, high = sorted((axis.low, axis.high))
+    if axis.log:
+        yield from decade_ticks(10.0**low, 10.0**high)
+        return
+    size = 10.0 ** math.floor(math.log10((high - low) / count))
+    step = next(size * one for one in (1, 2, 5, 10) if (high - low) / (size * one) <= count)
+    for i in range(math.ceil(low / step), math.floor(high / step) + 1):
+        yield round(i * step, 10)
+
+
+def _end(value: float, reference: str, axes: dict[str, Axis], is_shape: bool) -> float:
+    """Pixel of an end of a shape, or of an annotation, whose positions are exponents on a logarithmic axis."""
+    letter = "x" if reference.startswith("x") else "y"
+    axis = axes[f"{letter}axis{reference[1:]}"]
+    found = axis.at(value) if is_shape else axis.px(float(value))
+    return axis.start_px if found is None else found
+
+
+def _shape(shape: Spec, axes: dict[str, Axis], box: _Box) -> str:
+    def px(letter: str, end: int) -> float:
+        reference, value = shape.get(f"{letter}ref") or letter, shape[f"{letter}{end}"]
+        if reference == "paper":
+            return box.across(value) if letter == "x" else box.up(value)
+        return _end(value, reference, axes, True)
+
+    x0, x1, y0, y1 = px("x", 0), px("x", 1), px("y", 0), px("y", 1)
+    line = shape.get("line") or {}
+    if shape["type"] == "rect":
+        return element(
+            "rect", x=min(x0, x1), y=min(y0, y1), width=abs(x1 - x0), height=abs(y1 - y0),
+            fill=shape.get("fillcolor") or "none", opacity=shape.get("opacity"),
+        )  # fmt: skip
+    width = float(line.get("width", 2))
+    return element(
+        "line", x1=x0, x2=x1, y1=y0, y2=y1, stroke=line.get("color") or GUIDE, stroke_width=width,
+        stroke_dasharray=dashes(line.get("dash"), width), opacity=shape.get("opacity"),
+    )  # fmt: skip
+
+
+def _annotations(layout: Spec, axes: dict[str, Axis], box: _Box) -> list[str]:
+    return [_annotation(note, axes, box) for note in layout.get("annotations", ())]
+
+
+def _annotation(note: Spec, axes: dict[str, Axis], box: _Box) -> str:
+    size, pad = float((note.get("font") or {}).get("size", 13)), 2.0
+    colour = (note.get("font") or {}).get("color")
+    places = {}
+    for letter, names in (("x", ("left", "center", "right")), ("y", ("bottom", "middle", "top"))):
+        reference, value = note.get(f"{letter}ref") or letter, note[letter]
+        on_paper = reference == "paper"
+        at = (box.across(value) if letter == "x" else box.up(value)) if on_paper else (
+            _end(value, reference, axes, False))  # fmt: skip
+        anchor = note.get(f"{letter}anchor") or (names[0 if value < 1 / 3 else 2 if value > 2 / 3 else 1] if on_paper
+                                                 else names[1])  # fmt: skip
+        shift = float(note.get(f"{letter}shift") or 0)
+        places[letter] = (at + (shift if letter == "x" else -shift), anchor)
+    (x, anchor), (y, place) = places["x"], places["y"]
+    x += {"left": pad, "center": 0, "right": -pad}[anchor]
+    y += {"top": pad, "middle": 0, "bottom": -pad}[place]
+    text = words(note["text"], x, y, size, anchor=anchor, place=place, fill=colour)
+    return (_ground(note, x, y, size, anchor) if note.get("bgcolor") else "") + text
+
+
+def _ground(note: Spec, x: float, y: float, size: float, anchor: str) -> str:
+    """Paper under words that stand in the middle of their line."""
+    width, height = width_px(note["text"], size) + 8, 1.3 * size + 4
+    left = x - {"left": 4, "center": width / 2, "right": width - 4}[anchor]
+    return element("rect", x=left, y=y - height / 2, width=width, height=height, rx=2, fill=note["bgcolor"])
+
+
+def _legend(layout: Spec, traces: list[dict[str, Any]], box: _Box) -> list[str]:
+    if not layout.get("showlegend"):
+        return []
+    legend = layout.get("legend") or {}
+    shown = list(_entries(traces))
+    columns, column_px = 1, 0.0
+    if legend.get("orientation") == "h":
+        fraction = legend.get("entrywidthmode") == "fraction"
+        entry = float(legend.get("entrywidth") or 0)
+        column_px = entry * (box.right - box.left) if fraction else entry + COLUMN_PX
+        columns = max(1, int((box.right - box.left) // max(column_px, 1)))
+        columns = min(columns, 3 if fraction else 2)
+    size = float((legend.get("font") or {}).get("size", 13))
+    rows = math.ceil(len(shown) / columns)
+    first = box.up(float(legend.get("y", 1))) - rows * ROW_PX
+    parts = []
+    for i, trace in enumerate(shown):
+        x, y = box.left + (i % columns) * column_px, first + (i // columns + 0.5) * ROW_PX
+        parts += [_sample(trace, x, y), words(str(trace.get("name") or ""), x + SAMPLE_PX + 6, y, size)]
+    return parts
+
+
+def _entries(traces: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Traces that the legend names, in its order."""
+    ranked = sorted((trace.get("legendrank", 1000), i, trace) for i, trace in enumerate(traces) if _is_named(trace))
+    yield from (trace for _, _, trace in ranked)
+
+
+def _is_named(trace: Spec) -> bool:
+    return trace.get("showlegend") is not False and trace["type"] != "heatmap"
+
+
+def _sample(trace: Spec, x: float, y: float) -> str:
+    """What stands for a trace in the legend."""
+    if trace["type"] == "bar":
+        marker = trace.get("marker") or {}
+        return element("rect", x=x + 8, y=y - 6, width=14.0, height=12.0, fill=each(marker.get("color"), 0))
+    mode, line, parts = trace.get("mode") or "lines+markers", trace.get("line") or {}, []
+    if "lines" in mode:
+        width = float(line.get("width", 2))
+        d = f"M{short_number(x)},{short_number(y)}h{SAMPLE_PX}"
+        parts.append(
+            element("path", d=d, stroke=line.get("color"), stroke_width=width, fill="none",
+                    stroke_dasharray=dashes(line.get("dash"), width))
+        )  # fmt: skip
+    if "markers" in mode:
+        marker = trace["marker"]
+        edge = marker.get("line") or {}
+        colours = [each(one.get("color"), 0) for one in (marker, edge)]
+        colour = next((one for one in colours if isinstance(one, str)), GUIDE)
+        look = {"color": colour, "line": {"width": edge.get("width", 1), "color": each(edge.get("color"), 0) or colour}}
+        size = min(float(each(marker.get("size", 6), 0)), 12.0)
+        parts.append(symbol(each(marker.get("symbol") or "circle", 0), x + SAMPLE_PX / 2, y, size, look))
+    return element("g", "".join(parts), opacity=trace.get("opacity"))
+
+
+def _scale(trace: Spec, box: _Box) -> str:
+    """The colours of a map and what they stand for, right of the plot."""
+    bar, low, high = trace["colorbar"], float(trace["zmin"]), float(trace["zmax"])
+    scale, rows = trace["colorscale"], 48
+    x, width, size = box.right + float(bar.get("xpad") or 10), float(bar.get("thickness") or 30), 11
+    step = (box.bottom - box.top) / rows
+    parts = [
+        element("rect", x=x, y=box.bottom - (row + 1) * step, width=width, height=step + 0.5,
+                fill=_css(scale, (row + 0.5) / rows))
+        for row in range(rows)
+    ]  # fmt: skip
+    for value, text in zip(bar["tickvals"], bar["ticktext"], strict=False):
+        if low <= value <= high:
+            parts.append(words(text, x + width + 5, box.up((value - low) / (high - low)), size))
+    return "".join(parts)
+
+
+def _css(scale: Any, share: float) -> str:
+    red, green, blue, _ = on_scale(share, scale, 0.0, 1.0)
+    return f"rgb({red:.0f},{green:.0f},{blue:.0f})"

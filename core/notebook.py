@@ -1,0 +1,237 @@
+"""For notebooks and scripts: measure a model here, and see what came of it.
+
+    from core.notebook import measure
+
+    result = measure(model, targets=["cpu,threads=1", "cpu"], budget_s=30)
+
+A Keras model is described by the text of its ``to_json()``; worker processes build that anew with fresh weights. The
+object itself, its weights and its code are never pickled, sent or run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.families import Network
+from core.families.own import Own, label_of
+from core.machine.environment import list_devices, resources
+from core.numbers import duration
+from core.schema import UserError, as_user_error
+from core.spec import Mode, Optimizer, Target, Workload, parse_batches
+from core.studies.jobs import Jobs
+from core.studies.progress import Snapshot
+from core.studies.runner import NullRecorder
+from core.studies.store_queue import StudyStore
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import Answer, Crossover
+from core.studies.sweep.export import cell_rows
+from core.studies.sweep.fits import check_fits
+from core.studies.sweep.kind import SWEEP
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.studies.sweep.start import new_run
+from core.text import sentence_case
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+POLL_S = 1.0
+ACCEPTED = "accepted are a Keras model, the short name of a network such as 784-512-512-10, a Workload, and a SweepPlan"
+CODE = "A network that only code can build is measured with “breakeven sweep --model package.module:function”."
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run and what follows from it. In a notebook it shows its verdict, its picture and its table."""
+
+    run: Run
+    answer: Answer
+
+    @property
+    def verdict(self) -> str:
+        """The sentence."""
+        return self.answer.verdict.sentence
+
+    @property
+    def crossover(self) -> Crossover | None:
+        """The batch from which the faster target changes, with its 95 % interval; the first, of two targets. None
+        where there is none in the measured range.
+        """
+        found = self.answer.against[0].verdict.crossovers if len(self.answer.against) == 1 else ()
+        return found[0] if found else None
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each target and batch: step times (ms), their 95 % bounds, speed-ups over the first target."""
+        import pandas as pd
+
+        ratios = {(one.target, found.batch): found for one in self.answer.against for found in one.speed_ups}
+        rows = []
+        for row in cell_rows(self.run, self.answer):
+            number = self.run.target_names.index(row.target)
+            found = ratios.get((number, row.batch))
+            rows.append(
+                {
+                    "name": self.run.names[number],
+                    **asdict(row),
+                    "speed_up": found.ratio if found else None,
+                    "speed_up_low": found.low if found else None,
+                    "speed_up_high": found.high if found else None,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def figure(self) -> go.Figure:
+        """The picture as an interactive chart of plotly's."""
+        from core.studies.sweep.report_parts import picture
+
+        return picture(self.run, self.answer)
+
+    def to_markdown(self) -> str:
+        """Verdict, table and notes, for a pull request."""
+        from core.studies.sweep.report_markdown import markdown_report
+
+        return markdown_report(self.run, self.answer)
+
+    def to_html(self) -> str:
+        """The whole report, a page that opens offline and sends nothing."""
+        from core.studies.sweep.report import html_report
+
+        return html_report(self.run, self.answer)
+
+    def to_json(self) -> str:
+        """The run as a file: every command and the History page read it."""
+        return self.run.to_json()
+
+    def _repr_html_(self) -> str:
+        from core.studies.sweep.report import fragment, picture_img
+
+        return fragment(self.run, self.answer, heading="h3", draw=picture_img)
+
+    def __repr__(self) -> str:
+        return self.verdict
+
+
+def measure(
+    model: Any,
+    targets: Iterable[str | Target] | None = None,
+    *,
+    batches: str | Iterable[int] = "1:1024",
+    mode: Mode = "train",
+    optimizer: Optimizer = "adam",
+    budget_s: float = 60.0,
+    name: str | None = None,
+    keep: bool = True,
+) -> Measured:
+    """Measure a model on this machine for ``budget_s`` seconds: which target is faster, from which batch size on.
+
+    ``model`` is a Keras model (:data:`ACCEPTED` has the rest); a :class:`SweepPlan` holds all other choices. Without
+    ``targets`` they are the machine's, as of the commands. With ``keep`` the run is in the history. Interrupting the
+    kernel ends it and keeps what was measured. Raises UserError, one sentence.
+    """
+    plan = model if isinstance(model, SweepPlan) else _plan(model, targets, batches, mode, optimizer, budget_s)
+    here = resources()
+    if here.memory_available_bytes is not None:
+        check_fits(plan, here.memory_available_bytes, here.limited_words)
+    jobs = _jobs(keep)
+    try:
+        jobs.start(SWEEP, new_run(plan, name))
+        ended = _watched(jobs)
+    finally:
+        jobs.close()
+    run: Run | None = ended.record
+    if run is None or not run.rounds:
+        raise UserError(ended.error or "Nothing was measured.")
+    return Measured(run, analyse(run))
+
+
+def _plan(
+    model: Any,
+    targets: Iterable[str | Target] | None,
+    batches: str | Iterable[int],
+    mode: Mode,
+    optimizer: Optimizer,
+    budget_s: float,
+) -> SweepPlan:
+    chosen = None if targets is None else [one if isinstance(one, Target) else Target.parse(one) for one in targets]
+    with as_user_error(""):
+        workload = model
+        if not isinstance(model, Workload):
+            workload = Workload.model_validate({"network": _network(model), "mode": mode, "optimizer": optimizer})
+        return SweepPlan(
+            workload=workload,
+            targets=tuple(chosen if chosen is not None else list_devices().default_targets()),
+            batches=parse_batches(batches) if isinstance(batches, str) else tuple(batches),
+            budget_s=budget_s,
+            trace=False,
+        )
+
+
+def _network(model: Any) -> Network | str:
+    """What describes the model. Raises UserError."""
+    if isinstance(model, (Network, str)):
+        return model
+    if not callable(getattr(model, "to_json", None)) or not hasattr(model, "layers"):
+        raise UserError(f"A {type(model).__name__} cannot be measured; {ACCEPTED}.")
+    try:
+        text = model.to_json()
+    except Exception as error:  # whatever the user's own layers raise
+        raise UserError(f"This model has no description in JSON: {sentence_case(str(error))[:200]} {CODE}") from None
+    try:
+        return Own.from_file(text.encode(), f"{label_of(str(getattr(model, 'name', '')))}.json")
+    except UserError as error:
+        raise UserError(f"{error} {CODE}") from None
+
+
+class _Forgetting(NullRecorder):
+    """A history that keeps nothing."""
+
+    def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None: ...
+
+
+def _jobs(keep: bool) -> Jobs:
+    """What measures, with this machine's history or without one."""
+    store: StudyStore = _Forgetting()
+    if keep:
+        from core.store import Store
+
+        store = Store()
+    return Jobs(store)
+
+
+def _watched(jobs: Jobs) -> Snapshot:
+    """Show how far it is until it has ended."""
+    line = _Line()
+    try:
+        while (at := jobs.snapshot(SWEEP.name)) is not None and at.active:
+            line.show(f"{at.progress.activity}; {duration(at.progress.remaining_s)} left at most.")
+            jobs.wait(POLL_S)
+    except KeyboardInterrupt:
+        line.show("Stopping; what was measured is kept.")
+        jobs.cancel()
+        jobs.wait()
+    last = jobs.snapshot(SWEEP.name)
+    assert last is not None
+    status = last.record.status if last.record is not None else "ended"
+    line.show(f"{sentence_case(status)} after {duration(last.progress.elapsed_s)}.")
+    return last
+
+
+class _Line:
+    """One line of a notebook that is written over; nothing in a plain program."""
+
+    def __init__(self) -> None:
+        self._ipython: Any = sys.modules.get("IPython")
+        self._shown: Any = None
+
+    def show(self, text: str) -> None:
+        if self._ipython is None or self._ipython.get_ipython() is None:
+            return
+        content = {"text/plain": text}
+        if self._shown is None:
+            self._shown = self._ipython.display.display(content, raw=True, display_id=True)
+        else:
+            self._shown.update(content, raw=True)
