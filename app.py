@@ -8,12 +8,14 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 
+from core.ui import ahead
 from core.ui.framing import FrameRules
 
 
 @asynccontextmanager
 async def until_the_end(_: App) -> AsyncIterator[None]:
     """A server that is told to end ends its measurement first, in order; the process then dies of the signal."""
+    ahead.begin()
     yield
     await asyncio.to_thread(st.cache_resource.clear)  # the engine closes when it is let go (core.ui.registry)
 

@@ -1,8 +1,5 @@
-"""The dashboard's script, which app.py serves: page configuration and router, nothing else."""
+"""The dashboard's script, which app.py serves: the router, and what stands above every page."""
 
-import streamlit as st
+from core.ui import chip, navigation
 
-from core.ui import navigation
-
-st.set_page_config(page_title="Breakeven", page_icon=":material/balance:", layout="wide")
-navigation.run()
+navigation.run(chip.show)

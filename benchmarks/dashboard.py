@@ -27,7 +27,7 @@ from tests.support.runs import make_run
 MEMORY_GOAL_MB = 250.0
 RERUN_GOAL_MS = 200.0
 NAMES = ("crossover", "frontier", "batch", "hardware", "overhead", "pipeline", "diagnosis", "history", "method")
-PAGES = {"sweep": "", **{name: name for name in NAMES}}
+PAGES = {"sweep": "sweep", **{name: name for name in NAMES}}
 MORE_RUNS = 10  # opened one after the other, so that the server's caches of runs and charts are filled
 PATIENCE_MS = 60_000
 
@@ -76,7 +76,7 @@ def server_memory(folder: Path, ids: list[str]) -> tuple[dict[str, float], bool]
 
 def _settle(page: object) -> None:
     """Until the page's heading is there and Streamlit's script has come to its end."""
-    page.locator("h2, h3").first.wait_for()  # type: ignore[attr-defined]
+    page.locator("h1, h2, h3").first.wait_for()  # type: ignore[attr-defined]
     page.locator('[data-test-script-state="notRunning"]').first.wait_for(state="attached")  # type: ignore[attr-defined]
 
 

@@ -2,22 +2,25 @@
 
 import streamlit as st
 
-from core.ui import navigation, opened, registry
+from core.ui import frame, money, navigation, opened, registry
 from core.ui.batch import form, memory_result, page, result
 from core.ui.study_page import watch
 from core.ui.words import plain
 
+HEADING = "Which batch should we train with?"
+
 navigation.guard()
 run = opened.run()
 answer = registry.answer_of(run)
-embedded = st.context.is_embedded
-if not embedded:
-    st.header(f"Which batch should we train with? {plain(run.name)}", anchor=False)
 if answer is None:
+    frame.top(HEADING)
     st.info("No round was measured in this run, so there is nothing to choose from.", icon=":material/info:")
     st.stop()
 
+head = st.container()
+embedded = st.context.is_embedded
 if not embedded:
+    money.put()
     if (active := page.running()) is not None:
         active.progress()
     else:
@@ -29,31 +32,27 @@ prices = form.prices(run, studies.noise[1] if studies.noise is not None else Non
 try:
     batches = page.answer_of(run, answer, studies, prices.prices, prices.epoch_samples)
 except ValueError as error:
+    with head:
+        frame.top(HEADING)
     st.error(plain(str(error)), icon=":material/error:")
     st.stop()
-
-result.card(run, studies, batches)
-if embedded:
-    result.main_picture(run, studies, batches)
-    st.stop()
-
-
-def choice() -> None:
-    result.notices(studies, batches)
-    result.pictures(run, studies, batches)
-    if studies.noise is None:
-        result.noise(run, studies, batches)
-
-
-navigation.tabs(
-    "batch_tab",
-    {
-        "Batch": choice,
-        "Noise scale": lambda: result.noise(run, studies, batches),
+if not embedded:
+    result.measure(run, batches)
+frame.show(
+    HEADING,
+    lambda: result.card(run, studies, batches),
+    lambda: result.main_picture(run, studies, batches),
+    head=head,
+    notes=lambda: result.notices(run, studies, batches),
+    evidence={
+        "The answer in full": lambda: result.in_full(batches),
+        "Throughput and time per sample": lambda: result.rates(run, studies, batches),
+        "Gradient noise scale": lambda: result.noise(run, studies, batches),
         "Memory": lambda: memory_result.show(run, studies),
         "Cost": lambda: result.cost(run, studies, batches, prices),
         "Every number": lambda: result.numbers(run, studies, batches),
     },
+    share=lambda: result.sharing(run, studies, batches),
 )
-result.export_and_share(run, studies, batches)
-navigation.link("crossover", run=run.id)
+if not embedded:
+    navigation.link("crossover", run=run.id)

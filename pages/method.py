@@ -2,19 +2,24 @@
 
 import streamlit as st
 
-from core.ui import demo, machine, method, navigation, selfcheck
+from core.ui import demo, frame, machine, method, navigation, selfcheck
 from core.ui.hardware import published
 
 navigation.guard()
-st.header("Method", anchor=False)
-navigation.tabs(
-    "method_tab",
+frame.top("How are these numbers made?")
+st.subheader(
+    "Targets take turns in short rounds on one machine, so that its noise cancels, and what is not clear at 95 % is "
+    "not claimed.",
+    anchor=False,
+)
+method.labels()
+frame.folded(
     {
+        "The rules of measurement": method.rules,
         "The words": method.words,
-        "The rules": method.rules,
-        "Self-check": selfcheck.show,
+        "Self-check of this machine": selfcheck.show,
         "Timing pitfalls, live": demo.show,
         "This machine": machine.environment_view,
-    },
+    }
 )
 published.to_gallery("How far to trust the model of GPUs: published curves of real CPUs and GPUs beside it")

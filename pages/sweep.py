@@ -1,4 +1,4 @@
-"""Sweep: choose a workload and one to six targets, measure this machine, watch the answer appear."""
+"""Sweep: choose a network and one to six targets, measure this machine, watch the answer appear."""
 
 import streamlit as st
 
@@ -8,16 +8,19 @@ from core.ui.study_page import busy_sentence
 from core.ui.sweep import form, live
 
 navigation.guard()
-st.header("Which target is the fastest, and from which batch size on?", anchor=False)
+st.title("Which target is the fastest, and from which batch size on?", anchor=False)
 
-shown, chosen = st.columns([7, 5], gap="large")
-with chosen:
-    form.show(busy_sentence())
-with shown:
-    live.stopped()
-    if live.PAGE.running() is not None:
-        live.PAGE.progress()
-        live.estimate(modelled.shown)
-    else:
+if live.PAGE.running() is not None:
+    live.PAGE.progress()
+    live.estimate(modelled.shown)
+    with st.expander("Choices of the next sweep", icon=":material/tune:"):
+        form.show(busy_sentence())
+else:
+    # the form comes first, so that its button does on a phone, too
+    chosen, shown = st.columns([6, 7], gap="medium")
+    with chosen:
+        form.show(busy_sentence())
+    with shown:
+        live.stopped()
         live.PAGE.idle()
         live.latest(modelled.shown, modelled.address())

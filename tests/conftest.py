@@ -42,6 +42,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BREAKEVEN_DATA_DIR", str(folder))
     monkeypatch.setenv("BREAKEVEN_LOCK_DIR", str(tmp_path))
     monkeypatch.delenv("BREAKEVEN_DATABASE_URL", raising=False)
+    monkeypatch.delenv("BREAKEVEN_CURRENCY", raising=False)
     return folder
 
 

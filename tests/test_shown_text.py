@@ -34,6 +34,7 @@ CLOSED = {"label", "noun", "capitalize", "upper", "__getitem__"}
 OURS = {
     "core.ui.card": {"icon"},
     "core.ui.downloads": {"file.meaning"},
+    "core.ui.fields": {"of"},
     "core.ui.frontier.form": {"known[name].title", "axis.capitalize()", "choice.help", "_listed(values)"},
     "core.ui.frontier.result": {"axis", "at", "other"},
     "core.ui.hardware.form": {"meaning"},
@@ -43,9 +44,11 @@ OURS = {
     "core.ui.navigation": {"list(parts)", "page.link"},
     "core.ui.network_form": {"known[name].title", "kind.notation", "word", "choice.help"},
     "core.ui.overhead.page": {"what", "what.capitalize()"},
+    "core.ui.places": {"label", "help"},
     "core.ui.share": {"meaning"},
-    "core.ui.study_page": {"self.kind.title", "self.button", "_share(at)"},
-    "core.ui.sweep.form": {"_listed(outcome.plan.batches)"},
+    "core.ui.study_page": {"self.kind.title", "self.button", "_share(snapshot)"},
+    "core.ui.sweep.form": {"('  \\n' if len(runs) > OPEN else ' ').join(map(plain, runs))"},
+    "core.ui.sweep.targets": {"of", "of_target(index)"},
 }
 """By module, expressions that hold constants of the program or numbers only."""
 

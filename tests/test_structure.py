@@ -18,6 +18,7 @@ FRAMEWORK_MODULES = tuple(f"core.worker.{folder}." for folder in FOLDERS)
 LAYERS = (
     "core.text",
     "core.schema",
+    "core.money",
     "core.numbers",
     "core.files",
     "core.page",
@@ -41,6 +42,7 @@ LAYERS = (
     "core.studies.runner",
     "core.studies.kind",
     "core.studies.sweep",
+    "core.studies.check",
     "core.studies.experiment",
     "core.studies.pipeline",
     "core.studies.diagnosis",

@@ -2,7 +2,7 @@
 
 At equal batch all targets need the same steps, so the batch at which two of them reach a loss equally soon *is* the
 crossover in step time. What a choice of batch needs is another one: the batch from which on a target reaches the loss
-sooner than the other does at its own best batch.
+faster than the other does at its own best batch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.analysis.numerics import Array, zero_between
+from core.batch.choice import choose
 from core.batch.cost import cost_answers, cost_of
 from core.batch.prices import MAX_EPOCH_SAMPLES, Price, check_prices
 from core.batch.shapes import (
@@ -83,6 +84,7 @@ def batch_answer(
     targets = tuple(_batches(target, found, epoch_samples) for target in known)
     crossovers = _loss_crossovers(found, known, targets)
     costs = cost_answers(run, prices)
+    choice = choose(targets, {target.name: target.curve for target in known}, found)
     return BatchAnswer(
         targets=targets,
         step_verdict=answer.verdict,
@@ -92,8 +94,9 @@ def batch_answer(
         epoch_samples=epoch_samples,
         label=run.label,
         sentences=sentences(
-            run, answer, targets, found, crossovers, costs, taught=noise is not None and noise.plan.data is None
+            run, answer, targets, found, choice, crossovers, costs, taught=noise is not None and noise.plan.data is None
         ),
+        choice=choice,
         warnings=() if noise is None else noise.warnings,
     )
 

@@ -107,7 +107,7 @@ def _sentence(
     if cheaper is not None:
         return f"{rise} A sample is cheaper on {named.run.name_of(cheaper)} at every batch measured, {first} to {last}."
     neither = "Neither target" if len(named.run.names) == 2 else f"Neither {named.first} nor {named.second}"
-    return f"{rise} {neither} has a significantly cheaper sample (95 %) between batch {first} and {last}."
+    return f"{rise} {neither} has a clearly cheaper sample (95 %) between batch {first} and {last}."
 
 
 def _prices_words(named: _Named, dearer: str | None) -> str:

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from core.batch.shapes import BatchAnswer, BatchPoint, BestBatch, MemoryLimit, Quantity, TargetBatches
 from core.evidence import Label
-from core.figures.marks import Point, Span, add_band, add_spans, add_upright, bounds_text
+from core.figures.marks import Point, Span, add_band, add_spans, add_upright, add_zone, bounds_text
 from core.figures.style import (
     GUIDE,
     TARGET_LOOKS,
@@ -39,8 +39,10 @@ from core.text import sentence_case
 Known = Literal["time", "relative"]
 Get = Callable[[BatchPoint], Quantity | None]
 Best = Callable[[TargetBatches], BestBatch | None]
+MAIN_PX = 280  # of the plot, so that a picture with its words fits below a verdict
 REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
 WALL_PX, BEST_PX, NAME = 3.5, 7.0, 16
+MOST_WALLS = 2  # memory limits that are named above the plot
 MOST_NAMED = 3  # targets whose best batch is named above the plot; of more the stars alone stand there
 
 
@@ -79,11 +81,12 @@ def time_to_loss_figure(run: Run, answer: BatchAnswer, noise: NoiseStudy) -> go.
                           lambda p: p.relative_time, lambda t: t.best_time, predicted=True)  # fmt: skip
     to_loss = f"To a loss of {number(noise.target_loss)}"
     loss = to_loss if timed else "The loss was not reached: each over its own best time"
-    under = [f"{loss}, on {noise.plan.task}.", f"{scale_words(answer)}, {noise.label}."]
+    under = [f"{loss}, on {noise.plan.task}."]
     crossings = [*_step_crossings(answer), *_loss_crossings(answer)] if timed else []
+    foot = [f"{scale_words(answer)}, {noise.label}."]
     if any("time-to-loss" in span.text for span in crossings):
-        under.append("Time-to-loss crossover: from there on sooner than the other target at its own best batch.")
-    foot = [
+        foot.append("Time-to-loss crossover: from there on faster than the other target at its own best batch.")
+    foot += [
         f"Predicted: {run.label} step time × steps that follow from the {noise.label} noise scale. Markers: batches "
         f"with a {run.label} step time. Bands: 95 % intervals. Thick: within 5 % of the best.",
         f"Steps: {environment_line(noise)}",
@@ -159,16 +162,20 @@ def _figure(
         if best is not None:
             named_best = _add_best(figure, target, best, look, measure)
             spans += [named_best] if len(answer.targets) <= MOST_NAMED else []
-    walls, elsewhere = memory_walls(answer.targets, x)
-    rows = add_spans(figure, [*spans, *walls], x)
+    walls, limits = memory_walls(answer.targets, x)
+    named = len(walls) <= MOST_WALLS  # of more the line below the plot says which is whose
+    rows = add_spans(figure, [*spans, *(walls if named else [])], x)
     for wall in walls:
+        if not named:
+            add_zone(figure, wall.batch, x[1], wall.colour, 0.08)
         add_upright(figure, wall.batch, wall.colour, WALL_PX, None, name="memory limit")
     values = _values(answer, measure.get)
     y = log_range(values or [1.0])
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(log_axis(measure.axis, y, suffix="×" if measure.unit == "×" else ""))
     under = [workload_line(run), *under]
-    return frame(figure, measure.title, under, [*foot, *elsewhere], run, legend_rows=curves, label_rows=rows)
+    return frame(figure, measure.title, under, [*foot, *limits], run, legend_rows=curves, label_rows=rows,
+                 plot_px=MAIN_PX)  # fmt: skip
 
 
 def _add_target(figure: go.Figure, target: TargetBatches, look: Look, measure: Measure, label: Label) -> int:
@@ -225,8 +232,7 @@ def _add_best(figure: go.Figure, target: TargetBatches, best: BestBatch, look: L
         marker={"symbol": "star", "size": 17, "color": look.colour, "line": {"width": 1.5, "color": "#FFFFFF"}},
         name=f"{literal(target.title)}, best batch",
     )  # fmt: skip
-    near_words = "" if best.low == best.high else f" ({best.low:,} to {best.high:,} within 5 %)"
-    words = f"★ best on {short(target.title, NAME)}: {best.batch:,}{near_words}"
+    words = f"★ best on {short(target.title, NAME)}: {best.batch:,}"
     return Span(best.batch, None, None, words, look.colour, "dot")
 
 
@@ -238,7 +244,7 @@ def _step_crossings(answer: BatchAnswer) -> list[Span]:
 
 
 def _loss_crossings(answer: BatchAnswer) -> list[Span]:
-    """Where a target becomes sooner than the other at its best, inside the range of its batches."""
+    """Where a target becomes faster than the other at its best, inside the range of its batches."""
     spans = []
     for found in answer.loss_crossovers:
         target = answer.target(found.target)
@@ -251,34 +257,38 @@ def _loss_crossings(answer: BatchAnswer) -> list[Span]:
 
 
 def memory_walls(targets: Sequence[TargetBatches], x: tuple[float, float]) -> tuple[list[Span], list[str]]:
-    """Each target's memory limit as a wall with all batches beyond it shaded, and sentences for those out of sight.
-
-    Equal limits are one wall.
+    """Each target's memory limit as a wall with all batches beyond it shaded, and a line for each limit in bytes with
+    what it means for every target. Equal limits are one wall.
     """
     shared: dict[MemoryLimit, list[TargetBatches]] = {}
     for target in targets:
         if target.memory is not None:
             shared.setdefault(target.memory, []).append(target)
-    walls, elsewhere = [], []
+    walls: list[Span] = []
+    said: dict[str, list[str]] = {}
     for limit, having in shared.items():
-        every = len(having) == len(targets) > 1
-        both = "both targets" if len(targets) == 2 else "all targets"
-        name = both if every else all_of([target.title for target in having])
         colour = TARGET_LOOKS[having[0].index].colour if len(having) == 1 else GUIDE
+        name = _holders(having, targets)
         if x[0] <= limit.largest < x[1]:
-            words = f"memory limit of {short(name, NAME)}: {_limit_words(limit)}"
+            words = f"memory limit of {short(name, NAME)}: {batch_words(limit.largest)}"
             walls.append(Span(limit.largest, limit.largest, x[1], words, colour, "solid"))
-        elif limit.largest < x[0]:
-            elsewhere.append(f"Memory ({limit.label}): none of these batches fits on {name}.")
-        else:
-            elsewhere.append(f"Memory: on {name} all of these fit; the limit is batch {_limit_words(limit)}.")
-    return walls, elsewhere
+        said.setdefault(limit.within, []).append(f"{_limit_words(limit, x)} on {name}")
+    lines = [f"Largest batch that fits in memory{within}: {'; '.join(parts)}." for within, parts in said.items()]
+    return walls, lines
 
 
-def _limit_words(limit: MemoryLimit) -> str:
+def _holders(having: Sequence[TargetBatches], targets: Sequence[TargetBatches]) -> str:
+    if len(having) == len(targets) > 1:
+        return "both targets" if len(targets) == 2 else "all targets"
+    return all_of([target.title for target in having])
+
+
+def _limit_words(limit: MemoryLimit, x: tuple[float, float]) -> str:
+    if limit.largest < x[0]:
+        return f"none of these ({limit.label})"
     known = limit.low is not None and limit.high is not None and limit.low < limit.high
     span = f", {limit.low:,} to {batch_words(limit.high or 0)}" if known else ""
-    return f"{batch_words(limit.largest)}{limit.within} ({limit.label}{span})"
+    return f"{batch_words(limit.largest)} ({limit.label}{span})"
 
 
 def _values(answer: BatchAnswer, get: Get) -> list[float]:

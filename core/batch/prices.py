@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from core.money import LISTED
 from core.names import all_of
 from core.schema import Currency, Frozen, PerHour, PriceDay, UserError, as_user_error
 
@@ -18,7 +19,7 @@ class Price(Frozen):
 
     target: Annotated[str, Field(min_length=1, max_length=200)]
     per_hour: PerHour
-    currency: Currency = "EUR"
+    currency: Currency = LISTED
     dated: PriceDay
 
     @property

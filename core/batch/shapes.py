@@ -107,8 +107,20 @@ class TargetBatches:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The target and batch to take. ``clear``: at 95 % better ``by`` that measure than every other target at its own
+    best batch; True where there is no other. ``target`` is a name in notation.
+    """
+
+    target: str
+    batch: int
+    by: Literal["time", "throughput"]
+    clear: bool
+
+
+@dataclass(frozen=True)
 class LossCrossover:
-    """The batch from which ``target`` reaches the loss sooner than ``other`` does at *its own best* batch.
+    """The batch from which ``target`` reaches the loss faster than ``other`` does at *its own best* batch.
 
     ``until`` is the batch beyond which it no longer does (None: up to the end of its range). ``low`` and ``high`` are
     the 95 % interval of ``batch``, None where the range does not show them. ``batch`` is None, with ``sentence`` saying
@@ -150,9 +162,11 @@ class CostAnswer:
 
 @dataclass(frozen=True)
 class BatchAnswer:
-    """``sentences`` begin with the verdict. ``step_verdict`` is the run's own, on step times. ``noise`` and what
-    follows from it is None without a noise study. ``targets`` are those that have a measured batch; ``costs`` are of
-    each that has a price against the baseline, which is the first.
+    """``sentences`` begin with the verdict, in which ``choice`` (None where no batch fits) is put into words.
+
+    ``step_verdict`` is the run's own, on step times. ``noise`` and what follows from it is None without a noise study.
+    ``targets`` are those that have a measured batch; ``costs`` are of each that has a price against the baseline,
+    which is the first.
     """
 
     targets: tuple[TargetBatches, ...]
@@ -163,6 +177,7 @@ class BatchAnswer:
     epoch_samples: int | None
     label: Label
     sentences: tuple[str, ...]
+    choice: Choice | None = None
     warnings: tuple[Warning, ...] = ()
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.batch.shapes import BestBatch, CostAnswer, LossCrossover, MemoryLimit, Quantity, TargetBatches
-from core.names import all_of
+from core.batch.shapes import BestBatch, Choice, CostAnswer, LossCrossover, Quantity, TargetBatches
+from core.names import are
 from core.numbers import duration, number, rounded
 from core.spec import MAX_BATCH
 from core.studies.gradient_noise.answer import TrainingNoise
@@ -29,13 +29,16 @@ def sentences(
     answer: Answer,
     targets: Sequence[TargetBatches],
     noise: TrainingNoise | None,
+    choice: Choice | None,
     crossovers: Sequence[LossCrossover],
     costs: Sequence[CostAnswer],
     *,
     taught: bool,
 ) -> tuple[str, ...]:
-    """Verdict, how sure, the crossovers, memory, cost, and what is missing."""
-    found = [_verdict(targets, noise)]
+    """Verdict, how long it takes, how sure, the crossovers, memory, cost, and what is missing."""
+    found = [_verdict(targets, noise, choice)]
+    if times := _times(targets):
+        found.append(times)
     if noise is None:
         training = run.plan is None or run.plan.workload.training
         found.append(
@@ -48,7 +51,7 @@ def sentences(
     if len(run.names) > 1:
         found.append(f"In step time, at equal batch: {answer.verdict.sentence}")
     found += [crossover.sentence for crossover in crossovers]
-    found += [_memory(target.title, target.memory) for target in targets if target.memory is not None]
+    found += _memory(targets)
     found += [cost.sentence for cost in costs]
     if crossovers:
         found.append(TUNED)
@@ -57,35 +60,39 @@ def sentences(
     return tuple(found)
 
 
-def _verdict(targets: Sequence[TargetBatches], noise: TrainingNoise | None) -> str:
-    timed = [target for target in targets if target.best_time is not None and time_at_best(target) is not None]
-    if noise is not None and timed:
-        winner, *others = sorted(timed, key=lambda target: (time_at_best(target) or Quantity(0, None, None)).value)
-        others = others if len(timed) <= MOST_NAMED else []
-        times = [_reaches(winner, noise), *(_reaches(other, noise, brief=True) for other in others)]
-        return f"Predicted: {'; '.join(times)}."
-    relative = [target for target in targets if target.best_time is not None]
-    if len(relative) > MOST_NAMED:
-        batches = [target.best_time.batch for target in relative if target.best_time]
-        span = f"between batch {min(batches):,} and {max(batches):,}"
-        return f"Predicted: the time to a loss is shortest {span}, depending on the target."
-    if relative:
-        parts = [f"{_near(target.best_time)} on {target.title}" for target in relative if target.best_time]
-        return f"Predicted: the time to a loss is shortest at {all_of(parts)}."
-    parts = [f"{_near(target.best_throughput)} on {target.title}" for target in targets if target.best_throughput]
-    if not parts:
+def _verdict(targets: Sequence[TargetBatches], noise: TrainingNoise | None, choice: Choice | None) -> str:
+    """One sentence; times with their intervals stand in the next one."""
+    if choice is None:
         which = {1: "this target", 2: "either target"}.get(len(targets), "any target")
         return f"No measured batch fits into memory on {which}."
-    if len(parts) > MOST_NAMED:
-        most, best = max(((_most(one), one) for one in targets if one.best_throughput), key=lambda found: found[0])
-        return f"Most samples a second: {best.title}, {rounded(most)} at {_near(best.best_throughput)}."
-    return f"Most samples a second: {all_of(parts)}."
+    best = _best(targets, choice)
+    if choice.by == "throughput":
+        return f"Most samples a second: {_taken(best, choice)}."
+    if len(best) == 1:
+        return f"Predicted: the time to a loss is shortest at {_near(next(iter(best.values())))}."
+    loss = "a loss" if noise is None or noise.steps is None else f"a loss of {number(noise.target_loss)}"
+    return f"Predicted, fastest to {loss}: {_taken(best, choice)}."
 
 
-def _most(target: TargetBatches) -> float:
-    """Samples a second at the target's best batch."""
-    best = target.best_throughput
-    return next(point.samples_per_s.value for point in target.points if best and point.batch == best.batch)
+def _best(targets: Sequence[TargetBatches], choice: Choice) -> dict[str, BestBatch]:
+    """The best batch by the title of each target that has one, the chosen target first."""
+    order = sorted(targets, key=lambda target: target.name != choice.target)
+    found = {one.title: one.best_time if choice.by == "time" else one.best_throughput for one in order}
+    return {title: best for title, best in found.items() if best is not None}
+
+
+def _taken(best: dict[str, BestBatch], choice: Choice) -> str:
+    """What to take; where that is not clear, what it is between."""
+    (title, first), *others = best.items()
+    if not others:
+        return _near(first)
+    if choice.clear:
+        than = others[0][0] if len(others) == 1 else "every other target"
+        return f"{title} at {_near(first)}, clearly faster than {than} at its best batch"
+    if len(best) > MOST_NAMED:
+        return f"it is not clear which of {len(best)} targets, each at its best batch"
+    either = " or ".join(f"{name} at {_near(one)}" for name, one in best.items())
+    return f"{either}; it is not clear which of them is faster"
 
 
 def time_at_best(target: TargetBatches) -> Quantity | None:
@@ -94,54 +101,58 @@ def time_at_best(target: TargetBatches) -> Quantity | None:
     return next((point.time_s for point in target.points if best is not None and point.batch == best.batch), None)
 
 
-def _reaches(target: TargetBatches, noise: TrainingNoise, brief: bool = False) -> str:
-    time_s = time_at_best(target)
-    assert time_s is not None
-    span = f" (95 %: {duration(time_s.low)} to {duration(time_s.high)})" if time_s.low and time_s.high else ""
-    if brief:
-        return f"{target.title} at best at {_near(target.best_time)}, in {duration(time_s.value)}{span}"
-    return (
-        f"{target.title} reaches a loss of {number(noise.target_loss)} soonest, at {_near(target.best_time)}, in "
-        f"{duration(time_s.value)}{span}"
-    )
+def _times(targets: Sequence[TargetBatches]) -> str:
+    """The time to the loss of each target at its best batch, with its interval; empty where none has one."""
+    found = []
+    for target in targets:
+        time_s = time_at_best(target)
+        if time_s is not None and time_s.low is not None and time_s.high is not None:
+            span = f"{duration(time_s.value)} (95 %: {duration(time_s.low)} to {duration(time_s.high)})"
+            found.append(f"{target.title} {span}")
+    return f"Time to the loss at the best batch, predicted: {'; '.join(found)}." if found else ""
 
 
-def _near(best: BestBatch | None) -> str:
-    if best is None:
-        return "no batch"
-    ends = {
-        "largest": ", the largest measured",
-        "smallest": ", the smallest measured",
-        "memory": ", the largest of them that fits",
-        None: "",
-    }
-    within = "" if best.low == best.high else f" ({best.low:,} to {best.high:,} within 5 %)"
-    return f"batch {best.batch:,}{ends[best.edge]}{within}"
+def _near(best: BestBatch) -> str:
+    ends = {"largest": " (the largest measured)", "smallest": " (the smallest measured)",
+            "memory": " (the largest measured that fits)", None: ""}  # fmt: skip
+    return f"batch {best.batch:,}{ends[best.edge]}"
 
 
 def loss_sentence(found: LossCrossover, names: tuple[str, str], reach: tuple[float, float], possible: bool) -> str:
     """One :class:`LossCrossover` in words, with the ``names`` of target and other.
 
-    ``reach`` is the range of batches, ``possible`` whether its interval holds any at which the target is sooner.
+    ``reach`` is the range of batches, ``possible`` whether its interval holds any at which the target is faster.
     """
     who, other = names
-    than = f"sooner than {other} at its best batch ({found.other_best:,})"
+    than = f"faster than {other} at its best batch ({found.other_best:,})"
     first, last = (rounded(batch) for batch in reach)
     if found.batch is None:
-        doubt = " (95 %)" if not possible else ", though not significantly"
-        return f"In time to the loss: {who} is nowhere {than}, from batch {first} to {last}{doubt}."
+        doubt = " (95 %)" if not possible else ", though that is not clear"
+        return f"In time to the loss: {who} {are(who)} nowhere {than}, from batch {first} to {last}{doubt}."
     start = f"from batch {rounded(found.batch)}" if found.batch > reach[0] else f"from the smallest batch, {first},"
     if found.low is not None and found.high is not None:
         span = f" (95 % interval {rounded(found.low)} to {rounded(found.high)})" if found.high > found.low else ""
     else:
-        span = " (not significant)"
+        span = " (not clear)"
     end = f" up to {rounded(found.until)}" if found.until is not None else " on"
-    return f"In time to the loss: {who} is {than} {start}{span}{end}."
+    return f"In time to the loss: {who} {are(who)} {than} {start}{span}{end}."
 
 
-def _memory(name: str, memory: MemoryLimit | None) -> str:
+def _memory(targets: Sequence[TargetBatches]) -> list[str]:
+    """One sentence for each limit in bytes, with every target that is held to it."""
+    held: dict[int | None, list[TargetBatches]] = {}
+    for target in targets:
+        if target.memory is not None:
+            held.setdefault(target.memory.limit_bytes, []).append(target)
+    return [f"Largest batch that fits{those[0].memory.within if those[0].memory else ''}: "
+            f"{'; '.join(_fits(one) for one in those)}." for those in held.values()]  # fmt: skip
+
+
+def _fits(target: TargetBatches) -> str:
+    memory = target.memory
     assert memory is not None
     if min(memory.largest, memory.low or memory.largest) >= MAX_BATCH:
-        return f"Memory: all batches up to {MAX_BATCH:,} fit{memory.within} on {name}, {memory.label}."
-    span = "" if memory.low is None or memory.high is None else f" ({memory.low:,} to {memory.high:,})"
-    return f"Memory: batch {memory.largest:,}{span} is the largest that fits{memory.within} on {name}, {memory.label}."
+        return f"all up to {MAX_BATCH:,} on {target.title}, {memory.label}"
+    known = memory.low is not None and memory.high is not None and memory.low < memory.high
+    span = f" ({memory.low:,} to {memory.high:,})" if known else ""
+    return f"{memory.largest:,}{span} on {target.title}, {memory.label}"

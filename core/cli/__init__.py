@@ -3,8 +3,9 @@
 Installed as a package the same program is called ``breakeven``, and without a command it opens the dashboard.
 
 Exit status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
-failure, also of a check that ``selfcheck`` makes. Modules that take long to load are imported where a command needs
-them; only a sweep's worker processes, and the one that ``devices --probe`` starts, ever load a framework.
+failure, also of a check that ``selfcheck`` makes; ``check`` has its own (:mod:`core.cli.check`). Modules that take long
+to load are imported where a command needs them; only worker processes, and the one that ``devices --probe`` starts,
+ever load a framework.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import click
 from core import __version__
 from core.cli.answers import verdict
 from core.cli.batch import batch_command
+from core.cli.check import check_command
 from core.cli.dashboard import dashboard
 from core.cli.devices import devices
 from core.cli.diagnose import diagnose_command
@@ -48,6 +50,7 @@ for command in (
     sweep,
     verdict,
     report,
+    check_command,
     trace,
     *STUDIES,
     gpus_command,

@@ -14,6 +14,7 @@ from core.batch.export import batch_data
 from core.batch.prices import Price
 from core.batch.shapes import BatchAnswer, BatchPoint, MemoryLimit, Quantity, TargetBatches
 from core.cli.answers import answer_of
+from core.cli.currency import currency_option
 from core.cli.files import (
     FILE,
     BadInput,
@@ -63,7 +64,7 @@ MEASURING = ("data", "target_loss", "learning_rate", "noise_batch", "noise_targe
 @click.option("--noise-batch", type=int, help=f"Reference batch that trains (default: {DEFAULT_BATCH}).")
 @click.option("--noise-target", help="Where it trains (default: cpu).")
 @click.option("--price", "prices", multiple=True, help="An hour on a target, such as cpu=0.20; once for each.")
-@click.option("--currency", default="EUR", show_default=True, help="Of all prices, three letters.")
+@currency_option
 @click.option("--priced-on", help="The day of the prices, such as 2026-11-01 (default: today).")
 @click.option("--epoch-samples", type=int, help="Samples in an epoch, for its cost (default: those of --data).")
 @click.option("--out", type=FILE, help="Write what it says and what was measured, in JSON.")
@@ -115,7 +116,7 @@ def _memory(run: Run, paths: tuple[Path, ...]) -> dict[str, MemoryLimit]:
 def _prices(given: dict[str, Any]) -> tuple[Price, ...]:
     dated = given["priced_on"] or date.today().isoformat()
     with refusing():
-        return tuple(Price.parse(text, given["currency"], dated) for text in given["prices"])
+        return tuple(Price.parse(text, given["money"].currency, dated) for text in given["prices"])
 
 
 def _epoch_samples(run: Run, given: dict[str, Any]) -> int | None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
+from core.cli.currency import currency_option
 from core.cli.files import FILE, refusing
 from core.cli.terminal import say, show, show_json
 from core.files import read_limited
 from core.hardware.catalogue import GpuSpec, catalogue, checked_on
 from core.hardware.own_cards import FILE_NAME, MAX_BYTES, MAX_CARDS, add_own, load_own, parse_own
+from core.money import Money
 from core.numbers import table
 from core.text import in_lines
 
@@ -23,8 +25,9 @@ COLUMNS = (
 
 @click.command("gpus")
 @click.option("--add", type=FILE, help="Add your own cards from a JSON file, and keep them.")
+@currency_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the source of every fact.")
-def gpus_command(add: Path | None, as_json: bool) -> None:
+def gpus_command(add: Path | None, money: Money, as_json: bool) -> None:
     """List the GPUs that times can be modelled for: peak rates by precision, memory, link, launch, price.
 
     The file of --add holds {"gpus": [{"name", "fp32_tflops", "memory_gb", "bandwidth_gb_s", "link", ...}]}; a card of
@@ -36,7 +39,7 @@ def gpus_command(add: Path | None, as_json: bool) -> None:
             added = parse_own(read_limited(add, MAX_BYTES, f"at most {MAX_CARDS} cards"))
             add_own(path, added.gpus)
             say(f"Added {', '.join(card.name for card in added.gpus) or 'no card'} to {path}.")
-        cards = catalogue(load_own(path)).values()
+        cards = [spec.priced_in(money) for spec in catalogue(load_own(path)).values()]
     if as_json:
         show_json({"checked": checked_on(), "gpus": [spec.model_dump() for spec in cards]})
     else:

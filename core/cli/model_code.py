@@ -16,7 +16,7 @@ from core.families.code import Code, CodeError, check_entry, refuse_code
 from core.schema import UserError, explain
 from core.spec import Target
 from core.studies.deadlines import first_s
-from core.worker.protocol import Describe, Described, Launcher
+from core.worker.protocol import Check, Describe, Described, Launcher, go_on
 
 USUAL_BUDGET_S = 90.0  # where a command has none
 NATIVE: Final = "pytorch"
@@ -27,16 +27,25 @@ model_permission = click.option(
 """For commands that take a run: the network is the run's, and the flag allows its code to be imported."""
 
 
-def network_from_code(entry: str, budget_s: float | None = None, targets: Iterable[str] = ()) -> Network:
+def network_from_code(
+    entry: str,
+    budget_s: float | None = None,
+    targets: Iterable[str] = (),
+    folder: str | None = None,
+    apart_from: str | None = None,
+    check: Check = go_on,
+) -> Network:
     """The network that the function builds, as a worker that called it describes it: native PyTorch's where one of the
     targets is, else one with Keras.
 
-    Its module is looked for in the current folder first. The budget bounds how long it is waited for. Raises BadInput.
+    Its module is looked for in ``folder`` first, by default the current one, and nothing may come from ``apart_from``.
+    The budget bounds how long it is waited for, and ``check`` may end that. Raises BadInput.
     """
-    folder = str(Path.cwd())
+    folder = folder or str(Path.cwd())
     try:
         target = _describing(targets)
-        described = _describe(check_entry(entry), folder, budget_s or USUAL_BUDGET_S, target)
+        request = Describe(entry=check_entry(entry), folder=folder, apart_from=apart_from)
+        described = _describe(request, budget_s or USUAL_BUDGET_S, target, check)
         return described_network(entry, folder, described, target.framework)
     except ValidationError as error:
         raise BadInput(f"The model of {entry} cannot be measured: {explain(error)}") from None
@@ -67,13 +76,13 @@ def described_network(entry: str, folder: str, described: Described, framework: 
     return Code.model_validate(said)
 
 
-def _describe(entry: str, folder: str, budget_s: float, target: Target) -> Described:
+def _describe(request: Describe, budget_s: float, target: Target, check: Check) -> Described:
     from core.worker.process import launch_processes
 
     launch = functools.partial(launch_processes, allow_code=True, allow_python=_named([target]))
-    (worker,) = launch((target,), first_s(budget_s))
+    (worker,) = launch((target,), first_s(budget_s), check, folders=(request.folder,))
     try:
-        return worker.ask(Describe(entry=entry, folder=folder), first_s(budget_s))
+        return worker.ask(request, first_s(budget_s))
     finally:
         worker.close()
 
@@ -83,6 +92,17 @@ def launcher_of(targets: Sequence[Target]) -> Launcher:
     from core.worker.process import launch_processes
 
     return functools.partial(launch_processes, allow_python=True) if _named(targets) else launch_processes
+
+
+def check_same_code(network: Network, model: str) -> Code:
+    """The network, which code named ``model`` builds. Raises BadInput where it is another, or none."""
+    if not isinstance(network, Code):
+        raise BadInput(f"The network is {network.name}, which no code builds; leave --model out.")
+    if model != network.entry:
+        raise BadInput(
+            f"The network is built by {network.entry}, not by {model[:80]}; --model must name the same code."
+        )
+    return network
 
 
 def _named(targets: Sequence[Target]) -> bool:
@@ -103,14 +123,9 @@ def launcher_for(network: Network, model: str | None, targets: Sequence[Target] 
         except CodeError as error:
             raise BadInput(str(error)) from None
         return launcher_of(targets)
-    if not isinstance(network, Code):
-        raise BadInput(f"The network is {network.name}, which no code builds; leave --model out.")
-    if model != network.entry:
-        raise BadInput(
-            f"The network is built by {network.entry}, not by {model[:80]}; --model must name the same code."
-        )
-    if network.folder != str(Path.cwd()):
-        raise BadInput(f"{network.entry} was found in {network.folder}; run the command there.")
+    folder = check_same_code(network, model).folder
+    if folder != str(Path.cwd()):
+        raise BadInput(f"{model} was found in {folder}; run the command there.")
     if _named(targets):
         return functools.partial(launch_processes, allow_code=True, allow_python=True)
     return functools.partial(launch_processes, allow_code=True)

@@ -133,7 +133,7 @@ def measured(
     last: Any = None
     try:
         with (
-            machine_lock(kind.describe(asked.plan)),
+            machine_lock(kind.describe(asked.plan)) as held,
             watching(InterferenceSampler, targets) as source,
             metering(Meter) as meter,
             shown_progress() as show,
@@ -142,6 +142,7 @@ def measured(
             def report(progress: Progress) -> None:
                 nonlocal last
                 last = progress.record or last
+                held.ends_in(progress.remaining_s)
                 show(progress)
 
             launcher = asked.launcher or process.launch_processes

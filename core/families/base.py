@@ -118,6 +118,19 @@ class Network(BaseModel, ABC):
         words = {field: choice.word(numbers[field]).lower() for field, choice in fields.items() if choice.words}
         return cls.model_validate(numbers | words)
 
+    def as_choices(self) -> dict[str, int] | None:
+        """What :meth:`from_choices` makes this network of; None where the choices cannot say it."""
+        values: dict[str, int] = {}
+        for choice in self.choices:
+            value = getattr(self, choice.field or choice.name)
+            if isinstance(value, str):
+                known = [word.lower() for word in choice.words]
+                if value.lower() not in known:
+                    return None
+                value = choice.low + known.index(value.lower())
+            values[choice.name] = int(value)
+        return values if values and self.from_choices(values) == self else None
+
     @abstractmethod
     def build(self, keras: Any) -> Any:
         """Uncompiled ``keras.Model``; ``keras`` is passed in because only a worker may import it."""

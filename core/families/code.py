@@ -203,6 +203,24 @@ def call_entry(entry: str, folder: str) -> Any:
         raise CodeError(f"{entry} failed, called without arguments: {in_words(error)}") from error
 
 
+def refuse_modules_of(apart_from: str, folder: str) -> None:
+    """Raises CodeError where a module was imported from ``apart_from``, a checkout that is held against the one that
+    ``folder`` is of: both would then run the same code. Either may lie inside the other.
+    """
+    own, other = Path(folder).resolve(), Path(apart_from).resolve()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or file.startswith((OURS, *NOT_OWN)):
+            continue
+        path = Path(file).resolve()
+        is_own = path.is_relative_to(own) and not (other.is_relative_to(own) and path.is_relative_to(other))
+        if path.is_relative_to(other) and not is_own:
+            raise CodeError(
+                f"The code in {folder} imported {name} from {apart_from}, so that both checkouts would run the same "
+                "code; run the command in the folder that the package lies in (such as src), without it in PYTHONPATH."
+            )
+
+
 def in_words(error: BaseException) -> str:
     """Type and first line of an exception, and where it was raised, as the end of a sentence."""
     text = _text(error)

@@ -45,6 +45,16 @@ class Mlp(Network):
         return "-".join(str(units) for units in (self.inputs, *self.hidden, self.outputs))
 
     @property
+    def depth(self) -> int:
+        """Number of hidden layers."""
+        return len(self.hidden)
+
+    @property
+    def width(self) -> int:
+        """Units of the first hidden layer."""
+        return self.hidden[0]
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         return (self.inputs,)
 

@@ -24,18 +24,19 @@ INK, PAPER = "#16212B", "#FFFFFF"
 DARK_INK, DARK_PAPER = "#E6EDF3", "#10161C"
 FONT = "Source Sans, Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif"
 WRAP_AT = 92  # characters of a footnote line; fits a chart 520 px wide
-TITLE_PX, LINE_PX, PLOT_PX = 26, 18, 330
+TITLE_PX, LINE_PX, ROW_PX, FOOT_PX, PLOT_PX = 26, 18, 21, 15, 330
+STRIP_SIZES = (17.01, 12.51, 10.51)  # of title, lines and footnote: no other words have exactly these
 MAX_TICKS = 11
 COLUMN_CHARS = 26  # of a name in a legend of two columns
 
-# The chart's own menu. Nothing may leave the machine, so the cloud button stays off. A picture has the size on screen
-# (None), because the strips around the plot are laid out in pixels.
+# The chart's own menu. Nothing may leave the machine, so the cloud button stays off. A picture is wide enough for its
+# title and footnote, whatever the screen, and as high as the strips around the plot make it (None).
 CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
     "displayModeBar": "hover",
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
-    "toImageButtonOptions": {"format": "svg", "filename": "breakeven", "width": None, "height": None, "scale": 2},
+    "toImageButtonOptions": {"format": "svg", "filename": "breakeven", "width": 1000, "height": None, "scale": 2},
 }
 
 
@@ -101,6 +102,36 @@ def short(text: str, limit: int) -> str:
 def literal(text: str) -> str:
     """Text from outside as plotly shows it as it is: one line in which nothing is a tag, an entity or a value."""
     return html.escape(clean(text), quote=False).replace("%{", "&#37;{")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What stands around the plot of a picture: its title, lines under that, and the footnote.
+
+    ``above_px`` and ``below_px``: what title and lines, and the footnote take of the picture at its edges.
+    ``more_rows``: how many more rows than there is room for the legend takes where one name fills a row, on a phone.
+    """
+
+    title: str
+    under: tuple[str, ...]
+    foot: tuple[str, ...]
+    more_rows: int = 0
+
+    @property
+    def above_px(self) -> int:
+        return 10 + TITLE_PX + LINE_PX * len(wrapped(self.under))
+
+    @property
+    def below_px(self) -> int:
+        return FOOT_PX * len(wrapped(self.foot))
+
+
+def words_of(figure: go.Figure) -> Words:
+    """What :func:`frame` has put around a plot, for a page that shows it as text instead."""
+    kept, flat = figure.layout.meta["words"], figure.layout.legend.orientation == "h"
+    names = sum(bool(trace.name) and trace.showlegend is not False for trace in figure.data) if flat else 0
+    more = max(0, names - kept["legend_rows"])
+    return Words(kept["title"], tuple(kept["under"]), tuple(kept["foot"]), more)
 
 
 class Evidence(Protocol):
@@ -265,16 +296,19 @@ def frame(
     The footnote ends with the environment of ``evidence``.
     All of it is text, without markup.
     Everything outside the plot is placed in pixels from an edge of the plot, so nothing can overlap at any width.
+    :func:`words_of` gives title and lines back.
     """
     foot = foot if evidence is None else [*foot, environment_line(evidence)]
+    words = {"title": title, "under": list(under), "foot": list(foot), "legend_rows": legend_rows}
     under, foot = wrapped(under), wrapped(foot)
-    top = 14 + TITLE_PX + LINE_PX * len(under) + 21 * legend_rows + LINE_PX * label_rows + 8
-    bottom = 58 + 15 * len(foot)
+    top = 14 + TITLE_PX + LINE_PX * len(under) + ROW_PX * legend_rows + LINE_PX * label_rows + 8
+    bottom = 58 + FOOT_PX * len(foot)
     height = top + plot_px + bottom
     figure.update_layout(
         height=height,
         margin={"t": top, "b": bottom, "l": 68, "r": 18, "pad": 0},
         title=None,
+        meta={"words": words},
         legend={
             "orientation": "v",
             "x": 0,
@@ -292,9 +326,14 @@ def frame(
         plot_bgcolor=PAPER,
         showlegend=legend_rows > 0,
     )
-    _strip(figure, [f"<b>{literal(title)}</b>"], 1, top - 8, 17, TITLE_PX)
-    _strip(figure, map(literal, under), 1, top - 8 - TITLE_PX, 12.5, LINE_PX)
-    _strip(figure, map(literal, foot), 0, -54, 10.5, 15)
+    large, middle, small = STRIP_SIZES
+    strips = [
+        *_strip([f"<b>{literal(title)}</b>"], 1, top - 8, large, TITLE_PX),
+        *_strip(map(literal, under), 1, top - 8 - TITLE_PX, middle, LINE_PX),
+        *_strip(map(literal, foot), 0, -54, small, FOOT_PX),
+    ]
+    # at once, since Plotly checks all that are there again with each one that is added
+    figure.layout.annotations = (*figure.layout.annotations, *strips)
     return figure
 
 
@@ -305,19 +344,7 @@ def on_dark(figure: go.Figure) -> go.Figure:
     return dark
 
 
-def _strip(figure: go.Figure, lines: Iterable[str], edge: int, shift: float, size: float, step: float) -> None:
-    for row, text in enumerate(lines):
-        figure.add_annotation(
-            text=text,
-            xref="paper",
-            yref="paper",
-            x=0,
-            y=edge,
-            xshift=-56,
-            yshift=shift - row * step,
-            xanchor="left",
-            yanchor="top",
-            align="left",
-            showarrow=False,
-            font={"size": size},
-        )
+def _strip(lines: Iterable[str], edge: int, shift: float, size: float, step: float) -> list[dict[str, Any]]:
+    placed = {"xref": "paper", "yref": "paper", "x": 0, "y": edge, "xshift": -56, "xanchor": "left", "yanchor": "top"}
+    look = {"align": "left", "showarrow": False, "font": {"size": size}}
+    return [placed | look | {"text": text, "yshift": shift - row * step} for row, text in enumerate(lines)]

@@ -1,4 +1,4 @@
-"""One card beside the targets of a measured run: its curve, where it would overtake each CPU, its speed-up."""
+"""One card beside the targets of a measured run: its curve, its crossover with each CPU, its speed-up."""
 
 from __future__ import annotations
 

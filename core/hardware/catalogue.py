@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from core.money import Money
 from core.schema import Currency, Frozen, PerHour, PriceDay, UserError
 
 FILE = Path(__file__).parent.parent / "data" / "gpus.json"
@@ -55,6 +56,14 @@ class CardPrice(Frozen):
     dated: PriceDay
     source: Text
 
+    def into(self, money: Money) -> CardPrice:
+        """The same in the money unit; as it is where no rate leads there."""
+        rate = money.rate(self.currency)
+        if rate is None or self.currency == money.currency:
+            return self
+        changes = {"per_hour": rate * self.per_hour, "currency": money.currency}
+        return self.model_copy(update=changes | {"source": f"{self.source}; {money.rate_words}"})
+
 
 class GpuSpec(Frozen):
     """One card as its maker states it.
@@ -92,6 +101,10 @@ class GpuSpec(Frozen):
     def assumed(self, field: str) -> bool:
         """The field is neither stated for this card nor measured on it."""
         return self.sources.get(field, "").startswith("assumed: ")
+
+    def priced_in(self, money: Money) -> GpuSpec:
+        """The same with its price in the money unit, as far as a rate leads there."""
+        return self if self.price is None else self.model_copy(update={"price": self.price.into(money)})
 
 
 class Fact(Frozen):

@@ -1,4 +1,4 @@
-"""Many cards against one measured CPU: where each would overtake it, how far, at what cost, and what limits it."""
+"""Many cards against one measured CPU: from which batch each is faster, how far, at what cost, and what limits it."""
 
 from __future__ import annotations
 
@@ -97,10 +97,12 @@ def compare(
     conditions: Conditions = USUAL,
     recordings: Sequence[Recording] = (),
     key: SortKey = "crossover",
+    currency: str | None = None,
 ) -> tuple[CardReading, ...]:
     """Every card against the run's measured target ``index``, sorted by ``key``; withheld ones stand last.
 
-    ``batch`` is the chosen one. Raises UserError for a run without a plan, whose workload nobody knows.
+    ``batch`` is the chosen one. With a ``currency`` prices in another one make no cost. Raises UserError
+    for a run without a plan, whose workload nobody knows.
     """
     if run.plan is None:
         raise UserError("Only points were imported for this run; without its plan there is no workload to model.")
@@ -109,6 +111,8 @@ def compare(
     for spec in cards:
         curve = card_curve(spec, run.plan.workload, target, batches, costs, conditions, recordings)
         price = (prices or {}).get(spec.name, spec.price)
+        if currency is not None and price is not None and price.currency != currency:
+            price = None
         found.append(_reading(run, answer, spec, curve, batch, price, index))
     return sort_readings(found, key)
 

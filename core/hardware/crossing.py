@@ -1,4 +1,4 @@
-"""Where a modelled card would overtake a measured CPU, and what would have to be true for it to be elsewhere.
+"""The crossover of a modelled card and a measured CPU, and what would have to be true for it to be elsewhere.
 
 At a batch, d = log(t_CPU / t_GPU). The CPU's step time has its measured noise, the card's the model's error. Errors of
 the model are all but common to neighbouring batches: a card that is slower than modelled at one is so at the next, by
@@ -19,14 +19,15 @@ from typing import Literal
 
 import numpy as np
 
-from core.analysis.numerics import bisect, rising_zeros, zero_between
+from core.analysis.numerics import bisect, rising_zeros, runs, zero_between
 from core.analysis.statistics import MIN_UNITS, Array, normal_quantile
 from core.hardware.catalogue import GpuSpec
 from core.hardware.conditions import USUAL, Conditions
 from core.hardware.constants import constants
 from core.hardware.model import HostOverhead, predict
 from core.hardware.recorded import CardCurve
-from core.numbers import first_batch, last_batch, number
+from core.names import are
+from core.numbers import WHOLE, first_batch, last_batch, number
 from core.spec import Target, Workload
 from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.observations import PROCESS_ALLOWANCE
@@ -47,14 +48,26 @@ FACTS: dict[Fact, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
+class ClearSpan:
+    """Whole batches from ``first`` to ``last`` at which one of both is clearly faster: the 95 % interval of the
+    speed-up lies on one side of 1.
+    """
+
+    faster: Literal["gpu", "cpu"]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class ModelledCrossover:
-    """The batch from which the card is ahead. ``low`` and ``high`` (95 %) hold the model's error and the CPU's noise;
+    """The batch from which the card is faster. ``low`` and ``high`` (95 %) hold the model's error and the CPU's noise;
     None where the range compared does not bound it on that side. A ``batch`` that equals ``first`` means so or less.
 
     They lie between batches; in words a crossover is the first whole batch from there on.
 
     ``cpu`` is what people call the CPU, ``target`` its notation. ``first`` and ``last`` are the range compared.
     ``cpu_noise_known`` is False for imported points without rounds, whose interval holds the model's error alone.
+    ``clear`` by rising batch; between them it is not clear which is faster.
     """
 
     kind: CrossoverKind
@@ -69,6 +82,13 @@ class ModelledCrossover:
     cpu_noise_known: bool = True
     label: Literal["modelled"] = "modelled"
     target: str = ""
+    clear: tuple[ClearSpan, ...] = ()
+
+    @property
+    def clearly_from(self) -> int | None:
+        """The batch from which the card is clearly faster up to the largest compared; None where it is not there."""
+        last = self.clear[-1] if self.clear else None
+        return last.first if last is not None and last.faster == "gpu" and last.last == self.last else None
 
 
 @dataclass(frozen=True)
@@ -125,14 +145,14 @@ class _Side:
 
 
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
-    """Where the card of ``curve`` overtakes the run's measured ``target``, in the range that both have."""
+    """From where the card of ``curve`` is faster than the run's measured ``target``, in the range that both have."""
     cpu, notation = run.names[target], run.target_names[target]
     ratio = _ratio(run, answer, curve, target)
     if ratio is None:
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
         return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence, target=notation)
-    return replace(_decide(ratio, cpu, curve), target=notation)
+    return replace(_decide(ratio, cpu, curve), target=notation, clear=_clear(ratio))
 
 
 def speed_up(run: Run, answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
@@ -188,21 +208,27 @@ def _resampled(side: _Side, x: Array) -> _Side:
 
 def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
     first, last = round(2.0 ** ratio.x[0]), round(2.0 ** ratio.x[-1])
-    signs = np.where(ratio.low > 0, 1, np.where(ratio.high < 0, -1, 0))
+    signs = _signs(ratio)
     segments = [sign for sign, _ in groupby(signs[signs != 0].tolist())]
     gpu = curve.gpu
     span = f"from batch {first:,} to {last:,}"
     kind: CrossoverKind = "not resolved"
     batch = low = high = None
     if (signs == 1).all():
-        kind, text = "gpu ahead throughout", f"{gpu} ahead of {cpu} throughout, {span}; no crossover in this range."
+        kind, text = (
+            "gpu ahead throughout",
+            f"{gpu} is clearly faster than {cpu} throughout, {span}; no crossover in this range.",
+        )
     elif (signs == -1).all():
-        kind, text = "cpu ahead throughout", f"{cpu} ahead of {gpu} throughout, {span}; no crossover in this range."
+        kind, text = (
+            "cpu ahead throughout",
+            f"{cpu} {are(cpu)} clearly faster than {gpu} throughout, {span}; no crossover in this range.",
+        )
     elif segments in ([1], [-1, 1]) and signs[-1] == 1:
         kind = "from"
         batch, low, high = _interval(ratio, signs)
         at, least = (f"{first:,} or less" if value is None else first_batch(value) for value in (batch, low))
-        text = f"{gpu} ahead of {cpu} from batch {at}, 95 % interval {least} to {first_batch(high)}."
+        text = f"{gpu} is faster than {cpu} from batch {at}, 95 % interval {least} to {first_batch(high)}."
         batch = float(first) if batch is None else batch
     else:
         low, high, text = _open(ratio, signs, segments, gpu, cpu)
@@ -215,9 +241,30 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
     return ModelledCrossover(kind, gpu, cpu, batch, low, high, first, last, f"Modelled: {text}", ratio.noise_known)
 
 
+def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:
+    """Stretches whose interval excludes parity, cut to whole batches; none that holds no whole one."""
+    found = []
+    signs = _signs(ratio)
+    for begin, end in runs(signs):
+        if signs[begin] == 0:
+            continue
+        bound = ratio.low if signs[begin] > 0 else ratio.high
+        start = ratio.x[0] if begin == 0 else zero_between(ratio.x, bound, begin - 1)
+        stop = ratio.x[-1] if end == len(signs) else zero_between(ratio.x, bound, end - 1)
+        first, last = math.ceil(2.0**start - WHOLE), math.floor(2.0**stop + WHOLE)
+        if first <= last:
+            found.append(ClearSpan("gpu" if signs[begin] > 0 else "cpu", first, last))
+    return tuple(found)
+
+
+def _signs(ratio: _Ratio) -> Array:
+    """1 where the card is clearly faster, -1 where the CPU is, else 0."""
+    return np.where(ratio.low > 0, 1.0, np.where(ratio.high < 0, -1.0, 0.0))
+
+
 def _interval(ratio: _Ratio, signs: Array) -> tuple[float | None, float | None, float]:
     """Crossover, lower and upper bound of the batches at which parity is not rejected. No lower one where the first
-    batch is among them, no crossover where the card is ahead there already.
+    batch is among them, no crossover where the card is faster there already.
     """
     sure, open_until = np.flatnonzero(signs == -1), int(np.flatnonzero(signs != 1)[-1])
     start = int(sure[-1]) if len(sure) else 0
@@ -238,22 +285,22 @@ def _open(
         return (
             None,
             None,
-            f"not resolved: neither {gpu} nor {cpu} is clearly faster (95 %) at any batch ({best} the speed).",
+            f"not clear which is faster, {gpu} or {cpu}, at any batch (95 %: {best} the speed).",
         )
     if segments == [-1] and signs[0] == -1:
         low = 2.0 ** zero_between(x, ratio.high, int(np.flatnonzero(signs != -1)[0]) - 1)
         return (
             low,
             None,
-            f"{cpu} clearly faster (95 %) than {gpu} up to batch {last_batch(low)}; not resolved above.",
+            f"{cpu} {are(cpu)} clearly faster (95 %) than {gpu} up to batch {last_batch(low)}; above it is not clear.",
         )
     if len(segments) == 1:
         who, sure = (gpu, cpu)[segments[0] < 0], x[signs == segments[0]]
         within = f"from batch {first_batch(2.0 ** sure[0])} to {last_batch(2.0 ** sure[-1])}"
-        return None, None, f"not resolved: {who} is clearly faster (95 %) {within}, nobody elsewhere."
+        return None, None, f"{who} {are(who)} clearly faster (95 %) {within}; elsewhere it is not clear."
     names = {1: gpu, -1: cpu}
     order = ", then ".join(names[sign] for sign in segments)
-    return None, None, f"not resolved as one crossover: with rising batch {order} is ahead."
+    return None, None, f"no single crossover: with rising batch clearly faster: {order}."
 
 
 def what_would_have_to_be_true(

@@ -40,7 +40,10 @@ class CardDecision:
 
 @dataclass(frozen=True)
 class Decision:
-    """Counts over all cards at ``batch``, whose sum is their number, and every card in the readings' order."""
+    """Counts over all cards at ``batch``, whose sum is their number, and every card in the readings' order.
+
+    ``headline`` is of all batches compared, ``sentence`` of ``batch``.
+    """
 
     batch: int
     cpu: str
@@ -48,6 +51,7 @@ class Decision:
     slower: int
     not_resolved: int
     no_number: int
+    headline: str
     sentence: str
     cards: tuple[CardDecision, ...]
     label: Literal["modelled"] = "modelled"
@@ -76,6 +80,7 @@ def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = 
         counts["clearly slower"],
         counts["not resolved"],
         counts["no number"],
+        headline(readings),
         _sentence(readings, counts, batch, cpu),
         tuple(_card(one, batch, cpu, how) for one in readings),
     )
@@ -94,10 +99,27 @@ def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch:
     )
     text = f"{head}, {slower or 'none'} clearly slower"
     if unresolved := counts["not resolved"]:
-        text += f", {unresolved} not resolved"
+        text += f", for {unresolved} it is not clear"
     if withheld := counts["no number"]:
         text += f"; {withheld} {'gets' if withheld == 1 else 'get'} no number"
     return f"{text}."
+
+
+def headline(readings: Sequence[CardReading]) -> str:
+    """How many cards are clearly faster from some batch on, and what is not clear, in one sentence."""
+    cpu, total = readings[0].crossover.cpu, len(readings)
+    found = [one.crossover for one in readings if one.crossover.kind != "withheld"]
+    if not found:
+        return f"Modelled: none of {total} cards can be compared with {cpu}."
+    faster = sum(one.clearly_from is not None for one in found)
+    slower = sum(one.kind == "cpu ahead throughout" for one in found)
+    ends = [end for one in found for end in (one.first, one.last) if end is not None]
+    verb = "is" if faster == 1 else "are"
+    text = f"Modelled: {faster or 'none'} of {total} cards {verb} clearly faster than {cpu} from a batch within "
+    text += f"{min(ends):,} to {max(ends):,}"
+    rest = ((slower, "clearly slower at all of them"), (len(found) - faster - slower, "not clear"),
+            (total - len(found), "without a number"))  # fmt: skip
+    return f"{text}; {', '.join(f'{count} {words}' for count, words in rest if count)}.".replace("; .", ".")
 
 
 def _card(one: CardReading, batch: int, cpu: str, how: Modelling | None) -> CardDecision:
@@ -116,7 +138,7 @@ def _card(one: CardReading, batch: int, cpu: str, how: Modelling | None) -> Card
     ways: tuple[Narrowed, ...] = ()
     if how is not None and isinstance(one.step, Modelled) and not corrected:
         ways = narrowed(faster, one.step, parts_of(one.spec, one.step, how))
-    text = f"Modelled: {name} is not resolved at batch {batch:,} ({times}, 95 %)."
+    text = f"Modelled: whether {name} is faster than {cpu} at batch {batch:,} is not clear ({times}, 95 %)."
     return CardDecision(name, standing, faster, ways, corrected, f"{text} {_remedy(ways, corrected)}")
 
 
@@ -129,7 +151,7 @@ def _remedy(ways: Sequence[Narrowed], corrected: bool) -> str:
     for way in ways:
         verb = "would narrow it to" if not parts else "to"
         found = f"{WHAT[way.measurement]} {verb} about {about(way.low)} to {about(way.high)}"
-        parts.append(f"{found}, which would resolve it" if way.resolves else found)
+        parts.append(f"{found}, which would make it clear" if way.resolves else found)
     text = "; ".join(parts)
     text = f"{text[0].upper()}{text[1:]}."
     return text if any(way.resolves for way in ways) else f"{text} {REPLACES}"

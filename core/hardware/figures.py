@@ -34,7 +34,7 @@ from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.model import Limit
 from core.hardware.recorded import CardCurve, RecordedStep
-from core.numbers import first_batch, number
+from core.numbers import WHOLE, first_batch, number
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
@@ -50,10 +50,20 @@ CARD_LOOKS = (
     Look("#56B4E9", "hexagon", "dash"),
 )
 MAX_CARDS = len(CARD_LOOKS)
+HATCHED = "Modelled: hatched; nothing ran on these cards."
 NOTHING_RAN = "Modelled: dashed and hollow; nothing ran on these cards."
-BANDS = "Bands: 95 % intervals, of modelled curves with the model's error in them."
+CLEAR = "rgba(0,0,0,0)"
+BANDS = "Bands, of several cards their dotted bounds: 95 % intervals, with the model's error in them."
 REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
 ROW_PX, NAME = 46, 40
+STRIP = 0.34  # of a row
+CLEARLY = {"gpu": "clearly faster", "cpu": "clearly slower"}
+STATES = {
+    "gpu": ("card clearly faster", "#D55E00", "/"),
+    "open": ("not clear", "#888888", "."),
+    "cpu": ("{cpu} clearly faster", "#0072B2", "\\"),
+}
+"""By what is known at a batch: words, colour and hatching; none of them is the only difference."""
 PARTS: dict[Limit, tuple[str, str, str]] = {
     "host": ("host: handing operations over", "#56B4E9", "/"),
     "launch": ("launch: spacing of kernels", "#E69F00", "."),
@@ -73,7 +83,8 @@ def against_figure(
     figure = go.Figure()
     points = add_cpu(figure, run, answer, index)
     rows = 1 + sum(
-        _add_card(figure, one.curve, look) for one, look in zip(readings[:MAX_CARDS], CARD_LOOKS, strict=False)
+        _add_card(figure, one.curve, look, filled=len(readings) == 1)
+        for one, look in zip(readings[:MAX_CARDS], CARD_LOOKS, strict=False)
     )
     steps = [step for one in readings[:MAX_CARDS] for step in one.curve.known]
     _words_in_plot(figure, run.label, points, readings[:MAX_CARDS])
@@ -105,11 +116,17 @@ def _times(step_ms: float, low_ms: float | None, high_ms: float | None) -> str:
     return bounds_text(step_ms, low_ms, high_ms, "ms")
 
 
-def _add_card(figure: go.Figure, curve: CardCurve, look: Look) -> int:
-    """One card's band, modelled curve and recorded points; returns how many lines the legend gets."""
+def _add_card(figure: go.Figure, curve: CardCurve, look: Look, filled: bool) -> int:
+    """One card's band, modelled curve and recorded points; returns how many lines the legend gets.
+
+    Bands of several cards are outlines, since filled ones would merge.
+    """
     name, rows = literal(short(curve.gpu, NAME)), 0
-    pale = look.band().replace("0.2)", "0.1)")
+    before = len(figure.data)
+    pale = look.band().replace("0.2)", "0.1)") if filled else CLEAR
     add_band(figure, [_point(one) for one in curve.points], f"{name} ({MODELLED})", pale, curve.gpu)
+    for band in figure.data[before:]:
+        band.line = {"color": look.colour, "width": 0 if filled else 1, "dash": "dot"}
     for label in (MODELLED, "measured", "recorded"):
         drawn = _stretches(curve, label)
         if not drawn:
@@ -193,11 +210,11 @@ def _withheld_lines(readings: Sequence[CardReading]) -> list[str]:
 
 
 def crossover_words(found: ModelledCrossover) -> str:
-    """From which whole batch the card is ahead, as a table or a row of a picture has room for it."""
+    """From which whole batch the card is faster, with its interval, as a table has room for it."""
     if found.kind == "gpu ahead throughout":
-        return "ahead throughout"
+        return "clearly faster throughout"
     if found.kind == "cpu ahead throughout":
-        return "CPU ahead throughout"
+        return "CPU clearly faster throughout"
     if found.kind == "withheld":
         return "withheld"
     low = f"{found.first or 1:,} or less" if found.low is None else first_batch(found.low)
@@ -206,65 +223,112 @@ def crossover_words(found: ModelledCrossover) -> str:
             return f"{first_batch(found.batch)} or less (at most {first_batch(found.high)})"
         return f"{first_batch(found.batch)} ({low} to {first_batch(found.high)})"
     if found.high is not None:
-        return f"not resolved; by {first_batch(found.high)} (95 %)"
-    return "not resolved" if found.low is None else f"not resolved; not before {first_batch(found.low)} (95 %)"
+        return f"not clear; by {first_batch(found.high)} (95 %)"
+    return "not clear" if found.low is None else f"not clear; not before {first_batch(found.low)} (95 %)"
 
 
 def _at_start(found: ModelledCrossover) -> bool:
-    """The card is ahead from the first batch compared, as far as its middle says."""
+    """The card is faster from the first batch compared, as far as its middle says."""
     return found.batch is not None and found.first is not None and found.batch <= found.first
 
 
-def crossovers_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardReading]) -> go.Figure:
-    """From which batch each card would be ahead, a row a card, with 95 % intervals; open ends have an arrow."""
+def clear_words(found: ModelledCrossover) -> str:
+    """At which whole batches the card is clearly faster or slower, as a row of a picture has room for it."""
+    if found.kind == "withheld":
+        return "no number"
+    if not found.clear:
+        return "not clear at any batch"
+    if found.clearly_from is not None:
+        return (
+            "clearly faster at every batch"
+            if _throughout(found)
+            else f"clearly faster from batch {found.clearly_from:,}"
+        )
+    first, last = found.clear[0], found.clear[-1]
+    if _throughout(found):
+        return "clearly slower at every batch"
+    if len(found.clear) > 1:
+        return f"{CLEARLY[first.faster]} up to batch {first.last:,}, {CLEARLY[last.faster]} from batch {last.first:,}"
+    within = (
+        f"up to batch {first.last:,}" if first.first == found.first else f"from batch {first.first:,} to {first.last:,}"
+    )
+    return f"{CLEARLY[first.faster]} {within}, else not clear"
+
+
+def _throughout(found: ModelledCrossover) -> bool:
+    return len(found.clear) == 1 and (found.clear[0].first, found.clear[0].last) == (found.first, found.last)
+
+
+def clear_figure(run: Run, answer: Answer, index: int, readings: Sequence[CardReading]) -> go.Figure:
+    """A strip a card over the batches measured on the CPU: where it is clearly faster, clearly slower, not clear."""
     figure = go.Figure()
     batches = [float(cell.batch) for cell in answer.cells if cell.target == index]
-    first, last = min(batches), max(batches)
-    for row, (one, look) in enumerate(zip(readings[:MAX_CARDS], CARD_LOOKS, strict=False)):
-        _add_row(figure, row, one, look, (first, last))
-    bounds = log_range(batches, 0.04)
-    count = min(len(readings), MAX_CARDS)
-    figure.update_xaxes(batch_axis(batches, bounds))
-    figure.update_yaxes(range=[count - 0.4, -0.75], visible=False, title=axis_title(""))
-    under = [f"Batch from which the card is ahead of {run.names[index]}, with 95 % intervals."]
-    notes = [f"{NOTHING_RAN} Arrows: beyond the batches measured on the CPU."]
-    title = "Where each card overtakes (modelled)"
-    return frame(figure, title, under, notes, run, legend_rows=0, plot_px=max(150, ROW_PX * count + 20))
-
-
-def _add_row(figure: go.Figure, row: int, one: CardReading, look: Look, span: tuple[float, float]) -> None:
-    found, name = one.crossover, literal(f"{short(one.spec.name, NAME)} ({MODELLED})")
-    ends = _row_ends(found, span)
-    if ends is not None:
-        low, high = ends
-        figure.add_scatter(
-            x=[low, high], y=[row, row], mode="lines+markers", name=f"{name}, 95 % interval", showlegend=False,
-            line=look.line("modelled"), hoverinfo="skip",
-            marker={"color": look.colour, "size": 10, "line": {"width": 1.5, "color": look.colour},
-                    "symbol": ["triangle-left-open" if low <= span[0] else "line-ns-open",
-                               "triangle-right-open" if high >= span[1] else "line-ns-open"]},
+    shown = readings[:MAX_CARDS]
+    cpu = short(run.names[index], 28)
+    strips = [(row, strip) for row, one in enumerate(shown) for strip in _strips(one.crossover)]
+    for state, (words, colour, shape) in STATES.items():
+        mine = [(row, low, high) for row, (found, low, high) in strips if found == state]
+        if not mine:
+            continue
+        name = literal(f"{words.format(cpu=cpu)} ({MODELLED})")
+        figure.add_bar(
+            y=[row for row, *_ in mine], x=[high - low for _, low, high in mine],
+            base=[low for _, low, _ in mine], orientation="h", width=STRIP, name=name, showlegend=True,
+            marker={"line": {"width": 0}, "pattern": {"shape": shape, "fgcolor": colour, "bgcolor": _pale(colour),
+                                                      "size": 8, "solidity": 0.45 if shape != "." else 0.2}},
+            customdata=[f"batch {math.ceil(low):,} to {math.floor(high):,}" for _, low, high in mine],
+            hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
-    if found.batch is not None and not _at_start(found):
-        figure.add_scatter(
-            x=[found.batch], y=[row], mode="markers", name=name, showlegend=False,
-            marker={**look.marker("modelled"), "size": 12},
-            hovertemplate=f"<b>{name}</b><br>from batch {first_batch(found.batch)}<extra></extra>",
+    rows = len(figure.data) + _add_estimates(figure, shown)
+    for row, one in enumerate(shown):
+        figure.add_annotation(
+            x=0, xref="paper", xanchor="left", y=row, yanchor="bottom", yshift=9, showarrow=False,
+            font={"size": 12.5}, text=literal(f"{short(one.spec.name, 28)}: {clear_words(one.crossover)}"),
         )  # fmt: skip
-    figure.add_annotation(
-        x=0, xref="paper", xanchor="left", y=row, yanchor="bottom", yshift=7, showarrow=False, font={"size": 12.5},
-        text=literal(f"{short(one.spec.name, 28)}: {crossover_words(found)}, {MODELLED}"),
-    )  # fmt: skip
+    figure.update_xaxes(batch_axis(batches, log_range(batches, 0.04)))
+    figure.update_yaxes(range=[len(shown) - 0.5, -0.75], visible=False, title=axis_title(""))
+    notes = [f"Clearly: the 95 % interval excludes equal speed. {HATCHED}"]
+    title = f"Where each card is faster than {cpu} (modelled)"
+    figure.update_layout(barmode="overlay")
+    plot_px = max(150, ROW_PX * len(shown) + 20)
+    return frame(figure, title, [workload_line(run)], notes, run, legend_rows=rows, plot_px=plot_px)
 
 
-def _row_ends(found: ModelledCrossover, span: tuple[float, float]) -> tuple[float, float] | None:
-    """Where the interval starts and ends, inside the range compared; None where there is nothing to draw."""
-    if found.kind == "withheld":
-        return None
-    if found.kind == "gpu ahead throughout":
-        return span[0], span[0]
-    if found.kind == "cpu ahead throughout":
-        return span[1], span[1]
-    return max(span[0], found.low or span[0]), min(span[1], found.high or span[1])
+def _strips(found: ModelledCrossover) -> list[tuple[str, float, float]]:
+    """State, first and last batch of each stretch of the range compared, without a gap between them."""
+    if found.first is None or found.last is None:
+        return []
+    strips: list[tuple[str, float, float]] = []
+    at = float(found.first)
+    for span in found.clear:
+        if span.first > at:
+            strips.append(("open", at, span.first))
+        strips.append((span.faster, span.first, span.last))
+        at = float(span.last)
+    return strips if at >= found.last else [*strips, ("open", at, found.last)]
+
+
+def _add_estimates(figure: go.Figure, readings: Sequence[CardReading]) -> int:
+    """The first whole batch at which the model itself has the card faster, where the interval allows others; returns
+    how many lines the legend gets.
+    """
+    known = [(row, found) for row, one in enumerate(readings) if (found := one.crossover).kind == "from"]
+    at = [(row, found.batch, found.gpu) for row, found in known if found.batch is not None and not _at_start(found)]
+    colour = STATES["gpu"][1]
+    if at:
+        figure.add_scatter(
+            x=[math.ceil(batch - WHOLE) for _, batch, _ in at], y=[row for row, *_ in at], mode="markers",
+            name=f"crossover, estimated ({MODELLED})",
+            marker={"symbol": "diamond-open", "size": 12, "color": colour, "line": {"width": 2, "color": colour}},
+            customdata=[f"{literal(name)}: crossover at batch {first_batch(batch)}" for _, batch, name in at],
+            hovertemplate="%{customdata} (modelled)<extra></extra>",
+        )  # fmt: skip
+    return int(bool(at))
+
+
+def _pale(colour: str) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.22)"
 
 
 def limits_figure(run: Run, spec: GpuSpec, curve: CardCurve, costs: HostCosts) -> go.Figure:

@@ -13,7 +13,7 @@ import platform
 import stat
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +32,7 @@ except ImportError:  # Windows
 PROBE_PATIENCE_S = 0.5  # another process that only looks (holder) has its share of the lock for a moment
 PROBE_AGAIN_S = 0.01
 NOTE_BYTES = 4096
+MOVED_S = 5.0  # writing a file at every round would be a disturbance of its own
 NAMELESS = "Another Breakeven process is measuring on this machine."
 
 
@@ -40,7 +41,7 @@ class Busy(UserError):
 
 
 class Note(Frozen):
-    """Who holds the machine, for those who wait: process, what it measures, and since when (UTC).
+    """Who holds the machine, for those who wait: process, what it measures, since when and until when at most (UTC).
 
     ``host``: a container that shares the folder has processes of its own.
     """
@@ -49,6 +50,7 @@ class Note(Frozen):
     pid: Annotated[int, Field(ge=1)]
     title: Annotated[str, Field(max_length=NOTE_BYTES // 8)]
     since: datetime
+    until: datetime | None = None
 
     @property
     def is_living(self) -> bool:
@@ -63,6 +65,30 @@ class Note(Frozen):
         return (
             f"Another Breakeven process (pid {self.pid}) has been measuring since {self.since:%H:%M} UTC: {self.title}."
         )
+
+
+class Held:
+    """The machine while it is held; tells those who wait when it will be free at the latest."""
+
+    def __init__(self, title: str) -> None:
+        self._note: Note | None = None
+        with contextlib.suppress(ValueError):
+            self._note = Note(
+                host=this_host(), pid=os.getpid(), title=title[: NOTE_BYTES // 8], since=datetime.now(UTC)
+            )
+            _write_note(self._note)
+
+    def ends_in(self, remaining_s: float) -> None:
+        """At most ``remaining_s`` seconds are left, 0 where that is not known.
+
+        Written where it moves the end by more than ``MOVED_S``.
+        """
+        if self._note is None or remaining_s <= 0:
+            return
+        until = datetime.now(UTC) + timedelta(seconds=remaining_s)
+        if self._note.until is None or abs((until - self._note.until).total_seconds()) > MOVED_S:
+            self._note = self._note.model_copy(update={"until": until})
+            _write_note(self._note)
 
 
 def lock_path() -> Path:
@@ -85,7 +111,7 @@ def lock_path() -> Path:
 
 
 @contextlib.contextmanager
-def machine_lock(title: str) -> Iterator[None]:
+def machine_lock(title: str) -> Iterator[Held]:
     """Hold the machine while measuring; others see ``title``. Raises Busy when it is held, UserError for no lock."""
     path = lock_path()
     with _errors_as_sentences(path):
@@ -95,8 +121,7 @@ def machine_lock(title: str) -> Iterator[None]:
         except filelock.Timeout:
             raise Busy(holder() or NAMELESS) from None
     try:
-        _write_note(title)
-        yield
+        yield Held(title)
     finally:
         _remove_note()
         lock.release()
@@ -117,6 +142,15 @@ def holder() -> str | None:
     if note is None:
         return NAMELESS
     return None if note.is_own else note.sentence
+
+
+def left_s() -> float | None:
+    """Seconds that the process which holds the machine needs at most; None where it has not said so."""
+    with contextlib.suppress(UserError):
+        note = _read_note()
+        if note is not None and note.until is not None:
+            return max(0.0, (note.until - datetime.now(UTC)).total_seconds())
+    return None
 
 
 def _is_held(path: Path) -> bool:
@@ -176,11 +210,10 @@ def _note_path() -> Path:
     return lock_path().with_suffix(".json")
 
 
-def _write_note(title: str) -> None:
+def _write_note(note: Note) -> None:
     """A new file, whatever lies there; without it others learn only that somebody measures."""
     _remove_note()
-    with contextlib.suppress(OSError, ValueError):
-        note = Note(host=this_host(), pid=os.getpid(), title=title[: NOTE_BYTES // 8], since=datetime.now(UTC))
+    with contextlib.suppress(OSError):
         fd = os.open(_note_path(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             file.write(note.model_dump_json())

@@ -9,12 +9,13 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from core.machine.environment import refuse_unusable
 from core.machine.interference import InterferenceSampler
-from core.machine.lock import Busy, holder, machine_lock
+from core.machine.lock import Busy, Held, holder, machine_lock
 from core.machine.meter import Meter
 from core.schema import UserError
 from core.spec import Target
@@ -133,13 +134,12 @@ class Jobs:
         result, error, cancelled = None, None, False
         try:
             with (
-                machine_lock(last.title),
+                machine_lock(last.title) as held,
                 watching(self._interference, task.targets(plan)) as source,
                 metering(self._meter) as meter,
             ):
-                tools = StudyTools(
-                    self._launcher, self._clock, stop, source, self._keep(task.name), self._queue, self._startups, meter
-                )
+                keep = self._keep(task.name, held)
+                tools = StudyTools(self._launcher, self._clock, stop, source, keep, self._queue, self._startups, meter)
                 result = task.run(tools, plan)
             if isinstance(task, Kind) and not task.streams:
                 self._queue.add_study(task.name, last.id, result)
@@ -156,12 +156,14 @@ class Jobs:
             last, progress=progress, active=False, record=record, error=error, cancelled=cancelled
         )
 
-    def _keep(self, name: str) -> Callable[[Progress], None]:
+    def _keep(self, name: str, held: Held) -> Callable[[Progress], None]:
         def keep(progress: Progress) -> None:
             last = self._snapshots[name]
+            held.ends_in(progress.remaining_s)
             self._snapshots[name] = dataclasses.replace(
                 last,
                 progress=progress,
+                reported_s=time.monotonic(),
                 record=last.record if progress.record is None else progress.record,
                 answer=last.answer if progress.answer is None else progress.answer,
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Phase = Literal["starting", "measuring", "restarting", "tracing", "finishing", "done"]
@@ -31,6 +32,7 @@ class Snapshot:
 
     ``record`` and ``answer`` are those so far while it runs, then the whole; ``error`` is why there is no result, for
     one that was ``cancelled`` before there could be any, too. ``unwritten`` says what the history lacks of it.
+    ``reported_s``: when its progress was reported, on the monotonic clock.
     """
 
     kind: str
@@ -43,3 +45,9 @@ class Snapshot:
     error: str | None = None
     cancelled: bool = False
     unwritten: str | None = None
+    reported_s: float = field(default_factory=time.monotonic, compare=False)
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the budget now, at most; ``progress`` is as old as the last report."""
+        return max(0.0, self.progress.remaining_s - (time.monotonic() - self.reported_s))

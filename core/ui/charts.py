@@ -1,14 +1,18 @@
-"""Charts on pages: the shared figures with their menu's settings and a description for those who cannot see them."""
+"""Charts on pages: the shared figures with their menu's settings and a description for those who cannot see them.
+
+Title and footnote are inside each picture, so that one that was saved says what it shows. On a page they stand around
+it as text, which can be read on a phone, and the picture's own are cut off (:mod:`core.ui.look`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.style import chart_config, on_dark
+from core.figures.style import chart_config, on_dark, words_of
 from core.hardware.against import Against
 from core.hardware.marks import overlay
 from core.studies.sweep.answer import Answer
@@ -19,6 +23,8 @@ from core.studies.sweep.record import Run
 from core.studies.sweep.speed_up_figure import speed_up_figure
 from core.text import clean
 from core.ui import registry
+from core.ui.look import plot_key
+from core.ui.words import plain
 
 CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {
     "step time": ("Step time by batch size", step_time_figure),
@@ -49,10 +55,20 @@ def show(
     """A figure in the theme's colours; with a ``key`` it is drawn once for the same name, key and theme."""
     dark = st.context.theme.type == "dark"
     figure = _kept((name, *key), dark, make) if key else _themed(make, dark)
-    with st.container(border=border):
-        st.plotly_chart(
-            figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=clean(alt)
-        )
+    words = words_of(figure)
+    with st.container(border=border, gap="xsmall"):
+        st.markdown(f"**{plain(words.title)}**")
+        _lines(words.under)
+        with st.container(key=plot_key(words, name)):
+            st.plotly_chart(
+                figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=clean(alt)
+            )
+        _lines(words.foot)
+
+
+def _lines(lines: Iterable[str]) -> None:
+    if said := tuple(lines):
+        st.caption("  \n".join(plain(line) for line in said))
 
 
 def _themed(make: Callable[[], go.Figure], dark: bool) -> go.Figure:

@@ -53,25 +53,30 @@ class Outcome(Generic[P]):
     source: Source | None = None
 
 
-def make_workload(
+def checked_workload(
+    checks: Checks,
     family: str,
     preset: str | None,
     sizes: Mapping[str, int | None],
     mode: str,
     optimizer: str,
     architecture: Network | str | None = None,
-) -> Workload:
+) -> Workload | None:
     """Workload from a form; ``sizes`` count where there is no ``preset``, ``architecture`` where they are a file's.
 
-    Raises UserError.
+    Fields: workload, and those of :func:`checked_sizes`.
     """
+    kind, chosen = families()[family], {"mode": mode, "optimizer": optimizer}
+
+    def made(network: Callable[[], Network]) -> Workload | None:
+        return checks.attempt("workload", lambda: Workload.model_validate({"network": network(), **chosen}))
+
     if family == OWN_ARCHITECTURE:
-        network = _read_network(architecture)
-    elif preset is not None:
-        network = families()[family].from_name(preset)
-    else:
-        network = families()[family].from_choices(checked_sizes(families()[family].choices, sizes))
-    return Workload.model_validate({"network": network, "mode": mode, "optimizer": optimizer})
+        return made(lambda: _read_network(architecture))
+    if preset is not None:
+        return made(lambda: kind.from_name(preset))
+    values = checked_sizes(checks, kind.choices, sizes)
+    return None if values is None else made(lambda: kind.from_choices(values))
 
 
 def _read_network(architecture: Network | str | None) -> Network:
@@ -80,16 +85,28 @@ def _read_network(architecture: Network | str | None) -> Network:
     raise UserError(architecture or "Choose a file with your architecture: Keras JSON or a .keras file.")
 
 
-def checked_sizes(choices: tuple[Choice, ...], sizes: Mapping[str, int | None]) -> dict[str, int]:
-    """The value of every choice. Raises UserError."""
-    checked: dict[str, int] = {}
-    for choice in choices:
-        value = sizes.get(choice.name)
-        if value is None or not choice.low <= value <= choice.high:
-            given = "is empty" if value is None else f"is {value:,}"
-            raise UserError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
-        checked[choice.name] = value
-    return checked
+def size_field(choice: Choice) -> str:
+    """What :class:`Checks` calls the field of a size."""
+    return f"size {choice.name}"
+
+
+def checked_sizes(
+    checks: Checks, choices: tuple[Choice, ...], sizes: Mapping[str, int | None]
+) -> dict[str, int] | None:
+    """The value of every choice; None where one is refused. Fields: those of :func:`size_field`."""
+    values = {
+        choice.name: checks.attempt(size_field(choice), partial(_checked_size, choice, sizes.get(choice.name)))
+        for choice in choices
+    }
+    known = {name: value for name, value in values.items() if value is not None}
+    return known if len(known) == len(values) else None
+
+
+def _checked_size(choice: Choice, value: int | None) -> int:
+    if value is None or not choice.low <= value <= choice.high:
+        given = "is empty" if value is None else f"is {value:,}"
+        raise UserError(f"{choice.label} {given}; accepted are {choice.low:,} to {choice.high:,}.")
+    return value
 
 
 def checked_number(name: str, value: N | None, low: float, high: float, unit: str = "") -> N:

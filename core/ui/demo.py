@@ -12,7 +12,7 @@ from core.numbers import number
 from core.spec import Workload
 from core.studies.kind import Task
 from core.studies.runner import StudyTools
-from core.ui.study_page import ask, start
+from core.ui.study_page import ask, start, why_ended
 from core.ui.tables import written
 from core.ui.words import plain
 from core.worker.pitfalls import PitfallReport, run_pitfalls
@@ -30,7 +30,7 @@ def show() -> None:
     )
     last = ask(PITFALLS, "Time it the wrong ways", ":material/timer:", _batch, partial(start, PITFALLS))
     if last is not None and last.error:
-        st.error(plain(last.error), icon=":material/error:")
+        why_ended(last, last.error)
     elif last is not None:
         result(last.record)
 

@@ -7,12 +7,13 @@ from typing import Any, get_args
 
 import streamlit as st
 
-from core.frameworks import FRAMEWORKS, Execution, Framework
-from core.spec import AUTOTUNE, Mode, Optimizer, Target
+from core.frameworks import FRAMEWORKS, Execution, Framework, Precision
+from core.spec import AUTOTUNE, MAX_THREADS, Mode, Optimizer, Target
 from core.studies.sweep.presets import MORE_STEPS
 from core.text import clean
 from core.ui import machine
-from core.ui.network_form import KEEP, network_fields
+from core.ui.network_form import network_fields
+from core.ui.places import KEEP, Places
 from core.ui.words import (
     CPU_HELP,
     EXECUTION_HELP,
@@ -23,7 +24,6 @@ from core.ui.words import (
     PRECISIONS,
     TF32_HELP,
     TF32_HERE,
-    plain,
 )
 
 PREFETCH: dict[str, int | str] = {"off": 0, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
@@ -31,25 +31,9 @@ TENSORFLOW = FRAMEWORKS["tensorflow"]
 STEPS_PER_EXECUTION = (1, *MORE_STEPS)
 
 
-class Places:
-    """A place below each field for the sentence that says what is wrong there, filled once all fields are known."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, Any] = {}
-
-    def here(self, field: str) -> None:
-        self._slots[field] = st.empty()
-
-    def fill(self, errors: dict[str, str]) -> None:
-        for field, slot in self._slots.items():
-            if field in errors:
-                slot.error(plain(errors[field]), icon=":material/error:")
-
-
 def workload_fields(wrong: Places) -> dict[str, Any]:
-    """Network, mode and optimizer, as :func:`core.ui.checks.make_workload` takes them; shared by pages."""
-    network = network_fields()
-    wrong.here("workload")
+    """Network, mode and optimizer, as :func:`core.ui.checks.checked_workload` takes them."""
+    network = network_fields(wrong)
     mode, optimizer = mode_fields("form")
     return {**network, "mode": mode, "optimizer": optimizer}
 
@@ -78,53 +62,64 @@ def two_targets(name: str, here: machine.Machine, wrong: Places) -> tuple[dict[s
 
 def _target(index: int, name: str, here: machine.Machine, wrong: Places) -> dict[str, Any]:
     st.markdown(f"**{('First', 'Second')[index]} target**")
-    values = target_fields(f"{name}{index}", here.default_targets()[index], here)
+    values = target_fields(f"{name}{index}", here.default_targets()[index], here, of_target(index))
     wrong.here(f"target {index}")
     return values
 
 
-def target_fields(name: str, default: Target, here: machine.Machine) -> dict[str, Any]:
-    """Choices for a target on TensorFlow, their keys ending in ``name``."""
-    return how_fields(name, default, here, TENSORFLOW, device_field(name, default, here, TENSORFLOW))
+def of_target(index: int) -> str:
+    """What ends the labels of a target's fields, so that no two fields of a form share a name."""
+    return f", target {index + 1:d}"
 
 
-def device_field(name: str, default: Target, here: machine.Machine, framework: Framework) -> str:
+def target_fields(name: str, default: Target, here: machine.Machine, of: str = "") -> dict[str, Any]:
+    """Choices for a target on TensorFlow, their keys ending in ``name`` and their labels in ``of``."""
+    device = device_field(name, default, here, TENSORFLOW, of)
+    with st.grid(2, min_column_width=120, gap="small"):
+        threads = threads_field(name, default, device, of)
+        precision = precision_field(name, default, here, TENSORFLOW, device, of)
+        execution = execution_field(name, default, TENSORFLOW, of)
+        steps = steps_field(name, default, TENSORFLOW, execution, of)
+    return {
+        "framework": TENSORFLOW.name, "device": device, "threads": threads, "precision": precision,
+        "execution": execution, "steps_per_execution": steps,
+    }  # fmt: skip
+
+
+def device_field(name: str, default: Target, here: machine.Machine, framework: Framework, of: str = "") -> str:
     devices = here.reached_by(framework)
     device: str = st.selectbox(
-        "Device", devices, index=_at(devices, default.device), format_func=lambda name: clean(here.title(name)),
+        f"Device{of}", devices, index=_at(devices, default.device), format_func=lambda name: clean(here.title(name)),
         key=f"form_device_{name}", persist_state=KEEP, help=CPU_HELP,
     )  # fmt: skip
     return device
 
 
-def how_fields(
-    name: str, default: Target, here: machine.Machine, framework: Framework, device: str, *, infers: bool = False
-) -> dict[str, Any]:
-    """How a target runs on a device, where that can be chosen; threads can for the CPU only.
-
-    ``infers``: what computes no training step may be chosen, too.
-    """
-    with st.grid(2, min_column_width=120, gap="small"):
-        threads = st.number_input(
-            "Threads", value=default.threads, placeholder="all", step=1, key=f"form_threads_{name}",
-            disabled=device != "cpu", persist_state=KEEP,
-            help="Threads the framework may use; empty means as many as it likes.",
-        )  # fmt: skip
-        precisions = [precision for precision in framework.precisions if infers or precision != "int8"]
-        precision = st.selectbox(
-            "Precision", precisions, index=_at(precisions, default.precision), key=f"form_precision_{name}",
-            persist_state=KEEP, format_func=PRECISIONS.__getitem__,
-            help=f"{TF32_HERE if here.has_tf32(device) else ''}{TF32_HELP}",
-        )  # fmt: skip
-        execution = _execution(name, default, framework)
-        steps = _steps(name, default, framework, execution)
-    return {
-        "framework": framework.name, "device": device, "threads": threads if device == "cpu" else None,
-        "precision": precision, "execution": execution, "steps_per_execution": steps,
-    }  # fmt: skip
+def threads_field(name: str, default: Target, device: str, of: str = "") -> int | None:
+    """Threads can be chosen for the CPU only."""
+    threads: int | None = st.number_input(
+        f"Threads{of}", value=default.threads, placeholder="all", step=1, key=f"form_threads_{name}",
+        disabled=device != "cpu", persist_state=KEEP,
+        help=f"Threads the framework may use, 1 to {MAX_THREADS:,}; empty means as many as it likes.",
+    )  # fmt: skip
+    return threads if device == "cpu" else None
 
 
-def _execution(name: str, default: Target, framework: Framework) -> Execution:
+def precision_field(
+    name: str, default: Target, here: machine.Machine, framework: Framework, device: str, of: str = "",
+    *, infers: bool = False,
+) -> Precision:  # fmt: skip
+    """``infers``: what computes no training step may be chosen, too."""
+    precisions = [precision for precision in framework.precisions if infers or precision != "int8"]
+    precision: Precision = st.selectbox(
+        f"Precision{of}", precisions, index=_at(precisions, default.precision), key=f"form_precision_{name}",
+        persist_state=KEEP, format_func=PRECISIONS.__getitem__,
+        help=f"{TF32_HERE if here.has_tf32(device) else ''}{TF32_HELP}",
+    )  # fmt: skip
+    return precision
+
+
+def execution_field(name: str, default: Target, framework: Framework, of: str = "") -> Execution:
     """None to choose where the framework has one way; one that it takes by itself goes without its name."""
     options = [execution for execution in framework.executions if execution != framework.by_itself]
     if len(options) == 1:
@@ -132,18 +127,19 @@ def _execution(name: str, default: Target, framework: Framework) -> Execution:
     own = framework.by_itself
     words = EXECUTIONS if own is None else {**EXECUTIONS, "keras": f"{EXECUTIONS['keras']} ({EXECUTIONS[own]})"}
     chosen: Execution = st.selectbox(
-        "Execution", options, index=_at(options, default.execution), key=f"form_execution_{name}", persist_state=KEEP,
-        format_func=words.__getitem__, help=f"{EXECUTION_HELP} {CPU_HELP}" if own is None else OTHER_EXECUTION_HELP,
+        f"Execution{of}", options, index=_at(options, default.execution), key=f"form_execution_{name}",
+        persist_state=KEEP, format_func=words.__getitem__,
+        help=f"{EXECUTION_HELP} {CPU_HELP}" if own is None else OTHER_EXECUTION_HELP,
     )  # fmt: skip
     return chosen
 
 
-def _steps(name: str, default: Target, framework: Framework, execution: Execution) -> int:
+def steps_field(name: str, default: Target, framework: Framework, execution: Execution, of: str = "") -> int:
     """Only one framework saves anything by several steps a call."""
     if framework is not TENSORFLOW:
         return 1
     steps: int = st.selectbox(
-        "Steps per execution", STEPS_PER_EXECUTION, index=_at(STEPS_PER_EXECUTION, default.steps_per_execution),
+        f"Steps per execution{of}", STEPS_PER_EXECUTION, index=_at(STEPS_PER_EXECUTION, default.steps_per_execution),
         key=f"form_steps_{name}", persist_state=KEEP, disabled=execution == "eager",
         help="How many steps one call of the compiled function runs (Keras).",
     )  # fmt: skip

@@ -19,22 +19,19 @@ def show(
     verdict: Draw,
     picture: Draw,
     *,
-    before: Draw | None = None,
     notes: Draw | None = None,
     evidence: Mapping[str, Draw] = NOTHING,
     share: Draw | None = None,
     head: DeltaGenerator | None = None,
 ) -> None:
-    """A result from its parts. ``share`` is drawn inside a popover beside the heading; ``before``, what is asked for,
-    under it; ``evidence`` by title, folded, each part drawn once it is opened. In a frame of another page (embedded)
-    neither heading nor those three are shown. ``head`` is a place for the heading above what a page has drawn already.
+    """A result from its parts. ``share`` is drawn inside a popover beside the heading; ``evidence`` by title, folded,
+    each part drawn once it is opened. In a frame of another page (embedded) neither heading nor those two are shown.
+    ``head`` is a place for the heading above what a page has drawn already.
     """
     embedded = st.context.is_embedded
     if not embedded:
         with head or st.container():
             top(heading, share)
-        if before is not None:
-            before()
     verdict()
     picture()
     if notes is not None:

@@ -8,13 +8,18 @@ import streamlit as st
 from core.ui.method_text import LABELS, RULES, TERMS
 
 
+def labels() -> None:
+    """What the labels beside every number mean."""
+    with st.container(border=True):
+        for label, meaning in LABELS.items():
+            st.markdown(f"**{label}** {meaning}")
+
+
 def words() -> None:
-    """The words, then the labels."""
+    """Every term that pages, reports and commands use, with its meaning."""
     rows = [(f"**{each.term}**", each.meaning, each.unit) for each in TERMS]
     table = pd.DataFrame(rows, columns=["Word", "Meaning", "Unit"])
     st.table(table, border="horizontal", hide_index=True)
-    for label, meaning in LABELS.items():
-        st.caption(f"**{label}** {meaning}")
 
 
 def rules() -> None:

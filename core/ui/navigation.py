@@ -1,4 +1,4 @@
-"""The pages, the links between them, and their tabs."""
+"""The pages in their groups, the links between them, and their tabs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from core.store import StoreError
-from core.ui import machine, registry
+from core.ui import look, machine, registry, tab
 from core.ui.words import plain
 
 ROUTED = "routed"
@@ -54,23 +54,43 @@ PAGES = {
 }  # fmt: skip
 """By the names of their files and addresses."""
 
+GROUPS = {
+    "": ("start", "sweep", "history", "method"),
+    "Result": ("crossover", "overhead", "pipeline", "diagnosis", "batch"),
+    "Maps": ("frontier", "hardware"),
+}
+"""What the menu holds, by heading; those without one stand in it themselves. Streamlit puts them first, and
+:mod:`core.ui.look` moves history and method behind the groups."""
+
 
 def first() -> str:
-    """The page at the root address: without a GPU the question about one, else the sweep that answers it."""
+    """Where the root address leads: without a GPU to the question about one, else to the sweep that answers it."""
     try:
         return "sweep" if machine.devices().has_gpu else "start"
     except StoreError:  # which every page says
         return "start"
 
 
-def pages() -> list[StreamlitPage]:
-    """All of them; with a GPU the menu leaves out what asks for one."""
+def pages() -> dict[str, list[StreamlitPage]]:
+    """All of them by group; with a GPU the menu leaves out what asks for one.
+
+    The root is a page of its own, which :func:`run` leads away from: Streamlit knows the first page by no other
+    address, so that a link to it would not open where another page is the first.
+    """
     opens = first()
-    return [
-        st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
-                default=name == opens, visibility="hidden" if name == "start" and opens != "start" else "visible")
-        for name, page in PAGES.items()
-    ]  # fmt: skip
+    found = {group: [_page(name, opens) for name in names] for group, names in GROUPS.items()}
+    found[""].append(st.Page(_root, title="Breakeven", url_path="root", default=True, visibility="hidden"))
+    return found
+
+
+def _page(name: str, opens: str) -> StreamlitPage:
+    page, hidden = PAGES[name], name == "start" and opens != "start"
+    return st.Page(f"pages/{name}.py", title=page.title, icon=page.icon, help=page.help, url_path=name,
+                   visibility="hidden" if hidden else "visible")  # fmt: skip
+
+
+def _root() -> None:
+    """Never run: see :func:`pages`."""
 
 
 def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
@@ -82,20 +102,31 @@ def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
 def tabs(key: str, parts: Mapping[str, Callable[[], None]], first: str | None = None) -> None:
     """A tab for each part, of which only the open one is drawn; ``first`` is open until another is chosen."""
     shown = st.tabs(list(parts), default=first, key=key, on_change="rerun")
-    for tab, draw in zip(shown, parts.values(), strict=True):
-        if tab.open:
-            with tab:
+    for part, draw in zip(shown, parts.values(), strict=True):
+        if part.open:
+            with part:
                 draw()
 
 
-def run() -> None:
-    """Route to the page that was asked for; the flag tells :func:`guard` that the page has its frame."""
+def run(above: Callable[[str], None]) -> None:
+    """Route to the page that was asked for; the flag tells :func:`guard` that the page has its frame.
+
+    ``above`` draws what every page has above its own, given the page's name; embedded pages have nothing there.
+    """
+    tab.of("Breakeven")
     page = st.navigation(pages(), position="hidden" if st.context.is_embedded else "top")
-    if st.context.is_embedded and not next(known for known in PAGES.values() if known.title == page.title).embeds:
+    name = page.url_path
+    if not name:
+        st.switch_page(f"pages/{first()}.py", query_params=st.query_params.to_dict())
+    tab.of(page.title)
+    look.apply()
+    if st.context.is_embedded and not PAGES[name].embeds:
         st.info("This page has no embedded view; open it by itself.", icon=":material/frame_inspect:")
         return
     st.session_state[ROUTED] = True
     try:
+        if not st.context.is_embedded:
+            above(name)
         page.run()
     except StoreError as error:  # the disk went away, or the database did: say it, whatever the page was doing
         st.error(plain(str(error)), icon=":material/database_off:")
@@ -111,6 +142,7 @@ def guard() -> None:
     says why not.
     """
     if not st.session_state.get(ROUTED, False):
+        tab.of("Breakeven")
         st.navigation(pages(), position="top")
         st.rerun()
     registry.require()

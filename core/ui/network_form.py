@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import streamlit as st
@@ -11,62 +12,123 @@ from core.families import Choice, Network, families
 from core.families.own import Own
 from core.numbers import counted, large
 from core.schema import explain
-from core.ui.checks import OWN_ARCHITECTURE
+from core.text import clean
+from core.ui.checks import OWN_ARCHITECTURE, size_field
+from core.ui.places import KEEP, Places
 from core.ui.words import plain
 from core.userdata.arrays import in_words
 
-OWN_SIZES = "Own sizes"
 FIRST_FAMILY = "mlp"
 FEW_WORDS = 2  # as many kinds fit beside each other in a column
+MAIN = 2  # sizes that stand beside the family, the rest wherever the page has room
 MAX_UPLOAD_MB = 32
 ARCHITECTURE = "form_architecture_read"
-KEEP: Any = "session"  # choices survive a visit to another page
+PRESETS_HELP = "Puts this network's sizes into the fields, ready to be changed."
 
 
-def network_fields() -> dict[str, Any]:
-    """Family, preset, sizes and architecture, as :func:`core.ui.checks.make_workload` takes them."""
+def network_fields(wrong: Places, rest: Any = None) -> dict[str, Any]:
+    """Family, sizes and architecture, as :func:`core.ui.checks.checked_workload` takes them.
+
+    ``rest`` is the place for all but the two main sizes of a family; without it they stand below those.
+    """
     known = families()
     # a network that user code makes belongs to the command line, where the user names that code
     names = [name for name, kind in known.items() if kind.choices or name == OWN_ARCHITECTURE]
     names.sort(key=lambda name: known[name].title)
-    family = st.selectbox(
-        "Network family", names, index=names.index(FIRST_FAMILY), format_func=lambda name: known[name].title,
-        key="form_family", persist_state=KEEP,
-    )  # fmt: skip
-    if family == OWN_ARCHITECTURE:
-        return {"family": family, "preset": None, "sizes": {}, "architecture": _architecture()}
-    kind = known[family]
-    preset = _preset(family, kind)
-    sizes = {} if preset else own_sizes(family, kind.choices)
-    return {"family": family, "preset": preset, "sizes": sizes}
+    heading = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+    heading.markdown("**Network**", width="content")
+    with st.grid(1 + MAIN, min_column_width=130, gap="small"):
+        family = st.selectbox(
+            "Family", names, index=names.index(FIRST_FAMILY), format_func=lambda name: known[name].title,
+            key="form_family", persist_state=KEEP,
+        )  # fmt: skip
+        if family == OWN_ARCHITECTURE:
+            return {"family": family, "preset": None, "sizes": {}, "architecture": _architecture(wrong)}
+        kind = known[family]
+        with heading:
+            st.menu_button(
+                "Network presets", list(kind.presets), key=f"form_networks_{family}", on_click=_put_preset,
+                args=(family,), icon=":material/auto_awesome_motion:", help=f"{PRESETS_HELP} {kind.notation}",
+            )  # fmt: skip
+        if (named := st.session_state.get(_named(family))) is not None:
+            return {"family": family, "preset": _as_named(family, named), "sizes": {}}
+        main, others = main_sizes(kind.choices)
+        sizes = {choice.name: _size(f"form_{family}_{choice.name}", choice, wrong) for choice in main}
+    with nullcontext() if rest is None else rest:
+        sizes |= size_fields(family, others, wrong)
+    wrong.here("workload")
+    return {"family": family, "preset": None, "sizes": sizes}
 
 
-def _preset(family: str, kind: type[Network]) -> str | None:
-    """The chosen preset; None for sizes of one's own."""
-    options = [*kind.presets, OWN_SIZES]
-    usual = kind.from_choices({choice.name: choice.default for choice in kind.choices}).name
-    chosen = st.selectbox(
-        "Workload", options, index=options.index(usual) if usual in options else 0, key=f"form_preset_{family}",
-        persist_state=KEEP, help=f"{kind.notation} The last entry lets you choose sizes of your own.",
-    )  # fmt: skip
-    return None if chosen == OWN_SIZES else chosen
+def usual_network() -> Network:
+    """What the fields name until they are touched."""
+    kind = families()[FIRST_FAMILY]
+    return kind.from_choices({choice.name: choice.default for choice in kind.choices})
 
 
-def own_sizes(name: str, choices: tuple[Choice, ...]) -> dict[str, int | None]:
+def main_sizes(choices: tuple[Choice, ...]) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
+    """Depth and width, or the first two sizes of a family without them; and the others."""
+    main = tuple(choice for choice in choices if choice.name in ("depth", "width")) or choices[:MAIN]
+    return main, tuple(choice for choice in choices if choice not in main)
+
+
+def family_of(network: Network) -> str:
+    return next(name for name, kind in families().items() if isinstance(network, kind))
+
+
+def put_network(network: Network) -> None:
+    """Let the fields name that network; one that has no sizes to choose by its name. Not one from a file."""
+    sizes, family = network.as_choices(), family_of(network)
+    st.session_state["form_family"] = family
+    for name, value in (sizes or {}).items():
+        st.session_state[f"form_{family}_{name}"] = value
+    st.session_state[_named(family)] = None if sizes else network.name
+
+
+def changed_sizes(family: str) -> list[str]:
+    """Sizes that do not stand beside the family and differ from what is proposed, in words."""
+    found = []
+    for choice in main_sizes(families()[family].choices)[1]:
+        value = st.session_state.get(f"form_{family}_{choice.name}", choice.default)
+        if value != choice.default:
+            words = choice.words[value - choice.low] if choice.words and value is not None else value
+            found.append(f"{choice.label} {words}")
+    return [] if st.session_state.get(_named(family)) is not None else found
+
+
+def _named(family: str) -> str:
+    return f"form_named_{family}"
+
+
+def _put_preset(family: str) -> None:
+    put_network(families()[family].from_name(st.session_state[f"form_networks_{family}"]))
+
+
+def _as_named(family: str, name: str) -> str:
+    """A network whose sizes are its own, which go with its name; and the way back to sizes of one's own."""
+    st.text_input(
+        "Network", value=clean(name), disabled=True, key=f"form_shown_{name}", help="Its sizes go with its name."
+    )
+    with st.container(vertical_alignment="bottom", height="stretch"):
+        st.button("Own sizes", icon=":material/tune:", key=f"form_own_{family}",
+                  on_click=st.session_state.pop, args=(_named(family),))  # fmt: skip
+    return name
+
+
+def size_fields(name: str, choices: tuple[Choice, ...], wrong: Places) -> dict[str, int | None]:
     """A field for each choice: a number, or one of its words; ``name`` tells the fields' keys from other forms'.
 
     None is an emptied field.
     """
-    with st.grid(2, min_column_width=120, gap="small"):
-        return {choice.name: _size(f"form_{name}_{choice.name}", choice) for choice in choices}
+    with st.grid(3, min_column_width=120, gap="small"):
+        return {choice.name: _size(f"form_{name}_{choice.name}", choice, wrong) for choice in choices}
 
 
-def _size(key: str, choice: Choice) -> int | None:
+def _size(key: str, choice: Choice, wrong: Places) -> int | None:
     if not choice.words:
-        return st.number_input(
-            choice.label, value=choice.default, step=1, key=key, persist_state=KEEP,
-            help=f"{choice.help} {choice.low:,} to {choice.high:,}.",
-        )  # fmt: skip
+        help = f"{choice.help} {choice.low:,} to {choice.high:,}."
+        number: int | None = wrong.number(size_field(choice), choice.label, choice.default, key, help)
+        return number
     values = list(range(choice.low, choice.high + 1))
 
     def word(value: int) -> str:
@@ -83,18 +145,20 @@ def _size(key: str, choice: Choice) -> int | None:
     )  # fmt: skip
 
 
-def _architecture() -> Network | str | None:
+def _architecture(wrong: Places) -> Network | str | None:
     """The network read from an uploaded file, or the sentence that refused it; it outlives a visit elsewhere."""
-    st.file_uploader(
-        "Keras JSON (model.to_json()) or a .keras file", type=["json", "keras"], key="form_architecture",
-        on_change=_read, max_upload_size=MAX_UPLOAD_MB,
-        help="Only the description of the layers is read: built-in layers, with fresh weights, all of them trained, "
-        "also where the file froze some. No code is run and no weights are opened; for a .keras file above the limit, "
-        "model.to_json() is enough.",
-    )  # fmt: skip
-    network: Network | str | None = st.session_state.get(ARCHITECTURE)
-    if isinstance(network, Network):
-        st.caption(plain(_described(network)))
+    with st.container():
+        st.file_uploader(
+            "Keras JSON (model.to_json()) or a .keras file", type=["json", "keras"], key="form_architecture",
+            on_change=_read, max_upload_size=MAX_UPLOAD_MB,
+            help="Only the description of the layers is read: built-in layers, with fresh weights, all of them "
+            "trained, also where the file froze some. No code is run and no weights are opened; for a .keras file "
+            "above the limit, model.to_json() is enough. The page's address cannot hold it.",
+        )  # fmt: skip
+        network: Network | str | None = st.session_state.get(ARCHITECTURE)
+        if isinstance(network, Network):
+            st.caption(plain(_described(network)))
+        wrong.here("workload")
     return network
 
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.schema import UserError
 from core.studies.sweep.record import Run
-from core.ui import registry
+from core.ui import registry, tab
 from core.ui.navigation import link
 from core.ui.words import plain
 
@@ -29,4 +29,5 @@ def run() -> Run:
         st.stop()
     if not asked:
         st.query_params["run"] = found.id
+    tab.shows(found.name)
     return found

@@ -16,7 +16,7 @@ from core.spec import Target
 from core.text import clean
 from core.ui import machine, share
 from core.ui.method_text import SELF_CHECK as CHECKED
-from core.ui.study_page import ask, progress, running, start
+from core.ui.study_page import ask, progress, running, start, why_ended
 from core.ui.tables import written
 from core.ui.words import plain
 
@@ -34,7 +34,7 @@ def show() -> None:
         return
     last = ask(SELF_CHECK, "Check this machine", ":material/fact_check:", _plan, partial(start, SELF_CHECK))
     if last is not None and last.error:
-        (st.info if last.cancelled else st.error)(plain(last.error))
+        why_ended(last, last.error)
     elif last is not None:
         result(last.id, last.record)
 

@@ -34,7 +34,7 @@ FIELD_PX = 340
 def show() -> None:
     """Question, choice of the card, button, answer, pictures, and where to go on from here."""
     here = machine.devices()
-    st.header(QUESTION, anchor=False)
+    st.title(QUESTION, anchor=False)
     if here.notes:
         machine.gpu_notice(here)
     live.stopped()

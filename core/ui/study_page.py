@@ -8,22 +8,27 @@ from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
-from core.numbers import duration
+from core.numbers import counted, duration
 from core.schema import UserError
 from core.store import Summary, only_readable
 from core.studies.kind import Kind, Task
-from core.studies.progress import Progress, Snapshot
+from core.studies.progress import Snapshot
 from core.studies.registry import example_id
 from core.text import clean
 from core.ui import registry, share
+from core.ui.checks import Outcome
+from core.ui.ticker import time_left
 from core.ui.words import plain
 
 # Seldom, since browser and server take their time from what is being measured (benchmarks/polling.py).
 POLL_S, WATCH_S = 2.0, 3.0
 CANCEL_HELP = "Stops soon. What was measured until then is kept."
-STOPPING = "Stopping; what was measured is kept"
+STOPPING = "Stopping; what was measured is kept."
+SHOWN = "progress_shown"
 P = TypeVar("P")
 R = TypeVar("R")
+Form = Callable[[str | None, Any], P | None]
+"""Draws a form: why nothing can be started now, and the place of its button; its plan, or None."""
 
 
 def busy_sentence() -> str | None:
@@ -56,10 +61,21 @@ def refuse(task: Task[Any, Any], problem: str) -> None:
     st.session_state[f"{task.name}_refused"] = problem
 
 
+def takes(budget_s: float) -> str:
+    """How long a study takes whose budget does not hold the end of the round that runs when it is used up."""
+    return f"about {duration(budget_s)} and then to the end of its last round"
+
+
 def refusal(task: Task[Any, Any]) -> None:
     """Say once why a measurement could not be started."""
     if problem := st.session_state.pop(f"{task.name}_refused", None):
         st.warning(plain(problem), icon=":material/hourglass_top:")
+
+
+def why_ended(last: Snapshot, words: str) -> None:
+    """Why a measurement has no result: an error, unless its user cancelled it."""
+    say, icon = (st.info, "info") if last.cancelled else (st.error, "error")
+    say(plain(words), icon=f":material/{icon}:")
 
 
 def running(task: Task[Any, Any]) -> Snapshot | None:
@@ -123,36 +139,63 @@ def _wait(task: Task[Any, Any]) -> None:
     st.progress(0.0, text=f"{plain(snapshot.title)}. Nothing else is measured meanwhile.")
 
 
-def progress(task: Task[Any, Any], metrics: Callable[[Snapshot], None] | None = None) -> None:
-    """A running measurement in numbers; when it has ended the page runs once more, without this timer."""
-    st.fragment(_progress, run_every=POLL_S)(task, metrics)
+MOST_SHOWN = 0.99
+"""Of the bar of what goes on: only what has ended is whole."""
 
 
-def _progress(task: Task[Any, Any], metrics: Callable[[Snapshot], None] | None) -> None:
+def progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None = None) -> None:
+    """A running measurement in one line and a bar; when it has ended the page runs once more, without this timer.
+
+    ``counts`` says how much is done, beside what is being done.
+    """
+    st.fragment(_progress, run_every=POLL_S)(task, counts)
+
+
+def _progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None) -> None:
     snapshot = running(task)
     if snapshot is None:
         st.rerun()
         return
-    at = snapshot.progress
-    with st.container(border=True):
+    stopping = registry.engine().jobs.stopping
+    with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.markdown(f"**{plain(snapshot.title)}**", width="content")
-            stopping = registry.engine().jobs.stopping
-            st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
-                      key=f"cancel_{task.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip
-        st.progress(_share(at), text=STOPPING if stopping else plain(at.activity))
-        with st.container(horizontal=True):
-            if metrics is not None:
-                metrics(snapshot)
-            st.metric("Time left, at most", duration(at.remaining_s))
-            st.metric("Elapsed", duration(at.elapsed_s))
+            with st.container(horizontal=True, vertical_alignment="center", width="content"):
+                if not stopping and snapshot.progress.elapsed_s > 0:
+                    time_left(snapshot.left_s, snapshot.id, f"left_{task.name}")
+                st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
+                          key=f"cancel_{task.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip
+        said = STOPPING if stopping else doing(snapshot, "" if counts is None else counts(snapshot))
+        st.progress(_share(snapshot), text=plain(said))
+
+
+def doing(snapshot: Snapshot, counts: str = "") -> str:
+    """What a running measurement does, and how much is done."""
+    said = f"{snapshot.progress.activity}."
+    return f"{said} {counts}" if counts else said
+
+
+def _share(snapshot: Snapshot) -> float:
+    """Of the time that was given, at most; never less than a page of this session has shown before."""
+    at, kept = snapshot.progress, st.session_state.get(SHOWN, ("", 0.0))
+    before = kept[1] if kept[0] == snapshot.id else 0.0
+    whole_s = max(at.elapsed_s + at.remaining_s, 1e-9)
+    share = min(MOST_SHOWN, max(before, (whole_s - snapshot.left_s) / whole_s))
+    st.session_state[SHOWN] = (snapshot.id, share)
+    return share
+
+
+def impossible(count: int) -> str:
+    """How many choices of a form cannot be measured."""
+    verb, each = ("is", "it") if count == 1 else ("are", "each")
+    return f"{counted(count, 'choice')} below {verb} not possible yet; {each} says what is accepted."
 
 
 class StudyPage(Generic[P, R]):
     """One page, or part of a page, about one kind.
 
-    ``button`` is what its start button says. ``address`` names a study in the query. ``metrics`` adds numbers to the
-    progress of a running study.
+    ``button`` is what its start button says. ``address`` names a study in the query. ``counts`` says how much of a
+    running study is done.
     """
 
     def __init__(
@@ -161,9 +204,9 @@ class StudyPage(Generic[P, R]):
         button: str,
         icon: str = ":material/play_arrow:",
         address: str = "study",
-        metrics: Callable[[Snapshot], None] | None = None,
+        counts: Callable[[Snapshot], str] | None = None,
     ) -> None:
-        self.kind, self.button, self._icon, self.address, self._metrics = kind, button, icon, address, metrics
+        self.kind, self.button, self._icon, self.address, self._counts = kind, button, icon, address, counts
 
     def start(self, plan: P) -> None:
         """Begin a study; what comes of it replaces the one in the address."""
@@ -181,16 +224,18 @@ class StudyPage(Generic[P, R]):
         press(begin=partial(start or self.start, plan), disabled=plan is None or busy is not None, **look)
 
     def form_button(
-        self, plan: Any, busy: str | None, says: Callable[[Any], str], start: Callable[[Any], None] | None = None
-    ) -> None:
-        """The same above the fields of a form, with what the plan ``says`` that it measures."""
+        self, outcome: Outcome[Any], busy: str | None, says: Callable[[Any], str],
+        start: Callable[[Any], None] | None = None, **look: Any,
+    ) -> None:  # fmt: skip
+        """The same above the fields of a form: what the plan ``says`` that it measures, or how many are wrong."""
+        plan = outcome.plan
+        self.start_button(plan, busy, start, **look)
         if busy:
             busy_notice(busy)
-        self.start_button(plan, busy, start, width="stretch")
         if plan is None:
-            st.caption(":material/error: One choice below is not possible yet; it says what is accepted.")
+            st.caption(f":material/error: {plain(impossible(len(outcome.errors)))}")
         else:
-            st.caption(f"{plain(says(plan))} Change any of it below.")
+            st.caption(plain(says(plan)))
         self.refusal()
 
     def refusal(self) -> None:
@@ -200,8 +245,8 @@ class StudyPage(Generic[P, R]):
         return running(self.kind)
 
     def progress(self) -> None:
-        """The running study in numbers; when it has ended the page runs once more, without this timer."""
-        progress(self.kind, self._metrics)
+        """The running study in one line; when it has ended the page runs once more, without this timer."""
+        progress(self.kind, self._counts)
 
     def idle(self) -> None:
         """Why the last study of this process has no result, and a watch for one that begins elsewhere."""
@@ -212,8 +257,7 @@ class StudyPage(Generic[P, R]):
         """Why the last study of this process has no result, if it has none."""
         last = registry.engine().jobs.snapshot(self.kind.name)
         if last is not None and not last.active and last.error:
-            say, icon = (st.info, "info") if last.cancelled else (st.error, "error")
-            say(plain(f"{last.title}: {last.error}"), icon=f":material/{icon}:")
+            why_ended(last, f"{last.title}: {last.error}")
         if last is not None and not last.active and last.unwritten:
             self._unwritten(last)
 
@@ -285,42 +329,46 @@ class StudyPage(Generic[P, R]):
 
     def frame(
         self,
-        form: Callable[[str | None], P | None],
+        form: Form[P],
         result: Callable[[str, R], None],
         before: Callable[[P | None], None],
         so_far: Callable[[], None] | None = None,
     ) -> None:
-        """A page with the study on the left and the form for the next one on the right.
+        """A page with the study in full width under what measures the next one.
 
-        ``before`` says what a study is and what the plan would measure, while there is none of one's own.
+        ``form`` draws its button into the place that it is given, and its fields where it is called; ``before`` says
+        what a study is and what the plan would measure.
         """
         shown = self.shown()
         if st.context.is_embedded:
             if shown is not None:
                 result(*shown)
             return
-        left, right = st.columns([7, 5], gap="large")
-        active = self.running() is not None
-        with right:
-            plan = form(busy_sentence())
-        with left:
-            if active:
-                self.progress()
-                if so_far is not None:
-                    so_far()
-            else:
-                self.idle()
-            if shown is not None and not active:
-                if self.is_example(shown[0]):
-                    st.caption(f"A finished example, recorded on another machine. Press “{self.button}” for this one.")
-                result(*shown)
-            if shown is None or active or self.is_example(shown[0]):
-                before(plan)
+        if self.running() is not None:
+            self.progress()
+            if so_far is not None:
+                so_far()
+            self.measure(form, before)
+            return
+        known = shown is not None and not self.is_example(shown[0])
+        self.measure(form, None if known else before)
+        self.idle()
+        if shown is not None:
+            if self.is_example(shown[0]):
+                st.caption(f"A finished example, recorded on another machine. Press “{self.button}” for this one.")
+            result(*shown)
+
+    def measure(self, form: Form[P], before: Callable[[P | None], None] | None = None) -> None:
+        """The button of the next study, and folded the fields that decide it, with what is to be said ``before``."""
+        top = st.container(horizontal=True, vertical_alignment="center")
+        with st.expander(f"Choices of the next {self.kind.noun}", icon=":material/tune:"):
+            fields, about = st.columns(2, gap="large")
+            with fields:
+                plan = form(busy_sentence(), top)
+            if before is not None:
+                with about:
+                    before(plan)
 
 
 def _title(summary: Summary) -> str:
     return f"{summary.created_at.replace('T', ' ')[:16]} UTC, {summary.label}: {summary.name}"
-
-
-def _share(at: Progress) -> float:
-    return min(1.0, at.elapsed_s / max(at.elapsed_s + at.remaining_s, 1e-9))

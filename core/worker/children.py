@@ -15,14 +15,15 @@ from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import MAX_LINE_BYTES
 
 
-def start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A process with pipes, under a keeper where there are any."""
+def start(command: Sequence[str], environment: dict[str, str], folder: str | None = None) -> subprocess.Popen[bytes]:
+    """A process with pipes, under a keeper where there are any, in that folder or the current one."""
     return subprocess.Popen(
         (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
+        cwd=folder,
         # its own session: Ctrl-C in the terminal is for the supervisor, which then closes stdin
         start_new_session=os.name == "posix",
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),

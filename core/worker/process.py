@@ -96,7 +96,8 @@ class ProcessWorker:
 
     The constructor starts the process and greets it without waiting; :meth:`wait_ready` waits. ``command`` replaces
     the worker's command line, for tests of the transport; with a ``template`` the worker is forked from that if it
-    can be. ``check`` as in :class:`core.worker.protocol.Launcher`.
+    can be. ``folder`` is its working folder (None: this program's). ``check`` as in
+    :class:`core.worker.protocol.Launcher`.
     """
 
     ready: Ready
@@ -111,13 +112,14 @@ class ProcessWorker:
         watch_memory: bool = False,
         allow_code: bool = False,
         template: Template | None = None,
+        folder: str | None = None,
     ) -> None:
         self.target = target
         command = command or (interpreter(target), *COMMAND[1:])
         self._mark = secrets.token_hex(8)
         environment = worker_environment(target) | {MARK: self._mark}
         forked = None if template is None else template.fork(environment)
-        self._process = forked or start(command, environment)
+        self._process = forked or start(command, environment, folder)
         self._lost: WorkerLost | None = None
         self._cpu_s = 0.0
         self._asked_s = 0.0
@@ -336,13 +338,15 @@ def launch_processes(
     allow_python: bool = False,
     limit_bytes: int | None = None,
     fresh: bool = False,
+    folders: Sequence[str | None] = (),
 ) -> tuple[ProcessWorker, ...]:
     """Start one worker process for each target, side by side (:class:`core.worker.protocol.Launcher`).
 
     They are forked from a template where there can be one (:mod:`core.worker.templates`), unless they are to be
     ``fresh``, run user code, or are put to a test of memory, of which a fork shares some. With ``limit_bytes`` each
     worker ends itself as soon as its resident memory passes that; see :class:`core.worker.protocol.Hello` for
-    ``allow_code``. Only with ``allow_python`` is the interpreter run that a target names.
+    ``allow_code``. Only with ``allow_python`` is the interpreter run that a target names. ``folders`` are the working
+    folders, one for each target; workers with folders of their own are fresh.
     """
     if not allow_python:
         refuse_python(targets)
@@ -351,13 +355,20 @@ def launch_processes(
     watched = limit_bytes is not None
     limits = [limit_bytes] * len(targets) if watched else memory_limits(targets)
     templates: Sequence[Template | None] = [None] * len(targets)
-    if not (fresh or watched or allow_code):
+    if not (fresh or watched or allow_code or folders):
         templates = TEMPLATES.of([(target, worker_environment(target)) for target in targets], deadline_s, check)
     try:
-        for target, limit, template in zip(targets, limits, templates, strict=True):
+        places = folders or [None] * len(targets)
+        for target, limit, template, folder in zip(targets, limits, templates, places, strict=True):
             workers.append(
                 ProcessWorker(
-                    target, limit, check=check, watch_memory=watched, allow_code=allow_code, template=template
+                    target,
+                    limit,
+                    check=check,
+                    watch_memory=watched,
+                    allow_code=allow_code,
+                    template=template,
+                    folder=folder,
                 )
             )
         for worker in workers:

@@ -252,12 +252,16 @@ class Release(Request[Released]):
 
 
 class Describe(Request[Described]):
-    """Build the model that ``entry`` (package.module:function, looked for in ``folder`` first) returns, describe it."""
+    """Build the model that ``entry`` (package.module:function, looked for in ``folder`` first) returns, describe it.
+
+    It fails where that imported a module from ``apart_from``, another checkout of the same code.
+    """
 
     doing: ClassVar[str] = "building the model of {entry}"
     kind: Literal["describe"] = "describe"
     entry: str
     folder: str
+    apart_from: str | None = None
 
 
 class OpenTraining(Request[TrainingOpened]):

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import PATIENCE_MS, expect, settle
+from tests.support.browser import PATIENCE_MS, expect, go, settle
 from tests.support.made_up.states import ROOT, STATES, environment
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]
+SECOND = "Device, target 2"
 
 
 def sweep(state: str, folder: Path) -> None:
@@ -43,23 +44,15 @@ def test_a_sweep_of_the_made_up_gpu_from_the_button_to_its_trace(
     tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
 ) -> None:
     with serve(tmp_path, studies=False, variables=environment("good", tmp_path)) as address:
-        page = open_tab(address)
-        expect(page.get_by_role("combobox", name="Device").last).to_have_value("GPU 0 · Made-up GPU (simulated)")
-        page.get_by_role("radio", name="List").or_(page.get_by_role("button", name="List")).first.click()
-        sizes = page.get_by_role("textbox", name="Batch sizes to measure")
-        sizes.fill("8, 512")
-        sizes.press("Enter")
-        page.get_by_text("Pipeline, refinement, budget and precision").click()
-        budget = page.get_by_role("spinbutton", name="Budget (seconds)")
-        budget.fill("15")
-        budget.press("Enter")
-        expect(page.get_by_text("at most 15 s")).to_be_visible()
+        page = open_tab(f"{address}/sweep?batches=8,512&budget=15")
+        expect(page.get_by_role("combobox", name=SECOND)).to_have_value("GPU 0 · Made-up GPU (simulated)")
+        expect(page.get_by_text("at most 15 s").first).to_be_visible()
         page.get_by_role("button", name="Measure this machine").click()
         cancel = page.get_by_role("button", name="Cancel")
         expect(cancel).to_be_visible()
         expect(cancel).to_have_count(0, timeout=2 * PATIENCE_MS)  # else the page would lead to the stored run
         expect(page.get_by_text(re.compile("Made-up CPU .*Made-up GPU")).first).to_be_visible()
-        page.get_by_role("link", name="Overhead").click()
+        go(page, "Overhead")
         expect(page.get_by_text(re.compile("the device computes during"))).to_be_visible()
         settle(page)
         assert page.locator("[data-testid=stException]").count() == 0
@@ -73,7 +66,7 @@ def test_a_gpu_without_cupti_is_measured_and_why_it_cannot_be_traced_is_said(
         page = open_tab(address)
         expect(page.get_by_text(re.compile("GPU 0: XLA, as Keras chooses by default")).first).to_be_visible()
         expect(page.get_by_text(re.compile("could not be traced.*CUPTI")).first).to_be_visible()
-        page.get_by_role("link", name="Overhead").click()
+        go(page, "Overhead")
         expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
         assert page.get_by_text("the device computes during").count() == 0  # a trace of the host is none of the GPU
         assert page.locator("[data-testid=stException]").count() == 0
@@ -86,7 +79,7 @@ def test_a_gpu_that_is_too_new_is_named_not_proposed_and_refused(
         page = open_tab(f"{address}/sweep")
         told = page.get_by_text(re.compile("compute capability 12.0, newer than all code"))
         expect(told).to_have_count(1)
-        device = page.get_by_role("combobox", name="Device").last
+        device = page.get_by_role("combobox", name=SECOND)
         expect(device).to_have_value("CPU")
         choose(page, device, "cannot be used")
         expect(device).to_have_value("GPU 0 · Made-up GPU (simulated) (cannot be used)")

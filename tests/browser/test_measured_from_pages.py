@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from core.machine.lock import machine_lock
 from core.store import Store
-from tests.support.browser import expect
+from tests.support.browser import expect, go
 from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
 OpenTab = Callable[..., Any]
+
+
+MEASURED = re.compile("[1-9] of 8 batch sizes measured")
 
 
 def test_an_upload_is_kept_once_and_a_bad_one_is_refused(own_server: str, open_tab: OpenTab) -> None:
@@ -28,36 +32,50 @@ def test_an_upload_is_kept_once_and_a_bad_one_is_refused(own_server: str, open_t
     bad = {"name": "bad.csv", "mimeType": "text/csv", "buffer": b"target,batch\na,1\n"}
     page.locator("input[type=file]").set_input_files(bad)
     expect(page.get_by_text(re.compile("Not imported"))).to_be_visible()
-    page.get_by_role("link", name="Sweep").click()
+    go(page, "Sweep")
     expect(page.get_by_role("button", name="Measure this machine")).to_be_visible()
 
 
+LONG = "/sweep?batches=1,4,256,512,1024,2048,3072,4096&budget=3600"
+"""A form with batch sizes and a budget for minutes, so that its sweep goes on however slowly the browser looks."""
+
+
 def measure(page: Any) -> None:
-    """Start a real sweep, with batch sizes and a budget for minutes, and wait for its first rounds: so it goes on
-    however slowly the browser looks.
-    """
-    page.get_by_role("radio", name="List").or_(page.get_by_role("button", name="List")).first.click()
-    sizes = page.get_by_role("textbox", name="Batch sizes to measure")
-    sizes.fill("1, 4, 256, 512, 1024, 2048, 3072, 4096")
-    sizes.press("Enter")
-    page.get_by_text("Pipeline, refinement, budget and precision").click()
-    budget = page.get_by_role("spinbutton", name="Budget (seconds)")
-    budget.fill("3600")
-    budget.press("Enter")
+    """Start a real sweep, and wait for its first rounds."""
     expect(page.get_by_text("batch 1 to 4,096, at most 1 h")).to_be_visible()
     page.get_by_role("button", name="Measure this machine").click()
-    expect(page.get_by_text("Cells done")).to_be_visible()
-    expect(page.get_by_text("Estimate so far", exact=True)).to_be_visible()
+    expect(page.get_by_text(MEASURED)).to_be_visible()
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+
+
+LEFT = re.compile(r"at most (?:(\d+) min)? ?(?:(\d+) s)? left")
+
+
+def assert_ticks(counter: Any) -> None:
+    """The time that is left goes down in the browser, whatever the server does."""
+    expect(counter).to_have_text(LEFT)
+    before = counter.inner_text()
+    expect(counter).not_to_have_text(before)
+    assert left_s(counter.inner_text()) < left_s(before)
+
+
+def left_s(words: str) -> int:
+    """The seconds in ``at most 59 min 07 s left``."""
+    found = LEFT.fullmatch(words)
+    assert found, words
+    return 60 * int(found[1] or 0) + int(found[2] or 0)
 
 
 def test_a_real_sweep_is_seen_by_every_tab_and_can_be_cancelled(own_server: str, open_tab: OpenTab) -> None:
-    page = open_tab(f"{own_server}/sweep")
+    page = open_tab(f"{own_server}{LONG}")
     measure(page)
     second = open_tab(f"{own_server}/sweep")
-    expect(second.get_by_text("Cells done")).to_be_visible()
+    expect(second.get_by_text(MEASURED)).to_be_visible()
+    second.get_by_text("Choices of the next sweep").click()
     expect(second.get_by_role("button", name="Measure this machine")).to_be_disabled()
     page.reload()
-    expect(page.get_by_text("Cells done")).to_be_visible()
+    expect(page.get_by_text(MEASURED)).to_be_visible()
+    assert_ticks(page.locator("span.left"))
 
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Your newest run")).to_be_visible()
@@ -70,7 +88,7 @@ def test_a_server_that_is_ended_leaves_a_sweep_that_can_be_resumed(
     tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
 ) -> None:
     with serve(tmp_path, studies=False) as address:  # ends it with SIGTERM
-        measure(open_tab(f"{address}/sweep"))
+        measure(open_tab(f"{address}{LONG}"))
     store = Store(f"sqlite:///{tmp_path / 'data' / 'runs.sqlite3'}")
     newest = store.summaries()[0]
     store.close()
@@ -85,3 +103,21 @@ def test_a_real_cell_is_traced_from_the_page(own_server: str, open_tab: OpenTab)
     expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     expect(page.get_by_text(re.compile("measured")).first).to_be_visible()
+
+
+def test_what_another_process_measures_is_counted_down_above_every_page(own_server: str, open_tab: OpenTab) -> None:
+    """It appears and goes without a reload, and the seconds go down between two questions to the server."""
+    page = open_tab(f"{own_server}/history")
+    line = page.locator(".st-key-running")
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+    assert line.count() == 0
+    with machine_lock("A long sweep") as held:  # in the folder of the server's lock
+        held.ends_in(300)
+        expect(line).to_contain_text("A long sweep")
+        left = line.locator(".left")
+        expect(left).to_contain_text("min")
+        first = left.inner_text()
+        expect(left).not_to_have_text(first)
+        go(page, "Frontier")
+        expect(line).to_contain_text("A long sweep")
+    expect(line).to_have_count(0)

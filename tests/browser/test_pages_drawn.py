@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.studies.registry import example_id, kind_of, load_example
-from tests.support.browser import assert_tab_fits, assert_words_apart, expect, settle
+from tests.support.browser import assert_part_fits, assert_words_apart, expect, go, settle
 from tests.support.runs import make_run
 
 pytestmark = pytest.mark.browser
@@ -26,7 +26,7 @@ def test_cold_deep_link_opens_the_run_inside_the_frame(own_server: str, open_tab
     assert page.url.endswith(f"/crossover?run={run.id}")
     page.reload()
     expect(page.get_by_role("heading", name=run.name)).to_be_visible()
-    page.get_by_role("link", name="History").click()
+    page.get_by_role("link", name="History", exact=True).click()
     expect(page.get_by_role("heading", name="History")).to_be_visible()
 
 
@@ -110,7 +110,8 @@ def test_the_frontier_map_is_read_out_with_its_sliders(server: str, open_tab: Op
     page = open_tab(f"{server}/frontier?study=study-a")
     page.set_viewport_size({"width": 1024, "height": 768})
     plot = page.locator(".js-plotly-plot")
-    expect(plot.get_by_text("at depth 2")).to_be_visible()
+    title = page.get_by_text(re.compile("at depth [24]$")).first
+    expect(title).to_contain_text("at depth 2")
     area = plot.locator(".nsewdrag").first
     area.scroll_into_view_if_needed()
     settle(page)
@@ -118,26 +119,28 @@ def test_the_frontier_map_is_read_out_with_its_sliders(server: str, open_tab: Op
     area.hover(position={"x": 0.31 * size["width"], "y": 0.66 * size["height"]})
     expect(plot.locator(".hovertext")).to_contain_text("interpolated")
     page.get_by_role("slider", name="Map at depth").press("ArrowRight")
-    expect(plot.get_by_text("at depth 4")).to_be_visible()
+    expect(title).to_contain_text("at depth 4")
     assert page.evaluate("document.documentElement.scrollWidth") <= 1024
     assert page.locator("[data-testid=stException]").count() == 0
 
 
 @pytest.mark.parametrize("width", [1440, 1024])
-def test_the_batch_page_draws_every_tab(server: str, open_tab: OpenTab, width: int) -> None:
-    """Charts of a tab that was closed get their width when it opens, and their words stay apart."""
+def test_the_batch_page_draws_every_part(server: str, open_tab: OpenTab, width: int) -> None:
+    """Charts of a part that was folded get their width when it opens, and their words stay apart."""
     run = make_run(1)
     page = open_tab(f"{server}/batch?run={run.id}")
     page.set_viewport_size({"width": width, "height": 900})
-    expect(page.get_by_text("Time to the loss by batch (predicted)", exact=True)).to_be_visible()
-    for tab, charts in (("Batch", 3), ("Noise scale", 2), ("Memory", 2), ("Cost", 0)):
-        assert_tab_fits(page, tab, charts, width)
+    expect(page.get_by_text("Time to the loss by batch (predicted)", exact=True).first).to_be_visible()
+    parts = (("Throughput and time per sample", 3), ("Gradient noise scale", 3), ("Memory", 3), ("Cost", 1))
+    for part, charts in parts:
+        assert_part_fits(page, part, charts, width)
 
 
 def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open_tab: OpenTab) -> None:
     """Its words stay apart from the measured ones in a narrow window, and no worker is started for it."""
     page = open_tab(f"{server}/sweep")
     page.set_viewport_size({"width": 1024, "height": 768})
+    page.get_by_text("More: as proposed").click()
     box = page.get_by_role("combobox", name="Against a modelled GPU")
     expect(box).to_be_visible()
     settle(page)  # a script that still runs would close the list of options
@@ -148,7 +151,7 @@ def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open
     told = page.get_by_text(re.compile("Modelled: H100-SXM.*No worker ran for it"))
     expect(told).to_be_visible()
     expect(page.get_by_role("button", name="Measure this machine")).to_be_enabled()
-    page.get_by_role("link", name="Crossover").click()
+    go(page, "Crossover")
     expect(page.get_by_role("button", name="Share").first).to_be_visible()
     expect(told).to_be_visible()
     assert page.url.endswith(f"/crossover?run={make_run(1).id}&gpu=H100-SXM")
@@ -159,18 +162,19 @@ def test_a_modelled_gpu_is_chosen_like_a_target_and_goes_along(server: str, open
 
 @pytest.mark.parametrize("width", [1440, 1024])
 def test_the_hardware_page_draws_modelled_curves_that_say_so(server: str, open_tab: OpenTab, width: int) -> None:
-    """Dashed, hollow and named in the drawn picture itself; every tab without an exception, words apart."""
+    """Dashed, hollow and named in the drawn picture itself; every part without an exception, words apart."""
     run = make_run(1)
     page = open_tab(f"{server}/hardware?run={run.id}&gpus=T4~H100-SXM")
     page.set_viewport_size({"width": width, "height": 900})
-    plot = page.locator(".js-plotly-plot").first
+    expect(page.get_by_text(re.compile("^Where each card is faster")).first).to_be_visible()
+    for part, charts in (("All cards", 1), ("What limits a card", 3), ("Host overhead", 1), ("Your own card", 1)):
+        assert_part_fits(page, part, charts, width)
+    page.locator("[data-testid=stExpander] summary").filter(has_text="Step times, measured and modelled").click()
+    plot = page.locator(".js-plotly-plot").nth(1)
     expect(plot.get_by_text("T4 (modelled)", exact=True)).to_be_visible()
     expect(plot.locator(".annotation-text", has_text=re.compile("^modelled$"))).to_be_visible()
     dashed = plot.locator(".scatterlayer .js-line").evaluate_all("found => found.map(e => e.style.strokeDasharray)")
-    assert len([dash for dash in dashed if dash and dash != "none"]) == 2
-    for tab, charts in (("Curves", 2), ("All cards", 0), ("What limits it", 2), ("Host and evidence", 0),
-                        ("Your own card", 0)):  # fmt: skip
-        assert_tab_fits(page, tab, charts, width)
+    assert len([dash for dash in dashed if dash and dash != "none"]) == 4  # two curves, two bands' bounds
 
 
 def test_another_site_may_frame_results_only(server: str, open_tab: OpenTab) -> None:

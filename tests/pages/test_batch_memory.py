@@ -10,22 +10,25 @@ from core.families import network_from_name
 from core.spec import Workload
 from core.studies.sweep.record import Run
 from core.ui.batch import form
-from tests.support.batch_page import RUN, kept, memory_study, turn
+from tests.support.batch_page import RUN, kept, memory_study
 from tests.support.commands import holds
 from tests.support.memories import GB, make_probe
 from tests.support.noises import make_noise_study
-from tests.support.pages import open_page, says, text_of, titles
+from tests.support.pages import open_page, says, text_of, titles, unfold
 from tests.support.runs import make_environment, planned
 from tests.support.study_pages import start
+
+FULL = "The answer in full"
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 
 
 def test_memory_is_predicted_until_it_is_confirmed(engine: Any) -> None:
-    at = turn(open_page("batch", run=kept(engine)), "Memory")
+    at = unfold(open_page("batch", run=kept(engine)), "Memory")
     text = text_of(at)
     assert "Predicted from the model alone" in text
-    assert [title.partition(" at batch")[0] for title in titles(at)] == ["Peak memory by batch", "What memory goes to"]
+    shown = [title.partition(" at batch")[0] for title in titles(at)[1:]]
+    assert shown == ["Peak memory by batch", "What memory goes to"]
     assert at.number_input(key="batch_limit-cpu").value == 7.2
     holds(text, "within 7.2 GB", "No prediction that a batch fits has been put to the test here so far.")
     at.number_input(key="batch_limit-cpu").set_value(0.75).run()
@@ -34,7 +37,7 @@ def test_memory_is_predicted_until_it_is_confirmed(engine: Any) -> None:
 
 def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any) -> None:
     run_id = kept(engine, memory=memory_study(0))
-    at = turn(open_page("batch", run=run_id), "Memory")
+    at = unfold(open_page("batch", run=run_id), "Memory")
     at.button_group(key=f"batch_memory_target-{run_id}").select(1).run()
     at.number_input(key="batch_limit-cpu").set_value(3.0).run()
     at.number_input(key="batch_memory_budget").set_value(45.0).run()
@@ -46,12 +49,12 @@ def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any) -> No
 
 
 def test_a_chosen_limit_stays_while_what_is_free_changes(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = turn(open_page("batch", run=kept(engine)), "Memory")
+    at = unfold(open_page("batch", run=kept(engine)), "Memory")
     at.number_input(key="batch_limit-cpu").set_value(2.0).run()
     monkeypatch.setattr(form, "available_memory_bytes", lambda: 5 * GB)
     at.run()
     assert at.number_input(key="batch_limit-cpu").value == 2.0
-    turn(turn(at, "Cost"), "Memory")
+    unfold(unfold(at, "Cost"), "Memory")
     assert at.number_input(key="batch_limit-cpu").value == 2.0
 
 
@@ -62,18 +65,18 @@ def unattached(**changes: Any) -> Any:
 def test_a_search_of_the_command_line_counts_for_a_run_of_its_workload_and_machine(engine: Any) -> None:
     elsewhere = make_environment().model_copy(update={"hostname_hash": "0"})
     run_id = kept(engine, memory=unattached().model_copy(update={"environment": elsewhere}))
-    assert "Predicted from the model alone" in text_of(turn(open_page("batch", run=run_id), "Memory"))
+    assert "Predicted from the model alone" in text_of(unfold(open_page("batch", run=run_id), "Memory"))
     other = Workload(network=network_from_name("784-512-512-10"))
     engine.store.add_study("memory", "20260107-other", unattached(workload=other))
-    assert "Batch 500 fits" not in text_of(turn(open_page("batch", run=run_id), "Memory"))
+    assert "Batch 500 fits" not in text_of(unfold(open_page("batch", run=run_id), "Memory"))
     engine.store.add_study("memory", "20260107-mine", unattached())
-    at = turn(open_page("batch", run=run_id), "Memory")
+    at = unfold(open_page("batch", run=run_id), "Memory")
     assert "Batch 500 fits within 2 GB on CPU, 1 thread and 520 ran out: measured." in text_of(at)
     assert at.query_params["memory"] == "20260107-mine"
 
 
 def test_another_limit_than_that_of_the_search_is_predicted_beside_it(engine: Any) -> None:
-    at = turn(open_page("batch", run=kept(engine, memory=memory_study())), "Memory")
+    at = unfold(open_page("batch", run=kept(engine, memory=memory_study())), "Memory")
     at.number_input(key="batch_limit-cpu").set_value(3.0).run()
     text = text_of(at)
     assert "the largest that fits within 3 GB" in text or "fit within 3 GB" in text
@@ -82,18 +85,34 @@ def test_another_limit_than_that_of_the_search_is_predicted_beside_it(engine: An
 
 def test_a_search_on_another_machine_than_the_sweep_is_a_warning(engine: Any) -> None:
     other = make_environment().model_copy(update={"hostname_hash": "0"})
-    at = turn(open_page("batch", run=kept(engine, memory=memory_study(environment=other))), "Memory")
+    at = unfold(open_page("batch", run=kept(engine, memory=memory_study(environment=other))), "Memory")
     assert "name different machines" in at.warning[0].value
     assert "Over 0 searches kept of this machine" in text_of(at)
 
 
 def test_where_everything_fits_no_largest_batch_is_claimed(engine: Any) -> None:
-    at = open_page("batch", run=kept(engine, memory=memory_study(probes=(make_probe(65_536, 900_000_000),))))
-    assert "Memory: all batches up to 65,536 fit within 2 GB on 1 thread, measured." in text_of(at)
+    fits = memory_study(probes=(make_probe(65_536, 900_000_000),))
+    at = unfold(open_page("batch", run=kept(engine, memory=fits)), FULL)
+    assert "Largest batch that fits within 2 GB: all up to 65,536 on 1 thread, measured; " in text_of(at)
+
+
+def test_both_targets_of_one_machine_are_held_to_one_limit_which_is_explained(engine: Any) -> None:
+    at = unfold(open_page("batch", run=kept(engine, memory=memory_study(0))), FULL)
+    text = text_of(at)
+    holds(text, "Both targets are held to 2 GB of memory, the limit of the last search, on 1 thread.",
+          "Largest batch that fits within 2 GB: 500 (500 to 519) on 1 thread, measured; ")  # fmt: skip
+    assert "on 2 threads, predicted." in text
+    assert text.count("Largest batch that fits within") == 1
+    later = memory_study(1, 3 * GB, created_at="2026-01-09T09:00:00+00:00")
+    engine.store.add_study("memory", "20260109-later", later)
+    at = unfold(open_page("batch", run=RUN.id), FULL)
+    says(at, "Both targets are held to 3 GB of memory, the limit of the last search, on 2 threads.")
+    assert text_of(at).count("Largest batch that fits within 3 GB: ") == 1
+    assert "Largest batch that fits within 2 GB" not in text_of(at)
 
 
 def test_impossible_limits_are_refused(engine: Any) -> None:
-    at = turn(open_page("batch", run=kept(engine)), "Memory")
+    at = unfold(open_page("batch", run=kept(engine)), "Memory")
     for limit, sentence in ((9.0, "only 8 GB are free"), (0.01, "must lie between 0.1 and")):
         at.number_input(key="batch_limit-cpu").set_value(limit).run()
         assert sentence in at.error[0].value
@@ -101,12 +120,12 @@ def test_impossible_limits_are_refused(engine: Any) -> None:
 
 
 def test_a_confirmed_limit_is_a_wall_a_table_and_a_rate(engine: Any) -> None:
-    at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN), memory=memory_study()))
-    said = "Memory: batch 500 (500 to 519) is the largest that fits within 2 GB on 1 thread, measured."
+    at = unfold(open_page("batch", run=kept(engine, noise=make_noise_study(RUN), memory=memory_study())), FULL)
+    said = "Largest batch that fits within 2 GB: 500 (500 to 519) on 1 thread, measured; "
     assert said in text_of(at)
     spec = json.loads(at.get("plotly_chart")[0].proto.spec)
     assert [s["x0"] for s in spec["layout"]["shapes"] if s.get("name") == "memory limit"] == [500]
-    turn(at, "Memory")
+    unfold(at, "Memory")
     says(at, "Batch 500 fits within 2 GB on CPU, 1 thread and 520 ran out: measured.", "Confirmed, fits 500",
           "Smallest that ran out 520", "“Fits” was wrong in 1 of 3 tests near the limit")  # fmt: skip
     table = at.table[0].value
@@ -130,7 +149,7 @@ def test_what_one_probe_alone_says_stays_a_prediction() -> None:
 
 
 def test_memory_of_a_run_from_elsewhere_is_predicted_for_its_own_machine(example: Run) -> None:
-    at = turn(open_page("batch", run=example.id), "Memory")
+    at = unfold(open_page("batch", run=example.id), "Memory")
     text = text_of(at)
     assert "its targets are of another machine" in text
     assert "within 11.6 GB" in text  # 90 % of the 12 GiB that its machine had free

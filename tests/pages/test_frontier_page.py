@@ -9,12 +9,13 @@ from streamlit.testing.v1 import AppTest
 from core.studies.frontier.plan import Setting
 from tests.support.commands import holds
 from tests.support.frontier_studies import make_frontier_plan, make_frontier_study
-from tests.support.pages import chart_titles, open_page, running, says, text_of
+from tests.support.pages import chart_titles, open_page, running, says, text_of, unfold
 from tests.support.study_pages import keep, start
 
 pytestmark = pytest.mark.usefixtures("no_example")
 PAGE = "frontier"
-CHART = "<b>Where 2 threads are faster, at depth 2</b>"
+CHART = "<b>Which target is faster, at depth 2</b>"
+SETTINGS = "Every setting that was visited"
 FLAT = make_frontier_plan(depths=(2,), point=None)
 
 
@@ -86,33 +87,35 @@ def test_the_result_is_verdict_read_outs_map_table_and_method(engine: Any) -> No
     study = make_frontier_study(label="measured")
     keep(engine, PAGE, study)
     at = open_page(PAGE)
+    assert at.title[0].value == "At which sizes are 2 threads faster than 1 thread?"
+    assert not at.dataframe
+    unfold(at, SETTINGS, "How it was measured")
     text = text_of(at)
     assert at.subheader[0].value.startswith("At depth 2, width 128, batch 32, 2 threads are ")
     holds(text, "At depth 2 and batch 32, 2 threads are faster from width",
           "At depth 2 and width 128, 2 threads are faster from batch")  # fmt: skip
     assert chart_titles(at) == [CHART]
-    rows = next(frame.value for frame in at.dataframe if "Ahead" in frame.value)
+    rows = next(frame.value for frame in at.dataframe if "Faster" in frame.value)
     assert len(rows) == len(study.measured)
     assert set(rows["Outcome"]) == {"measured"}
     holds(text, "Settings measured 25 of 75", "Starts of the workers 3",
           "Every setting of the map in every start would have taken about 5 min 40 s (modelled",
           "Example CPU")  # fmt: skip
-    assert "What will be measured" not in text
 
 
 def test_the_map_follows_the_slider_and_the_choice_of_axes(engine: Any) -> None:
     study_id = keep(engine, PAGE, make_frontier_study())
     at = open_page(PAGE)
-    assert chart_titles(at) == ["<b>Where 2 threads are faster, at depth 2</b>"]
+    assert chart_titles(at) == ["<b>Which target is faster, at depth 2</b>"]
     at.select_slider(key=f"frontier_at_depth-{study_id}").set_value(1).run()
-    assert chart_titles(at) == ["<b>Where 2 threads are faster, at depth 1</b>"]
+    assert chart_titles(at) == ["<b>Which target is faster, at depth 1</b>"]
     assert "At depth 1 and batch 32, 2 threads are faster from width" in text_of(at)
     at.get_by_key(f"frontier_fixed-{study_id}").set_value("batch").run()
-    assert chart_titles(at) == ["<b>Where 2 threads are faster, at batch 32</b>"]
+    assert chart_titles(at) == ["<b>Which target is faster, at batch 32</b>"]
     axes = {chart_of(at)["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")}
     assert axes == {"Depth (hidden layers)", "Width (units a layer)"}
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(64).run()
-    assert chart_titles(at) == ["<b>Where 2 threads are faster, at batch 64</b>"]
+    assert chart_titles(at) == ["<b>Where 2 threads are clearly faster, at batch 64</b>"]
 
 
 def test_where_it_is_read_out_changes_the_sentences_and_not_the_map(engine: Any) -> None:
@@ -120,7 +123,7 @@ def test_where_it_is_read_out_changes_the_sentences_and_not_the_map(engine: Any)
     at = open_page(PAGE)
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(16).run()
     assert "At depth 2 and batch 16, 2 threads are faster from width" in text_of(at)
-    assert chart_titles(at) == ["<b>Where 2 threads are faster, at depth 2</b>"]
+    assert chart_titles(at) == ["<b>Which target is faster, at depth 2</b>"]
 
 
 def test_a_plan_of_two_axes_has_no_choice_of_axes_and_no_third_slider(engine: Any) -> None:
@@ -141,9 +144,9 @@ def test_a_plan_of_one_axis_has_no_map_and_says_so(engine: Any) -> None:
 
 def test_a_setting_that_failed_stands_in_the_notices_and_the_table(engine: Any) -> None:
     keep(engine, PAGE, make_frontier_study(failed={74: "The worker ran out of memory."}))
-    at = open_page(PAGE)
+    at = unfold(open_page(PAGE), SETTINGS)
     said = "Depth 4, width 512, batch 256 on 1 thread: out of memory. The worker ran out of memory."
     assert said in text_of(at)
-    rows = next(frame.value for frame in at.dataframe if "Ahead" in frame.value)
+    rows = next(frame.value for frame in at.dataframe if "Faster" in frame.value)
     assert rows.iloc[-1]["Outcome"] == "out of memory: The worker ran out of memory."
-    assert rows.iloc[-1]["Lead"] == ""
+    assert rows.iloc[-1]["Speed-up"] == ""

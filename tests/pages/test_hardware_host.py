@@ -15,9 +15,9 @@ from core.studies.sweep.record import Run
 from core.ui.hardware import page
 from tests.support.batch_page import RUN, kept
 from tests.support.commands import holds
-from tests.support.hardware_page import OVERTAKES, STEP, STUDY, traces, turn
+from tests.support.hardware_page import ACCURACY, CLEAR, STEPS, STUDY, traces
 from tests.support.hosts import make_host_study
-from tests.support.pages import damage, open_page, says, text_of, titles
+from tests.support.pages import damage, open_page, says, text_of, titles, unfold
 from tests.support.runs import make_environment
 from tests.support.study_pages import start
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("this_machine")
 
 
 def test_an_assumed_host_is_measured_on_demand(engine: Any) -> None:
-    at = turn(open_page("hardware", run=kept(engine), host="server"), "Host and evidence")
+    at = unfold(open_page("hardware", run=kept(engine), host="server"), "Host overhead")
     says(at, "Host overhead: assumed, a server", "Assumed for a server: ")
     assert start(engine, at, "host") == HostPlan()
     engine.store.add_study("host", "20260107-new", STUDY)
@@ -35,7 +35,7 @@ def test_an_assumed_host_is_measured_on_demand(engine: Any) -> None:
 
 def test_a_measured_host_counts_until_a_kind_is_chosen(engine: Any) -> None:
     run_id = kept(engine, host=STUDY)
-    at = turn(open_page("hardware", run=run_id, execution="graph"), "Host and evidence")
+    at = unfold(open_page("hardware", run=run_id, execution="graph"), "Host overhead")
     assert "Host overhead: measured" in text_of(at)
     step = next(metric for metric in at.metric if metric.label == "A step").value
     assert float(step.split(" ")[0]) == pytest.approx(300, rel=0.1)  # its true cost in µs
@@ -50,17 +50,17 @@ def test_a_measured_host_counts_until_a_kind_is_chosen(engine: Any) -> None:
 
 
 def test_what_fit_costs_is_said_of_a_measured_host_too(engine: Any) -> None:
-    at = turn(open_page("hardware", run=kept(engine, host=STUDY), fit="with"), "Host and evidence")
+    at = unfold(open_page("hardware", run=kept(engine, host=STUDY), fit="with"), "Host overhead")
     assert "fit adds to a step (assumed)" in [metric.label for metric in at.metric]
     says(at, "Host overhead: measured", "What fit itself adds, assumed: Assumed for a desktop: ")
-    without = turn(open_page("hardware", run=kept(engine)), "Host and evidence")
+    without = unfold(open_page("hardware", run=kept(engine)), "Host overhead")
     assert not [metric.label for metric in without.metric if "fit" in metric.label]
 
 
 def test_a_host_of_another_machine_is_recorded_and_said(engine: Any) -> None:
     other = make_environment().model_copy(update={"hostname_hash": "0"})
-    at = turn(open_page("hardware", run=kept(engine, host=STUDY.model_copy(update={"environment": other}))),
-              "Host and evidence")  # fmt: skip
+    at = unfold(open_page("hardware", run=kept(engine, host=STUDY.model_copy(update={"environment": other}))),
+              "Host overhead")  # fmt: skip
     text = text_of(at)
     assert "Host overhead: recorded" in text
     assert page.NOT_THIS_HOST in text
@@ -80,7 +80,7 @@ def test_a_study_without_that_execution_or_unreadable_is_said_and_costs_are_assu
 
 
 def test_the_models_errors_stand_on_the_page_with_their_date(engine: Any) -> None:
-    at = turn(open_page("hardware", run=kept(engine)), "Host and evidence")
+    at = unfold(open_page("hardware", run=kept(engine)), ACCURACY)
     assert interval.errors().dated in next(one.label for one in at.expander if "not fitted to" in one.label)
     frames = [set(frame.value.columns) for frame in at.dataframe]
     assert {"what", "points", "goal", "chip", "source"} in frames
@@ -111,7 +111,7 @@ def refuse(_: str) -> None:
 
 def test_a_card_of_ones_own_is_kept_compared_with_and_removed(engine: Any) -> None:
     run_id = kept(engine)
-    at = turn(open_page("hardware", run=run_id), "Your own card")
+    at = unfold(open_page("hardware", run=run_id), "Your own card")
     assert at.button(key="keep_card").disabled
     at.text_input(key="own_name").input("T4").run()
     assert any("is there already" in error.value for error in at.error)
@@ -124,9 +124,9 @@ def test_a_card_of_ones_own_is_kept_compared_with_and_removed(engine: Any) -> No
     assert (card.name, card.fp32_tflops, card.price and card.price.per_hour) == ("Ours", 20.0, 2.0)
     assert at.text_input(key="own_name").value == ""
     assert "Ours" in at.multiselect(key=f"hardware_gpus-{run_id}").value
-    turn(at, "Curves")
+    unfold(at, STEPS)
     assert "Ours" in "".join(traces(at)) or "Withheld for Ours" in text_of(at)
-    turn(at, "Your own card")
+    unfold(at, "Your own card")
     at.button(key="remove-Ours").click().run()
     assert read_own(data_dir() / FILE_NAME).gpus == ()
     assert "Ours" not in at.multiselect(key=f"hardware_gpus-{run_id}").value
@@ -150,5 +150,5 @@ def test_an_unreadable_file_of_cards_is_said_and_left_alone(engine: Any) -> None
     path.write_text("[1]")
     at = open_page("hardware", run=kept(engine))
     assert "Your cards in" in text_of(at)
-    assert titles(at) == [STEP, OVERTAKES]
+    assert titles(at) == [CLEAR]
     assert path.read_text() == "[1]"

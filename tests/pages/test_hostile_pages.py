@@ -20,6 +20,7 @@ from core.store import StoreError
 from core.studies.progress import Progress
 from core.ui import history
 from tests.support import study_pages
+from tests.support.hardware_page import ACCURACY, STEPS
 from tests.support.hostile import ACTING, HOSTILE, MARKUP
 from tests.support.hostile_records import hostile_records, mark, texts_of
 from tests.support.pages import ended, keep, open_page, running, sweeping
@@ -29,8 +30,9 @@ RUN = RECORDS["sweep"]
 PAGES = [
     ("start", ""), ("sweep", ""), ("crossover", ""), ("frontier", ""), ("overhead", ""), ("pipeline", ""),
     ("diagnosis", ""), ("history", ""), ("method", "This machine"),
-    *(("batch", tab) for tab in ("Batch", "Noise scale", "Memory", "Cost", "Every number")),
-    *(("hardware", tab) for tab in ("Curves", "All cards", "What limits it", "Host and evidence", "Your own card")),
+    *(("batch", tab) for tab in ("The answer in full", "Gradient noise scale", "Memory", "Cost", "Every number")),
+    *(("hardware", tab) for tab in (STEPS, "All cards", "What limits a card", "Host overhead", ACCURACY,
+                                   "Your own card")),
 ]  # fmt: skip
 TEXT_ONLY = {"options", "default", "id", "form_id", "page", "query_string", "alt", "columns", "config", "url", "value",
              "file_name", "element_id", "page_script_hash", "language", "user_key"}  # fmt: skip

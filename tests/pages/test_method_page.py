@@ -10,7 +10,7 @@ from core.ui import demo, machine
 from core.ui.method_text import RULES, TERMS
 from core.worker import pitfalls
 from core.worker.pitfalls import Figure, PitfallReport
-from tests.support.pages import AT, ended, open_page, says, text_of, tools_of, with_gpu
+from tests.support.pages import AT, ended, open_page, says, text_of, tools_of, unfold, with_gpu
 from tests.support.runs import make_environment
 from tests.support.selfchecks import GPU, Device
 
@@ -23,25 +23,25 @@ REPORT = PitfallReport(
 
 
 def test_every_word_is_explained() -> None:
-    table = open_page("method").table[0].value
+    table = unfold(open_page("method"), "The words").table[0].value
     assert [word.strip("*") for word in table["Word"]] == [each.term for each in TERMS]
 
 
 def test_every_rule_is_stated() -> None:
-    text = text_of(open_page("method", "The rules"))
+    text = text_of(unfold(open_page("method"), "The rules of measurement"))
     assert all(title in text for title, _ in RULES)
 
 
 def test_this_machine_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "now", make_environment)
-    facts = open_page("method", "This machine").dataframe[0].value
+    facts = unfold(open_page("method"), "This machine").dataframe[0].value
     assert "Example CPU at 2.4 GHz" in set(facts["value"])
 
 
 def test_demonstration_starts_through_the_job_queue(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(demo, "run_pitfalls", lambda *args: asked.append(args) or REPORT)
-    at = open_page("method", "Timing pitfalls, live")
+    at = unfold(open_page("method"), "Timing pitfalls, live")
     at.selectbox(key="demo_batch").select(256).run()
     at.button(key="pitfalls").click().run()
     ((task, plan),) = engine.jobs.started
@@ -53,7 +53,7 @@ def test_demonstration_starts_through_the_job_queue(engine: Any, monkeypatch: py
 
 def test_demonstration_shows_every_way_beside_our_figure(engine: Any) -> None:
     engine.jobs.show(ended("pitfalls", record=REPORT))
-    at = open_page("method", "Timing pitfalls, live")
+    at = unfold(open_page("method"), "Timing pitfalls, live")
     assert "Our inference step (measured) 0.5 ms" in text_of(at)
     row = at.table[0].value.iloc[0]
     assert row["Times our figure"] == "100×"
@@ -66,11 +66,12 @@ def test_a_self_check_starts_through_the_job_queue_and_can_be_cancelled(
 ) -> None:
     with_gpu(monkeypatch)
     engine.jobs.progress = AT
-    at = open_page("method", "Self-check")
+    at = unfold(open_page("method"), "Self-check of this machine")
     at.button(key="selfcheck").click().run()
     ((task, plan),) = engine.jobs.started
     assert task.describe(plan) == "Self-check of gpu:0"
-    says(at, "Self-check of gpu:0", "Time left, at most")
+    says(at, "Self-check of gpu:0")
+    assert at.progress[0].value == 25
     at.button(key="cancel_selfcheck").click().run()
     assert engine.jobs.cancelled == 1
 
@@ -78,7 +79,7 @@ def test_a_self_check_starts_through_the_job_queue_and_can_be_cancelled(
 def test_a_self_check_shows_every_check_with_its_figure_and_offers_the_file(engine: Any) -> None:
     record = Device(GPU, "sync does not wait").check()
     engine.jobs.show(ended("selfcheck", record=record))
-    at = open_page("method", "Self-check")
+    at = unfold(open_page("method"), "Self-check of this machine")
     says(at, "Self-check of gpu:0: 16 hold, 1 fails, 0 cannot be seen here.", "does not wait", *HOLDS, LACKS)
     says(at, "The host’s own cost, graph (measured): 300 µs (")
     says(at, *(f"**{title}**" for title, *_ in CHECKS.values()))  # what each is, from the docs
@@ -91,4 +92,4 @@ def test_a_self_check_shows_every_check_with_its_figure_and_offers_the_file(engi
 
 def test_why_there_is_no_self_check_is_said(engine: Any) -> None:
     engine.jobs.show(ended("selfcheck", error="Another process measures."))
-    says(open_page("method", "Self-check"), "Another process measures.")
+    says(unfold(open_page("method"), "Self-check of this machine"), "Another process measures.")

@@ -35,7 +35,6 @@ def test_before_anything_was_measured_the_page_says_what_will_be() -> None:
 
 def test_choices_become_the_plan(engine: Any) -> None:
     at = open_page(PAGE)
-    at.selectbox(key="form_preset_mlp").select("Own sizes").run()
     at.number_input(key="form_mlp_width").set_value(64)
     at.get_by_key("form_mode").set_value("infer")
     at.number_input(key="form_threads_pipeline").set_value(1)

@@ -35,7 +35,8 @@ def test_an_unknown_run_is_said_with_a_way_on(page: str, run_id: str) -> None:
 def test_names_cannot_smuggle_markup(engine: Any, page: str) -> None:
     names = {"name": "[x](http://evil.example) **b** :red[z]", "target_names": ("**a**", ":red[b]")}
     at = open_page(page, run=keep(engine.store, RUN.model_copy(update=names)))
-    assert "\\[x\\](http" in [*at.title, *at.header][0].value.replace("&#58;", ":")
+    if page not in ("batch", "hardware"):  # whose heading is their question
+        assert "\\[x\\](http" in at.title[0].value.replace("&#58;", ":")
     shown = [element.value for kind in ("title", "header", "subheader", "caption") for element in getattr(at, kind)]
     shown += [option.content for group in at.button_group for option in group.proto.options]
     assert not [text for text in shown if ":red[" in text or "[x](" in text or "**a**" in text]
@@ -81,7 +82,7 @@ def test_a_running_sweep_has_to_end_first(engine: Any, page: str) -> None:
     engine.jobs.show(sweeping(run))
     at = open_page(page, run=run.id)
     says(at, "This sweep is still running")
-    assert not [button for button in at.button if not button.disabled]
+    assert {button.key for button in at.button if not button.disabled} == {"running-cancel"}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_a_running_sweep_has_to_end_first(engine: Any, page: str) -> None:
     [
         ("crossover", ["Speed-up and crossover"]),
         ("batch", ["Time to the loss by batch (predicted)"]),
-        ("hardware", ["Step time: measured CPU, modelled GPUs"]),
+        ("hardware", ["Where each card is faster than 2 threads (modelled)"]),
         ("overhead", ["Traced parts of a step by batch size"]),
     ],
 )

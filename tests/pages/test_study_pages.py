@@ -1,5 +1,6 @@
 """What all pages that measure something do alike: start, progress, cancel, refuse, fail, show what is kept."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from core.ui import registry, study_page
 from tests.support.batch_page import RUN
 from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
 from tests.support.frontier_studies import log2_speed_up, make_frontier_study
-from tests.support.pages import AT, chart_titles, damage, ended, open_page, running, says, text_of, with_gpu
+from tests.support.pages import AT, chart_titles, damage, ended, open_page, running, says, stop_time, text_of, with_gpu
 from tests.support.pipelines import make_pipeline_experiment
 from tests.support.places import (
     DIAGNOSIS,
@@ -31,6 +32,13 @@ from tests.support.places import (
 from tests.support.study_pages import MADE, keep, start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
+
+
+def left_s(at: Any) -> float:
+    """The seconds that the countdown beside a running measurement begins with."""
+    (counter,) = at.get("bidi_component")
+    left: float = json.loads(counter.proto.json)["left_s"]
+    return left
 
 
 every_task = pytest.mark.parametrize("place", TASKS, ids=str)
@@ -97,7 +105,10 @@ def test_with_a_gpu_it_is_the_proposed_target(
 
 
 @every_place
-def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(engine: Any, place: Place) -> None:
+def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(
+    engine: Any, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_time(monkeypatch)
     engine.jobs.progress = AT
     at = place.open(engine)
     place.start(at).click().run()
@@ -106,9 +117,11 @@ def test_a_start_shows_progress_in_every_session_and_can_be_cancelled(engine: An
         task, plan = engine.jobs.started[0]
         assert task is kind_of(place.kind)
         assert f"**{task.describe(plan)}**" in text
-        assert place.counted in text
-        assert "Time left, at most 1 min 30 s" in text
-        assert [(bar.text, bar.value) for bar in session.progress] == [("Measuring in turn&#58; batch 64", 25)]
+        assert [bar.value for bar in session.progress] == [25]
+        assert session.progress[0].text == f"Measuring in turn&#58; batch 64. {place.counted}".strip().replace(
+            ": ", "&#58; "
+        )
+        assert left_s(session) == 90.0
         assert place.start(session).disabled
     at.button(key=f"cancel_{place.kind}").click().run()
     assert engine.jobs.cancelled == 1
@@ -189,7 +202,7 @@ def test_one_that_was_asked_to_stop_says_so_until_it_has(engine: Any, place: Pla
     engine.jobs.progress, engine.jobs.stopping = AT, True
     at = place.open(engine)
     place.start(at).click().run()
-    assert [bar.text for bar in at.progress] == ["Stopping; what was measured is kept"]
+    assert [bar.text for bar in at.progress] == ["Stopping; what was measured is kept."]
     stop = at.button(key=f"cancel_{place.kind}")
     assert (stop.label, stop.disabled) == ("Stopping", True)
 
@@ -256,10 +269,11 @@ def test_what_the_address_names_is_shown_and_what_is_not_here_is_said(engine: An
         (FRONTIER, lambda: make_frontier_study(status="cancelled", settings=(0,), starts=1),
          ("too few for a map",), False),
         (FRONTIER, lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) - 6),
-         ("1 thread is faster throughout the map", "No break-even in this map.", "No break-even line at depth 2."),
+         ("1 thread is faster throughout the map", "Inside this map the faster target does not change.",
+          "The faster target does not change at depth 2."),
          True),
         (FRONTIER, lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
-         ("2 threads are faster throughout the map", "No break-even line at depth 2."), True),
+         ("2 threads are faster throughout the map", "The faster target does not change at depth 2."), True),
         (FRONTIER, lambda: make_frontier_study(truth=lambda _: 0.0, noise=0.05),
          ("it is not clear which target is faster", "not clear where on the map"), True),
         (DIAGNOSIS, lambda: helping_diagnosis(RUN, status="cancelled"),

@@ -3,6 +3,7 @@
 import gc
 import html
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,10 +28,10 @@ def button(at: AppTest) -> Any:
 
 def test_the_example_has_meaning_at_once_until_there_is_a_run(engine: Any) -> None:
     at = open_page()
-    says(at, "Finished example", "Parameters 670 thousand", "FLOPs a sample 3.21 million",
-         "Activations a sample 4.14 kB", "Memory at batch 1,024")  # fmt: skip
+    says(at, "Finished example", "670 thousand parameters, 3.21 million FLOPs a sample",
+         "4.14 kB of activations a sample", "of memory at batch 1,024 (modelled)")  # fmt: skip
     assert "faster from batch" in at.subheader[0].value
-    assert chart_titles(at) == ["<b>Speed-up and crossover</b>", "<b>Step time by batch size</b>"]
+    assert chart_titles(at) == ["<b>Speed-up and crossover</b>"]
     assert not button(at).disabled
     assert not engine.jobs.started
     keep(engine.store, make_run(3))
@@ -45,7 +46,6 @@ def test_without_gpu_the_page_says_so_and_proposes_threads(engine: Any) -> None:
 
 def test_choices_become_the_plan(engine: Any) -> None:
     at = open_page()
-    at.selectbox(key="form_preset_mlp").select("Own sizes").run()
     at.number_input(key="form_mlp_depth").set_value(3)
     at.number_input(key="form_mlp_width").set_value(64)
     at.get_by_key("form_mode").set_value("infer")
@@ -53,8 +53,7 @@ def test_choices_become_the_plan(engine: Any) -> None:
     at.get_by_key("form_batch_kind").set_value("list")
     at.run()
     at.text_input(key="form_batch_list").set_value("2, 32")
-    at.selectbox(key="form_pipeline").select("tfdata").run()
-    at.selectbox(key="form_prefetch").select("2")
+    at.selectbox(key="form_prefetch").set_value("2").run()
     at.number_input(key="form_preprocess").set_value(50.0)
     at.number_input(key="form_budget").set_value(33)
     at.number_input(key="form_width").set_value(10.0)
@@ -90,8 +89,9 @@ def known_to(family: Any) -> list[str]:
 def test_each_family_has_its_presets_and_sizes_with_a_plan_at_once(engine: Any, family: str) -> None:
     at = open_page()
     at.selectbox(key="form_family").set_value(family).run()
-    assert at.selectbox(key=f"form_preset_{family}").options == [*families()[family].presets, "Own sizes"]
-    at.selectbox(key=f"form_preset_{family}").select_index(0).run()
+    presets = at.menu_button(key=f"form_networks_{family}")
+    assert presets.options == list(families()[family].presets)
+    presets.set_value(families()[family].presets[0]).run()
     at.number_input(key="form_high").set_value(2).run()
     assert not at.error
     assert start(engine, at, "sweep").plan.workload.network.name == families()[family].presets[0]
@@ -100,7 +100,6 @@ def test_each_family_has_its_presets_and_sizes_with_a_plan_at_once(engine: Any, 
 def test_sizes_with_words_become_the_network(engine: Any) -> None:
     at = open_page()
     at.selectbox(key="form_family").set_value("recurrent").run()
-    at.selectbox(key="form_preset_recurrent").select("Own sizes").run()
     at.get_by_key("form_recurrent_cell").set_value(1)
     at.number_input(key="form_recurrent_depth").set_value(3)
     at.number_input(key="form_recurrent_sequence").set_value(20).run()
@@ -110,7 +109,6 @@ def test_sizes_with_words_become_the_network(engine: Any) -> None:
 def test_sizes_that_do_not_go_together_get_one_sentence() -> None:
     at = open_page()
     at.selectbox(key="form_family").set_value("transformer").run()
-    at.selectbox(key="form_preset_transformer").select("Own sizes").run()
     at.number_input(key="form_transformer_heads").set_value(3).run()
     assert errors(at) == ["d_model 128 is no multiple of 3 heads; 126 or 129 would be one."]
     assert button(at).disabled
@@ -141,7 +139,7 @@ def test_names_in_a_file_are_shown_and_never_become_markup() -> None:
     at.selectbox(key="form_family").set_value("own").run()
     data = architecture("many").replace(b"dense_of_mine", b"![x](https://a.example/x.png)")
     at.file_uploader(key="form_architecture").upload("mine.json", data).run()
-    assert "!\\[x\\](https&#58;\u2060//a.example" in at.error[0].value
+    assert "!\\[x\\](https&#58;&#8288;//a.example" in at.error[0].value
 
 
 def test_what_keras_does_with_recurrent_layers_on_a_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +164,8 @@ def test_a_refused_architecture_says_why_beside_the_field(data: bytes, words: st
     ("key", "value", "sentence"),
     [
         ("form_low", 2000, "The batch range 2000 to 1024 is not possible"),
-        ("form_high", 70_000, "lie within 1 to 65,536"),
+        ("form_high", 70_000, "The largest batch size must lie between 1 and 65,536."),
+        ("form_mlp_width", 7, "accepted are 8 to 16,384"),
         ("form_threads_0", 0, "greater than or equal to 1"),
         ("form_threads_1", 1, "Two targets are “CPU, 1 thread”; choose targets that differ."),
         ("form_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
@@ -232,7 +231,8 @@ def test_the_first_round_is_looked_for_often_and_the_charts_are_drawn_seldom(
 def test_the_end_of_a_sweep_shows_its_verdict(engine: Any) -> None:
     engine.jobs.show(sweeping(make_run(5, status="running")))
     at = open_page()
-    says(at, "Cells done 7 of 22", "Estimate so far")
+    says(at, "Estimate so far")
+    assert "batch sizes measured" in at.progress[0].text
     assert chart_titles(at)[0] == "<b>Speed-up and crossover</b>"
     keep(engine.store, make_run(5))
     engine.jobs.show(sweeping(make_run(5), active=False))
@@ -347,3 +347,27 @@ def test_with_nothing_to_show_the_page_points_at_the_button(monkeypatch: pytest.
     at = open_page()
     assert "Nothing was measured yet" in text_of(at)
     assert not button(at).disabled
+
+
+def test_while_it_runs_what_is_not_clear_is_no_answer_yet(engine: Any) -> None:
+    run = make_run(5, status="running", floors_ms=(0.3, 0.3), slopes_ms=(0.02, 0.02))
+    snapshot = sweeping(run)
+    assert snapshot.answer.verdict.kind in ("inconclusive", "tie")
+    undecided = replace(snapshot.answer.verdict, kind="inconclusive")
+    engine.jobs.show(replace(snapshot, answer=replace(snapshot.answer, verdict=undecided)))
+    at = open_page()
+    assert at.progress[0].text.startswith("Measuring batch 64, round 3. No answer yet&#58; ")
+    assert "No answer yet: the 95 % intervals still allow" in text_of(at)
+    assert "Estimate so far" not in text_of(at)
+    assert not at.subheader
+    assert chart_titles(at)[0] == "<b>Speed-up and crossover</b>"
+
+
+def test_a_named_network_goes_back_to_sizes_of_ones_own(engine: Any) -> None:
+    at = open_page()
+    at.selectbox(key="form_family").set_value("cnn").run()
+    at.menu_button(key="form_networks_cnn").set_value("lenet5").run()
+    assert start(engine, at, "sweep").plan.workload.network.name == "lenet5"
+    at.button(key="form_own_cnn").click().run()
+    at.number_input(key="form_cnn_depth").set_value(1).run()
+    assert start(engine, at, "sweep").plan.workload.network.name == "cnn-28x28x1-32x1-k3-max-10"

@@ -49,7 +49,7 @@ def test_one_target_to_six_become_the_plan_and_a_seventh_is_not_offered(engine: 
     for _ in range(5):
         add(at)
     assert "form_add" not in [button.key for button in at.button]
-    assert "6 targets are the most that one sweep measures." in text_of(at)
+    assert "6 targets are the most." in text_of(at)
     targets = start(engine, at, "sweep").plan.targets
     assert len(set(targets)) == 6
     notation = [str(target) for target in targets]
@@ -169,7 +169,7 @@ def test_a_sweep_that_runs_shows_the_estimate_so_far_in_peoples_names(engine: An
     engine.jobs.show(sweeping(run))
     at = open_page()
     answer = analyse(run)
-    says(at, "Cells done 7 of 22", "Estimate so far", answer.verdict.sentence)
+    says(at, "Estimate so far", answer.verdict.sentence)
     assert (answer.fastest is not None) is (count > 2)
     assert titles(at)
     assert "threads=" not in text_of(at)

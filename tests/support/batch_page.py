@@ -1,12 +1,10 @@
-"""What tests of the Batch page share: a run with its studies in the store, and its tabs."""
+"""What tests of the Batch page share: a run with its studies in the store."""
 
-from functools import partial
 from typing import Any
 
 from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.record import Run
-from tests.support import pages
 from tests.support.memories import GB, linear, make_memory_study
 from tests.support.pages import keep
 from tests.support.runs import make_run
@@ -30,6 +28,3 @@ def memory_study(target: int = 0, limit_bytes: int = 2 * GB, **changes: Any) -> 
     plan = MemoryPlan(workload=workload, target=on, limit_bytes=limit_bytes, run_id=RUN.id)
     made = make_memory_study(linear(50e6, 2.6e6), (64, 500, 520), workload=workload, limit_bytes=limit_bytes)
     return made.model_copy(update={"plan": plan, **changes})
-
-
-turn = partial(pages.turn, "batch")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from core.ui.navigation import GROUPS
+
 PATIENCE_MS = 60_000  # TensorFlow starts within seconds on an idle machine, and within a minute on a busy one
 
 
@@ -19,10 +21,18 @@ def settle(page: Any) -> None:
         plot => !plot.offsetWidth || Math.abs(plot._fullLayout.width - plot.offsetWidth) < 2)""")
 
 
+def go(page: Any, name: str) -> None:
+    """To a page by the menu, whatever group it is in."""
+    group = next(group for group, names in GROUPS.items() if name.lower() in names)
+    if group:
+        page.get_by_role("button", name=group, exact=True).click()
+    page.get_by_role("menuitem" if group else "link", name=name, exact=True).click()
+
+
 def assert_words_apart(chart: Any) -> None:
-    """No word of a chart overlaps another or leaves its frame."""
+    """No word of a chart overlaps another or leaves its frame; its title and notes stand around it instead."""
     texts = chart.locator(".annotation-text, .legendtext, .xtitle, .xtick text")
-    boxes = [box for text in texts.all() if (box := text.bounding_box())]
+    boxes = [box for text in texts.all() if text.is_visible() and (box := text.bounding_box())]
     assert len(boxes) >= 6
     frame = chart.bounding_box()
     for i, a in enumerate(boxes):
@@ -34,6 +44,26 @@ def assert_words_apart(chart: Any) -> None:
                 or a["y"] + a["height"] <= b["y"] + 3 or b["y"] + b["height"] <= a["y"] + 3
             )  # fmt: skip
             assert apart, (a, b)
+
+
+def assert_part_fits(page: Any, part: str, charts: int, width: int) -> None:
+    """A folded part opens without an exception, and its charts and their words fit into the width; it is closed again.
+
+    ``charts`` are those of the whole page then.
+    """
+    summary = page.locator("[data-testid=stExpander] summary").filter(has_text=part).first
+    expect(page.locator(".js-plotly-plot:visible").first).to_be_visible()
+    settle(page)
+    before = page.locator(".js-plotly-plot:visible").count()
+    summary.click()
+    expect(page.locator(".js-plotly-plot:visible")).to_have_count(charts)
+    settle(page)
+    for chart in page.locator(".js-plotly-plot:visible").all():
+        assert_words_apart(chart)
+    assert page.locator("[data-testid=stException]").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    summary.click()
+    expect(page.locator(".js-plotly-plot:visible")).to_have_count(before)
 
 
 def assert_tab_fits(page: Any, tab: str, charts: int, width: int) -> None:

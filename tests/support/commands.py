@@ -1,8 +1,11 @@
 """What tests of the command line share."""
 
 import json
+import signal
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 Command = Callable[..., tuple[int, str, str]]
 TARGETS = ("--targets", "cpu,threads=1", "cpu,threads=2")
@@ -33,3 +36,18 @@ def holds(text: str, *sentences: str) -> None:
     """Each of the sentences stands in the text."""
     for sentence in sentences:
         assert sentence in text, sentence
+
+
+def stop_at(
+    workers: Any, monkeypatch: pytest.MonkeyPatch, second: float, number: signal.Signals = signal.SIGINT
+) -> None:
+    """Ctrl-C, or another signal, when the virtual clock passes that second."""
+    advance = type(workers.clock).advance
+
+    def advance_and_stop(clock: Any, seconds: float) -> None:
+        before = clock.now_s()
+        advance(clock, seconds)
+        if before < second <= clock.now_s():
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(type(workers.clock), "advance", advance_and_stop)

@@ -1,22 +1,19 @@
-"""What tests of the Hardware page share: its titles, a host study, and its tabs."""
+"""What tests of the Hardware page share: its titles, a host study, and what its charts draw."""
 
 import json
-from functools import partial
 
 from streamlit.testing.v1 import AppTest
 
 from core.studies.sweep.record import Run
-from tests.support import pages
 from tests.support.batch_page import RUN
 from tests.support.hosts import make_host_study
 from tests.support.runs import make_environment, on_card
 
-STEP, OVERTAKES = "Step time: measured CPU, modelled GPUs", "Where each card overtakes (modelled)"
+STEP, CLEAR = "Step time: measured CPU, modelled GPUs", "Where each card is faster than 2 threads (modelled)"
+STEPS = "Step times, measured and modelled"
+ACCURACY = "How far the model errs, facts of the cards, the machine"
 LABELS = {"modelled", "recorded", "measured", "assumed"}
 STUDY = make_host_study(noise=0.02).model_copy(update={"environment": make_environment()})
-
-
-turn = partial(pages.turn, "hardware")
 
 
 def traces(at: AppTest) -> list[str]:

@@ -30,6 +30,11 @@ ROOT = Path(__file__).parents[2]
 AT = Progress("measuring", "Measuring in turn: batch 64", 5, 14, 30.0, 90.0)
 
 
+def stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass between a report of a measurement and its page."""
+    monkeypatch.setattr(Snapshot, "left_s", property(lambda snapshot: snapshot.progress.remaining_s))
+
+
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this machine have a GPU beside its CPU."""
     here = machine.Machine(("cpu", "gpu:0"), {"cpu": "CPU", "gpu:0": "GPU 0 · Card"}, 8, ())
@@ -132,16 +137,16 @@ PATIENCE_S = 60
 
 def open_page(
     page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None,
-    folds: Sequence[str] = (), **query: str,
+    folds: Sequence[str] = (), **query: Any,
 ) -> AppTest:  # fmt: skip
-    """The app at a page and one of its tabs, as after a click in its navigation; at its root address without a page.
-
-    ``folds`` are the titles of the parts of the evidence that are open.
+    """The app at a page and one of its tabs or folded parts, as after a click in its navigation; at its root address
+    without a page. ``folds`` are the titles of more parts that are open.
     """
     at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
     at._bidi_component_manager = _components()
     if tab:
         at.session_state[f"{page}_tab"] = tab
+        at.session_state[f"folded-{tab}"] = True
     for title in folds:
         at.session_state[f"folded-{title}"] = True
     at.context = {"is_embedded": embedded} | (context or {})
@@ -157,6 +162,16 @@ def open_page(
 def turn(page: str, at: AppTest, tab: str) -> AppTest:
     """The page at another of its tabs."""
     at.session_state[f"{page}_tab"] = tab
+    at.run()
+    return at
+
+
+def unfold(at: AppTest, *parts: str) -> AppTest:
+    """The page with these parts of its evidence open and no others."""
+    for key in [key for key in at.session_state._state.filtered_state if str(key).startswith("folded-")]:
+        at.session_state[key] = False
+    for part in parts:
+        at.session_state[f"folded-{part}"] = True
     at.run()
     return at
 

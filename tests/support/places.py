@@ -51,19 +51,19 @@ class Place:
         return at.button(key=self.button)
 
 
-SWEEP = Place("sweep", "sweep", "measure_sweep", counted="Cells done 5 of 14")
+SWEEP = Place("sweep", "sweep", "measure_sweep", counted="No answer yet: 0 of 11 batch sizes measured.")
 FRONTIER = Place(
     "frontier", "frontier", "measure_frontier", lambda: make_frontier_study(truth=lambda s: log2_speed_up(s) + 6),
-    "No break-even in this map.", "Settings measured 5 of 14",
+    "Inside this map the faster target does not change.", "5 of 14 settings measured.",
 )  # fmt: skip
 PIPELINE = Place(
     "pipeline", "pipeline", "measure_pipeline", lambda: make_pipeline_experiment(truth=lambda _: 3.0),
-    "Prefetch does not help here", "Ways of feeding seen 5 of 14",
+    "Prefetch does not help here", "5 of 14 ways of feeding seen.",
 )  # fmt: skip
 DIAGNOSIS = Place("diagnosis", "diagnosis", "measure_diagnosis", lambda: helping_diagnosis(RUN), "helps most")
 NOISE = Place(
     "noise", "batch", "measure_noise", lambda: make_noise_study(RUN, elapsed_s=123.0),
-    "draws of gradients in 2 min 03 s", address="noise", tab="Noise scale",
+    "draws of gradients in 2 min 03 s", address="noise", tab="Gradient noise scale",
     gone="There is no such gradient noise study of this run; its newest one counts.",
 )  # fmt: skip
 MEMORY = Place(
@@ -73,7 +73,7 @@ MEMORY = Place(
 HOST = Place(
     "host", "hardware", "measure_host",
     lambda: MADE["host"]().model_copy(update={"warnings": (Warning(code="x", text="No XLA here."),)}), "No XLA here.",
-    address="host", tab="Host and evidence", gone="There is no such host study here",
+    address="host", tab="Host overhead", gone="There is no such host study here",
 )  # fmt: skip
 TRACE = Place("trace", "overhead", "trace")
 PITFALLS = Place("pitfalls", "method", "pitfalls", tab="Timing pitfalls, live")

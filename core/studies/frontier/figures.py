@@ -13,7 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, anchor
-from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, frame, literal, short, wrapped
+from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, flat_legend, frame, literal, short, wrapped
 from core.names import are
 from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
 from core.studies.frontier.marks import (
@@ -35,10 +35,10 @@ from core.studies.frontier.plan import Axis, FrontierPlan, Setting
 
 BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
 RIGHT_PX = 62  # for the colour bar
-PLOT_PX = 400
-UNDER_AT = 72  # characters of a line under the title, in the narrowest chart
+PLOT_PX = 300
+TITLE_AT = 24  # characters of a target in the title
 REASON_AT = 60  # characters of a line beside the pointer
-COLUMNS = 3  # of the legend; its names are short enough for the narrowest chart
+COLUMNS = 2  # of the legend; its names are short enough for a phone
 CORNER_PX, CORNER_AT = 22, 20  # characters that leave room for the other corner in the narrowest chart
 
 
@@ -142,7 +142,8 @@ def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, s
     if label == "modelled":
         marker |= {"symbol": "circle-open", "color": INK}
     else:
-        marker |= {"color": [p.log2_speed_up for p in measured], "colorscale": COLOURS, "cmin": -span, "cmax": span}
+        shown = [0.0 if p.low is None else p.log2_speed_up for p in measured]  # no interval, no colour
+        marker |= {"color": shown, "colorscale": COLOURS, "cmin": -span, "cmax": span}
     figure.add_scatter(
         **_at([p.setting for p in measured], found), mode="markers", name=label, marker=marker,
         customdata=[point_hover(point, plan.names) for point in measured],
@@ -227,16 +228,19 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
     names = answer.study.plan.names
     low = found.fine_mean - answer.band * found.fine_sd
     high = found.fine_mean + answer.band * found.fine_sd
+    rows: list[int] = []
     for name, sure in ((names[0], -high), (names[1], low)):
         corners = {(row, column): float(np.nan_to_num(sure[row, column])) for row in (0, -1) for column in (0, -1)}
         (row, column), value = max(corners.items(), key=lambda item: item[1])
         if value <= 0:
             continue
+        away = CORNER_PX if row not in rows else 2.2 * CORNER_PX  # two in one row would meet on a phone
+        rows.append(row)
         figure.add_annotation(
             x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, CORNER_AT))} faster",
             showarrow=False,
             xanchor="left" if column == 0 else "right", yanchor="middle", xshift=-8 if column == 0 else 8,
-            yshift=CORNER_PX if row == 0 else -CORNER_PX, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
+            yshift=away if row == 0 else -away, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
             font={"size": 11.5, "color": INK},
         )  # fmt: skip
 
@@ -244,19 +248,28 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
 def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, label_rows: int) -> go.Figure:
     study, names = answer.study, answer.study.plan.names
     lead = f"Speed-up of {names[1]} over {names[0]}: above 1× means faster."
-    under = wrapped([fixed_words(study.plan), lead], UNDER_AT)
+    under = [fixed_words(study.plan), lead]
     foot = [_note(study.label, bool(found.lower or found.upper))]
     rows = math.ceil(sum(trace.showlegend is not False for trace in figure.data if trace.type == "scatter") / COLUMNS)
-    title = f"Where {short(names[1], 40)} {are(names[1])} faster, at {found.fixed} {found.value:,.0f}"
+    title = f"{_found_words(answer, found)}, at {found.fixed} {found.value:,.0f}"
     frame(figure, title, under, foot, study, legend_rows=rows, label_rows=label_rows, plot_px=PLOT_PX)
-    figure.update_layout(
-        legend={
-            "orientation": "h", "entrywidth": 1 / COLUMNS, "entrywidthmode": "fraction", "bgcolor": PAPER,
-            "font": {"size": 12, "color": INK}, 
-        },
-        margin={"r": RIGHT_PX},
-    )  # fmt: skip
-    return figure
+    figure.update_layout(legend={"bgcolor": PAPER}, margin={"r": RIGHT_PX})
+    return flat_legend(figure, size=12, color=INK)
+
+
+def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:
+    """What the slice shows: a title claims no more than that."""
+    first, second = (short(name, TITLE_AT) for name in answer.study.plan.names)
+    reach = answer.band * found.fine_sd
+    faster = bool((found.fine_mean - reach > 0).any())  # NaN where a target cannot run is neither
+    slower = bool((found.fine_mean + reach < 0).any())
+    clear = not undecided(found, answer.band).any
+    if faster and slower:
+        return "Which target is faster"
+    if not faster and not slower:
+        return "Nowhere clear which target is faster"
+    name = second if faster else first
+    return f"{name} {are(name)} clearly faster everywhere" if clear else f"Where {name} {are(name)} clearly faster"
 
 
 def _note(label: str, bounded: bool) -> str:

@@ -62,7 +62,7 @@ def who_is_ahead(log2_speed_up: float, low: float | None, high: float | None, na
     ratio = 2.0 ** abs(log2_speed_up)
     target = names[1] if log2_speed_up >= 0 else names[0]
     if low is None or high is None:
-        return Who(f"{number(ratio)}× faster", "no interval: too few rounds", target)
+        return Who("not clear", "too few rounds for an interval", None)
     if low <= 0 <= high:
         return Who("not clear", f"{names[1]} {number(2**low)}× to {number(2**high)}× as fast", None)
     ends = (2**low, 2**high) if log2_speed_up >= 0 else (2**-high, 2**-low)

@@ -63,8 +63,17 @@ class SweepPlan(Frozen):
         return tuple(map(str, self.targets))
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """As people read them."""
+        return shown_names(self.targets)
+
+    def workload_of(self, target: int) -> Workload:  # noqa: ARG002
+        """What that target runs: all the same, unless a plan says otherwise (:mod:`core.studies.check.run`)."""
+        return self.workload
+
+    @property
     def title(self) -> str:
-        return f"{self.workload.title}: {in_title(shown_names(self.targets))}"
+        return f"{self.workload.title}: {in_title(self.names)}"
 
 
 def target_of_plan(plan: SweepPlan, workload: Workload, target: Target) -> int | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from core.evidence import Block, Process, Warning
-from core.names import all_of, shown_names
+from core.names import all_of
 from core.studies.runner import Asking, StudyFailed, StudyTools
 from core.studies.sweep import windows
 from core.studies.sweep.ledger import Ledger
@@ -55,7 +55,7 @@ class Workers:
 
     def __init__(self, plan: SweepPlan, ledger: Ledger, tools: StudyTools, deadline_s: Callable[[], float]) -> None:
         self._plan, self._ledger, self._tools, self._clock = plan, ledger, tools, tools.clock
-        self._names = shown_names(plan.targets)
+        self._names = plan.names
         self._asking = Asking(tools, plan.budget_s)
         self._forgiven = False
         self._made_room: set[tuple[int, int]] = set()
@@ -261,7 +261,7 @@ class Workers:
             return False
         self._tools.check()
         request = Prepare(
-            workload=self._plan.workload, pipeline=self._plan.pipeline, batch=batch,
+            workload=self._plan.workload_of(target), pipeline=self._plan.pipeline, batch=batch,
             warmup_ms=min(2000.0, max(200.0, 10.0 * self._plan.budget_s)),
             steps_per_block=self._ledger.steps_per_block(target, batch),
         )  # fmt: skip

@@ -149,15 +149,12 @@ def build_memory_plan(
 
 
 def build_prices(draft: PriceDraft) -> PriceOutcome:
-    """Validate prices. Fields: every target's name, currency, dated, epoch."""
+    """Validate prices. Fields: every target's name, dated, epoch."""
     checks, prices = Checks(), []
-    currency = draft.currency.strip().upper()
-    if not (len(currency) == 3 and currency.isascii() and currency.isalpha()):
-        checks.errors["currency"] = "A currency is three letters, such as EUR."
     for name, amount in draft.amounts.items():
         if amount is None or checks.errors:
             continue
-        values = {"target": name, "currency": currency, "dated": draft.dated, "per_hour": amount}
+        values = {"target": name, "currency": draft.currency, "dated": draft.dated, "per_hour": amount}
         if not 0 < amount <= MAX_PER_HOUR:
             checks.errors[name] = (
                 f"A price an hour must be above 0 and at most {MAX_PER_HOUR:,.0f}; leave it empty for none."

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from core.machine.environment import available_memory_bytes
+from core.numbers import duration
 from core.spec import MAX_BATCH, Workload
 from core.studies.gradient_noise.plan import DEFAULT_BATCH, DEFAULT_BUDGET_S, DEFAULT_RATES, MIN_BATCH_TRAINED
 from core.studies.gradient_noise.record import NoiseStudy
@@ -16,7 +17,7 @@ from core.studies.memory.plan import default_limit_bytes
 from core.studies.memory.run import MemorySearch
 from core.studies.sweep.record import Run
 from core.text import clean
-from core.ui import machine
+from core.ui import machine, money
 from core.ui.batch import page
 from core.ui.batch.draft import (
     GB,
@@ -29,10 +30,10 @@ from core.ui.batch.draft import (
     memory_refusal,
     noise_refusal,
 )
-from core.ui.fields import Places
+from core.ui.places import Places
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.words import plain
-from core.userdata.source import Source, check_labelled
+from core.userdata.source import RANDOM_LABELS, Source, check_labelled
 
 KEEP: Any = "session"  # choices survive a visit to another page
 LOOK_AGAIN_S = 5.0  # a folder is not read again at every keystroke elsewhere in the form
@@ -40,23 +41,32 @@ TEACHER, OWN = "Labels of a teacher network", "Your own labelled data"
 
 
 def noise(run: Run) -> None:
-    """Task, learning rate, loss and budget of a noise study, and its button; or why there can be none."""
+    """The button of a noise study, and folded beside it what it would measure; or why there can be none."""
     if (why := noise_refusal(run)) is not None:
         st.info(plain(why), icon=":material/info:")
         return
     assert run.plan is not None
     busy, wrong = busy_sentence(), Places()
-    own, data = _task(wrong)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        draft = NoiseDraft(own, data, *_training(run.plan.workload))
-    for field in ("batch", "rate", "loss", "budget", "plan"):
-        wrong.here(field)
+    row = st.container(horizontal=True, vertical_alignment="center")
+    place = row.container(width="content")
+    with row.popover("Choices", icon=":material/tune:"):
+        own, data = _task(wrong)
+        with st.grid(2, min_column_width=160, gap="small"):
+            draft = NoiseDraft(own, data, *_training(run.plan.workload))
+        for field in ("batch", "rate", "loss", "budget", "plan"):
+            wrong.here(field)
     workload = run.plan.workload
     outcome = build_noise_plan(run, draft, lambda path: _look(path, workload.model_dump_json(), workload))
     wrong.fill(outcome.errors)
+    with place:
+        page.NOISE_PAGE.start_button(outcome.plan, busy)
+    with row:
+        if outcome.plan is None:
+            st.caption(":material/error: Something under “Choices” is not possible; it says what is accepted.")
+        else:
+            st.caption(plain(f"About {duration(outcome.plan.budget_s)}. {RANDOM_LABELS if not own else ''}".strip()))
     if outcome.source is not None:
         st.caption(plain(f"{outcome.source.name}: {outcome.source.words}."))
-    page.NOISE_PAGE.start_button(outcome.plan, busy)
     _below(busy)
 
 
@@ -78,29 +88,29 @@ def _task(wrong: Places) -> tuple[bool, str]:
 
 
 def _training(workload: Workload) -> tuple[str, int | None, float | None, float | None, float | None]:
-    """Device, reference batch, learning rate, loss and budget, in a row."""
+    """Device, reference batch, learning rate, loss and budget, in columns."""
     here = machine.devices()
     device: str = st.selectbox(
         "Train on", here.names, index=here.names.index(here.default_targets()[1].device),
-        format_func=lambda name: clean(here.title(name)), key="batch_device", width=180, persist_state=KEEP,
+        format_func=lambda name: clean(here.title(name)), key="batch_device", persist_state=KEEP,
         help="Noise scale and steps do not depend on it; a faster one gets further.",
     )  # fmt: skip
     size = st.number_input(
-        "Reference batch", value=DEFAULT_BATCH, step=1, key="batch_reference", width=130, persist_state=KEEP,
+        "Reference batch", value=DEFAULT_BATCH, step=1, key="batch_reference", persist_state=KEEP,
         help=f"At which it trains and steps are counted: {MIN_BATCH_TRAINED} to {MAX_BATCH:,}.",
     )  # fmt: skip
     usual = DEFAULT_RATES[workload.optimizer]
     rate = st.number_input(
-        "Learning rate", value=None, key="batch_rate", width=140, format="%g", placeholder=f"{usual:g}",
+        "Learning rate", value=None, key="batch_rate", format="%g", placeholder=f"{usual:g}",
         persist_state=KEEP, help=f"Empty: {usual:g}, Keras's own for this optimizer.",
     )  # fmt: skip
     loss = st.number_input(
-        "Loss to reach", value=None, key="batch_loss", width=140, format="%g", placeholder="half of it",
+        "Loss to reach", value=None, key="batch_loss", format="%g", placeholder="half of it",
         persist_state=KEEP, help="On held-out samples. Empty: half of the untrained network's loss.",
     )  # fmt: skip
     budget_s = st.number_input(
-        "Budget (s)", value=DEFAULT_BUDGET_S, step=30.0, format="%.0f", key="batch_budget", width=130,
-        persist_state=KEEP, help="It ends sooner where the loss is reached.",
+        "Budget (s)", value=DEFAULT_BUDGET_S, step=30.0, format="%.0f", key="batch_budget",
+        persist_state=KEEP, help="It ends earlier where the loss is reached.",
     )  # fmt: skip
     return device, size, rate, loss, budget_s
 
@@ -171,7 +181,7 @@ def prices(run: Run, study: NoiseStudy | None) -> PriceOutcome:
     return build_prices(
         PriceDraft(
             amounts={name: state.get(_price_key(name)) for name in run.target_names},
-            currency=state.get("batch_currency", "EUR"),
+            currency=money.chosen().currency,
             dated=(state.get("batch_dated") or date.today()).isoformat(),
             epoch_samples=state.get("batch_epoch") or samples,
         )
@@ -187,7 +197,7 @@ def price_fields(run: Run, outcome: PriceOutcome) -> None:
                 f"An hour on {plain(shown)}", value=None, step=0.1, format="%.4g", key=_price_key(name), width=220,
                 placeholder="none", persist_state=KEEP,
             )  # fmt: skip
-        st.text_input("Currency", value="EUR", max_chars=3, key="batch_currency", width=100, persist_state=KEEP)
+        money.field()
         st.date_input(
             "Prices of", value="today", key="batch_dated", width=150, format="YYYY-MM-DD", persist_state=KEEP,
             help="Prices change, so they are shown with their day.",
@@ -196,5 +206,6 @@ def price_fields(run: Run, outcome: PriceOutcome) -> None:
             "Samples in an epoch", value=None, step=1000, key="batch_epoch", width=180, placeholder="unknown",
             persist_state=KEEP, help="For the cost of an epoch.",
         )  # fmt: skip
+    money.problem()
     for sentence in outcome.errors.values():
         st.error(plain(sentence), icon=":material/error:")

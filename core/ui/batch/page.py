@@ -11,6 +11,8 @@ import streamlit as st
 from core.batch.answer import batch_answer, limit_of
 from core.batch.prices import Price
 from core.batch.shapes import BatchAnswer, MemoryLimit
+from core.names import are
+from core.numbers import byte_size
 from core.studies.gradient_noise.kind import GRADIENT_NOISE
 from core.studies.gradient_noise.record import NoiseStudy
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, memory_answer, predict_memory
@@ -21,7 +23,7 @@ from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.plan import target_of_plan
 from core.studies.sweep.record import Run
-from core.text import clean
+from core.text import clean, sentence_case
 from core.ui import machine, registry
 from core.ui.study_page import StudyPage
 
@@ -158,15 +160,48 @@ def usual_limit_bytes(run: Run, target: int) -> int | None:
 
 
 def limits(run: Run, studies: Evidence) -> dict[str, MemoryLimit]:
-    """The memory limit of each target: confirmed where a study bracketed it, else predicted."""
+    """The memory limit of each target: confirmed where a study bracketed it, else predicted.
+
+    All CPU targets are held to the same bytes, as they share the machine's: those of the newest search, else the usual.
+    """
     shown: dict[str, MemoryLimit] = {}
+    searched = searched_on_cpu(run, studies)
     for index, name in enumerate(run.target_names):
-        if name in studies.memory:
-            shown[name] = limit_of(studies.memory[name][1], memory_studies())
-        elif (limit_bytes := usual_limit_bytes(run, index)) is not None:
+        asked = None if searched is None or not _on_cpu(run, name) else searched[1].plan.limit_bytes
+        study = studies.memory[name][1] if name in studies.memory else None
+        if study is not None and asked in (None, study.plan.limit_bytes):
+            shown[name] = limit_of(study, memory_studies())
+        elif (limit_bytes := asked or usual_limit_bytes(run, index)) is not None:
             largest = prediction_of(run, index, limit_bytes).largest
             shown[name] = MemoryLimit(largest.batch, largest.low, largest.high, limit_bytes=limit_bytes)
     return shown
+
+
+def searched_on_cpu(run: Run, studies: Evidence) -> tuple[str, MemoryStudy] | None:
+    """The newest memory study of a CPU target of the run with that target's name; None without any."""
+    found = [(name, study) for name, (_, study) in studies.memory.items() if _on_cpu(run, name)]
+    return max(found, key=lambda one: one[1].created_at, default=None)
+
+
+def _on_cpu(run: Run, name: str) -> bool:
+    return run.plan is not None and run.plan.targets[run.target_names.index(name)].on_cpu
+
+
+def limit_words(run: Run, studies: Evidence) -> str:
+    """To what memory CPU targets are held, and why; empty where nothing is known or there is none."""
+    cpus = [index for index, name in enumerate(run.target_names) if _on_cpu(run, name)]
+    if not cpus:
+        return ""
+    who = "Both targets are" if len(cpus) == len(run.names) == 2 else "All CPU targets are"
+    alone = run.names[cpus[0]]
+    who = f"{sentence_case(alone)} {are(alone)}" if len(cpus) == 1 else who
+    if (searched := searched_on_cpu(run, studies)) is not None:
+        name, study = searched
+        size = byte_size(study.plan.limit_bytes)
+        return f"{who} held to {size} of memory, the limit of the last search, on {run.name_of(name)}."
+    if (usual := usual_limit_bytes(run, cpus[0])) is None:
+        return ""
+    return f"{who} held to {byte_size(usual)} of memory: 90 % of what was free on the machine of the sweep."
 
 
 def answer_of(

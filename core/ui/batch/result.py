@@ -14,22 +14,24 @@ from core.batch.export import batch_data
 from core.batch.figures import cost_figure, known_time, sample_time_figure, throughput_figure, time_to_loss_figure
 from core.batch.shapes import BatchAnswer, BestBatch, Quantity, TargetBatches
 from core.figures.style import environment_line, short
-from core.numbers import bounded, duration, interval_words
+from core.numbers import bounded, duration
+from core.studies.gradient_noise.export import noise_sentence
 from core.studies.gradient_noise.figures import loss_figure, noise_scale_figure
 from core.studies.memory.export import memory_data
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
-from core.ui import charts, evidence, registry, share
+from core.ui import charts, evidence, money, registry, share
 from core.ui.batch import form, page
-from core.ui.batch.draft import PriceOutcome
+from core.ui.batch.draft import PriceOutcome, noise_refusal
 from core.ui.batch.page import Evidence
-from core.ui.card import interval_metric, label_badge, metric, predicted_badge, result_card
+from core.ui.card import label_badge, metric, predicted_badge, result_card
 from core.ui.states import stopped
 from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS
 
+OPEN = "More rounds make the intervals narrower: a run of this machine goes on for more time on the page Crossover."
 PREDICTED = "Predicted from measured parts: nothing trained to the loss at these batches."
 COLUMNS: dict[str, tuple[str, Callable[[Any], Quantity | None], str]] = {
     "step_ms": ("Step (ms)", lambda p: p.step_ms, "Step time."),
@@ -45,18 +47,31 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], Quantity | None], str]] = {
 
 
 def card(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """The verdict with its label and the numbers it rests on."""
+    """The verdict with its labels."""
     timed, status = known_time(answer) is not None, "finished"
     badges = [predicted_badge(PREDICTED)] if timed else []
     badges.append(label_badge(run.label, "step times"))
     if studies.noise is not None:
         badges.append(label_badge(studies.noise[1].label, "noise scale"))
         status = studies.noise[1].status
-    about = (*ran_line(run), workload_line(run), environment_line(run))
-    with result_card("Which batch", badges, answer.sentences[0], about, status=status), st.container(horizontal=True):
+    about = [f"{workload_line(run)}; {environment_line(run)}"]
+    first, *more = answer.sentences
+    result_card("Which batch", badges, first, about, status=status, more=more[: 1 if timed else 0])
+
+
+def measure(run: Run, answer: BatchAnswer) -> None:
+    """What tells the time to a loss, where nothing has yet."""
+    if answer.noise is None and noise_refusal(run) is None:
+        form.noise(run)
+
+
+def in_full(answer: BatchAnswer) -> None:
+    """Every sentence that does not stand above, and how far a choice may lie from the best batch."""
+    above = 2 if known_time(answer) == "time" else 1
+    st.markdown("\n".join(f"- {plain(sentence)}" for sentence in answer.sentences[above:]))
+    with st.container(horizontal=True):
         for target in answer.targets:
-            _best(target, timed)
-        _crossovers(answer)
+            _best(target, known_time(answer) is not None)
 
 
 def _best(target: TargetBatches, timed: bool) -> None:
@@ -69,29 +84,18 @@ def _best(target: TargetBatches, timed: bool) -> None:
     metric(f"Best on {short(target.title, 30)}", f"batch {best.batch:,}", near, meaning)
 
 
-def _crossovers(answer: BatchAnswer) -> None:
-    for step in answer.step_verdict.crossovers[:1]:
-        interval_metric("Step-time crossover", interval_words(step.batch, step.low, step.high),
-                        "At equal batch: where the target with the shorter step changes.")  # fmt: skip
-    for crossover in answer.loss_crossovers:
-        if crossover.batch is not None:
-            interval_metric(f"Time-to-loss crossover of {short(answer.target(crossover.target).title, 24)}",
-                            interval_words(crossover.batch, crossover.low, crossover.high),
-                            crossover.sentence)  # fmt: skip
-    if (noise := answer.noise) is not None and noise.value is not None:
-        interval_metric(
-            "Gradient noise scale, samples", interval_words(noise.value, noise.low, noise.high),
-            "Well below it a doubled batch halves the steps; well above it, it saves none. Measured.",
-        )  # fmt: skip
-
-
-def notices(studies: Evidence, answer: BatchAnswer) -> None:
+def notices(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
     """What qualifies the verdict."""
     status = "" if studies.noise is None else studies.noise[1].status
     for text in stopped(status, "noise study", "what follows rests on what was measured until then"):
         st.info(plain(text), icon=":material/info:")
     for warning in answer.warnings:
         st.warning(plain(warning.text), icon=":material/warning:")
+    if answer.noise is None and (why := noise_refusal(run)) is not None:
+        st.caption(plain(why))
+    doubt = "" if answer.choice is None or answer.choice.clear else OPEN
+    said = (doubt, *ran_line(run), page.limit_words(run, studies))
+    st.caption("  \n".join(plain(line) for line in said if line))
 
 
 def chart(name: str, run: Run, studies: Evidence, answer: BatchAnswer, make: Callable[[], go.Figure], alt: str) -> None:
@@ -115,13 +119,11 @@ def _throughput(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
           f"Throughput by batch size. {answer.sentences[0]}")  # fmt: skip
 
 
-def pictures(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """The picture of the verdict and all that is said, then throughput and time per sample beside each other."""
-    if known_time(answer) is not None:
-        main_picture(run, studies, answer)
-    st.markdown("\n".join(f"- {plain(sentence)}" for sentence in answer.sentences[1:]))
+def rates(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+    """Time per sample, and throughput where that is not the picture of the verdict."""
     with st.grid(2, min_column_width=560, gap="medium"):
-        _throughput(run, studies, answer)
+        if known_time(answer) is not None:
+            _throughput(run, studies, answer)
         chart("time-per-sample", run, studies, answer, lambda: sample_time_figure(run, answer),
               f"Time per sample by batch size. {answer.step_verdict.sentence}")  # fmt: skip
 
@@ -135,19 +137,19 @@ def noise(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
             "can be learnt."
         )
         st.caption(f"{RANDOM_LABELS} Step times of a sweep do not depend on labels, so that a sweep may draw them.")
-    else:
-        study, scale = studies.noise[1], answer.noise
-        with st.grid(2, min_column_width=560, gap="medium"):
-            chart("noise-scale", run, studies, answer, lambda: noise_scale_figure(study, scale),
-                  f"Gradient noise scale along the training. {answer.sentences[1]}")  # fmt: skip
-            chart("loss", run, studies, answer, lambda: loss_figure(study), "Held-out loss along the training.")
-        st.caption(
-            plain(
-                f"{study.plan.title}; learning rate {study.plan.rate:g}; {study.steps:,} steps and "
-                f"{len(study.draws):,} draws of gradients in {duration(study.elapsed_s)}. {RANDOM_LABELS}"
-            )
+        return  # its button stands under the heading
+    study, scale = studies.noise[1], answer.noise
+    with st.grid(2, min_column_width=560, gap="medium"):
+        chart("noise-scale", run, studies, answer, lambda: noise_scale_figure(study, scale),
+              f"Gradient noise scale along the training. {noise_sentence(scale)}")  # fmt: skip
+        chart("loss", run, studies, answer, lambda: loss_figure(study), "Held-out loss along the training.")
+    st.caption(
+        plain(
+            f"{study.plan.title}; learning rate {study.plan.rate:g}; {study.steps:,} steps and "
+            f"{len(study.draws):,} draws of gradients in {duration(study.elapsed_s)}. {RANDOM_LABELS}"
         )
-        st.subheader("Measure it again", anchor=False)
+    )
+    st.subheader("Measure it again", anchor=False)
     form.noise(run)
 
 
@@ -211,11 +213,11 @@ def _words(value: Quantity | None) -> str:
     return "" if value is None else bounded(value.value, value.low, value.high)
 
 
-def export_and_share(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
+def sharing(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
     """The address of this evidence, the view without menus, and the file."""
-    share.heading()
     named = (study_page.address for study_page in page.PAGES)
-    share.links({"run": run.id} | {name: st.query_params[name] for name in named if name in st.query_params})
+    shown = {name: st.query_params[name] for name in named if name in st.query_params}
+    share.links({"run": run.id} | shown | money.address())
     share.json_button(
         f"{run.id}-batch", partial(content, run, studies, answer),
         "What is said here with your prices, and the noise and memory studies that it follows from.",

@@ -72,10 +72,12 @@ def usual_range(family: str, axis: Axis) -> AxisRange:
 
 
 def build_plan(draft: FrontierDraft) -> FrontierOutcome:
-    """Validate a draft. Fields: sizes, depth, width, batch, target 0, target 1, targets, point, budget, plan."""
+    """Validate a draft. Fields: each size, each axis and its low, high and count, target 0, target 1, targets, point,
+    budget, plan.
+    """
     checks = Checks()
-    sizes = checks.attempt("sizes", lambda: checked_sizes(fixed_choices(draft.family), draft.sizes))
-    attempted = {axis: checks.attempt(axis, partial(_values, draft, axis)) for axis in AXES}
+    sizes = checked_sizes(checks, fixed_choices(draft.family), draft.sizes)
+    attempted = {axis: _values(checks, draft, axis) for axis in AXES}
     values = {axis: value for axis, value in attempted.items() if value is not None}
     if sizes is not None and "depth" in values and "width" in values:
         values["width"] = buildable_widths(draft.family, sizes, values["depth"][0], values["width"])
@@ -96,15 +98,26 @@ def build_plan(draft: FrontierDraft) -> FrontierOutcome:
     return FrontierOutcome(plan=plan, errors=checks.errors, values=values)
 
 
-def _values(draft: FrontierDraft, axis: Axis) -> tuple[int, ...]:
+def _values(checks: Checks, draft: FrontierDraft, axis: Axis) -> tuple[int, ...] | None:
+    """The values of an axis. Fields: its low, high and count, and the axis where they do not go together."""
     given, choice = draft.ranges[axis], axis_choice(draft.family, axis)
-    if given.low is None or given.high is None or given.count is None:
-        raise UserError("Give the smallest value, the largest, and how many there are.")
-    if not choice.low <= given.low <= choice.high or not choice.low <= given.high <= choice.high:
-        raise UserError(f"{choice.label} goes from {choice.low:,} to {choice.high:,}.")
-    if not 1 <= given.count <= MAX_VALUES:
-        raise UserError(f"An axis has 1 to {MAX_VALUES} values.")
-    return log_spaced(given.low, given.high, given.count)
+    limits = {"low": (choice.low, choice.high), "high": (choice.low, choice.high), "count": (1, MAX_VALUES)}
+    made = {
+        part: checks.attempt(f"{axis} {part}", partial(_end, choice.label, part, getattr(given, part), *limits[part]))
+        for part in limits
+    }
+    low, high, count = made.values()
+    if low is None or high is None or count is None:
+        return None
+    return checks.attempt(axis, lambda: log_spaced(low, high, count))
+
+
+def _end(label: str, part: str, value: int | None, least: int, most: int) -> int:
+    if value is None or not least <= value <= most:
+        said = "An axis has" if part == "count" else f"{label} goes from"
+        words = f"{least:,} to {most:,}"
+        raise UserError(f"{said} {words} values." if part == "count" else f"{said} {words}.")
+    return value
 
 
 def _point(given: tuple[int | None, int | None, int | None], values: dict[Axis, tuple[int, ...]]) -> Setting | None:

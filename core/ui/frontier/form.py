@@ -11,17 +11,22 @@ from core.numbers import counted, duration
 from core.studies.frontier.costs import BLOCK_S, FIRST_SETUP_S, ROUNDS
 from core.studies.frontier.plan import AXES, DEFAULT_BUDGET_S, MAX_VALUES, Axis, FrontierPlan, growing_families
 from core.ui import machine
-from core.ui.fields import Places, mode_fields, two_targets
+from core.ui.fields import mode_fields, two_targets
 from core.ui.frontier.draft import AxisRange, FrontierDraft, axis_choice, build_plan, fixed_choices, usual_range
 from core.ui.frontier.page import PAGE
-from core.ui.network_form import FIRST_FAMILY, KEEP, own_sizes
+from core.ui.network_form import FIRST_FAMILY, size_fields
+from core.ui.places import KEEP, Places
+from core.ui.study_page import takes
 from core.ui.words import plain
 
 
-def show(busy: str | None) -> FrontierPlan | None:
-    """The whole form; the plan as chosen, or None while something is wrong. ``busy``: why nothing can be started."""
+def show(busy: str | None, top: Any = None) -> FrontierPlan | None:
+    """The whole form; the plan as chosen, or None while something is wrong. ``busy``: why nothing can be started;
+    ``top``: the place of the button, else above the fields.
+    """
+    top = top or st.container()
     here = machine.devices()
-    top, wrong = st.container(), Places()
+    wrong = Places()
     machine.gpu_notice(here)
     family, sizes = _network(wrong)
     ranges, below = _ranges(family, wrong)
@@ -36,11 +41,13 @@ def show(busy: str | None) -> FrontierPlan | None:
     wrong.here("budget")
     wrong.here("plan")
     outcome = build_plan(FrontierDraft(family, sizes, ranges, mode, optimizer, targets, point, budget))
+    if outcome.plan is not None:
+        st.caption(plain(grid_words(outcome.plan)))
     wrong.fill(outcome.errors)
     for axis, values in outcome.values.items():
         below[axis].caption(_listed(values))
     with top:
-        PAGE.form_button(outcome.plan, busy, _says)
+        PAGE.form_button(outcome, busy, _says)
     return outcome.plan
 
 
@@ -52,8 +59,7 @@ def _network(wrong: Places) -> tuple[str, dict[str, int | None]]:
         "Network family", names, index=names.index(FIRST_FAMILY), format_func=lambda name: known[name].title,
         key="frontier_family", persist_state=KEEP, help="Families that have a depth and a width.",
     )  # fmt: skip
-    sizes = own_sizes(f"frontier_{family}", fixed_choices(family))
-    wrong.here("sizes")
+    sizes = size_fields(f"frontier_{family}", fixed_choices(family), wrong)
     return family, sizes
 
 
@@ -66,14 +72,14 @@ def _ranges(family: str, wrong: Places) -> tuple[dict[Axis, AxisRange], dict[Axi
         st.markdown(f"**{plain(choice.label)}**")
         key = f"frontier_{family}_{axis}"
         with st.grid(3, min_column_width=96, gap="small"):
-            low = st.number_input(
-                "Smallest", value=usual.low, step=1, key=f"{key}_low", persist_state=KEEP,
-                help=f"{choice.help} {choice.low:,} to {choice.high:,}.",
-            )  # fmt: skip
-            high = st.number_input("Largest", value=usual.high, step=1, key=f"{key}_high", persist_state=KEEP)
-            count = st.number_input(
-                "How many", value=usual.count, step=1, key=f"{key}_count", persist_state=KEEP,
-                help=f"1 to {MAX_VALUES}, evenly spaced in their logarithm; 1 takes the smallest alone.",
+            low, high, count = (
+                wrong.number(f"{axis} {part}", f"{words}, {axis}", value, f"{key}_{part}", says)
+                for part, words, value, says in (
+                    ("low", "Smallest", usual.low, f"{choice.help} {choice.low:,} to {choice.high:,}."),
+                    ("high", "Largest", usual.high, None),
+                    ("count", "How many", usual.count,
+                     f"1 to {MAX_VALUES}, evenly spaced in their logarithm; 1 takes the smallest alone."),
+                )
             )  # fmt: skip
         ranges[axis] = AxisRange(low, high, count)
         below[axis] = st.empty()
@@ -106,9 +112,10 @@ def grid_words(plan: FrontierPlan) -> str:
     visit_s = FIRST_SETUP_S + 2 * ROUNDS * BLOCK_S
     return (
         f"The map has {count:,} settings ({sizes}). To measure every one once would take about "
-        f"{duration(count * visit_s)} or more (modelled); here the time goes to those where a tie is in doubt."
+        f"{duration(count * visit_s)} or more (modelled); here the time goes to where it is least "
+        "clear which is faster."
     )
 
 
 def _says(plan: FrontierPlan) -> str:
-    return f"{plan.title}, at most {duration(plan.budget_s)}. {grid_words(plan)}"
+    return f"{plan.title}, {takes(plan.budget_s)}."

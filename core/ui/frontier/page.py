@@ -16,13 +16,12 @@ from core.ui.tables import written
 from core.ui.words import plain
 
 
-def _metrics(snapshot: Snapshot) -> None:
-    at = snapshot.progress
-    st.metric("Settings measured", f"{at.cells_done:,} of {at.cells_total:,}",
-              help="Not all will be: those where a tie is in doubt, and some in between.")  # fmt: skip
+def _counts(snapshot: Snapshot) -> str:
+    """Not all settings will be measured: those where it is least clear which is faster, and some between."""
+    return f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,} settings measured."
 
 
-PAGE = StudyPage(FRONTIER, "Measure the frontier", metrics=_metrics)
+PAGE = StudyPage(FRONTIER, "Measure the frontier", counts=_counts)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Fitting the map")
@@ -40,12 +39,12 @@ def before(plan: FrontierPlan | None) -> None:
     """What a study is and what the one chosen would measure."""
     st.markdown(
         "Both targets run the same steps at chosen settings of depth, width and batch. First come the corners and the "
-        "middle of the map, then each time the setting where it is most in doubt which target is ahead. Between the "
+        "middle of the map, then each time the setting where it is least clear which target is faster. Between the "
         "settings that were measured, the map is interpolated, and says how sure it is."
     )
     if plan is None:
         return
-    st.subheader("What will be measured", anchor=False)
+    st.markdown("**What will be measured**")
     rows = [
         {"Axis": axis_words(plan, axis), "Values": ", ".join(f"{value:,}" for value in plan.values(axis))}
         for axis in AXES

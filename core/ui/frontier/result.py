@@ -1,4 +1,4 @@
-"""What a frontier study says, on a page: the verdict, read-outs, the map, table, how it was measured, the file."""
+"""What a frontier study says, on a page: the verdict, the map with its read-outs, table, how it was measured."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from functools import partial
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.analysis.execution import chosen_line
-from core.figures.style import environment_line
+from core.figures.style import environment_line, short
+from core.names import are
 from core.numbers import counted, duration, number
 from core.schema import UserError
 from core.studies.frontier.answer import FrontierAnswer, MeasuredPoint, frontier_answer, reading, slice_of
@@ -17,7 +19,7 @@ from core.studies.frontier.figures import frontier_figure
 from core.studies.frontier.marks import fixed_words, who_is_ahead
 from core.studies.frontier.plan import AXES, Axis, Setting
 from core.studies.frontier.record import FrontierStudy
-from core.ui import charts, evidence, share
+from core.ui import charts, evidence, frame, share
 from core.ui.card import draw_sentences, label_badge, result_card
 from core.ui.frontier import page
 from core.ui.states import few_starts, stopped
@@ -25,31 +27,59 @@ from core.ui.tables import cleaned
 from core.ui.words import OUTCOMES, plain
 
 SHOWN_FAILURES = 3
+QUESTION = "At which sizes is one target faster than another?"
+HEADING_AT = 32  # characters of a target in the heading
 REDRAW_S = 20.0  # a map takes half a second of a core (measured: two cores, 48 visits), so it is drawn seldom
 INTERPOLATED = "Interpolated between the settings that were measured, with its 95 % interval."
 
 
-def show(study_id: str, study: FrontierStudy) -> None:
-    """The verdict, read-outs, the map, table, how it was measured, and the file."""
+def show(study_id: str, study: FrontierStudy, head: DeltaGenerator | None = None) -> None:
+    """The page of one study; ``head`` is the place of its heading."""
     try:
         answer = page.answer_of(study_id, study)
     except UserError as error:
+        if head is not None:
+            with head:
+                frame.top(heading(study))
         st.info(plain(str(error)), icon=":material/info:")
         return
-    _card(answer)
-    if st.context.is_embedded:
-        _map(study_id, answer, study.plan.held_axis, answer.at)
-        return
-    fixed, place = _choices(study_id, answer)
-    _read_out(answer, fixed, place)
-    _map(study_id, answer, fixed, place)
-    st.subheader(f"Every setting that was visited ({answer.study.label})", anchor=False)
-    st.dataframe(cleaned(table(answer)), hide_index=True, key="frontier-settings", height=320,
-                 alt="One row for each setting with who is ahead, the interval and step times.")  # fmt: skip
-    _how_measured(answer)
-    share.heading()
+    at = study.plan.held_axis, answer.at
+    picture = partial(_map, study_id, answer, *at) if st.context.is_embedded else partial(_read, study_id, answer)
+    frame.show(
+        heading(study), lambda: _card(answer), picture, head=head,
+        notes=lambda: draw_sentences(notices(answer)),
+        evidence={
+            "Every setting that was visited": lambda: _settings(answer),
+            "How it was measured": lambda: _how_measured(answer),
+        },
+        share=lambda: _sharing(study_id, answer),
+    )  # fmt: skip
+
+
+def heading(study: FrontierStudy) -> str:
+    """A question that every answer fits."""
+    first, second = (short(name, HEADING_AT) for name in study.plan.names)
+    return f"At which sizes {are(second)} {second} faster than {first}?"
+
+
+def _sharing(study_id: str, answer: FrontierAnswer) -> None:
     share.links({"study": study_id})
     share.json_button(f"frontier-{study_id}", partial(frontier_data, answer), share.EVERY_BLOCK)
+
+
+def _settings(answer: FrontierAnswer) -> None:
+    st.caption(f"Step times are {answer.study.label}.")
+    st.dataframe(cleaned(table(answer)), hide_index=True, key="frontier-settings", height=320,
+                 alt="One row for each setting with which is faster, the interval and step times.")  # fmt: skip
+
+
+def _read(study_id: str, answer: FrontierAnswer) -> None:
+    """The map, and below it where it is read."""
+    above = st.container()
+    fixed, place = _choices(study_id, answer)
+    with above:
+        _map(study_id, answer, fixed, place)
+    _read_out(answer, fixed, place)
 
 
 @st.fragment(run_every=REDRAW_S)
@@ -77,9 +107,8 @@ def _card(answer: FrontierAnswer) -> None:
     first, second = study.plan.names
     chosen = chosen_line(study.plan.workload(study.plan.settings[0]), *study.plan.targets)
     result_card("Frontier", [label_badge(study.label)], f"{headline.rstrip('.')}.",
-                (f"{fixed_words(study.plan)}; {second} against {first}", *chosen, environment_line(study)),
-                status=study.status, more=[f"{more} {answer.reason}".strip()])  # fmt: skip
-    draw_sentences(notices(answer))
+                (f"{fixed_words(study.plan)}; {second} against {first}; {environment_line(study)}", *chosen),
+                status=study.status, more=[more] if more else [])  # fmt: skip
 
 
 def notices(answer: FrontierAnswer) -> tuple[str, ...]:
@@ -88,7 +117,8 @@ def notices(answer: FrontierAnswer) -> tuple[str, ...]:
     found = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
     if answer.code in ("first throughout", "second throughout"):
         found.append(
-            "No break-even in this map. It may lie outside: widen the ranges, or conclude that one target wins here."
+            "Inside this map the faster target does not change. It may do so outside: widen the ranges, or conclude "
+            "that one target is faster here."
         )
     found += few_starts(study.starts)
     skipped = sum(failure.outcome == "skipped" for failure in answer.failed)
@@ -108,7 +138,6 @@ def notices(answer: FrontierAnswer) -> tuple[str, ...]:
 def _choices(study_id: str, answer: FrontierAnswer) -> tuple[Axis, Setting]:
     """Which axis is held, and the place: its value on that axis chooses the map, the others where it is read out."""
     plan = answer.study.plan
-    st.subheader("Read the map", anchor=False)
     fixed = plan.held_axis
     if len(plan.free_axes) == len(AXES):
         fixed = st.segmented_control(
@@ -129,7 +158,7 @@ def _choices(study_id: str, answer: FrontierAnswer) -> tuple[Axis, Setting]:
 
 
 def _read_out(answer: FrontierAnswer, fixed: Axis, place: Setting) -> None:
-    """From where the second target pays along each axis of the map, at the chosen place."""
+    """From where the second target is faster along each axis of the map, at the chosen place."""
     axes: tuple[Axis, ...] = ("width", "batch", "depth")
     with st.container(border=True):
         for axis in axes:
@@ -145,7 +174,7 @@ def _map(study_id: str, answer: FrontierAnswer, fixed: Axis, place: Setting) -> 
     at = f"{fixed} {getattr(place, fixed):,}"
     section = page.slice_at(study_id, fixed, getattr(place, fixed), answer)
     if not section.contour:
-        st.caption(f"No break-even line at {at}.")
+        st.caption(f"The faster target does not change at {at}.")
     charts.show("frontier", partial(frontier_figure, answer, section, place),
                 f"Map of the speed-up at {at}. {answer.sentence}",
                 f"frontier-{study_id}-{fixed}-{getattr(place, fixed)}", (study_id, fixed, place))  # fmt: skip
@@ -160,7 +189,7 @@ def table(answer: FrontierAnswer) -> pd.DataFrame:
         if failure.setting not in measured:
             why = f": {failure.reason}" if failure.reason else ""
             rows.append(_axes(failure.setting) | {"Outcome": f"{OUTCOMES[failure.outcome]}{why}"})
-    columns = [*(axis.capitalize() for axis in AXES), "Lead", "95 %", "Ahead", *names, "Rounds", "Outcome"]
+    columns = [*(axis.capitalize() for axis in AXES), "Speed-up", "95 %", "Faster", *names, "Rounds", "Outcome"]
     return pd.DataFrame([{column: row.get(column, "") for column in columns} for row in rows], columns=columns)
 
 
@@ -171,9 +200,9 @@ def _axes(setting: Setting) -> dict[str, int | str]:
 def _row(point: MeasuredPoint, names: tuple[str, str]) -> dict[str, int | str]:
     who = who_is_ahead(point.log2_speed_up, point.low, point.high, names)
     return _axes(point.setting) | {
-        "Lead": who.value,
+        "Speed-up": who.value,
         "95 %": who.bounds,
-        "Ahead": who.target or "",
+        "Faster": who.target or "",
         names[0]: f"{number(point.first_ms)} ms",
         names[1]: f"{number(point.second_ms)} ms",
         "Rounds": f"{point.rounds:,} in {counted(point.starts, 'start')}",
@@ -203,6 +232,6 @@ def _how_measured(answer: FrontierAnswer) -> None:
     note = (
         f"Every setting of the map in every start would have taken about {duration(full_grid_s(study))} "
         "(modelled: as long for each as for those measured). The map is a Gaussian process over log2 of depth, width "
-        "and batch; what is measured next is where a tie is most in doubt for the time it takes."
+        "and batch; what is measured next is where it is least clear which is faster, for the time it takes."
     )
-    evidence.how_measured(facts, study.environment, note)
+    evidence.how_measured(facts, study.environment, answer.reason, note)

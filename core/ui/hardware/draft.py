@@ -20,7 +20,9 @@ from core.hardware.interval import REGION_WORDS, Errors, ErrorShare, HeldOutErro
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import YOURS, OwnCard
 from core.hardware.recorded import conditions_of
+from core.money import LISTED
 from core.numbers import bounded, percent
+from core.schema import MAX_PER_HOUR
 from core.spec import MAX_BATCH, MIN_BATCH, Target
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
@@ -31,11 +33,10 @@ from core.ui.checks import Checks
 BETWEEN = "~"  # names in an address; needs no escape there
 USUAL_CARDS = ("T4", "A100-80GB-SXM", "H100-SXM", "RTX-4090")
 USUAL_BATCH = 64
-CURRENCY = "USD"
-"""List prices are in it; the user's own are asked for in it too, so that costs can be ranked."""
-MAX_PER_HOUR = 1e4
 PRICE_LIMITS = f"A price an hour is above 0 and at most {MAX_PER_HOUR:,.0f}"
 OTHER_LINK = "another"
+STANDINGS = {"not resolved": "not clear"}
+"""Words for what files call otherwise."""
 NO_PLAN = (
     "Only points were imported for this run. Without its plan there is no workload that could be modelled on a GPU."
 )
@@ -204,6 +205,7 @@ class OwnDraft:
     link_gb_s: float | None
     per_hour: float | None
     dated: str
+    currency: str = LISTED
 
 
 def build_own(draft: OwnDraft, taken: Sequence[str]) -> tuple[OwnCard | None, dict[str, str]]:
@@ -248,7 +250,7 @@ def _own_values(draft: OwnDraft) -> dict[str, Any]:
         "link_gb_s": draft.link_gb_s if draft.link == OTHER_LINK else None,
     }
     if draft.per_hour is not None:
-        values["price"] = CardPrice(per_hour=draft.per_hour, currency=CURRENCY, dated=draft.dated, source=YOURS)
+        values["price"] = CardPrice(per_hour=draft.per_hour, currency=draft.currency, dated=draft.dated, source=YOURS)
     return values
 
 
@@ -257,14 +259,16 @@ def links() -> tuple[str, ...]:
     return (*shared().links, OTHER_LINK)
 
 
-def own_prices(amounts: Mapping[str, float | None], dated: str) -> tuple[dict[str, CardPrice], dict[str, str]]:
+def own_prices(
+    amounts: Mapping[str, float | None], dated: str, currency: str = LISTED
+) -> tuple[dict[str, CardPrice], dict[str, str]]:
     """The user's prices an hour by card, and a sentence for each that cannot be; None leaves the list price."""
     prices, errors = {}, {}
     for name, amount in amounts.items():
         if amount is None:
             continue
         if 0 < amount <= MAX_PER_HOUR:
-            prices[name] = CardPrice(per_hour=amount, currency=CURRENCY, dated=dated, source=YOURS)
+            prices[name] = CardPrice(per_hour=amount, currency=currency, dated=dated, source=YOURS)
         else:
             errors[name] = f"{name}: {PRICE_LIMITS[0].lower()}{PRICE_LIMITS[1:]}; empty: the list price."
     return prices, errors
@@ -282,7 +286,7 @@ def _row(reading: CardReading, decided: CardDecision, batch: int) -> dict[str, s
         "card": f"{reading.spec.name} (yours)" if reading.spec.own else reading.spec.name,
         "label": label_of(reading),
         "crossover": crossover_words(reading.crossover),
-        "standing": decided.standing,
+        "standing": STANDINGS.get(decided.standing, decided.standing),
         "speed_up": "" if faster is None else bounded(faster.ratio, faster.low, faster.high),
         "resolve": remedy_words(decided),
         "step_ms": "" if step is None else bounded(step.step_ms, step.low_ms, step.high_ms),

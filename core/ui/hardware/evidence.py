@@ -114,8 +114,7 @@ def accuracy() -> None:
 
 
 def show(seen: Compared) -> None:
-    """What everything rests on: host, accuracy, the facts of the chosen cards, the machine of the run."""
-    host(seen)
+    """What everything rests on: accuracy, the facts of the chosen cards, the machine of the run."""
     accuracy()
     with st.expander("Facts of the chosen cards, each with its source"):
         for spec in (reading.spec for reading in seen.chosen):

@@ -14,10 +14,9 @@ from core.store.database import data_dir
 from core.studies.host.run import HostPlan
 from core.studies.sweep.record import Run
 from core.text import clean, sentence_case
-from core.ui.fields import Places
+from core.ui import money
 from core.ui.hardware import page, steps
 from core.ui.hardware.draft import (
-    CURRENCY,
     OTHER_LINK,
     Options,
     OwnDraft,
@@ -27,6 +26,7 @@ from core.ui.hardware.draft import (
     own_prices,
     wrong_batch,
 )  # fmt: skip
+from core.ui.places import Places
 from core.ui.study_page import busy_notice, busy_sentence
 from core.ui.words import plain
 
@@ -114,17 +114,25 @@ def prices(cards: dict[str, GpuSpec]) -> tuple[dict[str, CardPrice], dict[str, s
     """The user's prices as they stand in the session, and what is wrong with them."""
     state = st.session_state
     dated = (state.get("hardware_dated") or date.today()).isoformat()
-    return own_prices({name: state.get(_price_key(name)) for name in cards}, dated)
+    amounts = {name: state.get(_price_key(name)) for name in cards}
+    return own_prices(amounts, dated, money.chosen().currency)
 
 
 def price_fields(chosen: tuple[GpuSpec, ...], errors: dict[str, str]) -> None:
     """The fields that :func:`prices` reads, for the chosen cards."""
+    currency = money.chosen().currency
     st.markdown(
-        f"What an hour costs, in {CURRENCY}, for the cards that you compare with. Empty: the list price, with its day."
+        f"What an hour costs, in {plain(currency)}, for the cards that you compare with. Empty: the list price, with "
+        "its day."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
+        money.field()
         for spec in chosen:
-            listed = f"{spec.price.per_hour:.4g} ({spec.price.dated})" if spec.price is not None else "none"
+            listed = (
+                "none"
+                if spec.price is None
+                else f"{spec.price.per_hour:.4g} {spec.price.currency} ({spec.price.dated})"
+            )
             st.number_input(
                 plain(spec.name), value=None, step=0.1, format="%.4g", key=_price_key(spec.name), width=230,
                 placeholder=clean(listed), persist_state=KEEP,
@@ -134,6 +142,7 @@ def price_fields(chosen: tuple[GpuSpec, ...], errors: dict[str, str]) -> None:
             "Your prices are of", value="today", key="hardware_dated", width=150, format="YYYY-MM-DD",
             persist_state=KEEP, help="Prices change, so they are shown with their day.",
         )  # fmt: skip
+    money.problem()
     for sentence in errors.values():
         st.error(plain(sentence), icon=":material/error:")
 
@@ -192,11 +201,18 @@ def _own_fields(wrong: Places) -> OwnDraft:
             )  # fmt: skip
             wrong.here("link_gb_s")
         with st.container():
-            per_hour = st.number_input(f"Price an hour ({CURRENCY})", value=None, key="own_price", format="%g",
-                                       placeholder="none")  # fmt: skip
+            label = f"Price an hour ({money.chosen().currency})"
+            per_hour = st.number_input(label, value=None, key="own_price", format="%g", placeholder="none")
             wrong.here("price")
     wrong.here("card")
-    return OwnDraft(name=name, link=link, per_hour=per_hour, dated=date.today().isoformat(), **values)
+    return OwnDraft(
+        name=name,
+        link=link,
+        per_hour=per_hour,
+        dated=date.today().isoformat(),
+        currency=money.chosen().currency,
+        **values,
+    )
 
 
 def _keep(run: Run, card: OwnCard) -> None:

@@ -49,7 +49,7 @@ def choose(*, folded: bool, width: Any = "stretch") -> None:
     opened = st.session_state.get(KEY) is not None
     place: Any = st.expander(TITLE, icon=":material/function:", expanded=opened) if folded else st.container()
     with place:
-        _field("Modelled GPU" if folded else f"**{TITLE}**", [NONE, *known], width)
+        _field("Modelled GPU" if folded else TITLE, [NONE, *known], width)
 
 
 def pick(width: Any = "stretch") -> GpuSpec:
@@ -57,7 +57,7 @@ def pick(width: Any = "stretch") -> GpuSpec:
     known = _known()
     if not st.session_state.get(KEY):
         st.session_state[KEY] = next(name for name in (*USUAL_CARDS, *known) if name in known)
-    return known[_field("**Modelled GPU**", list(known), width)]
+    return known[_field("Modelled GPU", list(known), width)]
 
 
 def _known() -> dict[str, GpuSpec]:
@@ -212,7 +212,7 @@ def _numbers(comparison: Against) -> None:
     with st.container(horizontal=True):
         if crossover.kind == "from" and crossover.batch is not None:
             metric("Crossover (modelled)", f"batch {first_batch(crossover.batch)}", _bounds(crossover),
-                   "From there on the card is ahead, with the 95 % interval of model and noise.")  # fmt: skip
+                   "From there on the card is faster, with the 95 % interval of model and noise.")  # fmt: skip
         if end is not None:
             metric(f"Speed-up over {crossover.cpu} at batch {end.batch:,} (modelled)", f"{number(end.ratio)}×",
                    f"{number(end.low)}× to {number(end.high)}×",

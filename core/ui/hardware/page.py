@@ -29,7 +29,7 @@ from core.studies.host.record import HostStudy
 from core.studies.registry import example_id, load_example
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
-from core.ui import machine, registry
+from core.ui import machine, money, registry
 from core.ui.hardware import draft
 from core.ui.hardware.draft import Options
 from core.ui.navigation import link
@@ -113,8 +113,9 @@ def own_cards() -> tuple[OwnCards, str]:
 
 
 def cards() -> dict[str, GpuSpec]:
-    """Every card by name, the user's own last."""
-    return catalogue(own_cards()[0].specs())
+    """Every card by name, the user's own last, with prices in the money unit where a rate leads there."""
+    unit = money.chosen()
+    return {name: spec.priced_in(unit) for name, spec in catalogue(own_cards()[0].specs()).items()}
 
 
 def host(run: Run, options: Options) -> Host:
@@ -213,12 +214,13 @@ def compared(run: Run, answer: Answer, options: Options, prices: Mapping[str, Ca
     assert run.plan is not None
     known, driver = cards(), host(run, options)
     recorded = recordings(run, known)
-    asked = (options.index, options.batch, str(options.target), options.conditions, driver.key)
+    unit = money.chosen()
+    asked = (options.index, options.batch, str(options.target), options.conditions, driver.key, unit.text)
     own = tuple(repr(spec) for spec in known.values() if spec.own)
     key = (registry.revision(run), asked, own, repr(prices), tuple((item.run_id, item.gpu) for item in recorded))
     make = partial(
         compare, run, answer, tuple(known.values()), driver.costs, options.batch, prices, index=options.index,
-        target=options.target, conditions=options.conditions, recordings=recorded,
+        target=options.target, conditions=options.conditions, recordings=recorded, currency=unit.currency,
     )  # fmt: skip
     found = _readings(key, make)
     how = Modelling(run.plan.workload, options.target, driver.costs, options.conditions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
@@ -14,19 +15,26 @@ from core.ui.card import label_badge
 from core.ui.navigation import link
 from core.ui.words import plain
 
-TAB = "Published curves"
+TITLE = "Published curves"
 QUERY, VALUE = "show", "published"
 FITTED = "Figures of this source are among those that the model was made with."
 NOT_FITTED = "The model was made without this source."
 
 
 def asked() -> bool:
-    """Whether the address asks for this tab."""
+    """Whether the address asks for this part of the page, which then stands first."""
     return st.query_params.get(QUERY) == VALUE
 
 
+def part() -> dict[str, Callable[[], None]]:
+    """This part of the page by its title; open where the address asks for it."""
+    if asked():
+        st.session_state.setdefault(f"folded-{TITLE}", True)
+    return {TITLE: show}
+
+
 def to_gallery(label: str) -> None:
-    """A link to this tab."""
+    """A link to this part of the page."""
     link("hardware", label, ":material/menu_book:", **{QUERY: VALUE})
 
 

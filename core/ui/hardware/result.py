@@ -1,4 +1,4 @@
-"""What modelled GPUs would do beside a measured CPU, on a page: verdict, pictures, table, limits, the file."""
+"""What modelled GPUs would do beside a measured CPU, on a page: verdict, picture, table, limits, the file."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from core.figures.style import environment_line
 from core.hardware.catalogue import checked_on
 from core.hardware.compare import CardReading, RooflinePoint, SortKey, roof_of, roofline, sort_readings
 from core.hardware.crossing import Needed, what_would_have_to_be_true
-from core.hardware.decision import Decision
 from core.hardware.export import comparison_data, roofline_data
-from core.hardware.figures import against_figure, crossover_words, crossovers_figure, limits_figure
+from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, limits_figure
 from core.hardware.interval import Modelled, errors
 from core.hardware.model import modelled_as
 from core.hardware.roofline_figure import roofline_figure
-from core.numbers import number
+from core.numbers import counted
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.loop import loop_name
-from core.ui import charts, share
-from core.ui.card import Badge, Colour, label_badge, metric, result_card
+from core.ui import charts, money, share
+from core.ui.card import Badge, Colour, label_badge, result_card
 from core.ui.hardware import draft, form, page
 from core.ui.hardware.page import Compared
 from core.ui.tables import cleaned
 from core.ui.words import plain
 
 SORTS: dict[SortKey, str] = {"crossover": "Crossover", "speed_up": "Speed-up at your batch", "cost": "Cost"}
+HOST_PART = "Host overhead"
 CLEARLY = "Clearly: the 95 % interval of the speed-up, of model and measured noise together, lies on one side of 1."
 RESOLVE_HELP = (
-    "Which measurement would narrow the interval until it excludes 1, and to what, if the estimate stays where it is. "
+    "Which measurement would make the interval exclude equal speed, and to what, if the estimate stays where it is. "
     "Host study: of this machine, below. Self-check: the file of a machine with such a card, for predict --host. "
     "Recorded sweep: of another such network on such a card, imported in History."
 )
-SHOWN_METRICS = 4
 HOST_COLOURS: dict[str, Colour] = {"assumed": "orange", "measured": "green", "recorded": "blue"}
 HOST_HELP = {
     "assumed": "What the framework costs on such a host is taken from published step times. Choose another under "
@@ -51,61 +50,19 @@ HOST_HELP = {
 
 UNDER_FIT = (
     "The modelled steps hold what {loop} itself adds, the CPU’s measured steps do not. Against a CPU under {loop}, the "
-    "cards would overtake earlier and by more than is said here."
+    "cards would be faster from an earlier batch on, and by more than is said here."
 )
 
 
 def card(seen: Compared) -> None:
-    """The verdict with its labels, how many cards it decides, and the chosen ones."""
+    """What is clear over all batches and at the user's, with labels and what it is of."""
     run, costs = seen.run, seen.host.costs
-    shown = sort_readings(seen.chosen or seen.readings, "crossover")
     overhead = Badge(f"host overhead {costs.words}", ":material/developer_board:", HOST_COLOURS[costs.label],
                      HOST_HELP[costs.label])  # fmt: skip
     badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead]
-    about = (
-        CLEARLY,
-        *draft.settings_lines(run, seen.options, shown),
-        workload_line(run),
-        environment_line(run),
-    )
-    with result_card("Against GPUs that are not here", badges, seen.decision.sentence, about, status=run.status):
-        with st.container(horizontal=True):
-            _counts(seen.decision)
-        st.caption(plain(f"How many times as fast as {seen.cpu} at batch {seen.decision.batch:,} (modelled):"))
-        with st.container(horizontal=True):
-            for reading in shown[:SHOWN_METRICS]:
-                _card_metric(reading, seen.decision)
-
-
-def _counts(decision: Decision) -> None:
-    """How many cards are on which side; cards without a number only where there are any."""
-    counts = (
-        ("Clearly faster", decision.faster, f"The 95 % interval of the speed-up over {decision.cpu} lies above 1."),
-        ("Clearly slower", decision.slower, f"The 95 % interval of the speed-up over {decision.cpu} lies below 1."),
-        ("Not resolved", decision.not_resolved, "The interval holds 1. “All cards” says what would resolve each."),
-        ("No number", decision.no_number, "“All cards” says why."),
-    )
-    for name, count, meaning in counts:
-        if count or name != "No number":
-            metric(f"{name}, modelled", f"{count} of {len(decision.cards)}", None, meaning)
-
-
-def _card_metric(reading: CardReading, decision: Decision) -> None:
-    """The speed-up of one card at the batch, and from which batch it is ahead."""
-    faster, decided = reading.speed_up, decision.card(reading.spec.name)
-    with st.container(gap="xsmall"):
-        name = f"{reading.spec.name}, modelled"
-        if faster is None:
-            metric(name, "no number", None, decided.sentence)
-        else:
-            metric(name, f"{number(faster.ratio)}×", f"{number(faster.low)}× to {number(faster.high)}×",
-                   decided.sentence)  # fmt: skip
-        st.caption(plain(_crossover_line(reading)))
-
-
-def _crossover_line(reading: CardReading) -> str:
-    words = crossover_words(reading.crossover)
-    return f"Crossover: batch {words}" if reading.crossover.kind == "from" else f"Crossover: {words}"
+    about = [f"{workload_line(run)}; {environment_line(run)}"]
+    result_card("Against GPUs that are not here", badges, seen.decision.headline, about, status=run.status,
+                more=[seen.decision.sentence])  # fmt: skip
 
 
 def notices(seen: Compared) -> None:
@@ -124,6 +81,31 @@ def notices(seen: Compared) -> None:
     for reason in dict.fromkeys(reading.curve.reason for reading in withheld):
         names = ", ".join(reading.spec.name for reading in withheld if reading.curve.reason == reason)
         st.warning(plain(f"Withheld for {names}: {reason}"), icon=":material/visibility_off:")
+    corrected = (one for one in seen.chosen if one.curve.corrected_by)
+    shown = sort_readings(seen.chosen or seen.readings, "crossover")
+    said = [*draft.settings_lines(seen.run, seen.options, shown)]
+    said += [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
+    if any(not one.crossover.cpu_noise_known for one in seen.chosen):
+        said.append(f"{seen.cpu} has too few rounds to show its noise: intervals hold the model’s error alone.")
+    st.caption("  \n".join(plain(line) for line in said))
+    _what_would_help(seen)
+
+
+def _what_would_help(seen: Compared) -> None:
+    """What would make cards clear that are not, and the button for what can be measured here."""
+    open_ = [card for card in seen.decision.cards if card.standing == "not resolved"]
+    helped = sum(any(way.measurement == "host study" and way.resolves for way in card.narrowed) for card in open_)
+    if not open_:
+        return
+    verb = "is" if len(open_) == 1 else "are"
+    at = f"{len(open_)} of {len(seen.decision.cards)} cards {verb} not clear at batch {seen.decision.batch:,}"
+    if not helped:
+        st.caption(plain(f"{at}; “All cards” says which measurement would make each of them clear."))
+        return
+    with st.container(border=True):
+        st.markdown(plain(f"{at}. Measuring this machine’s host overhead would make {helped} of them clear."))
+        if not st.session_state.get(f"folded-{HOST_PART}"):  # which has the same button
+            form.host(seen.host)
 
 
 def chart(name: str, seen: Compared, make: Callable[[], go.Figure], alt: str, more: Hashable = None) -> None:
@@ -132,27 +114,22 @@ def chart(name: str, seen: Compared, make: Callable[[], go.Figure], alt: str, mo
 
 
 def main_picture(seen: Compared) -> None:
+    """Where each chosen card is clearly faster than the measured CPU; without any number the CPU alone."""
+    shown = seen.chosen or sort_readings(seen.readings, "crossover")[:MAX_CARDS]
+    if all(reading.withheld for reading in shown):
+        step_times(seen)
+        return
+    make = partial(clear_figure, seen.run, seen.answer, seen.options.index, shown)
+    said = "; ".join(f"{reading.spec.name}: {clear_words(reading.crossover)}" for reading in shown)
+    chart("clear", seen, make, f"Modelled: where each card is faster than {seen.cpu}. {said}.")
+
+
+def step_times(seen: Compared) -> None:
     """The measured CPU and the chosen cards."""
     make = partial(against_figure, seen.run, seen.answer, seen.options.index, seen.chosen, seen.host.costs)
     chart("step-time", seen, make,
           f"Step time by batch: {seen.cpu}, {seen.run.label}, and modelled GPUs. "
           f"{' '.join(reading.crossover.sentence for reading in seen.chosen)}")  # fmt: skip
-
-
-def pictures(seen: Compared) -> None:
-    """Both pictures of the chosen cards beside each other, and a sentence for each card."""
-    if not seen.chosen:
-        st.info("Choose a GPU above to see it beside the CPU.", icon=":material/info:")
-    with st.grid(2, min_column_width=560, gap="medium"):
-        main_picture(seen)
-        if any(not reading.withheld for reading in seen.chosen):
-            make = partial(crossovers_figure, seen.run, seen.answer, seen.options.index, seen.chosen)
-            chart("crossovers", seen, make, "Where each card overtakes, modelled.")
-    lines = []
-    for reading in sort_readings(seen.chosen, "crossover"):
-        decided = seen.decision.card(reading.spec.name)
-        lines += [reading.crossover.sentence] + ([decided.sentence] if decided.standing == "not resolved" else [])
-    st.markdown("\n".join(f"- {plain(line)}" for line in lines))
 
 
 def table(seen: Compared) -> None:
@@ -165,10 +142,10 @@ def table(seen: Compared) -> None:
     at, text = f"{seen.options.batch:,}", st.column_config.TextColumn
     config: dict[str, Any] = {
         "card": text("Card", pinned=True, width=150),
-        "crossover": text("Ahead from batch", width=180, help="With its 95 % interval; modelled."),
+        "crossover": text("Faster from batch", width=180, help="With its 95 % interval; modelled."),
         "standing": text(f"At batch {at}", width=120, help=f"{CLEARLY} Modelled."),
         "speed_up": text(f"Speed-up at {at}", width=160, help=f"Over {plain(seen.cpu)}; modelled."),
-        "resolve": text("What would resolve it", width=260, help=RESOLVE_HELP),
+        "resolve": text("What would make it clear", width=260, help=RESOLVE_HELP),
         "step_ms": text(f"Step at {at} (ms)", width=170, help="With its 95 % interval."),
         "cost": text("A million samples", width=250, help="Price × step time at your batch."),
         "limited_by": text(f"Limited at {at} by", help="The largest part of the step."),
@@ -183,8 +160,10 @@ def table(seen: Compared) -> None:
         f"Modelled, except where the label says recorded or measured. In brackets: 95 % intervals. Facts of cards as "
         f"found on {checked_on()}; list prices have their day beside them."
     )
-    if len({reading.cost.price.currency for reading in seen.readings if reading.cost is not None}) > 1:
-        st.caption("Prices in different currencies are not converted, so costs in one cannot be ranked with another.")
+    unit = money.chosen().currency
+    left = sum(reading.spec.price is not None and reading.spec.price.currency != unit for reading in seen.readings)
+    if left:
+        st.caption(plain(f"The price of {counted(left, 'card')} is not in {unit}; without a rate it makes no cost."))
 
 
 def limits(seen: Compared) -> None:
@@ -240,10 +219,9 @@ def needed(seen: Compared, reading: CardReading, batch: int) -> tuple[Needed, ..
     )  # fmt: skip
 
 
-def export_and_share(seen: Compared) -> None:
+def sharing(seen: Compared) -> None:
     """The address of this evidence, the view without menus, and the file."""
-    share.heading()
-    share.links({"run": seen.run.id, **seen.options.query(), "host": seen.host.key})
+    share.links({"run": seen.run.id, **seen.options.query(), "host": seen.host.key, **money.address()})
     share.json_button(
         f"{seen.run.id}-modelled-hardware", partial(content, seen),
         "Every card with its curve, crossover, speed-up and cost; each number says whether it is modelled.",

@@ -12,7 +12,7 @@ from core.studies.sweep.record import Run
 from core.studies.sweep.tracing import trace_cell
 from core.ui import registry
 from core.ui.overhead.page import JUMP
-from core.ui.study_page import ask, start
+from core.ui.study_page import ask, start, why_ended
 from core.ui.words import plain
 
 
@@ -51,7 +51,7 @@ def show(run: Run, target: int) -> None:
 
     last = ask(TRACE, "Trace this batch", ":material/troubleshoot:", choose, _start)
     if last is not None and (problem := last.error or last.unwritten):
-        st.error(plain(f"{last.title} failed: {problem}"), icon=":material/error:")
+        why_ended(last, f"{last.title}{'' if last.cancelled else ' failed'}: {problem}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.spec import MAX_BATCH, MAX_PREPROCESS_US, MIN_BATCH, Pipeline, Target, Workload
 from core.studies.pipeline.plan import PipelinePlan
-from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_path, make_workload
+from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_path, checked_workload
 from core.userdata.source import Source, check_fits
 
 
@@ -16,7 +16,7 @@ from core.userdata.source import Source, check_fits
 class PipelineDraft:
     """The form as it stands; None in a number means an emptied field, an empty ``data`` random samples.
 
-    ``workload`` holds what :func:`core.ui.checks.make_workload` takes, ``target`` the fields of a Target.
+    ``workload`` holds what :func:`core.ui.checks.checked_workload` takes, ``target`` the fields of a Target.
     """
 
     workload: dict[str, Any]
@@ -31,12 +31,12 @@ class PipelineDraft:
 
 
 def build_study(draft: PipelineDraft, look: Callable[[str], Source]) -> Outcome[PipelinePlan]:
-    """Validate a draft. Fields: workload, target, batch, cost, pipeline, data, budget.
+    """Validate a draft. Fields: workload, each size, target, batch, cost, pipeline, data, budget.
 
     ``look`` says what lies at a path, as :func:`core.userdata.source.check_data` does.
     """
     checks = Checks()
-    workload = checks.attempt("workload", lambda: make_workload(**draft.workload))
+    workload = checked_workload(checks, **draft.workload)
     values = {
         "workload": workload,
         "target": checks.attempt("target", lambda: Target(**draft.target)),

@@ -6,14 +6,14 @@ from typing import Any
 
 import streamlit as st
 
-from core.numbers import duration
 from core.spec import AUTOTUNE, MAX_BATCH, MIN_BATCH
 from core.studies.pipeline.plan import DEFAULT_BASE, DEFAULT_BATCH, DEFAULT_BUDGET_S, PipelinePlan
 from core.ui import machine
-from core.ui.fields import PREFETCH, Places, target_fields, workload_fields
-from core.ui.network_form import KEEP
+from core.ui.fields import PREFETCH, target_fields, workload_fields
 from core.ui.pipeline.draft import PipelineDraft, build_study
 from core.ui.pipeline.page import PAGE
+from core.ui.places import KEEP, Places
+from core.ui.study_page import takes
 from core.ui.words import PYTHON_HELP, plain
 from core.userdata.source import Source, check_data
 
@@ -21,10 +21,13 @@ CALLS: dict[str, int | str | None] = {"one after another": None, "1": 1, "2": 2,
 LOOK_AGAIN_S = 5.0  # a folder is not read again at every keystroke elsewhere in the form
 
 
-def show(busy: str | None) -> PipelinePlan | None:
-    """The whole form; the study as chosen, or None while something is wrong. ``busy``: why nothing can be started."""
+def show(busy: str | None, top: Any = None) -> PipelinePlan | None:
+    """The whole form; the study as chosen, or None while something is wrong. ``busy``: why nothing can be started;
+    ``top``: the place of the button, else above the fields.
+    """
+    top = top or st.container()
     here = machine.devices()
-    top, wrong = st.container(), Places()
+    wrong = Places()
     workload = workload_fields(wrong)
     st.markdown("**Target**")
     targets = here.default_targets()
@@ -49,7 +52,7 @@ def show(busy: str | None) -> PipelinePlan | None:
         below_path.success(plain(f"{outcome.source.name}: {outcome.source.words}."), icon=":material/folder_open:")
     wrong.fill(outcome.errors)
     with top:
-        PAGE.form_button(outcome.plan, busy, _says)
+        PAGE.form_button(outcome, busy, _says)
     return outcome.plan
 
 
@@ -86,4 +89,4 @@ def _pipeline(wrong: Places) -> tuple[dict[str, Any], Any]:
 
 
 def _says(plan: PipelinePlan) -> str:
-    return f"{plan.title}: {len(plan.arms)} ways of feeding, at most {duration(plan.budget_s)}."
+    return f"{plan.title}: {len(plan.arms)} ways of feeding, {takes(plan.budget_s)}."

@@ -20,15 +20,15 @@ from core.ui.tables import written
 from core.ui.words import plain
 
 QUESTION = "Does the input keep up with the device?"
-EXAMPLE = "A finished example, recorded on another machine. The line above measures one on this one."
-Form = Callable[[str | None], PipelinePlan | None]
+EXAMPLE = "A finished example, recorded on another machine. The button above measures this one."
+Form = Callable[[str | None, DeltaGenerator], PipelinePlan | None]
 
 
-def _metrics(snapshot: Snapshot) -> None:
-    st.metric("Ways of feeding seen", f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,}")
+def _counts(snapshot: Snapshot) -> str:
+    return f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,} ways of feeding seen."
 
 
-PAGE = StudyPage(PIPELINE, "Measure the pipeline", metrics=_metrics)
+PAGE = StudyPage(PIPELINE, "Measure the pipeline", counts=_counts)
 
 
 def show(form: Form) -> None:
@@ -71,8 +71,9 @@ def _ask(form: Form, *, example: bool, own: bool) -> None:
     if example or own:
         PAGE.idle()
     title = "Measure another pipeline" if own else "Measure a pipeline on this machine"
+    top = st.container(horizontal=True, vertical_alignment="center")
     with st.expander(plain(title), icon=":material/tune:", expanded=not (example or own)):
-        plan = form(busy_sentence())
+        plan = form(busy_sentence(), top)
         if not own:
             before(plan)
     if example:

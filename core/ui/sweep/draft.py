@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from core.families import Network
 from core.schema import UserError
-from core.spec import MAX_CROSSOVER_WIDTH, Pipeline, Target, Workload, geometric_grid, parse_batches
+from core.spec import (
+    MAX_BATCH,
+    MAX_CROSSOVER_WIDTH,
+    MAX_PARALLEL_CALLS,
+    MAX_PREPROCESS_US,
+    MIN_BATCH,
+    Pipeline,
+    Target,
+    Workload,
+    geometric_grid,
+    parse_batches,
+)
 from core.studies.sweep.fits import check_fits
 from core.studies.sweep.plan import SweepPlan
-from core.ui.checks import Checks, Outcome, checked_budget, checked_targets, make_workload
+from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_targets, checked_workload
 
 USUAL_RANGE = (1, 1024)
 
@@ -54,18 +66,19 @@ def build(
 ) -> SweepOutcome:
     """Validate a draft for a machine with so much memory free, and what limits it (:func:`check_fits`).
 
-    ``missing`` has a sentence for each framework that is not installed here. Fields: workload, target 0, target 1, …,
-    targets, batches, memory, pipeline, budget, crossover width, width.
+    ``missing`` has a sentence for each framework that is not installed here. Fields: workload, each size, target 0,
+    target 1, …, targets, batches, smallest, largest, memory, calls, cost, pipeline,
+    budget, crossover width, width.
     """
     checks = Checks()
     chosen = (draft.family, draft.preset, draft.sizes, draft.mode, draft.optimizer, draft.architecture)
-    workload = checks.attempt("workload", lambda: make_workload(*chosen))
+    workload = checked_workload(checks, *chosen)
     values = {
         "workload": workload,
         "targets": checked_targets(checks, draft.targets, workload, missing),
-        "batches": checks.attempt("batches", lambda: _batches(draft.batches)),
+        "batches": _batches(checks, draft.batches),
         "refine": draft.refine,
-        "pipeline": checks.attempt("pipeline", lambda: Pipeline(**draft.pipeline)),
+        "pipeline": _pipeline(checks, draft.pipeline),
         "budget_s": checks.attempt("budget", lambda: checked_budget(draft.budget_s)),
         "crossover_width": checks.attempt("crossover width", lambda: _crossover_width(draft.crossover_width_pct)),
         "step_width": checks.attempt("width", lambda: _width("The step time's", draft.width_pct, 100, "it")),
@@ -75,8 +88,13 @@ def build(
 
 def usual(workload: Workload, targets: tuple[Target, Target], available_bytes: int, limited: str = "") -> SweepOutcome:
     """What a form that nobody touched holds, but with this workload; fields and limits as :func:`build` has them."""
-    values: dict[str, Any] = {"workload": workload, "targets": targets, "batches": geometric_grid(*USUAL_RANGE)}
+    values = {"workload": workload, "targets": targets, "batches": geometric_grid(*USUAL_RANGE)}
     return _planned(Checks(), values, available_bytes, limited)
+
+
+def untouched(workload: Workload, targets: tuple[Target, ...]) -> SweepPlan:
+    """The plan of a form that nobody touched, but with this workload and these targets."""
+    return SweepPlan(workload=workload, targets=targets, batches=geometric_grid(*USUAL_RANGE))
 
 
 def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limited: str) -> SweepOutcome:
@@ -90,14 +108,27 @@ def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limit
     return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, **known)
 
 
-def _batches(chosen: tuple[Any, ...]) -> tuple[int, ...]:
+def _batches(checks: Checks, chosen: tuple[Any, ...]) -> tuple[int, ...] | None:
     kind, *values = chosen
     if kind == "list":
-        return parse_batches(values[0])
-    low, high = values
+        return checks.attempt("batches", lambda: parse_batches(values[0]))
+    low, high = (
+        checks.attempt(field, partial(checked_number, f"The {field} batch size", value, MIN_BATCH, MAX_BATCH))
+        for field, value in zip(("smallest", "largest"), values, strict=True)
+    )
     if low is None or high is None:
-        raise UserError("The batch range needs a smallest and a largest batch size.")
-    return geometric_grid(low, high)
+        return None
+    return checks.attempt("batches", lambda: geometric_grid(low, high))
+
+
+def _pipeline(checks: Checks, chosen: Mapping[str, Any]) -> Pipeline | None:
+    calls, cost_us = chosen.get("parallel_calls"), chosen.get("preprocess_us", 0.0)
+    if calls is not None:
+        checks.attempt("calls", lambda: checked_number("Parallel map calls", calls, 1, MAX_PARALLEL_CALLS))
+    checks.attempt("cost", lambda: checked_number("Preprocessing", cost_us, 0, MAX_PREPROCESS_US, " µs a sample"))
+    if {"calls", "cost"} & checks.errors.keys():
+        return None
+    return checks.attempt("pipeline", lambda: Pipeline(**chosen))
 
 
 def _crossover_width(percent: float | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
@@ -22,6 +23,7 @@ from core.ui.words import plain
 FIRST_LOOK_S, REDRAW_S = 1.0, 8.0  # until the first round is there, and from then on
 STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
 ONE_VALUE = "Each batch has one value so far; the estimate comes with the next ones, which give it an interval."
+UNDECIDED = "No answer yet: the 95 % intervals still allow either target to be faster. More rounds make them narrower."
 WITHOUT_INTERVAL = "without_replicates"
 """How the reason of a verdict ends that has no interval: while it is measured nothing is claimed yet."""
 Beside = Callable[[Run, Answer | None], Against | None]
@@ -35,13 +37,25 @@ STOPPED = {
 """Statuses of a sweep that can go on, in words."""
 
 
-def _metrics(snapshot: Snapshot) -> None:
-    at = snapshot.progress
-    st.metric("Cells done", f"{at.cells_done:,} of {at.cells_total:,}")
-    st.metric("Rounds", f"{len(snapshot.record.rounds):,}")
+def _counts(snapshot: Snapshot) -> str:
+    """How far the batch sizes are; and plainly that there is no answer, while there is none."""
+    run = snapshot.record
+    if run is None or run.plan is None:
+        return ""
+    seen = {measured.batch for measured in run.rounds}
+    said = f"{len(seen)} of {counted(len(seen | set(run.plan.batches)), 'batch size')} measured"
+    said += f", {counted(len(run.rounds), 'round')}." if seen else "."
+    return said if _answers(snapshot) else f"No answer yet: {said}"
 
 
-PAGE = StudyPage(SWEEP, "Measure this machine", metrics=_metrics)
+def _answers(snapshot: Snapshot) -> bool:
+    """Whether what is there says something; that it does not yet is no verdict."""
+    if snapshot.answer is None or snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL):
+        return False
+    return snapshot.answer.verdict.kind != "inconclusive"
+
+
+PAGE = StudyPage(SWEEP, "Measure this machine", counts=_counts)
 
 
 def redrawn(draw: Callable[..., None], *given: object) -> None:
@@ -64,7 +78,7 @@ def _has_answer() -> bool:
 
 
 def estimate(beside: Beside) -> None:
-    """The verdict so far and the charts."""
+    """The charts, and the verdict so far once there is one."""
     redrawn(_estimate, beside)
 
 
@@ -75,13 +89,24 @@ def _estimate(beside: Beside) -> None:
     if snapshot.answer is None:
         st.caption(STARTING)
         return
-    if snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL):
-        st.caption(ONE_VALUE)
-    else:
-        verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
-    card = beside(snapshot.record, snapshot.answer)
-    for chart in ("speed-up", "step time"):
-        charts.chart(chart, snapshot.record, snapshot.answer, place="live-", card=card)
+    first, said = st.container(), st.container()
+    with said:
+        if _answers(snapshot):
+            verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
+        else:
+            without = snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL)
+            st.caption(ONE_VALUE if without else UNDECIDED)
+        card = beside(snapshot.record, snapshot.answer)
+    chart = partial(charts.chart, run=snapshot.record, answer=snapshot.answer, place="live-", card=card)
+    with first:
+        chart(main_chart(snapshot.record))
+    if len(snapshot.record.names) > 1:
+        chart("step time")
+
+
+def main_chart(run: Run) -> str:
+    """What answers the page's question; of one target there is nothing to be faster than."""
+    return "speed-up" if len(run.names) > 1 else "step time"
 
 
 def stopped() -> None:
@@ -133,11 +158,9 @@ def latest(beside: Beside, more: dict[str, str]) -> None:
     verdict.card(run, answer, heading=heading, notices_shown=None)
     card = beside(run, answer)
     if answer is not None:
-        charts.chart("speed-up", run, answer, card=card)
+        charts.chart(main_chart(run) if card is None else "speed-up", run, answer, card=card)
     verdict.show_notices(run, answer, 1)
-    if answer is not None:
-        charts.chart("step time", run, answer, card=card)
-    label = "All charts, the cells and how it was measured"
+    label = "All charts, and how it was measured"
     link("crossover", label, ":material/arrow_forward:", run=run.id, **more)
 
 

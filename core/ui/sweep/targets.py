@@ -10,19 +10,28 @@ import streamlit as st
 
 from core.evidence import MAX_TARGETS
 from core.frameworks import FRAMEWORKS, Framework
-from core.names import shown_names
+from core.names import device_words, shown_names
+from core.schema import UserError
 from core.spec import Target, Workload
 from core.studies.sweep.presets import PRESETS, another
 from core.text import sentence_case
 from core.ui import machine
-from core.ui.fields import Places, device_field, how_fields
-from core.ui.network_form import KEEP
+from core.ui.fields import (
+    STEPS_PER_EXECUTION,
+    device_field,
+    execution_field,
+    of_target,
+    precision_field,
+    steps_field,
+    threads_field,
+)
+from core.ui.places import KEEP, Places
 from core.ui.words import plain
 
 OFFERED = tuple(name for name in FRAMEWORKS if name != "pytorch")
 """Native PyTorch runs code of the user's own (``--model``), which nobody asks for on a page."""
 OPEN = 2
-"""As many targets have their fields open; of more each is a line until it is changed."""
+"""As many targets have their main fields open; of more each is a line until it is changed."""
 ROWS, NEWEST = "form_targets", "form_newest_target"
 PRESET_HELP = "Puts these targets in place of those below, ready to be changed."
 BASELINE = "Baseline"
@@ -48,52 +57,65 @@ class TargetRows:
         self._rows: list[Row] = _rows(here)
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.markdown("**Targets**", width="content")
-            self._presets()
+            with st.container(horizontal=True, width="content", gap="small"):
+                self._more = st.empty()
+                self._presets()
         self._names: list[Any] = []
         self.chosen = tuple(self._target(index, row) for index, row in enumerate(self._rows))
         wrong.here("targets")
-        self._below = st.empty()
 
     def _presets(self) -> None:
         possible = [name for name, preset in PRESETS.items() if preset.make(self._here.facts)]
         st.menu_button(
-            "Presets", possible, format_func=lambda name: plain(PRESETS[name].title), key="form_presets",
+            "Target presets", possible, format_func=lambda name: plain(PRESETS[name].title), key="form_presets",
             icon=":material/auto_awesome_motion:", help=PRESET_HELP, on_click=_put, args=(self._here,),
         )  # fmt: skip
 
     def _target(self, index: int, row: Row) -> dict[str, Any]:
         unfolded, alone = len(self._rows) <= OPEN, len(self._rows) == 1
         with st.container(gap="xsmall"):
-            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+            with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
                 with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                     self._names.append(st.empty())
                     if index == 0 and not alone:
                         st.badge(BASELINE, color="grey", help=BASELINE_HELP)
-                folded = None if unfolded else st.popover("Change", icon=":material/tune:", type="tertiary")
-                if not alone:
-                    st.button("Remove", icon=":material/close:", type="tertiary", key=f"form_remove_{row.number}",
+                label = f"{'More' if unfolded else 'Change'}{of_target(index)}"
+                folded = st.popover(label, icon=":material/tune:", type="tertiary")
+            values = self._fields(row, of_target(index), folded, st.container() if unfolded else folded)
+            if not alone:
+                folded.button(f"Remove{of_target(index)}", icon=":material/close:", key=f"form_remove_{row.number}",
                               on_click=_remove, args=(row.number,))  # fmt: skip
-            with folded or st.container():
-                values = self._fields(row)
             self._wrong.here(f"target {index}")
         return values
 
-    def _fields(self, row: Row) -> dict[str, Any]:
-        name = str(row.number)
-        with st.grid(2, min_column_width=120, gap="small"):
-            framework = self._framework(name, row.default)
-            device = device_field(name, row.default, self._here, framework)
-        return how_fields(name, row.default, self._here, framework, device, infers=self._infers)
+    def _fields(self, row: Row, of: str, folded: Any, place: Any) -> dict[str, Any]:
+        """Framework, precision and steps are ``folded``; device, threads and execution are in the ``place``."""
+        name, default, here = str(row.number), row.default, self._here
+        with folded:
+            framework = self._framework(name, default, of)
+            more = st.container()
+        with place, st.grid(3, min_column_width=110, gap="small", vertical_alignment="bottom"):
+            device = device_field(name, default, here, framework, of)
+            threads = threads_field(name, default, device, of)
+            execution = execution_field(name, default, framework, of)
+        with more:
+            precision = precision_field(name, default, here, framework, device, of, infers=self._infers)
+            steps = steps_field(name, default, framework, execution, of)
+        return {
+            "framework": framework.name, "device": device, "threads": threads, "precision": precision,
+            "execution": execution, "steps_per_execution": steps,
+        }  # fmt: skip
 
-    def _framework(self, name: str, default: Target) -> Framework:
+    def _framework(self, name: str, default: Target, of: str) -> Framework:
         def words(framework: str) -> str:
             title = FRAMEWORKS[framework].title
             return f"{title} (not installed)" if framework in self._missing else title
 
         chosen = st.selectbox(
-            "Framework", OFFERED, index=OFFERED.index(default.framework), format_func=lambda name: plain(words(name)),
-            key=f"form_framework_{name}", persist_state=KEEP, help="What computes the step. All but TensorFlow and "
-            "LiteRT are installed by a file of their own; the same network is measured on each.",
+            f"Framework{of}", OFFERED, index=OFFERED.index(default.framework), key=f"form_framework_{name}",
+            format_func=lambda name: plain(words(name)), persist_state=KEEP,
+            help="What computes the step. All but TensorFlow and LiteRT are installed by a file of their own; the "
+            "same network is measured on each.",
         )  # fmt: skip
         return FRAMEWORKS[chosen]
 
@@ -108,9 +130,9 @@ class TargetRows:
                 slot.markdown(f"**{plain(sentence_case(next(names)))}**", help=plain(str(target)))
         if len(self._rows) < MAX_TARGETS:
             new = another(known, self._here.facts, workload)
-            self._below.button("Add a target", icon=":material/add:", key="form_add", on_click=_add, args=(new,))
+            self._more.button("Add a target", icon=":material/add:", key="form_add", on_click=_add, args=(new,))
         else:
-            self._below.caption(f"{MAX_TARGETS:d} targets are the most that one sweep measures.")
+            self._more.caption(f"{MAX_TARGETS:d} targets are the most.")
 
 
 def _rows(here: machine.Machine) -> list[Row]:
@@ -119,6 +141,20 @@ def _rows(here: machine.Machine) -> list[Row]:
         _renew(here.default_targets())
     rows: list[Row] = st.session_state[ROWS]
     return rows
+
+
+def put_targets(targets: Sequence[Target], here: machine.Machine) -> None:
+    """Let the form hold these. Raises UserError where this machine cannot offer one of them."""
+    for target in targets:
+        if target.framework not in OFFERED:
+            raise UserError(f"framework={target.framework} is for the command line")
+        if target.device not in here.reached_by(FRAMEWORKS[target.framework]):
+            raise UserError(
+                f"this machine has no {device_words(target.device)} for {FRAMEWORKS[target.framework].title}"
+            )
+        if target.steps_per_execution not in STEPS_PER_EXECUTION:
+            raise UserError(f"the form has no {target.steps_per_execution} steps per execution")
+    _renew(targets)
 
 
 def _renew(targets: Sequence[Target]) -> None:

@@ -20,8 +20,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from core.families import LayerCount
-from core.families.code import MAX_NAME, CodeError, call_entry, check_entry, in_words
-from core.worker.protocol import CellFailed, Described
+from core.families.code import MAX_NAME, CodeError, call_entry, check_entry, in_words, refuse_modules_of
+from core.worker.protocol import CellFailed, Describe, Described
 
 PROBED = 2  # samples that a module is tried with
 PIXEL_VALUES, FLAGS = 256, 2
@@ -112,10 +112,13 @@ def _of_chain(module: nn.Module) -> torch.Tensor | None:
     return None if first is None else torch.zeros(1, first.in_features)
 
 
-def describe_module(entry: str, folder: str) -> Described:
+def describe_module(request: Describe) -> Described:
     """Call the user's function and say what it returns. Raises CellFailed."""
     try:
-        parts = call_parts(check_entry(entry), folder)
+        entry = check_entry(request.entry)
+        parts = call_parts(entry, request.folder)
+        if request.apart_from is not None:
+            refuse_modules_of(request.apart_from, request.folder)
         outputs = try_module(parts, entry)
         return Described(
             name=type(parts.module).__name__[:MAX_NAME],

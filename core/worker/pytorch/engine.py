@@ -41,7 +41,7 @@ class PyTorchEngine(CellEngine[PyTorchStep]):
 
     def describe(self, request: Describe) -> Described:
         self.check_code(request.entry)
-        return describe_module(request.entry, request.folder)
+        return describe_module(request)
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
         key = workload, target

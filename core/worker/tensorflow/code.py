@@ -19,18 +19,21 @@ import tensorflow as tf
 from core.architecture.counts import count
 from core.architecture.read import read_architecture
 from core.families import LayerCount
-from core.families.code import MAX_NAME, CodeError, call_entry, check_entry, shapes_of
-from core.worker.protocol import CellFailed, Described
+from core.families.code import MAX_NAME, CodeError, call_entry, check_entry, refuse_modules_of, shapes_of
+from core.worker.protocol import CellFailed, Describe, Described
 
 PIXEL_VALUES = 256
 FLAGS = 2  # 0 and 1 are valid in whatever takes whole numbers
 PROBABILITIES = ("softmax", "sigmoid")
 
 
-def describe_model(entry: str, folder: str) -> Described:
+def describe_model(request: Describe) -> Described:
     """Call the user's function and say what model it builds. Raises CellFailed."""
     try:
-        model = call_entry(check_entry(entry), folder)
+        entry = check_entry(request.entry)
+        model = call_entry(entry, request.folder)
+        if request.apart_from is not None:
+            refuse_modules_of(request.apart_from, request.folder)
         sample, output = shapes_of(keras, model, entry)
         layers = _counts(model, sample)
         return Described(

@@ -156,7 +156,7 @@ class TensorFlowEngine(CellEngine[CellStep]):
 
     def describe(self, request: Describe) -> Described:
         self.check_code(request.entry)
-        return describe_model(request.entry, request.folder)
+        return describe_model(request)
 
     def open_training(self, request: OpenTraining) -> TrainingOpened:
         with self.outcomes(Pipeline()):

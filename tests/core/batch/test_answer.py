@@ -99,11 +99,11 @@ def test_from_which_batch_the_second_target_beats_the_first_at_its_best():
     assert true_time_s(1, there.until) == pytest.approx(true_time_s(0, true_best(0)), rel=0.03)
     assert back.target == NAMES[0]
     assert back.batch is None
-    assert "nowhere sooner" in back.sentence
+    assert "nowhere faster" in back.sentence
 
 
 def test_it_may_be_the_other_way_round_than_in_step_time():
-    """With little noise large batches are wasted: the target that is ahead there never reaches the loss sooner."""
+    """With little noise large batches are wasted: the target that is faster there never reaches the loss faster."""
     found = told(noise=20.0)
     there, back = found.loss_crossovers
     assert found.step_verdict.crossovers[0].ahead_after == NAMES[1]
@@ -150,7 +150,7 @@ def test_no_batch_beyond_memory_is_best_and_where_nothing_fits_there_is_none():
     assert {point.fits for point in bound.points if point.batch > 100} == {False}
     assert {point.fits for point in bound.points if point.batch <= 100} == {True}
     assert {point.fits for point in free.points} == {None}
-    assert any("batch 100 (80 to 120)" in sentence and "predicted" in sentence for sentence in found.sentences)
+    assert "Largest batch that fits: 100 (80 to 120) on 2 threads, predicted." in found.sentences
     until = found.loss_crossovers[0].until
     assert until is None
     none = MemoryLimit(0, label="measured")
@@ -175,6 +175,38 @@ def test_without_a_noise_study_or_the_loss_no_times_are_given():
     assert found.targets[0].best_time is not None
     assert len(found.loss_crossovers) == 2
     assert "only relative times" in " ".join(found.sentences)
+
+
+def test_the_verdict_is_one_sentence_that_claims_only_what_is_clear():
+    found = told()
+    best = found.targets[1].best_time.batch
+    assert (found.choice.target, found.choice.batch, found.choice.by, found.choice.clear) == (
+        NAMES[1],
+        best,
+        "time",
+        True,
+    )
+    assert found.sentences[0] == (
+        f"Predicted, fastest to a loss of {found.noise.target_loss:g}: 2 threads at batch {best}, clearly faster than "
+        "1 thread at its best batch."
+    )
+    assert found.sentences[1].startswith("Time to the loss at the best batch, predicted: 1 thread ")
+    most = told(noise=None)
+    assert most.choice.clear
+    assert most.sentences[0] == (
+        "Most samples a second: 2 threads at batch 1,024 (the largest measured), clearly faster than 1 thread at its "
+        "best batch."
+    )
+
+
+def test_two_targets_alike_are_not_told_apart():
+    run = make_run(3, floors_ms=(0.3, 0.3), slopes_ms=(0.01, 0.01), noise=0.1)
+    for noise in (None, exact_noise_study(run, NOISE)):
+        found = batch_answer(run, analyse(run), noise)
+        assert not found.choice.clear
+        assert "; it is not clear which of them is faster." in found.sentences[0]
+        assert "1 thread at batch " in found.sentences[0]
+        assert "2 threads at batch " in found.sentences[0]
 
 
 def test_costs_follow_from_prices():

@@ -109,7 +109,8 @@ def test_without_the_loss_only_ratios_to_the_best_are_drawn_and_nothing_is_compa
 def test_the_memory_wall_stands_at_the_limit_and_the_curve_is_dotted_beyond() -> None:
     figure = time_to_loss_figure(RUN, told(t0=MemoryLimit(100, 100, 104, "measured")), NOISE)
     assert list(walls(figure)) == [100]
-    assert f"memory limit of {NAMES[0]}: 100 (measured, 100 to 104)" in words(figure)
+    assert f"memory limit of {NAMES[0]}: 100 " in words(figure)
+    assert f"Largest batch that fits in memory: 100 (measured, 100 to 104) on {NAMES[0]}." in words(figure)
     shaded = [s for s in figure.layout.shapes if s.type == "rect" and s.x0 == 100]
     assert shaded
     assert shaded[0].x1 > 1024
@@ -124,21 +125,22 @@ def test_equal_limits_are_one_wall_and_limits_out_of_sight_are_sentences() -> No
     same = MemoryLimit(300, 200, 400)
     figure = throughput_figure(RUN, told(t0=same, t1=same))
     assert list(walls(figure)) == [300]
-    assert "memory limit of both targets: 300 (predicted, 200 to 400)" in words(figure)
+    assert "memory limit of both targets: 300 " in words(figure)
     figure = throughput_figure(RUN, told(t0=MemoryLimit(MAX_BATCH, MAX_BATCH, MAX_BATCH), t1=MemoryLimit(0, 0, 3)))
     assert not walls(figure)
     text = words(figure)
-    assert "Memory (predicted): none of these batches fits on 2 threads." in text
-    assert "on 1 thread all of these fit; the limit is batch 65,536 or more (predicted)." in text
+    assert "none of these (predicted) on 2 threads." in text
+    assert "memory: 65,536 or more (predicted) on 1 thread;" in text
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 70_000), st.integers(0, 70_000))
-def test_every_limit_is_either_a_wall_inside_the_picture_or_a_sentence(first: int, second: int) -> None:
+def test_every_limit_is_a_wall_where_it_is_in_sight_and_all_of_one_size_are_one_line(first: int, second: int) -> None:
     targets = told(None, t0=MemoryLimit(first), t1=MemoryLimit(second)).targets
     x = (0.9, 1100.0)
     found, sentences = memory_walls(targets, x)
-    assert len(found) + len(sentences) == (1 if first == second else 2)
+    assert len(sentences) == 1
+    assert sentences[0].count(" on ") == (1 if first == second else 2)
     assert all(x[0] <= wall.batch < x[1] for wall in found)
     assert {wall.batch for wall in found} == {limit for limit in (first, second) if 1 <= limit < 1100}
 
@@ -172,8 +174,8 @@ def test_cost_is_the_price_times_the_time_and_its_crossover_is_marked() -> None:
     assert found.batch in [shape.x0 for shape in figure.layout.shapes if shape.type == "line"]
     text = words(figure)
     assert f"{NAMES[1]} cheaper from {found.batch:.0f}" in text
-    assert "1 thread at 0.2 EUR an hour (2026-11-01)" in text
-    assert figure.layout.yaxis.title.text == "Cost of a million samples (EUR)"
+    assert "1 thread at 0.2 USD an hour (2026-11-01)" in text
+    assert figure.layout.yaxis.title.text == "Cost of a million samples (USD)"
     at_one = trace(figure, NAMES[0]).y[0]
     assert at_one == pytest.approx(1e6 * true_step_ms(0.3, 0.02, 1) / 1000 * 0.2 / 3600, rel=0.03)
 

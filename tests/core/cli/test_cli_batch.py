@@ -51,17 +51,17 @@ def asked(monkeypatch):
 
 def test_without_a_noise_study_it_is_throughput_and_says_so(cli, files):
     out, _ = done(cli("batch", files["run"]))
-    assert out.startswith("Most samples a second: batch")
+    assert out.startswith("Most samples a second: 2 threads at batch 1,024 (the largest measured), clearly faster")
     holds(out, "noise scale has not been measured", "random hold no signal")
     assert "s to the loss" not in out
 
 
 def test_with_one_the_time_to_the_loss_comes_first(cli, files):
     out, _ = done(cli("batch", files["run"], "--noise", files["noise"], *PRICES, "--epoch-samples", "60000"))
-    assert out.startswith("Predicted: 2 threads reaches a loss of 1.2 soonest, at batch")
+    assert out.startswith("Predicted, fastest to a loss of 1.2: 2 threads at batch")
     holds(out, "learning rate that is tuned", "labels of a teacher network",
           "In step time, at equal batch: 2 threads are faster from batch 44", "per epoch",
-          "1 thread at 0.2 EUR an hour (2026-11-01)")  # fmt: skip
+          "1 thread at 0.2 USD an hour (2026-11-01)")  # fmt: skip
 
 
 def test_json_holds_what_it_says_and_the_record(cli, files, tmp_path):

@@ -61,3 +61,14 @@ def test_a_card_that_cannot_be_used_is_refused_and_nothing_is_kept(cli, own_file
 
 def test_a_missing_file_is_bad_input(cli, tmp_path):
     assert "cannot be read" in refused(cli("gpus", "--add", tmp_path / "nowhere.json"))
+
+
+def test_prices_are_in_the_one_unit_that_was_chosen(cli, monkeypatch):
+    assert "0.53 EUR (2026-05-07)" in cli("gpus", "--currency", "EUR=0.9")[1]
+    monkeypatch.setenv("BREAKEVEN_CURRENCY", "EUR=0.5")
+    assert "0.30 EUR (2026-05-07)" in cli("gpus")[1]
+    prices = [card["price"] for card in json.loads(cli("gpus", "--json")[1])["gpus"] if card["price"]]
+    assert {price["currency"] for price in prices} == {"EUR"}
+    assert "0.59 USD (2026-05-07)" in cli("gpus", "--currency", "EUR")[1]  # no rate: it stays what it was listed at
+    monkeypatch.setenv("BREAKEVEN_CURRENCY", "euro")
+    assert refused(cli("gpus")).startswith("BREAKEVEN_CURRENCY: A currency is three letters")

@@ -210,7 +210,7 @@ def test_against_a_run_the_crossover_is_printed_first(cli: Command, tmp_path: Pa
     path.write_text(run.to_json())
     flags = ("predict", "--gpu", "T4", "--against", path, "--host", host_file, "--batches", "1,64")
     out, _ = done(cli(*flags))
-    assert out.startswith("Modelled: T4 ahead of 1 thread from batch ")
+    assert out.startswith("Modelled: T4 is faster than 1 thread from batch ")
     data = json.loads(cli(*flags, "--json")[1])
     crossover = data["crossover"]
     assert (crossover["kind"], crossover["label"]) == ("from", "modelled")

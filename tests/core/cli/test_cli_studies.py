@@ -14,7 +14,7 @@ from core.store.tables import StoreUnavailable
 from core.studies import store_queue
 from core.studies.registry import kind_of, read_record
 from core.studies.sweep.record import Run
-from tests.support.commands import TARGETS, Command, done, refused
+from tests.support.commands import TARGETS, Command, done, refused, stop_at
 from tests.support.memories import GB
 from tests.support.runs import make_run
 from tests.support.simulation import Fault, Machine
@@ -44,21 +44,6 @@ def workers(name: str, machine: Machine, request: pytest.FixtureRequest) -> Any:
         machine.curves = machine.curves * 4  # as many workers as variants need, at most
         machine.__post_init__()
     return request.getfixturevalue("limited") if name == "memory" else machine
-
-
-def stop_at(
-    workers: Any, monkeypatch: pytest.MonkeyPatch, second: float, number: signal.Signals = signal.SIGINT
-) -> None:
-    """Ctrl-C, or another signal, when the virtual clock passes that second."""
-    advance = type(workers.clock).advance
-
-    def advance_and_stop(clock: Any, seconds: float) -> None:
-        before = clock.now_s()
-        advance(clock, seconds)
-        if before < second <= clock.now_s():
-            signal.raise_signal(number)
-
-    monkeypatch.setattr(type(workers.clock), "advance", advance_and_stop)
 
 
 def same(kept: Any, written: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace as Fake
 from typing import Any
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from core.families import LayerCount, families, network_from_dict
-from core.families.code import MAX_COUNT, Code, CodeError, call_entry, check_entry, refuse_code, shapes_of
+from core.families.code import (
+    MAX_COUNT,
+    Code,
+    CodeError,
+    call_entry,
+    check_entry,
+    refuse_code,
+    refuse_modules_of,
+    shapes_of,
+)
 from core.families.mlp import Mlp
 from core.spec import Target, Workload
 from core.studies.sweep.plan import SweepPlan
@@ -176,3 +186,20 @@ def test_a_model_has_one_input_and_one_output_of_known_sizes_or_is_refused_with_
         shapes_of(KERAS, model, "a:b")
     assert words in str(caught.value)
     assert shapes_of(KERAS, Model([(28, 28, 1)], [(10,)]), "a:b") == ((28, 28, 1), (10,))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "file", "refused"),
+    [
+        ("a", "b", "a/net.py", False), ("a", "b", "b/net.py", True), ("a/src", "b", "a/lib/net.py", False),
+        ("a", "b", "c/net.py", False), ("a", "a/old", "a/net.py", False), ("a", "a/old", "a/old/net.py", True),
+        ("a/old", "a", "a/old/net.py", False), ("a/old", "a", "a/net.py", True),
+    ],
+)  # fmt: skip
+def test_a_module_of_another_checkout_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, other: str, file: str, refused: bool
+) -> None:
+    """Either checkout may lie inside the other."""
+    monkeypatch.setitem(sys.modules, "of_a_checkout", Fake(__file__=str(tmp_path / file)))
+    with pytest.raises(CodeError, match="imported of_a_checkout from") if refused else nullcontext():
+        refuse_modules_of(str(tmp_path / other), str(tmp_path / own))

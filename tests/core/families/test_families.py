@@ -129,3 +129,11 @@ BEYOND = {
 def test_limits_hold(family: str, name: str) -> None:
     with pytest.raises(ValidationError):
         families()[family].from_name(name)
+
+
+@pytest.mark.parametrize("name", [name for kind in families().values() for name in kind.presets])
+def test_choices_make_the_network_that_they_are_read_from(name: str) -> None:
+    network = network_from_name(name)
+    choices = network.as_choices()
+    assert (choices is None) == (name in ("lenet5", "128-256-128-1", "1000-512-256-2"))
+    assert choices is None or type(network).from_choices(choices) == network

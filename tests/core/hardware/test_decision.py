@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.hardware.compare import CardReading, compare
 from core.hardware.conditions import Conditions
 from core.hardware.crossing import ModelledSpeedUp, cross, speed_up
-from core.hardware.decision import CardDecision, about, decide, remedy_words, standing_of
+from core.hardware.decision import CardDecision, about, decide, headline, remedy_words, standing_of
 from core.hardware.host_kinds import costs_of_kind
 from core.hardware.narrowing import Modelling, Narrowed
 from core.hardware.recorded import RecordedStep
@@ -41,9 +41,10 @@ def readings(faster: int, slower: int, open_: int, withheld: int) -> list[CardRe
 @pytest.mark.parametrize(
     ("counts", "sentence"),
     [
-        ((31, 6, 7, 0), f"31 of 44 cards are clearly faster than the CPU ({CPU}), 6 clearly slower, 7 not resolved."),
-        ((25, 6, 7, 6), f"25 of 44 cards are clearly faster than the CPU ({CPU}), 6 clearly slower, 7 not resolved; 6 "
-                        "get no number."),
+        ((31, 6, 7, 0), f"31 of 44 cards are clearly faster than the CPU ({CPU}), 6 clearly slower, for 7 it is "
+                        "not clear."),
+        ((25, 6, 7, 6), f"25 of 44 cards are clearly faster than the CPU ({CPU}), 6 clearly slower, for 7 it is "
+                        "not clear; 6 get no number."),
         ((1, 0, 0, 1), f"1 of 2 cards is clearly faster than the CPU ({CPU}), none clearly slower; "
                        "1 gets no number."),
         ((0, 3, 0, 0), f"none of 3 cards are clearly faster than the CPU ({CPU}), 3 clearly slower."),
@@ -97,9 +98,27 @@ def test_a_card_says_its_interval_and_only_one_that_is_not_resolved_what_would_r
     assert faster.narrowed == slower.narrowed == ()
     assert remedy_words(faster) == remedy_words(slower) == ""
     assert unresolved.sentence.startswith(
-        "Modelled: Card 2 is not resolved at batch 64 (0.8 to 2.1 times as fast, 95 %). "
+        f"Modelled: whether Card 2 is faster than {CPU} at batch 64 is not clear (0.8 to 2.1 times as fast, 95 %). "
     )
     assert remedy_words(unresolved)
+
+
+def test_the_headline_counts_cards_that_are_clearly_faster_from_some_batch_on() -> None:
+    def shown(ms: float, **options: object) -> CardReading:
+        curve = make_curve(lambda _: ms, BATCHES, -0.2, 0.2, **options)
+        return replace(ROW, crossover=cross(RUN, ANSWER, curve))
+
+    some = [shown(0.01), shown(1.0), shown(1e3), shown(15.0), shown(1.0, withheld=BATCHES)]
+    assert [one.crossover.clearly_from is not None for one in some] == [True, True, False, False, False]
+    assert headline(some) == (
+        f"Modelled: 2 of 5 cards are clearly faster than {CPU} from a batch within 1 to 512; 1 clearly slower at all "
+        "of them, 1 not clear, 1 without a number."
+    )
+    assert headline(some[:1]) == f"Modelled: 1 of 1 cards is clearly faster than {CPU} from a batch within 1 to 512."
+    assert headline(some[3:4]) == (
+        f"Modelled: none of 1 cards are clearly faster than {CPU} from a batch within 1 to 512; 1 not clear."
+    )
+    assert headline(some[4:]) == f"Modelled: none of 1 cards can be compared with {CPU}."
 
 
 def with_ways(monkeypatch: pytest.MonkeyPatch, *ways: Narrowed) -> CardDecision:
@@ -116,16 +135,17 @@ def test_the_sentence_names_each_measurement_with_its_interval_and_which_would_r
 ) -> None:
     card = with_ways(monkeypatch, HOST, SWEEP)
     assert card.sentence == (
-        "Modelled: RTX is not resolved at batch 64 (0.8 to 2.1 times as fast, 95 %). Measuring the host’s overhead "
+        f"Modelled: whether RTX is faster than {CPU} at batch 64 is not clear (0.8 to 2.1 times as fast, 95 %). "
+        "Measuring the host’s overhead "
         "(15 s here, or the file of a self-check on the machine with the card) would narrow it to about 0.9 to 1.7; "
-        "one recorded sweep of another such network on such a card to about 1.1 to 1.5, which would resolve it."
+        "one recorded sweep of another such network on such a card to about 1.1 to 1.5, which would make it clear."
     )
     assert remedy_words(card) == "recorded sweep (1.1 to 1.5)"
 
 
 def test_nothing_is_said_to_resolve_it_where_none_would(monkeypatch: pytest.MonkeyPatch) -> None:
     card = with_ways(monkeypatch, HOST, replace(SWEEP, low=0.95, high=1.6, resolves=False))
-    assert "would resolve it" not in card.sentence
+    assert "would make it clear" not in card.sentence
     assert card.sentence.endswith(" A sweep of this very network on such a card would replace the model.")
     assert remedy_words(card) == "a sweep of this network on such a card; recorded sweep narrows to 0.95 to 1.6"
     bare = with_ways(monkeypatch)

@@ -1,6 +1,7 @@
 """The charts of the Hardware page: nothing modelled without dash, hollow marker and the word; values where they are."""
 
 import dataclasses
+import math
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from core.figures.style import on_dark
 from core.hardware.compare import CardReading, compare, roof_of, roofline
 from core.hardware.conditions import Conditions
-from core.hardware.crossing import ModelledCrossover, cross
-from core.hardware.figures import MAX_CARDS, against_figure, crossover_words, crossovers_figure, limits_figure
+from core.hardware.crossing import ClearSpan, ModelledCrossover, cross
+from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, crossover_words, limits_figure
 from core.hardware.recorded import CardCurve, RecordedStep, card_curve
 from core.hardware.roofline_figure import roofline_figure
 from core.spec import Target
@@ -52,13 +53,18 @@ def recorded_card(batches: tuple[int, ...] = (8, 16)) -> CardReading:
 
 
 def unmarked(figure: go.Figure) -> list[str]:
-    """What breaks the rule: a trace that is not of something taken must be dashed, hollow and named modelled."""
+    """What breaks the rule: a trace of nothing taken must be named modelled, and dashed and hollow or hatched."""
     broken = [] if "modelled" in words(figure) else ["no word in the picture"]
     for one in figure.data:
         if any(label in one.name for label in REALLY_TAKEN):
             continue
         if "modelled" not in one.name:
             broken.append(f"{one.name}: not named")
+        if one.type == "bar":
+            broken += [] if one.marker.pattern.shape else [f"{one.name}: not hatched"]
+            continue
+        if one.name.endswith("95 % interval"):  # a band: pale, or its dotted bounds
+            continue
         if "lines" in one.mode and one.line.width != 0 and one.line.dash != "dash":
             broken.append(f"{one.name}: not dashed")
         if "markers" in one.mode:
@@ -75,13 +81,13 @@ def all_figures() -> dict[str, go.Figure]:
     points = roofline(CARD, WORKLOAD, GPU, curve, "keras")
     return {
         "against": against_figure(RUN, ANSWER, 0, found, COSTS),
-        "crossovers": crossovers_figure(RUN, ANSWER, 0, found),
+        "clear": clear_figure(RUN, ANSWER, 0, found),
         "limits": limits_figure(RUN, CARD, curve, COSTS),
         "roofline": roofline_figure(CARD, roof_of(CARD, WORKLOAD, GPU), "a network", points),
     }
 
 
-@pytest.mark.parametrize("name", ["against", "crossovers", "limits", "roofline"])
+@pytest.mark.parametrize("name", ["against", "clear", "limits", "roofline"])
 def test_nothing_modelled_is_drawn_without_dash_open_marker_and_the_word(name: str) -> None:
     figure = all_figures()[name]
     assert figure.data
@@ -160,22 +166,62 @@ def test_every_curve_lies_inside_the_axes_and_a_wide_band_does_not_flatten_it(ms
     assert high / low <= 3.2**2 * (max(middles) / min(middles)) * 1.6 ** (1 + len(ms)) * (max(middles) / min(middles))
 
 
-def test_crossovers_have_a_row_each_at_their_batch_with_open_ends_as_arrows() -> None:
-    found = [card("A", 1.0), card("B", 0.1), card("C", 100.0)]
-    kinds = [one.crossover.kind for one in found]
-    assert kinds == ["from", "gpu ahead throughout", "cpu ahead throughout"]
-    figure = crossovers_figure(RUN, ANSWER, 0, found)
-    at = trace(figure, "A (modelled)")
-    assert at.x[0] == found[0].crossover.batch
-    assert 0.2 + 0.05 * at.x[0] == pytest.approx(1.0, rel=0.1)
-    ends = trace(figure, "A (modelled), 95 % interval")
-    assert list(ends.x) == [found[0].crossover.low, found[0].crossover.high]
-    assert list(ends.marker.symbol) == ["line-ns-open", "line-ns-open"]
-    assert trace(figure, "B (modelled), 95 % interval").marker.symbol[0] == "triangle-left-open"
-    assert trace(figure, "C (modelled), 95 % interval").marker.symbol[1] == "triangle-right-open"
+def strips(figure: go.Figure, words_of: str) -> list[tuple[int, float, float]]:
+    """Row, first and last batch of every strip of that state."""
+    (bars,) = [one for one in figure.data if one.type == "bar" and one.name.startswith(words_of)]
+    found = zip(bars.y, bars.base, bars.x, strict=True)
+    return [(row, low, low + width) for row, low, width in found if row is not None]
+
+
+def test_each_card_has_a_strip_without_a_gap_that_claims_only_what_is_clear() -> None:
+    found = [card("A", 1.0), card("B", 0.1), card("C", 100.0), card("D", withheld=BATCHES)]
+    assert [one.crossover.kind for one in found] == [
+        "from", "gpu ahead throughout", "cpu ahead throughout", "withheld",
+    ]  # fmt: skip
+    figure = clear_figure(RUN, ANSWER, 0, found)
+    faster, slower, unclear = (strips(figure, of) for of in ("card clearly faster", f"{CPU} clearly", "not clear"))
+    first = found[0].crossover.clear[0].last
+    start = found[0].crossover.clearly_from
+    assert start is not None
+    assert sorted(faster) == [(0, start, 128), (1, 1, 128)]
+    assert sorted(slower) == [(0, 1, first), (2, 1, 128)]
+    assert unclear == [(0, first, start)]
+    low, high = found[0].crossover.low, found[0].crossover.high
+    assert low is not None
+    assert high is not None
+    assert (math.floor(low), math.ceil(high)) == (first, start)
+    estimate = next(one for one in figure.data if one.name.startswith("crossover"))
+    assert list(estimate.x) == [math.ceil(found[0].crossover.batch or 0)]
     text = words(figure)
-    for one in found:
-        assert f"{one.spec.name}: {crossover_words(one.crossover)}, modelled" in text
+    assert f"A: clearly slower up to batch {first}" not in text
+    assert f"A: clearly faster from batch {start}" in text
+    assert "B: clearly faster at every batch" in text
+    assert "C: clearly slower at every batch" in text
+    assert "D: no number" in text
+
+
+@pytest.mark.parametrize(("spans", "expected"), [
+    ((), "not clear at any batch"),
+    ((("cpu", 1, 8),), "clearly slower up to batch 8, else not clear"),
+    ((("gpu", 4, 8),), "clearly faster from batch 4 to 8, else not clear"),
+    ((("gpu", 1, 8), ("cpu", 64, 1024)), "clearly faster up to batch 8, clearly slower from batch 64"),
+    ((("cpu", 1, 1024),), "clearly slower at every batch"),
+    ((("cpu", 1, 8), ("gpu", 64, 1024)), "clearly faster from batch 64"),
+])  # fmt: skip
+def test_what_is_clear_in_words(spans: Any, expected: str) -> None:
+    clear = tuple(ClearSpan(*span) for span in spans)
+    made = ModelledCrossover("not resolved", "A", "cpu", None, None, None, 1, 1024, "Modelled: …", clear=clear)
+    assert clear_words(made) == expected
+
+
+def test_bands_of_several_cards_are_outlines_that_cannot_merge() -> None:
+    alone = against_figure(RUN, ANSWER, 0, [card("A")], COSTS)
+    assert not trace(alone, "A (modelled), 95 % interval").fillcolor.endswith(",0)")
+    several = against_figure(RUN, ANSWER, 0, [card("A"), card("B", 2.0)], COSTS)
+    for name in ("A", "B"):
+        band = trace(several, f"{name} (modelled), 95 % interval")
+        assert band.fillcolor.endswith(",0)")
+        assert (band.line.width, band.line.dash) == (1, "dot")
 
 
 @pytest.mark.parametrize(
@@ -185,11 +231,11 @@ def test_crossovers_have_a_row_each_at_their_batch_with_open_ends_as_arrows() ->
         ({"batch": 2.24, "low": None}, "3 (1 or less to 90)"),
         ({"batch": 2.6, "low": 1.2, "high": 118.3}, "3 (2 to 119)"),
         ({"batch": 1.0, "low": None, "high": 9.0}, "1 or less (at most 9)"),
-        ({"kind": "gpu ahead throughout", "batch": None}, "ahead throughout"),
-        ({"kind": "cpu ahead throughout", "batch": None}, "CPU ahead throughout"),
-        ({"kind": "not resolved", "batch": None, "low": None}, "not resolved; by 90 (95 %)"),
-        ({"kind": "not resolved", "batch": None, "high": None}, "not resolved; not before 19 (95 %)"),
-        ({"kind": "not resolved", "batch": None, "low": None, "high": None}, "not resolved"),
+        ({"kind": "gpu ahead throughout", "batch": None}, "clearly faster throughout"),
+        ({"kind": "cpu ahead throughout", "batch": None}, "CPU clearly faster throughout"),
+        ({"kind": "not resolved", "batch": None, "low": None}, "not clear; by 90 (95 %)"),
+        ({"kind": "not resolved", "batch": None, "high": None}, "not clear; not before 19 (95 %)"),
+        ({"kind": "not resolved", "batch": None, "low": None, "high": None}, "not clear"),
         ({"kind": "withheld", "batch": None}, "withheld"),
     ],
 )

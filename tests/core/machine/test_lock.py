@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from core.machine.lock import NAMELESS, Busy, _read_note, holder, lock_path, machine_lock, this_host
+from core.machine.lock import NAMELESS, Busy, _read_note, holder, left_s, lock_path, machine_lock, this_host
 from core.schema import UserError
 
 HOLD = """
@@ -50,6 +50,23 @@ def test_a_free_machine_has_no_holder_even_after_measuring_failed() -> None:
 
 def note() -> Path:
     return lock_path().with_suffix(".json")
+
+
+def test_those_who_wait_learn_when_the_machine_is_free_at_the_latest() -> None:
+    assert left_s() is None
+    with machine_lock("mine") as held:
+        assert left_s() is None
+        held.ends_in(0)  # not known
+        assert left_s() is None
+        held.ends_in(90)
+        assert 80 < left_s() <= 90
+        written = note().read_bytes()
+        held.ends_in(91)
+        assert note().read_bytes() == written  # is not worth a disturbance
+        held.ends_in(20)
+        assert left_s() <= 20
+        assert _read_note().title == "mine"
+    assert left_s() is None
 
 
 def test_another_process_is_named_and_refused_even_by_a_damaged_note(other_process: subprocess.Popen) -> None:

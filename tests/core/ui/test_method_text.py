@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 def page() -> None:
     from core.ui import method
 
+    method.labels()
     method.words()
     method.rules()
 

@@ -130,13 +130,15 @@ def test_the_own_point_is_a_filled_star_in_its_slice_and_guides_cross_where_it_i
 def test_workload_machine_and_both_sides_stand_inside_the_picture() -> None:
     text = words(draw(answer_of()))
     assert "Multi-layer perceptron (training, adam): inputs 784, classes 10" in text
-    assert "<b>Where 2 threads are faster, at depth 2</b>" in text
+    assert "<b>Which target is faster, at depth 2</b>" in text
     assert "Speed-up of 2 threads over 1 thread: above 1× means faster." in text
     assert "1 thread faster" in text
     assert "2 threads faster" in text
     assert "Example CPU" in text
     answer = frontier_answer(make_frontier_study(starts=1, rounds=1, environment=None))
-    assert "machine unknown" in words(draw(answer))
+    figure = draw(answer)
+    assert "machine unknown" in words(figure)
+    assert set(trace(figure, "recorded").marker.color) == {0.0}  # no interval, no colour of a target
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,9 @@ def test_words_of_a_lead_agree_with_its_interval(value: float, half: float) -> N
     else:
         assert who.target == NAMES[value > 0]
         assert "faster" in who.value
-    assert "no interval" in who_is_ahead(value, None, None, NAMES).bounds
+    nobody = who_is_ahead(value, None, None, NAMES)  # no interval, no claim
+    assert (nobody.value, nobody.target) == ("not clear", None)
+    assert nobody.bounds == "too few rounds for an interval"
 
 
 def test_bounds_of_a_lead_are_those_of_the_one_who_leads() -> None:
@@ -220,3 +224,16 @@ def test_words_of_a_family_say_kinds_and_not_numbers() -> None:
     assert axis_words(plan, "width") == "Width (units)"
     assert fixed_words(plan).startswith("Recurrent")
     assert "cell GRU" in fixed_words(plan)
+
+
+@pytest.mark.parametrize(
+    ("truth", "noise", "title"),
+    [
+        (lambda s: log2_speed_up(s) + 6, 0.02, "2 threads are clearly faster everywhere, at depth 2"),
+        (lambda s: log2_speed_up(s) - 6, 0.02, "1 thread is clearly faster everywhere, at depth 2"),
+        (lambda _: 0.0, 0.05, "Nowhere clear which target is faster, at depth 2"),
+    ],
+)
+def test_the_title_claims_no_more_than_the_map_shows(truth: Any, noise: float, title: str) -> None:
+    answer = frontier_answer(make_frontier_study(truth=truth, noise=noise))
+    assert f"<b>{title}</b>" in words(draw(answer))

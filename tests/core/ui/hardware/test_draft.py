@@ -132,7 +132,7 @@ def test_a_card_of_ones_own_needs_three_numbers_and_a_link() -> None:
         ({"bandwidth_gb_s": None}, "bandwidth_gb_s", "Say its memory bandwidth, in GB/s."),
         ({"link": draft.OTHER_LINK}, "link_gb_s", "Say how many GB/s the link carries"),
         ({"per_hour": 0.0}, "price", "A price an hour is above 0"),
-        ({"per_hour": 1e5}, "price", "A price an hour is above 0"),
+        ({"per_hour": 1e7}, "price", "A price an hour is above 0"),
         ({"fp32_tflops": -1.0}, "card", "0.05"),
         ({"name": "<b>"}, "card", "name"),
     ],

@@ -41,8 +41,8 @@ def test_a_network_read_from_a_file_is_the_network() -> None:
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [
-        ({"preset": None, "sizes": {**SIZES, "width": 7}}, "workload", "accepted are 8 to 16,384"),
-        ({"preset": None, "sizes": {**SIZES, "depth": None}}, "workload", "is empty"),
+        ({"preset": None, "sizes": {**SIZES, "width": 7}}, "size width", "accepted are 8 to 16,384"),
+        ({"preset": None, "sizes": {**SIZES, "depth": None}}, "size depth", "is empty"),
         ({"preset": "1-2"}, "workload", "no multi-layer perceptron"),
         ({"family": "own", "preset": None}, "workload", "Choose a file"),
         ({"family": "own", "preset": None, "architecture": "Layer 3 is odd."}, "workload", "Layer 3 is odd."),
@@ -53,10 +53,11 @@ def test_a_network_read_from_a_file_is_the_network() -> None:
         ({"targets": ({"precision": "int8"},)}, "target 0", "int8 is for inference"),
         ({"targets": ({}, {"framework": "jax", "steps_per_execution": 8})}, "target 1", "is for framework=tensorflow"),
         ({"batches": ("range", 8, 4)}, "batches", "must rise"),
-        ({"batches": ("range", None, 4)}, "batches", "smallest and a largest"),
+        ({"batches": ("range", None, 4)}, "smallest", "The smallest batch size must lie between 1 and 65,536."),
         ({"batches": ("list", "1, x")}, "batches", "write a range such as"),
         ({"batches": ("list", "0")}, "batches", "accepted are 1 to 65,536"),
-        ({"pipeline": {"kind": "tfdata", "parallel_calls": 0}}, "pipeline", "greater than or equal to 1"),
+        ({"pipeline": {"kind": "tfdata", "parallel_calls": 0}}, "calls", "must lie between 1 and 256"),
+        ({"pipeline": {"kind": "tfdata", "preprocess_us": -1.0}}, "cost", "must lie between 0 and"),
         ({"budget_s": None}, "budget", "between 2 and 86,400 seconds"),
         ({"width_pct": 101.0}, "width", "at most 100 %"),
         ({"crossover_width_pct": 401.0}, "crossover width", "at most 400 % of its batch"),
@@ -90,5 +91,7 @@ def test_what_cannot_fit_is_refused_before_it_runs() -> None:
 
 
 def test_every_wrong_field_is_named_at_once() -> None:
-    outcome = build(replace(GOOD, budget_s=0.0, width_pct=0.0, batches=("list", "")), PLENTY)
-    assert set(outcome.errors) == {"budget", "width", "batches"}
+    sizes = {**SIZES, "width": 7, "depth": None}
+    wrong = {"budget_s": 0.0, "width_pct": 0.0, "batches": ("range", 0, 70_000), "preset": None, "sizes": sizes}
+    outcome = build(replace(GOOD, **wrong), PLENTY)
+    assert set(outcome.errors) == {"size depth", "size width", "budget", "width", "smallest", "largest"}

@@ -1,0 +1,136 @@
+"""How long does a page take to open? From the address to the drawn chart, on the first opening of a server and later.
+
+    python -m benchmarks.opening [--repeats 5] [--json FILE]
+
+A real server with an empty store, so that the shipped example is shown, and a real browser on the same machine.
+*First*: the first page that a server is asked for, in a browser without a cache, once for each of --servers servers.
+*New browser*: the same later, in a browser without a cache. *Reload*: once more in the same browser. Then every page in
+a browser that has been there. Each time is divided at the moments at which the browser opens its connection (before:
+the frontend's own files), at which the server's first element comes (before: the session, imports, the router) and at
+which the script has ended; the rest is drawn after that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.server import open_browser, running_server
+from core.ui.navigation import PAGES
+
+FIRST_GOAL_S, GOAL_S = 5.0, 2.0
+PATIENCE_MS = 60_000
+CHARTS = {name: 1 for name in ("start", "sweep", "crossover", "frontier", "batch", "hardware", "overhead", "pipeline",
+                               "diagnosis")}  # fmt: skip
+DRAWN = """count => document.querySelector('[data-test-script-state="notRunning"]') &&
+    document.querySelector("h1, h2") &&
+    document.querySelectorAll(".js-plotly-plot .main-svg .plot, .js-plotly-plot .main-svg .cartesianlayer *").length
+    >= count"""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Seconds from asking for the address: connection opened, script ended, heading and first chart drawn."""
+
+    page: str
+    how: str
+    connected_s: float
+    ended_s: float
+    drawn_s: float
+
+
+def opening(page: Any, address: str, name: str, how: str) -> Opening:
+    """``page`` is a tab of the browser; with ``how`` "reload" it shows that address already."""
+    at: dict[str, float] = {}
+    start = time.perf_counter()
+    page.on("websocket", lambda _: at.setdefault("connected", time.perf_counter() - start))
+    if how == "reload":
+        page.reload(wait_until="commit")
+    else:
+        page.goto(f"{address}/{name}", wait_until="commit")
+    page.locator("h1, h2").first.wait_for()
+    page.locator('[data-test-script-state="notRunning"]').first.wait_for(state="attached")
+    at["ended"] = time.perf_counter() - start
+    page.wait_for_function(DRAWN, arg=CHARTS.get(name, 0), polling=20)
+    return Opening(name or "root", how, at.get("connected", 0.0), at["ended"], time.perf_counter() - start)
+
+
+def _tab(browser: Any) -> Any:
+    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    return page
+
+
+def first_openings(servers: int, names: tuple[str, ...]) -> list[Opening]:
+    """Of new servers and new browsers."""
+    found = []
+    for name in names:
+        for _ in range(servers):
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                open_browser() as browser,
+                running_server(Path(folder)) as server,
+            ):
+                found.append(opening(_tab(browser), server.address, name, "first"))
+    return found
+
+
+def later_openings(repeats: int) -> list[Opening]:
+    """Of one server, which was asked for every page before."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, open_browser() as browser:
+        known = _tab(browser)
+        for name in PAGES:
+            opening(known, server.address, name, "once")
+        known.goto("about:blank")  # a page that stays open goes on asking
+        for _ in range(repeats):
+            fresh = _tab(browser)
+            found.append(opening(fresh, server.address, "", "new browser"))
+            found.append(opening(fresh, server.address, "", "reload"))
+            fresh.context.close()
+            for name in PAGES:
+                again = known.context.new_page()
+                again.set_default_timeout(PATIENCE_MS)
+                found.append(opening(again, server.address, name, "later"))
+                again.close()
+    return found
+
+
+def rows(found: list[Opening]) -> list[Opening]:
+    """Medians by page and way of opening, in the order of their first."""
+    grouped: dict[tuple[str, str], list[Opening]] = {}
+    for one in found:
+        grouped.setdefault((one.page, one.how), []).append(one)
+    return [
+        Opening(page, how, *(statistics.median(getattr(one, part) for one in ones)
+                             for part in ("connected_s", "ended_s", "drawn_s")))
+        for (page, how), ones in grouped.items()
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5, help="of each later opening")
+    parser.add_argument("--servers", type=int, default=2, help="new ones for the first opening")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON, too")
+    options = parser.parse_args()
+    medians = rows([*first_openings(options.servers, ("", "crossover")), *later_openings(options.repeats)])
+    print("page       how          connected s  script ended s  drawn s")
+    for row in medians:
+        print(f"{row.page:<10} {row.how:<12} {row.connected_s:>11.2f} {row.ended_s:>15.2f} {row.drawn_s:>8.2f}")
+    missed = [row for row in medians if row.drawn_s > (FIRST_GOAL_S if row.how == "first" else GOAL_S)]
+    print(f"first within {FIRST_GOAL_S:g} s, every later one within {GOAL_S:g} s: {'met' if not missed else 'not met'}")
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in medians], indent=2) + "\n", encoding="utf-8")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""``check``: has the step got slower? Two checkouts measured in turn, or the current folder against a stored run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import click
+
+from core.cli.check_files import check_out, write_files
+from core.cli.check_plan import Wanted, check_asked
+from core.cli.files import FILE, BadInput, Failure, conclude, json_flag, read_file, refusing
+from core.cli.study_command import History, measured, stop_signals
+from core.cli.terminal import say
+from core.studies.check.answer import Finding, check_answer
+from core.studies.check.export import check_data
+from core.studies.check.plan import DEFAULT_CHECK_S
+from core.studies.check.record import CheckRecord
+from core.studies.check.run import CHECK
+from core.studies.check.words import check_markdown, check_text
+from core.studies.runner import Stop
+
+STATUS: Mapping[Finding, int] = {"unchanged": 0, "faster": 0, "slower": 1, "inconclusive": 3}
+STOPPED = "Stopped before there was anything to compare; it is not clear whether the step got slower."
+
+
+@click.command("check")
+@click.argument("path", type=FILE, metavar="BASELINE")
+@click.option("--against", metavar="DIR_OR_COMMIT", help="Measure this checkout of your code, in turn with this one.")
+@click.option("--model", metavar="PACKAGE.MODULE:FUNCTION", help="Your own code that the baseline was measured with.")
+@click.option("--max-slowdown", help="What is allowed, such as 0.05 or 5 % (default: 0.05 with --against, else 0.1).")
+@click.option("--budget", "budget_s", type=float, default=DEFAULT_CHECK_S, show_default=True, help="Seconds.")
+@click.option("--target", help="Which of the baseline's targets, as commands write it (default: the first).")
+@click.option("--batches", help="Range low:high or list 1,8,64 (default: the baseline's smallest and a large one).")
+@click.option("--format", "form", type=click.Choice(["text", "md"]), default="text", show_default=True)
+@json_flag
+@click.option("--out", type=FILE, help="Write that JSON, with all that was measured.")
+@click.option("--bencher", type=FILE, help="Write Bencher Metric Format.")
+@click.option("--asv", type=FILE, help="Write into this folder of results of airspeed velocity.")
+def check_command(**given: Any) -> None:
+    """Say whether a training or inference step got slower, by how much, and how sure that is.
+
+    BASELINE is a run in JSON; its network, target and pipeline are what is measured. Exit status: 0 no slowdown above
+    what is allowed, 1 slower, 3 not clear, 2 bad input or nothing could be measured. Nothing is kept in the history.
+    """
+    with _own_status():
+        check_out(given["out"], given["bencher"], given["asv"])
+        record = _measured(given)
+        answer = check_answer(record)
+        data = check_data(record, answer)
+        failures = write_files(record, answer, data, given["out"], given["bencher"], given["asv"])
+        words = check_markdown(record, answer) if given["form"] == "md" else check_text(record, answer)
+        conclude(words, data if given["as_json"] else None, *failures)
+    raise click.exceptions.Exit(STATUS[answer.verdict])
+
+
+def _measured(given: dict[str, Any]) -> CheckRecord:
+    """Measure what the flags ask for. Raises KeyboardInterrupt where that was stopped before there was anything."""
+    stop = Stop()
+
+    def check() -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+
+    with stop_signals(stop), ExitStack() as checkouts:
+        with refusing():
+            run = read_file(given["path"])
+            asked = check_asked(Wanted.of(run, given, check), given["against"], checkouts)
+        record, error = measured(CHECK, asked, History(False), stop)  # type: ignore[arg-type]
+    if error is not None:
+        raise error
+    if record is None:
+        raise KeyboardInterrupt
+    return record
+
+
+@contextmanager
+def _own_status() -> Iterator[None]:
+    """A failure is no slowdown, and neither is Ctrl-C: 1 is for a step that got slower."""
+    try:
+        yield
+    except Failure as error:
+        raise BadInput(error.message) from None
+    except (KeyboardInterrupt, click.Abort):
+        say(STOPPED)
+        raise click.exceptions.Exit(STATUS["inconclusive"]) from None

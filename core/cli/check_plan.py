@@ -1,0 +1,181 @@
+"""From the flags of ``check`` to its plan, and what starts its workers."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from core.cli.checkouts import Checkout, checkout_of, current
+from core.cli.files import BadInput
+from core.cli.model_code import check_same_code, launcher_for, network_from_code
+from core.cli.study_command import Asked
+from core.evidence import same_machine
+from core.families.code import Code
+from core.machine.environment import capture_environment
+from core.names import all_of
+from core.schema import UserError
+from core.spec import Target, Workload, parse_batches
+from core.studies.check.plan import (
+    SLOWDOWN_OF_CHECKOUTS,
+    SLOWDOWN_OF_STORED,
+    CheckPlan,
+    Side,
+    StoredSteps,
+    check_batches,
+    median_steps,
+    stored_steps,
+    usual_batches,
+)
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.worker.interpreters import refuse_python
+from core.worker.protocol import Check, Launcher, Worker, go_on
+
+OTHER_MACHINE = (
+    "The stored run was measured on another machine, whose step times say nothing of this one's; name a checkout with "
+    "--against, and both are measured here."
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be checked: which target of which run, and the choices that were made. ``check`` ends a wait."""
+
+    run: Run
+    plan: SweepPlan
+    index: int
+    model: str | None
+    budget_s: float
+    batches: tuple[int, ...]
+    max_slowdown: float | None
+    check: Check
+
+    @classmethod
+    def of(cls, run: Run, given: dict[str, Any], check: Check) -> Wanted:
+        """From the flags. Raises UserError."""
+        target, batches, slowdown = given["target"], given["batches"], given["max_slowdown"]
+        if run.plan is None:
+            raise UserError("Only points were imported for this run; without its plan nothing can be measured.")
+        if target is not None and target not in run.target_names:
+            raise UserError(f"“{target[:80]}” is no target of this run; it has {all_of(run.target_names)}.")
+        index = 0 if target is None else run.target_names.index(target)
+        refuse_python([run.plan.targets[index]])
+        sizes = parse_batches(batches) if batches is not None else ()
+        allowed = None if slowdown is None else share(slowdown)
+        return cls(run, run.plan, index, given["model"], given["budget_s"], sizes, allowed, check)
+
+    @property
+    def target(self) -> Target:
+        return self.plan.targets[self.index]
+
+    def workload_in(self, entry: str, where: Checkout, apart_from: str | None = None) -> Workload:
+        """The run's workload with what the code builds there now. Raises BadInput."""
+        try:
+            network = network_from_code(entry, self.budget_s, [str(self.target)], where.folder, apart_from, self.check)
+        except BadInput as error:
+            raise BadInput(f"In {where.title}: {error.message}") from None
+        return self.plan.workload.model_copy(update={"network": network})
+
+    def checked(self, sides: tuple[Side, ...], slowdown: float, stored: StoredSteps | None = None) -> CheckPlan:
+        """The plan, at the batches that were asked for. Raises pydantic's ValidationError."""
+        known = median_steps(self.run, self.index) or {self.plan.batches[0]: 0.0}
+        if stored is not None:
+            known = {batch: median(values) for batch, values in stored.steps_ms.items()}
+        data = {
+            "sides": sides,
+            "target": self.target,
+            "batches": self.batches or usual_batches(known, self.budget_s),
+            "pipeline": self.plan.pipeline,
+            "budget_s": self.budget_s,
+            "max_slowdown": self.max_slowdown or slowdown,
+            "stored": stored,
+        }
+        return CheckPlan.model_validate(data)
+
+
+def share(text: str) -> float:
+    """``5%`` or ``0.05``. Raises UserError."""
+    number = text.strip().removesuffix("%").strip()
+    try:
+        value = float(number) / (100 if "%" in text else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise UserError(
+            f"--max-slowdown is “{text[:40]}”; accepted is a share such as 0.05, or 5 %, above 0 and at most 1."
+        )
+    return value
+
+
+def check_asked(wanted: Wanted, against: str | None, checkouts: ExitStack) -> Asked:
+    """The plan; a checkout that it needs is removed with ``checkouts``. Raises UserError or BadInput."""
+    return _of_stored(wanted) if against is None else _of_checkouts(wanted, against, checkouts)
+
+
+def _of_stored(wanted: Wanted) -> Asked:
+    """The same plan once more, against the times of the run."""
+    run, workload = wanted.run, wanted.plan.workload
+    if same_machine(run.environment, capture_environment()) is False:
+        raise UserError(OTHER_MACHINE)
+    steps = stored_steps(run, wanted.index)
+    check_batches(wanted.batches, steps)
+    if isinstance(workload.network, Code) and wanted.model is not None:
+        here = current()
+        entry = check_same_code(workload.network, wanted.model).entry
+        side = Side(title=here.title, workload=wanted.workload_in(entry, here), folder=here.folder, commit=here.commit)
+        launcher = _launcher((here.folder,))
+    else:
+        launcher = launcher_for(workload.network, wanted.model)
+        side = Side(title="now", workload=workload)
+    stored = StoredSteps(
+        title=f"run {run.name}"[:200], created_at=run.created_at, environment=run.environment, steps_ms=steps
+    )
+    plan = wanted.checked((side,), SLOWDOWN_OF_STORED, stored)
+    return Asked(plan, says=(plan.title,), launcher=launcher)
+
+
+def _of_checkouts(wanted: Wanted, against: str, checkouts: ExitStack) -> Asked:
+    """The user's code in the current folder, and in another checkout of it."""
+    if wanted.model is None:
+        raise UserError(
+            "--against compares checkouts of your own code: measure the baseline with sweep --model "
+            "package.module:function, and name the same code with --model here."
+        )
+    entry = check_same_code(wanted.plan.workload.network, wanted.model).entry
+    here = current()
+    other = checkouts.enter_context(checkout_of(against))
+    sides = tuple(
+        Side(
+            title=one.title,
+            workload=wanted.workload_in(entry, one, apart.root),
+            folder=one.folder,
+            commit=one.commit,
+            committed_ms=one.committed_ms,
+        )
+        for one, apart in ((other, here), (here, other))
+    )
+    plan = wanted.checked(sides, SLOWDOWN_OF_CHECKOUTS)
+    return Asked(plan, says=(plan.title,), launcher=_launcher((other.folder, here.folder)))
+
+
+def _launcher(folders: tuple[str, ...]) -> Launcher:
+    """Starts a worker in each folder, the first and the second one first in turn."""
+    turns = itertools.count()
+
+    def launch(targets: tuple[Target, ...], deadline_s: float, check: Check = go_on) -> tuple[Worker, ...]:
+        from core.worker import process
+
+        order = sorted(range(len(targets)), reverse=next(turns) % 2 == 1)
+        workers = process.launch_processes(
+            tuple(targets[place] for place in order),
+            deadline_s,
+            check,
+            allow_code=True,
+            folders=[folders[place] for place in order],
+        )
+        return tuple(workers[order.index(place)] for place in range(len(targets)))
+
+    return launch

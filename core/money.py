@@ -1,0 +1,70 @@
+"""The one money unit of every price and cost: on pages, in files and in commands.
+
+It is chosen once: by BREAKEVEN_CURRENCY, by a command's --currency, or on a page, whose address then holds it. List
+prices are in US dollars, so that another unit needs the user's own rate; none is looked up, and none is built in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from core.schema import Currency, Frozen, UserError
+
+LISTED = "USD"
+"""What list prices are in, and the unit where none is chosen."""
+VARIABLE = "BREAKEVEN_CURRENCY"
+NOTATION = "three letters, such as EUR, or with what a US dollar is worth: EUR=0.92"
+
+
+class Money(Frozen):
+    """``per_usd`` is what one US dollar is worth in ``currency``; None where the user gave no rate."""
+
+    currency: Currency = LISTED
+    per_usd: Annotated[float, Field(gt=0, le=1e7)] | None = None
+
+    @model_validator(mode="after")
+    def _dollars_need_no_rate(self) -> Self:
+        if self.currency == LISTED and self.per_usd is not None:
+            raise ValueError("US dollars need no rate")
+        return self
+
+    @property
+    def text(self) -> str:
+        """As :meth:`parse` reads it."""
+        return self.currency if self.per_usd is None else f"{self.currency}={self.per_usd:g}"
+
+    @property
+    def rate_words(self) -> str:
+        """``at 0.92 EUR a US dollar``; empty without a rate."""
+        return "" if self.per_usd is None else f"at {self.per_usd:g} {self.currency} a US dollar"
+
+    def rate(self, currency: str) -> float | None:
+        """What one unit of ``currency`` is worth in this one; None where that is not known."""
+        if currency == self.currency:
+            return 1.0
+        return self.per_usd if currency == LISTED else None
+
+    @classmethod
+    def parse(cls, text: str) -> Money:
+        """From ``EUR`` or ``EUR=0.92``. Raises UserError."""
+        name, equals, rate = text.strip().partition("=")
+        try:
+            values = {"currency": name.strip().upper()} | ({"per_usd": float(rate)} if equals else {})
+            return cls.model_validate(values)
+        except ValueError:
+            raise UserError(f"A currency is {NOTATION}; “{text[:40]}” is not.") from None
+
+
+def usual(environment: Mapping[str, str] = os.environ) -> Money:
+    """What BREAKEVEN_CURRENCY names, else US dollars. Raises UserError."""
+    chosen = environment.get(VARIABLE, "").strip()
+    if not chosen:
+        return Money()
+    try:
+        return Money.parse(chosen)
+    except UserError as error:
+        raise UserError(f"{VARIABLE}: {error}") from None

@@ -1,0 +1,125 @@
+"""What a check measures: one target's step at a few batch sizes, of two checkouts or of one beside a stored run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from core.analysis.statistics import MIN_UNITS
+from core.evidence import Environment
+from core.schema import Frozen, UserError
+from core.spec import MAX_BUDGET_S, Batch, Pipeline, Target, Workload
+from core.studies.sweep.record import Run
+
+MIN_CHECK_S, DEFAULT_CHECK_S = 10.0, 60.0
+MAX_CHECKED = 8
+"""Batch sizes: each more makes the intervals of all of them wider."""
+SLOWDOWN_OF_CHECKOUTS, SLOWDOWN_OF_STORED = 0.05, 0.10
+"""The usual limits; what two occasions differ by leaves no interval against a stored run that would hold 5 %."""
+STEPS_A_START = 40
+"""That preparing and timing a batch takes in one start of the workers, at the least."""
+MOST_OF_START = 0.02
+"""Of the budget, for those steps of a batch that nobody asked for by name."""
+MIN_ROUNDS = 3
+"""Of a batch in one start: the fewest whose median shrugs off one stalled round."""
+
+
+class Side(Frozen):
+    """One of the things that are held against each other. ``title`` as in “commit 1a2b3c4”, ``folder`` where its code
+    is looked for (None: it needs none), ``commit`` the whole name where it is one,
+    and ``committed_ms`` when that was made (milliseconds since 1970, UTC).
+    """
+
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    workload: Workload
+    folder: str | None = None
+    commit: str | None = None
+    committed_ms: int | None = None
+
+
+class StoredSteps(Frozen):
+    """What a stored run says of a target: its step times in ms by batch, the median of each worker process."""
+
+    title: str
+    created_at: str
+    environment: Environment | None
+    steps_ms: dict[int, tuple[float, ...]]
+
+
+class CheckPlan(Frozen):
+    """``sides`` are the baseline and what is checked against it, or the latter alone where the baseline is ``stored``.
+
+    ``max_slowdown`` is the slowdown that is allowed, 0.05 being 5 %.
+    """
+
+    sides: Annotated[tuple[Side, ...], Field(min_length=1, max_length=2)]
+    target: Target
+    batches: Annotated[tuple[Batch, ...], Field(min_length=1, max_length=MAX_CHECKED)]
+    pipeline: Pipeline = Pipeline()
+    budget_s: Annotated[float, Field(ge=MIN_CHECK_S, le=MAX_BUDGET_S)] = DEFAULT_CHECK_S
+    max_slowdown: Annotated[float, Field(gt=0, le=1)]
+    stored: StoredSteps | None = None
+
+    @model_validator(mode="after")
+    def _one_baseline(self) -> Self:
+        if (len(self.sides) == 2) == (self.stored is not None):
+            raise ValueError("the baseline is a first side or a stored run")
+        return self
+
+    @property
+    def baseline(self) -> str:
+        """What it is called."""
+        return self.sides[0].title if self.stored is None else self.stored.title
+
+    @property
+    def title(self) -> str:
+        return f"{self.sides[-1].workload.title} on {self.target}: {self.sides[-1].title} against {self.baseline}"
+
+
+def stored_steps(run: Run, target: int) -> dict[int, tuple[float, ...]]:
+    """The median step time of each worker process by batch, in ms; batches that fewer than three of them measured are
+    left out, since nothing is known there of how processes differ.
+    """
+    found: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for item in run.rounds:
+        for block in item.blocks:
+            if block.target == target:
+                found[item.batch, block.process].append(block.step_ms)
+    medians: dict[int, list[float]] = defaultdict(list)
+    for (batch, _), steps in sorted(found.items()):
+        medians[batch].append(median(steps))
+    return {batch: tuple(values) for batch, values in medians.items() if len(values) >= MIN_UNITS}
+
+
+def median_steps(run: Run, target: int) -> dict[int, float]:
+    """The target's median step time by batch, in ms, rising."""
+    steps: dict[int, list[float]] = defaultdict(list)
+    for item in run.rounds:
+        if (step_ms := item.step_ms(target)) is not None:
+            steps[item.batch].append(step_ms)
+    return {batch: median(steps[batch]) for batch in sorted(steps)}
+
+
+def usual_batches(steps_ms: Mapping[int, float], budget_s: float) -> tuple[int, ...]:
+    """The smallest batch, where the fixed cost shows, and the largest whose steps the budget can repeat often."""
+    affordable = [b for b, ms in steps_ms.items() if 2 * STEPS_A_START * ms / 1000 <= MOST_OF_START * budget_s]
+    first = min(steps_ms)
+    return tuple(sorted({first, max(affordable, default=first)}))
+
+
+def check_batches(asked: Sequence[int], known: Mapping[int, object]) -> None:
+    """Raises UserError for a batch that the stored run cannot be held against, or where there is no other."""
+    if not known:
+        raise UserError(
+            "The stored run measured no batch in three worker processes, so nothing is known of how they differ; name "
+            "a checkout with --against, or measure the run again with a larger budget."
+        )
+    if missing := [batch for batch in asked if batch not in known]:
+        sizes = ", ".join(f"{batch:,}" for batch in known)
+        raise UserError(
+            f"Batch {missing[0]:,} was not measured in three worker processes of the stored run; these were: {sizes}."
+        )

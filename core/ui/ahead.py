@@ -1,0 +1,30 @@
+"""What the first page would wait for, loaded while the browser still loads its own files."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+from core.schema import UserError
+
+
+def begin() -> None:
+    """In the background, once for each server; not while anything is measured on this machine."""
+    threading.Thread(target=load, name="breakeven-load", daemon=True).start()
+
+
+def load() -> None:
+    """The modules of the first pages, every kind of study, the example, and what Plotly loads with the first chart."""
+    from core.machine.lock import holder
+
+    if holder() is not None:
+        return
+    import core.ui.start  # noqa: F401  its page and that of the sweep have most modules of all others
+    from core.studies.registry import load_example
+    from core.studies.sweep.analyse import analyse
+    from core.studies.sweep.figures import step_time_figure
+    from core.studies.sweep.kind import SWEEP
+
+    with suppress(OSError, UserError):  # an example that cannot be read is said where it is shown
+        run = load_example(SWEEP.name)
+        step_time_figure(run, analyse(run)).to_json()

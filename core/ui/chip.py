@@ -1,0 +1,84 @@
+"""The line above every page while anything is measured on this machine: what, the time left, its page, cancel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from core.figures.style import short
+from core.machine.lock import left_s
+from core.ui import registry
+from core.ui.navigation import PAGES, link
+from core.ui.study_page import CANCEL_HELP, STOPPING, cancel
+from core.ui.ticker import time_left
+from core.ui.words import plain
+
+# While something is measured the browser counts down by itself, and nothing but the end has to be asked for.
+WATCH_S, RUNNING_S = 3.0, 5.0
+TITLE_CHARS = 100
+SHOWN_BY = {
+    "sweep": ("sweep", "start"), "frontier": ("frontier",), "pipeline": ("pipeline",), "diagnosis": ("diagnosis",),
+    "memory": ("batch",), "noise": ("batch",), "host": ("hardware",),
+}  # fmt: skip
+"""By kind of study, the pages that show its progress themselves, with the same in it."""
+TOLD_BY = {"trace": "overhead", "selfcheck": "method", "pitfalls": "method"}
+"""Other measurements, which a page tells in a part of it that may be folded."""
+
+
+@dataclass(frozen=True)
+class Busy:
+    """What is measured. ``kind`` is "" in another process; ``left_s`` None where it is not known."""
+
+    what: str
+    kind: str = ""
+    id: str = ""
+    stopping: bool = False
+    left_s: float | None = None
+
+    @property
+    def same(self) -> tuple[str, str, str, bool]:
+        """What must change for the page to be drawn again."""
+        return self.what, self.kind, self.id, self.stopping
+
+
+def now() -> Busy | None:
+    """What is being measured on this machine, or None."""
+    jobs = registry.engine().jobs
+    snapshot = jobs.snapshot()
+    if snapshot is not None and snapshot.active:
+        left = snapshot.left_s if snapshot.progress.remaining_s > 0 else None
+        return Busy(snapshot.title, snapshot.kind, snapshot.id, jobs.stopping, left)
+    elsewhere = jobs.busy_elsewhere()
+    return None if elsewhere is None else Busy(elsewhere, left_s=left_s())
+
+
+def show(page: str) -> None:
+    """What is measured now, above that page; when it ends or another begins, the page runs once more."""
+    busy = now()
+    if busy is None or page not in SHOWN_BY.get(busy.kind, ()):
+        st.fragment(_show, run_every=WATCH_S if busy is None else RUNNING_S)(page, busy.same if busy else None)
+
+
+def _show(page: str, seen: tuple[str, str, str, bool] | None) -> None:
+    busy = now()
+    if (busy.same if busy else None) != seen:
+        st.rerun()
+    if busy is not None:
+        with st.container(key="running", horizontal=True, vertical_alignment="center", gap="small", border=True):
+            _draw(page, busy)
+
+
+def _draw(page: str, busy: Busy) -> None:
+    st.markdown(f":material/timelapse: {plain(short(busy.what, TITLE_CHARS))}", width="content")
+    if busy.stopping:
+        st.caption(STOPPING, width="content")
+    elif busy.left_s is not None:
+        time_left(busy.left_s, busy.id, "running-left")
+    if not busy.kind:
+        return  # of another process, which only it can end
+    there = SHOWN_BY[busy.kind][0] if busy.kind in SHOWN_BY else TOLD_BY.get(busy.kind, page)
+    if there != page:
+        link(there, f"To {PAGES[there].title}")
+    st.button("Cancel", icon=":material/stop_circle:", on_click=cancel, key="running-cancel", disabled=busy.stopping,
+              help=CANCEL_HELP)  # fmt: skip

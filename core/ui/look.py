@@ -1,0 +1,66 @@
+"""What the theme cannot say: a few rules for the whole program, the same on every page."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.figures.style import FOOT_PX, ROW_PX, STRIP_SIZES, Words
+
+RULES = """
+/* The menu in the order of the story: measure, result, maps, history, method (Streamlit puts groups last). */
+[data-testid=stTopNav] { reading-flow: flex-visual; }
+[data-testid=stTopNav] > :has(a[href$="/history"]) { order: 90 !important; }
+[data-testid=stTopNav] > :has(a[href$="/method"]) { order: 91 !important; }
+
+/* White stands out from the dark theme's main colour, but as text that is too dark for its background. */
+button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-dark(#0B6BA8, #8CC8F5); }
+
+/* A phone: headings that leave room for the answer. */
+@media (max-width: 640px) {
+    h1 { font-size: 1.5rem !important; }
+    h2 { font-size: 1.375rem !important; }
+    h3 { font-size: 1.25rem !important; }
+}
+
+/* What is measured, above every page, stays in sight. */
+[data-testid=stMainBlockContainer] > [data-testid=stVerticalBlock] > :has(.st-key-running) {
+    position: sticky; top: 3.75rem; z-index: 90;
+}
+.st-key-running { padding: 0.25rem 0.75rem; background: light-dark(#F3F6F8, #1A232C); }
+"""
+
+PLOT = '[class*="st-key-plot-"]'
+MOST_LINES, MOST_ROWS = 40, 12  # above or below a picture; of a legend
+
+
+def plot_key(words: Words, name: str) -> str:
+    """Of the container of a picture, by which it is cut."""
+    return f"plot-{words.above_px}-{words.below_px}-more{min(words.more_rows, MOST_ROWS)}-{name}"
+
+
+def _cut() -> str:
+    """Of a picture on a page (:func:`core.ui.charts.show`) title and footnote are cut off; its menu moves down.
+
+    On a phone a legend that needs it gets the room of the title.
+    """
+    sizes = ", ".join(f'{PLOT} .annotation-text[style*="font-size: {size}px"]' for size in STRIP_SIZES)
+    rules = [
+        f"{PLOT} {{ overflow-x: visible; overflow-y: clip; --more: 0px; }}",
+        f"{PLOT} > [data-testid=stElementContainer] {{ margin: calc(-1 * var(--above)) 0 calc(-1 * var(--below)); }}",
+        f"{PLOT} .modebar-container {{ top: var(--above) !important; }}",
+        f"{sizes} {{ visibility: hidden; }}",
+    ]
+    for count in range(MOST_LINES):
+        above, below = Words("", ("x",) * count, ()).above_px, FOOT_PX * count
+        rules.append(f'[class*="st-key-plot-{above}-"] {{ --above: max(0px, {above}px - var(--more)); }}')
+        rules.append(f'{PLOT}[class*="-{below}-more"] {{ --below: {below}px; }}')
+    more = [f'{PLOT}[class*="-more{n}-"] {{ --more: {n * ROW_PX}px; }}' for n in range(1, MOST_ROWS + 1)]
+    return "\n".join([*rules, "@media (max-width: 640px) {", *more, "}"])
+
+
+STYLE = f"<style>{RULES}{_cut()}</style>"
+
+
+def apply() -> None:
+    """Once on every page."""
+    st.html(STYLE)

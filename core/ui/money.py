@@ -1,0 +1,78 @@
+"""The money unit on pages: one for the whole session, kept in the address, at first that of BREAKEVEN_CURRENCY."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.money import LISTED, Money, usual
+from core.schema import UserError
+from core.text import clean
+from core.ui.words import plain
+
+QUERY = "money"
+KEY, PUT, PROBLEM = "money", "money_put", "money_problem"
+
+
+def chosen() -> Money:
+    """That of the session, unless the address names another one than the session put there."""
+    asked = st.query_params.get(QUERY)
+    if asked is not None and asked != st.session_state.get(PUT):
+        st.session_state[PUT] = asked
+        _keep(asked)
+    if KEY not in st.session_state:
+        _keep(None)
+    money: Money = st.session_state[KEY]
+    return money
+
+
+def _keep(text: str | None) -> None:
+    """Take a unit in its notation, None for the usual one; what is wrong is said by :func:`field`."""
+    try:
+        st.session_state[KEY] = usual() if text is None else Money.parse(text)
+        st.session_state.pop(PROBLEM, None)
+    except UserError as error:
+        st.session_state.setdefault(KEY, Money())
+        st.session_state[PROBLEM] = str(error)
+
+
+def put() -> None:
+    """Let the address name the unit, where it is not the default."""
+    money = chosen()
+    if money == Money():
+        st.query_params.pop(QUERY, None)
+    else:
+        st.session_state[PUT] = st.query_params[QUERY] = money.text
+
+
+def address() -> dict[str, str]:
+    """What a link must hold so that it shows the same unit."""
+    money = chosen()
+    return {} if money == Money() else {QUERY: money.text}
+
+
+def field() -> None:
+    """The choice, for every page that has a price; with it the user's rate, in which list prices are converted."""
+    money = chosen()
+    st.text_input(
+        "Currency", value=clean(money.currency), max_chars=3, key="money_currency", width=100, on_change=_take,
+        help="Of every price and cost on all pages, three letters.",
+    )  # fmt: skip
+    if money.currency != LISTED:
+        st.number_input(
+            f"A US dollar is worth ({plain(money.currency)})", value=money.per_usd, format="%g", width=200,
+            key=f"money_rate-{money.currency}", on_change=_take, placeholder="unknown",
+            help="Your rate. List prices are in US dollars; without a rate they are not counted.",
+        )  # fmt: skip
+
+
+def problem() -> None:
+    """What is wrong with the unit that was asked for, below its field."""
+    if PROBLEM in st.session_state:
+        st.error(plain(st.session_state[PROBLEM]), icon=":material/error:")
+
+
+def _take() -> None:
+    """What the fields hold now."""
+    currency = st.session_state["money_currency"].strip().upper()
+    rate = st.session_state.get(f"money_rate-{currency}")
+    _keep(currency if rate is None else f"{currency}={rate:g}")

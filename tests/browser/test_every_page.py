@@ -1,0 +1,139 @@
+"""What holds on every page: no other host, one heading, a title, names that differ, keyboard, contrast, a phone."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from core.ui.navigation import PAGES
+from tests.support.axe import findings
+from tests.support.browser import expect, settle
+from tests.support.runs import make_run
+
+pytestmark = pytest.mark.browser
+OpenTab = Callable[..., Any]
+EVERY = tuple(PAGES)
+OF_A_RUN = ("crossover", "overhead", "diagnosis", "batch", "hardware")
+
+MAIN_BUTTON = {"start": "Measure this CPU", "sweep": "Measure this machine"}
+"""Pages that are for pressing one button."""
+TAB_STOPS = 8
+FIELDS = ("combobox", "spinbutton", "textbox", "button", "slider", "checkbox", "switch")
+PARTS = ("Increment", "Decrement", "Open")
+"""Of Streamlit's own fields, whose names are those of the fields around them."""
+
+STREAMLITS: dict[str, tuple[str, str]] = {}
+"""By axe-core's rule: a pattern of the HTML that breaks it and is Streamlit's own, and why we leave it."""
+
+
+@pytest.fixture
+def opened(server: str, open_tab: OpenTab) -> Callable[..., Any]:
+    """A page in its first state, all of it drawn."""
+
+    def open_page(name: str, size: tuple[int, int] = (1440, 900), **options: Any) -> Any:
+        query = f"?run={make_run(1).id}" if name in OF_A_RUN else ""
+        page = open_tab("about:blank", **options)
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.goto(f"{server}/{name}{query}")
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        settle(page)
+        return page
+
+    return open_page
+
+
+def test_no_page_asks_anything_of_another_host(server: str, open_tab: OpenTab) -> None:
+    """Of a browser with an empty cache, on each page, its icon included."""
+    asked: set[str] = set()
+    for name in EVERY:
+        page = open_tab("about:blank")
+        page.on("request", lambda request: asked.add(request.url))
+        page.on("websocket", lambda socket: asked.add(socket.url))
+        page.goto(f"{server}/{name}")
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        settle(page)
+        icon = page.locator("link[rel*=icon]").first.get_attribute("href")
+        assert "/media/" in icon, icon
+        page.evaluate("icon => fetch(icon).then(reply => { if (!reply.ok) throw new Error(reply.status) })", icon)
+        page.close()
+    hosts = {urlsplit(url).netloc for url in asked if urlsplit(url).scheme not in ("data", "blob", "about")}
+    assert hosts == {urlsplit(server).netloc}
+
+
+def named_fields(snapshot: str) -> list[tuple[str, str]]:
+    """Role and name of what can be operated, but for the menu of each chart: the chart has a name, its menu has not."""
+    found, chart = [], -1
+    for line in snapshot.splitlines():
+        depth = len(line) - len(line.lstrip())
+        if chart >= 0 and depth > chart:
+            continue
+        chart = depth if re.match(r"\s*- '?figure\b", line) else -1
+        known = re.match(rf"""\s*- '?({"|".join(FIELDS)}) "([^"]*)\"""", line)
+        if known and known[2] not in PARTS:
+            found.append((known[1], known[2]))
+    return found
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_page_has_one_heading_a_title_of_its_own_and_names_that_differ(opened: Callable[..., Any], name: str) -> None:
+    page = opened(name)
+    title = page.title()
+    assert title.endswith(f"{PAGES[name].title} · Breakeven")
+    assert (make_run(1).name in title) is (name in OF_A_RUN)
+    assert not page.locator("h1").first.inner_text().startswith("<")
+    fields = named_fields(page.locator("[data-testid=stMain]").aria_snapshot())
+    twice = {field: count for field, count in Counter(fields).items() if count > 1}
+    assert twice == {}
+    assert [found for found in fields if not found[1].strip() or "**" in found[1]] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", EVERY)
+def test_axe_finds_nothing_that_is_ours(opened: Callable[..., Any], name: str, scheme: str) -> None:
+    page = opened(name, color_scheme=scheme)
+    ours = [
+        (rule, where, html[:300])
+        for rule, where, html in findings(page)
+        if rule not in STREAMLITS or not re.search(STREAMLITS[rule][0], html)
+    ]
+    assert ours == [], json.dumps(ours, indent=1)
+
+
+@pytest.mark.parametrize("name", MAIN_BUTTON)
+def test_the_main_button_is_reached_by_few_tab_stops(opened: Callable[..., Any], name: str) -> None:
+    page = opened(name)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.innerText") == "Skip to main content"  # past the menu, which is first
+    page.keyboard.press("Enter")
+    stops = []
+    for _ in range(TAB_STOPS - 1):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel"))
+        if MAIN_BUTTON[name] in (stops[-1] or ""):
+            return
+    pytest.fail(f"not in {stops}")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_phone_shows_a_page_without_scrolling_sideways_or_covered_words(
+    opened: Callable[..., Any], name: str
+) -> None:
+    page = opened(name, (390, 844))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth") <= 390
+    header = page.locator("[data-testid=stHeader]").bounding_box()
+    heading = page.get_by_role("heading", level=1).bounding_box()
+    assert heading["y"] >= header["y"] + header["height"] - 1
+    for plot in page.locator("[class*=st-key-plot-]:visible").all():
+        frame = plot.bounding_box()
+        for text in plot.locator(".legendtext, .xtitle, .xtick text").all():
+            box = text.bounding_box()
+            if box is not None:
+                assert box["x"] >= frame["x"] - 1, text.text_content()
+                assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1, text.text_content()
+                assert box["y"] >= frame["y"] - 1, text.text_content()
+                assert box["y"] + box["height"] <= frame["y"] + frame["height"] + 1, text.text_content()

@@ -1,0 +1,91 @@
+"""The line above every page while anything is measured on this machine."""
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.selfcheck.task import SELF_CHECK
+from core.studies.registry import kinds
+from core.ui import chip
+from core.ui.demo import PITFALLS
+from core.ui.navigation import PAGES
+from core.ui.overhead.tracing import TRACE
+from tests.support.pages import open_page, running, text_of
+
+TITLE = "Map of a network"
+
+
+def countdowns(at: AppTest) -> list[str]:
+    return [str(element.proto) for element in at.get("bidi_component") if "left_s" in str(element.proto)]
+
+
+def links(at: AppTest) -> dict[str, str]:
+    return {link.label: link.proto.page for link in at.page_link if link.label.startswith("To ")}
+
+
+def test_every_kind_of_study_and_every_other_measurement_has_a_page() -> None:
+    assert set(chip.SHOWN_BY) == set(kinds())
+    assert set(chip.TOLD_BY) == {task.name for task in (TRACE, SELF_CHECK, PITFALLS)}
+    assert {*sum(chip.SHOWN_BY.values(), ()), *chip.TOLD_BY.values()} <= set(PAGES)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "frontier"])
+def test_what_is_measured_stands_above_every_page_with_its_time_its_page_and_cancel(engine: Any, page: str) -> None:
+    engine.jobs.show(running("frontier", TITLE))
+    at = open_page(page)
+    assert TITLE in at.markdown[0].value
+    assert countdowns(at)
+    assert links(at) == {"To Frontier": "frontier"}
+    at.button(key="running-cancel").click().run()
+    assert engine.jobs.cancelled == 1
+
+
+@pytest.mark.parametrize(("kind", "page"), [(kind, page) for kind, pages in chip.SHOWN_BY.items() for page in pages])
+def test_a_page_that_shows_it_anyway_has_it_once(engine: Any, kind: str, page: str) -> None:
+    if kind != "sweep":  # which is shown with its record
+        engine.jobs.show(running(kind, TITLE))
+    at = open_page(page)
+    assert "running-cancel" not in [button.key for button in at.button]
+    assert (f"cancel_{kind}" in [button.key for button in at.button]) is (kind != "sweep")
+
+
+@pytest.mark.parametrize(("kind", "page"), chip.TOLD_BY.items())
+def test_a_measurement_in_a_part_that_may_be_folded_can_be_cancelled_above_it(
+    engine: Any, kind: str, page: str
+) -> None:
+    engine.jobs.show(running(kind, TITLE))
+    at = open_page(page)
+    assert TITLE in at.markdown[0].value
+    assert links(at) == {}
+    assert not at.button(key="running-cancel").disabled
+
+
+def test_what_another_process_measures_is_said_with_its_time_and_cannot_be_cancelled_here(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.jobs.elsewhere = "Another Breakeven process (pid 7) has been measuring since 12:03 UTC: x."
+    monkeypatch.setattr(chip, "left_s", lambda: 65.0)
+    at = open_page("history")
+    assert "Another Breakeven process (pid 7)" in at.markdown[0].value
+    assert "65" in countdowns(at)[0]
+    assert "running-cancel" not in [button.key for button in at.button]
+    monkeypatch.setattr(chip, "left_s", lambda: None)
+    assert countdowns(open_page("history")) == []
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+def test_without_a_measurement_or_inside_another_page_there_is_no_line(engine: Any, embedded: bool) -> None:
+    if embedded:
+        engine.jobs.show(running("frontier", TITLE))
+    at = open_page("crossover", embedded=embedded)
+    assert TITLE not in text_of(at)
+    assert countdowns(at) == []
+
+
+def test_one_that_stops_says_so(engine: Any) -> None:
+    engine.jobs.show(running("frontier", TITLE))
+    engine.jobs.stopping = True
+    at = open_page("history")
+    assert chip.STOPPING in text_of(at)
+    assert at.button(key="running-cancel").disabled
