@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.evidence import Label
+from core.numbers import counted
 from core.ui.method_text import LABELS
 from core.ui.states import ICONS, Notice
 from core.ui.words import LABEL_ICONS, plain
@@ -45,10 +46,11 @@ def result_card(
     status: str = "finished",
     icon: str = "",
     more: Iterable[str] = (),
+    beside: Callable[[], None] | None = None,
 ) -> DeltaGenerator:
     """Heading with badges, the sentence, ``more`` paragraphs, and the lines ``about`` what it is of; all plain text.
 
-    Returns the card, for what stands below them.
+    ``beside`` draws at the right end of the first line. Returns the card, for what stands below them.
     """
     card = st.container(border=True)
     with card:
@@ -58,6 +60,9 @@ def result_card(
                 st.badge(plain(badge.words), icon=badge.icon, color=badge.colour, help=plain(badge.help or "") or None)
             if status != "finished":
                 st.badge(plain(status), icon=":material/flag:", color="orange")
+            if beside is not None:
+                st.space("stretch")
+                beside()
         st.subheader(f"{icon} {plain(sentence)}".strip(), anchor=False)
         for paragraph in more:
             st.markdown(plain(paragraph))
@@ -80,6 +85,15 @@ def interval_metric(name: str, words: str, meaning: str, *, before: str = "", af
 def draw_notices(notices: Iterable[Notice]) -> None:
     for notice in notices:
         DRAW_NOTICE[notice.level](plain(notice.text), icon=ICONS[notice.level])
+
+
+def draw_notes(notices: Sequence[Notice], unfolded: int) -> None:
+    """So many of them as they are, the others folded under their number; in a frame of another page those only."""
+    draw_notices(notices[:unfolded])
+    if (folded := notices[unfolded:]) and not st.context.is_embedded:
+        with st.expander(counted(len(folded), "more note" if unfolded else "note")):
+            for notice in folded:
+                st.markdown(f"{ICONS[notice.level]} {plain(notice.text)}")
 
 
 def draw_sentences(sentences: Iterable[str]) -> None:

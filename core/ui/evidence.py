@@ -37,14 +37,14 @@ def cells(run: Run, answer: Answer | None) -> None:
     ms = "%.4g"
     table = cells_table(run, answer)
     if table.empty:
-        st.caption("This run has no cells.")
+        st.caption("This run has no step times.")
         return
     st.dataframe(
         cleaned(table.dropna(axis="columns", how="all")),
         hide_index=True,
         key="cells",
         column_order=COLUMNS,
-        alt="One row a cell with step time, interval, rounds and outcome.",
+        alt="One row for each target and batch size with step time, interval, rounds and outcome.",
         column_config={
             "batch": column("Batch", format="localized", pinned=True, width=70),
             "name": st.column_config.TextColumn("Target", pinned=True),
@@ -74,14 +74,12 @@ def cells(run: Run, answer: Answer | None) -> None:
 
 
 def fits(run: Run, answer: Answer) -> None:
-    """Floor and slope of each target, with intervals, and where half of the step is overhead."""
+    """Fixed cost and slope of each target, with intervals, and where half of the step is overhead."""
     rows = [fit_row(run, fit) for fit in answer.fits if fit is not None]
     if not rows:
+        st.caption("Too few batch sizes for a fit, which takes three.")
         return
-    st.subheader("Floor and slope (fitted)", anchor=False)
-    st.caption(
-        "T(batch) = (floor^q + (slope × batch)^q)^(1/q): the fixed cost of a step, and the marginal cost of a sample."
-    )
+    st.caption("T(batch) = (fixed cost^q + (cost per sample × batch size)^q)^(1/q), fitted to the step times.")
     st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
 
 
@@ -96,8 +94,8 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
     trust = "yes" if fit.trusted else f"no: {fit.note}" if fit.note else "no"
     return {
         "Target": sentence_case(run.names[fit.target]),
-        "Floor (ms)": with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms),
-        "Slope (µs a sample)": with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0),
+        "Fixed cost (ms)": with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms),
+        "Cost per sample (µs)": with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0),
         "q": number(fit.q),
         "Half overhead at batch": with_bounds(fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high),
         "Median error": percent(fit.median_error, 1),
@@ -107,7 +105,6 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
 
 def how_measured(facts: Iterable[Fact], environment: Environment | None, *notes: str) -> None:
     """The numbers of a measurement, how to read them, and the machine."""
-    st.subheader("How it was measured", anchor=False)
     show_facts(facts)
     if notes:
         st.caption("  \n".join(plain(note) for note in notes))
@@ -149,7 +146,9 @@ def interference_facts(samples: Sequence[Interference]) -> list[Fact]:
         facts.append(("Other processes", f"{median(busy):.0f} %, at most {max(busy):.0f} %", meaning))
     steal = [sample.steal_pct for sample in samples if sample.steal_pct is not None]
     if steal and max(steal) >= 0.5:
-        facts.append(("Steal", f"at most {max(steal):.0f} %", "Time the hypervisor took from this machine."))
+        facts.append(
+            ("Time taken by the host", f"at most {max(steal):.0f} %", "Time the hypervisor took from this machine.")
+        )
     return facts
 
 

@@ -19,15 +19,15 @@ REASONS = {
     "unstable_machine": "Worker processes of the same target disagree more than the targets do. Close other programs, "
     "plug a laptop in, give the sweep more time, and measure again.",
     "straddles": "At every batch the interval reaches to both sides of parity. More time makes the intervals narrower.",
-    "weak_sign_change": "The lead seems to change inside the range, but the intervals still allow that it does not. "
-    "More time, or more batch sizes near the change, would settle it.",
-    "straddles_at_largest": "The largest batches are open. A wider range upwards, or more time, would settle it.",
-    "straddles_at_smallest": "The smallest batches are open. More time would settle it.",
-    "straddles_within": "Some batches in between are open. More time would settle them.",
+    "weak_sign_change": "The faster target seems to change inside the range, but the intervals still allow that it "
+    "does not. More time, or more batch sizes near the change, would make it clear.",
+    "straddles_at_largest": "The largest batches are not clear. A wider range upwards, or more time, would help.",
+    "straddles_at_smallest": "The smallest batches are not clear. More time would help.",
+    "straddles_within": "Some batches in between are not clear. More time would help.",
 }
 RANGE_ENDED = (
     "No crossover in the measured range. It may lie outside: widen the range of batches, or conclude that one target "
-    "wins here."
+    "is faster here."
 )
 OF_THE_DEVICE = ("gpu_slowed", "gpu_shared", "lost_", "trace_")
 """Codes of warnings about the measured device itself, which come before those about the rest of the machine."""
@@ -106,6 +106,6 @@ def _failures(run: Run) -> Notice | None:
     why = f": {first.reason}" if first.reason else "."
     return Notice(
         "warning",
-        f"Not every cell has a number. {sentence_case(run.names[first.target])} at batch {first.batch:,}{more} "
-        f"({OUTCOMES[first.outcome]}){why}",
+        f"Not every batch was measured on every target. {sentence_case(run.names[first.target])} at batch "
+        f"{first.batch:,}{more} ({OUTCOMES[first.outcome]}){why}",
     )

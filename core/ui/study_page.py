@@ -314,6 +314,10 @@ class StudyPage(Generic[P, R]):
             st.query_params[self.address] = study_id
         return study_id, record
 
+    def has_choice(self, run_id: str | None = None) -> bool:
+        """Whether :meth:`shown` offers several."""
+        return len(registry.studies(self.kind, run_id, st.query_params.get(self.address))) > 1
+
     def _chosen(self, known: dict[str, Summary], asked: str | None) -> str | None:
         ids = list(known)
         if len(ids) < 2 or st.context.is_embedded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -17,35 +18,53 @@ from core.studies.sweep.quantised import output_difference_lines
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
-from core.ui.card import draw_notices, interval_metric, label_badge, metric, result_card
+from core.ui import more_time
+from core.ui.card import draw_notes, interval_metric, label_badge, metric, result_card
 from core.ui.states import notices
 from core.ui.tables import written
 from core.ui.words import plain
 
 SHOWN_NOTICES = 3
 SHOWN_BOUNDARIES = 4
+NOT_CLEAR = "not clear"
 
 
 def card(
-    run: Run, answer: Answer | None, *, heading: str = "Verdict", notices_shown: int | None = SHOWN_NOTICES
-) -> None:
+    run: Run, answer: Answer | None, *, heading: str = "Verdict", notices_shown: int | None = SHOWN_NOTICES,
+    brief: bool = False,
+) -> None:  # fmt: skip
     """Card with the verdict of a run, and below it what qualifies it, ``notices_shown`` of them unfolded.
 
-    None leaves them to the page, which must call :func:`show_notices` itself.
+    None leaves them to the page, which must call :func:`show_notices` itself. A ``brief`` one leaves to it the
+    :func:`numbers` and how the targets ran (:func:`how_it_ran`), too.
     """
     sentence = answer.verdict.sentence if answer is not None else "Nothing was measured."
-    loops = loop_lines(run, answer)
-    more, below = ((), loops) if len(run.names) > 2 else (loops, ())  # of many they would push the table down
-    about = (*ran_line(run), *output_difference_lines(run), *below, workload_line(run), environment_line(run))
-    with result_card(heading, [label_badge(run.label)], sentence, about, status=run.status, more=more):
-        if answer is not None:
-            _numbers(run, answer)
+    about, more = how_it_ran(run, answer)
+    if brief:
+        about, more = (" · ".join(about[-2:]),), ()
+    beside = partial(more_time.beside, run, answer)
+    with result_card(heading, [label_badge(run.label)], sentence, about, status=run.status, more=more, beside=beside):
+        if answer is not None and not brief:
+            numbers(run, answer)
+            if len(run.names) > 2:
+                against_baseline(run, answer)
     if notices_shown is not None:
         show_notices(run, answer, notices_shown)
 
 
-def _numbers(run: Run, answer: Answer) -> None:
-    """What the sentence rests on: of one target its fit, of two the crossover, of more who is the fastest where."""
+def how_it_ran(run: Run, answer: Answer | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How the targets ran, what of, and where, in lines; and what Keras's own loop adds, where those are few."""
+    loops = loop_lines(run, answer)
+    more, below = ((), loops) if len(run.names) > 2 else (loops, ())  # of many they would push the table down
+    about = (*ran_line(run), *output_difference_lines(run), *below, workload_line(run), environment_line(run))
+    return about, more
+
+
+def numbers(run: Run, answer: Answer) -> None:
+    """What the sentence rests on: of one target its fit, of two the crossover, of more who is the fastest where.
+
+    Only numbers that have an interval.
+    """
     with st.container(horizontal=True):
         if len(run.names) == 1:
             _fit(answer.fits[0])
@@ -53,89 +72,88 @@ def _numbers(run: Run, answer: Answer) -> None:
             _crossovers(run, answer)
         else:
             _boundaries(run, answer)
-    if len(run.names) > 2:
-        _against_baseline(run, answer)
 
 
 def _fit(fit: Fit | None) -> None:
     if fit is None or not fit.trusted:
         return
-    floor = _bracketed(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms)
-    interval_metric("Floor, fitted", floor, "The fixed cost of a step, with its 95 % interval.", after=" ms")
-    slope = _bracketed(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0)
-    meaning = "What each further sample costs, with its 95 % interval."
-    interval_metric("Slope, fitted", slope, meaning, after=" µs a sample")
-    if (half := fit.half_overhead_batch) is not None:
-        words = interval_words(half, fit.half_overhead_low, fit.half_overhead_high)
+    if fit.floor_low_ms is not None and fit.floor_high_ms is not None:
+        floor = bounded(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms)
+        meaning = "What a step costs however small the batch, with its 95 % interval."
+        interval_metric("Fixed cost, fitted", floor, meaning, after=" ms")
+    if fit.slope_low_ms is not None and fit.slope_high_ms is not None:
+        slope = bounded(1000 * fit.slope_ms, 1000 * fit.slope_low_ms, 1000 * fit.slope_high_ms)
+        meaning = "What each further sample costs, with its 95 % interval."
+        interval_metric("Cost per sample, fitted", slope, meaning, after=" µs")
+    half, low, high = fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high
+    if half is not None and low is not None and high is not None:
         meaning = "Above this batch more than half of a step is work that grows with the batch."
-        interval_metric("Half of a step is overhead", words, meaning, before="at batch ")
-
-
-def _bracketed(value: float, low: float | None, high: float | None, scale: float = 1.0) -> str:
-    if low is None or high is None:
-        return f"{number(scale * value)} (no interval)"
-    return bounded(scale * value, scale * low, scale * high)
+        interval_metric("Half of a step is overhead", interval_words(half, low, high), meaning, before="at batch ")
 
 
 def _crossovers(run: Run, answer: Answer) -> None:
     verdict = answer.verdict
     for crossover in verdict.crossovers[:2]:
-        words = interval_words(crossover.batch, crossover.low, crossover.high)
-        meaning = "Where the faster target changes, with its 95 % interval."
-        interval_metric("Crossover", words, meaning, before="batch ")
-    if (lead := verdict.lead) is not None:
+        if crossover.low is not None and crossover.high is not None:
+            words = interval_words(crossover.batch, crossover.low, crossover.high)
+            meaning = "Where the faster target changes, with its 95 % interval."
+            interval_metric("Crossover", words, meaning, before="batch ")
+    lead = verdict.lead
+    if lead is not None and lead.low is not None and lead.high is not None:
         words = interval_words(lead.from_batch, lead.low, lead.high)
-        meaning = "The lead: from this batch on, this target is ahead by at least the margin."
+        meaning = "From this batch on the target is faster by at least so much."
         who = sentence_case(run.name_of(lead.target))
-        interval_metric(f"{who} ahead ≥ {number(100 * lead.margin)} %", words, meaning, before="from ")
+        interval_metric(f"{who} ≥ {number(100 * lead.margin)} % faster", words, meaning, before="from batch ")
     _at_end(run, answer)
 
 
 def _at_end(run: Run, answer: Answer) -> None:
-    """How much faster the faster target is at the largest batch that both have; nobody, where parity is possible."""
-    if answer.speed_ups:
-        value, bounds, who = ahead_at(answer.speed_ups[-1], run.names)
-        meaning = "Speed-up at the largest batch that both targets have, with its 95 % interval."
+    """How much faster the faster target is at the largest batch that both have, where that is clear."""
+    if not answer.speed_ups or answer.speed_ups[-1].low is None:
+        return
+    if answer.verdict.kind == "inconclusive" and answer.verdict.lead is None:
+        return  # nothing is claimed of any batch, so not of this one
+    value, bounds, who = faster_at(answer.speed_ups[-1], run.names)
+    meaning = "Speed-up at the largest batch that both targets have, with its 95 % interval."
+    if value == NOT_CLEAR:
+        metric(f"Speed-up at batch {answer.speed_ups[-1].batch:,}", value, bounds, meaning)
+    else:
         metric(f"{sentence_case(who)} at batch {answer.speed_ups[-1].batch:,}", value, bounds, meaning)
 
 
 def _boundaries(run: Run, answer: Answer) -> None:
     """What is the fastest from which batch on."""
     changes = [one for one in answer.fastest.boundaries if is_change(one)] if answer.fastest is not None else []
-    for boundary in changes[:SHOWN_BOUNDARIES]:
+    for boundary in [one for one in changes if one.low is not None][:SHOWN_BOUNDARIES]:
         words = interval_words(boundary.batch, boundary.low, boundary.high)
         meaning = "Where the fastest target changes; the 95 % intervals of all changes hold together."
         interval_metric(boundary_label(run, boundary), words, meaning, before="from batch ")
 
 
-def _against_baseline(run: Run, answer: Answer) -> None:
+def against_baseline(run: Run, answer: Answer) -> None:
+    """Each target against the first, as a table."""
     found = baseline_table(run, answer)
     st.caption(plain(f"Speed-up over {run.names[0]}, the baseline, {run.label}; in brackets 95 % intervals."))
     table = pd.DataFrame(found.rows, columns=[plain(name) for name in found.columns])
     st.table(written(table), border="horizontal", hide_index=True)
 
 
-def ahead_at(speed_up: SpeedUp, targets: Sequence[str]) -> tuple[str, str, str]:
-    """Value, interval and target in words, for one batch; ``no clear lead`` where the interval holds parity."""
+def faster_at(speed_up: SpeedUp, targets: Sequence[str]) -> tuple[str, str, str]:
+    """Value, interval and target in words, for one batch; not clear where the interval holds parity or is missing."""
     ratio, low, high = speed_up.ratio, speed_up.low, speed_up.high
-    if low is not None and high is not None and low <= 1 <= high:
-        return "no clear lead", f"{number(low)}× to {number(high)}×", targets[1]
+    if low is None or high is None:
+        return NOT_CLEAR, "too few rounds", targets[1]
+    if low <= 1 <= high:
+        return NOT_CLEAR, f"{number(low)}× to {number(high)}×", targets[1]
     second = ratio >= 1
-    bounds = "no interval"
-    if low is not None and high is not None:
-        ends = (low, high) if second else (1 / high, 1 / low)
-        bounds = f"{number(ends[0])}× to {number(ends[1])}×"
-    return f"{number(ratio if second else 1 / ratio)}× faster", bounds, targets[1] if second else targets[0]
+    ends = (low, high) if second else (1 / high, 1 / low)
+    value = f"{number(ratio if second else 1 / ratio)}× faster"
+    return value, f"{number(ends[0])}× to {number(ends[1])}×", targets[1] if second else targets[0]
 
 
 def show_notices(run: Run, answer: Answer | None, unfolded: int) -> None:
     """What qualifies the verdict: the most important first, the rest folded away."""
-    found = notices(run, answer)
-    draw_notices(found[:unfolded])
-    if len(found) > unfolded:
-        with st.expander(f"{len(found) - unfolded} {'more ' if unfolded else ''}to know about this run"):
-            for notice in found[unfolded:]:
-                st.markdown(f"- {plain(notice.text)}")
+    draw_notes(notices(run, answer), unfolded)
     if answer is not None and answer.verdict.next_batch is not None and _can_go_on(run):
         st.caption(f"Next batch size worth measuring: {answer.verdict.next_batch:,}.")
 

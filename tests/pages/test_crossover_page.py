@@ -13,22 +13,23 @@ from core.studies.sweep.record import Run, Status
 from core.ui import downloads, registry
 from tests.support.commands import holds
 from tests.support.loops import loop_cost, with_loops
-from tests.support.pages import PATIENCE_S, ROOT, chart_titles, keep, open_page, says, text_of
+from tests.support.pages import PATIENCE_S, ROOT, keep, open_page, says, text_of, titles
 from tests.support.runs import make_run
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-CHARTS = ["Step time by batch size", "Speed-up and crossover", "Throughput by batch size"]
+FOLDS = ("Step time by batch size", "Throughput by batch size", "Fitted overhead share by batch size",
+         "Every step time", "Fixed cost and cost per sample (fitted)", "How it was measured")  # fmt: skip
 
 
 def test_the_address_names_the_run_else_the_newest_own_one_or_the_example_opens(engine: Any, example: Run) -> None:
     at = open_page("crossover")
-    assert (at.header[0].value, at.query_params["run"]) == ("The example", example.id)
+    assert (at.title[0].value, at.query_params["run"]) == ("The example", example.id)
     older, newest = keep(engine.store, make_run(1)), keep(engine.store, make_run(2))
     for query, opened in (({}, newest), ({"run": older}, older), ({"run": example.id}, example.id)):
         at = open_page("crossover", **query)
         assert at.query_params["run"] == opened
-        assert at.header[0].value == ("The example" if opened == example.id else engine.store.load(opened).name)
+        assert at.title[0].value == ("The example" if opened == example.id else engine.store.load(opened).name)
 
 
 def test_cold_page_gets_its_frame_and_keeps_the_query(engine: Any) -> None:
@@ -41,12 +42,21 @@ def test_cold_page_gets_its_frame_and_keeps_the_query(engine: Any) -> None:
     assert "made from seed 1" in text_of(at)
 
 
-def test_verdict_charts_cells_and_evidence(engine: Any) -> None:
+def test_one_sentence_and_one_picture_and_all_else_folded(engine: Any) -> None:
     at = open_page("crossover", run=keep(engine.store, make_run(4)))
+    assert len(at.subheader) == 1
+    assert titles(at) == ["Speed-up and crossover"]
+    assert not at.dataframe
+    assert [fold.label for fold in at.expander][-len(FOLDS) :] == list(FOLDS)
+
+
+def test_verdict_charts_cells_and_evidence(engine: Any) -> None:
+    at = open_page("crossover", run=keep(engine.store, make_run(4)), folds=FOLDS)
     text = text_of(at)
-    assert "faster from batch" in at.subheader[0].value
-    assert [t for t in CHARTS if f"<b>{t}</b>" in chart_titles(at)] == CHARTS
-    assert "<b>Overhead share by batch size (fitted)</b>" in chart_titles(at)
+    assert titles(at)[:4] == [
+        "Speed-up and crossover", "Step time by batch size", "Throughput by batch size",
+        "Overhead share by batch size (fitted)",
+    ]  # fmt: skip
     cells = at.dataframe[0].value
     assert len(cells) == 22
     assert {"step_ms", "low_ms", "high_ms", "rounds", "first_call_ms", "warmup_ms", "latency_ms", "memory_mb",
@@ -58,10 +68,11 @@ def test_verdict_charts_cells_and_evidence(engine: Any) -> None:
 
 
 def test_what_keras_own_loop_adds_stands_beside_the_step_time(engine: Any) -> None:
-    at = open_page("crossover", run=keep(engine.store, with_loops(make_run(4), loop_cost(0), loop_cost(1, 0.0))))
+    run = with_loops(make_run(4), loop_cost(0), loop_cost(1, 0.0))
+    at = open_page("crossover", run=keep(engine.store, run), folds=FOLDS)
     says(at, "1 thread: a step takes ", "; fit adds 0.2 ms (95 % interval 0.2 to 0.2), measured at batch 4")
     says(at, "2 threads: a step takes ", "; fit adds nothing measurable", "1 thread: 8 ms (8 to 8)")
-    at = open_page("crossover", run=keep(engine.store, make_run(5)))
+    at = open_page("crossover", run=keep(engine.store, make_run(5)), folds=FOLDS)
     says(at, "What fit itself adds to a step: not recorded.")
 
 
@@ -70,13 +81,13 @@ def test_what_keras_own_loop_adds_stands_beside_the_step_time(engine: Any) -> No
     [
         (make_run(4), "cancelled", "This sweep was cancelled"),
         (make_run(5), "interrupted", "interrupted, most likely by a restart"),
-        (make_run(4, with_failures=True), "finished", "Not every cell has a number"),
+        (make_run(4, with_failures=True), "finished", "Not every batch was measured on every target"),
         (make_run(6, floors_ms=(0.3, 1.2), slopes_ms=(0.01, 0.02)), "finished", "No crossover in the measured range"),
     ],
     ids=["cancelled", "interrupted", "failures", "no crossover"],
 )
 def test_what_qualifies_the_verdict_is_said(engine: Any, run: Run, status: Status, sentence: str) -> None:
-    at = open_page("crossover", run=keep(engine.store, run, status=status))
+    at = open_page("crossover", run=keep(engine.store, run, status=status), folds=FOLDS)
     says(at, sentence)
     assert ("faster at every batch size" in at.subheader[0].value) is ("crossover" in sentence)
     failed = ["out of memory", "measured", "skipped"]

@@ -11,29 +11,29 @@ from tests.support.runs import make_run
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 RUN = make_run(4)
+FOLDS = ("Every remedy that was tried", "Not measured", "Seen in the sweep itself", "How it was measured")
 CHART = "<b>What each remedy gains</b>"
 
 
 def test_helping_remedies_are_ranked_with_gain_evidence_crossover_and_how(engine: Any) -> None:
-    at = open_page("diagnosis", run=kept(engine, RUN, helping_diagnosis(RUN, label="measured")))
+    at = open_page("diagnosis", run=kept(engine, RUN, helping_diagnosis(RUN, label="measured")), folds=FOLDS)
     text = text_of(at)
     assert "32 steps per execution helps most: 2." in at.subheader[0].value.replace("&#58;", ":")
     assert at.subheader[0].value.startswith(":material/trending_up:")
     assert "Even so, 1 thread is faster at batch 8" in text
     assert chart_titles(at) == [CHART]
-    labels = [fold.label for fold in at.expander]
+    labels = [fold.label for fold in at.expander if "**" in fold.label]
     assert labels[0].startswith("**32 steps per execution**, helps, 2.")
     assert labels[1].startswith("**XLA**, helps, 1.")
     holds(text, "**Evidence.** 0.80", "Before: 2 threads are faster from batch")
     assert "**How.** Compile the model with jit\\_compile=True" in "".join(m.value for m in at.markdown)
     assert "**Beware.** Every new input shape compiles again." in text
-    assert "32 steps per execution 2." in text  # the metric, with its interval
-    holds(text, "Every remedy that was tried (measured)", "A stopwatch around the first epoch", "Rounds 18",
+    holds(text, "A stopwatch around the first epoch", "Rounds 18",
           "Starts of the workers 3", "Crossovers re-measured 1", "Other processes 3 %, at most 3 %")  # fmt: skip
 
 
 def test_only_helping_remedies_are_unfolded(engine: Any) -> None:
-    at = open_page("diagnosis", run=kept(engine, RUN, helping_diagnosis(RUN)))
+    at = open_page("diagnosis", run=kept(engine, RUN, helping_diagnosis(RUN)), folds=FOLDS)
     opened = {fold.label.split("**")[1]: fold.proto.expanded for fold in at.expander if "**" in fold.label}
     assert opened.pop("XLA")
     assert opened.pop("32 steps per execution")
@@ -42,7 +42,8 @@ def test_only_helping_remedies_are_unfolded(engine: Any) -> None:
 
 
 def test_what_was_not_tried_or_failed_is_listed_with_the_reason(engine: Any) -> None:
-    at = open_page("diagnosis", run=kept(engine, RUN, helping_diagnosis(RUN, failed={"xla": "The worker crashed."})))
+    found = helping_diagnosis(RUN, failed={"xla": "The worker crashed."})
+    at = open_page("diagnosis", run=kept(engine, RUN, found), folds=FOLDS)
     rows = at.table[0].value.set_index("Remedy")
     assert tuple(rows.loc["XLA"]) == ("failed", "The worker crashed.")
     assert tuple(rows.loc["Data resident on the device"]) == ("not tried", "The data is resident already.")
@@ -70,7 +71,7 @@ def test_a_diagnosis_that_cannot_be_read_is_said_and_others_stay(engine: Any) ->
     damage(engine.store, "20260106-study9", '{"schema_version": 9}')
     at = open_page("diagnosis", run=run_id)
     assert "This is no Breakeven diagnosis" in text_of(at)
-    at.selectbox[-1].select("20260106-study0").run()
+    next(box for box in at.selectbox if "study" in str(box.key)).select("20260106-study0").run()
     assert CHART in chart_titles(at)
 
 

@@ -9,12 +9,13 @@ from streamlit.testing.v1 import AppTest
 from core.evidence import CardUse, Warning
 from core.ui.words import plain
 from tests.support.energies import with_energy
-from tests.support.pages import chart_titles, keep, open_page, says, text_of, titles
+from tests.support.pages import chart_titles, keep, open_page, says, titles
 from tests.support.runs import make_run
 from tests.support.traced import gpu_cell, with_traces
 
 pytestmark = pytest.mark.usefixtures("engine")
 
+FOLDS = ("What the GPU was doing", "Energy a sample")
 BUSY, ENERGY = "How busy the GPU was, by batch size", "Energy a sample, by batch size"
 
 
@@ -24,9 +25,10 @@ def table(at: AppTest, column: str) -> Any:
 
 def test_how_busy_the_gpu_was_stands_beside_the_traced_share(engine: Any) -> None:
     run = with_traces(with_energy(reasons=("power_cap",)), gpu_cell(32))
-    at = open_page("overhead", run=keep(engine.store, run))
-    assert titles(at) == ["Where a step goes, by batch size", BUSY, "One traced step at batch 32", ENERGY]
-    says(at, "What the GPU was doing", "GPU 0 was busy 14 % of the time at batch 1 and 96 % at batch 1,024 (measured).",
+    at = open_page("overhead", run=keep(engine.store, run), folds=FOLDS)
+    assert titles(at) == ["Traced parts of a step by batch size", BUSY, ENERGY]
+    assert set(FOLDS) <= {fold.label for fold in at.expander}
+    says(at, "GPU 0 was busy 14 % of the time at batch 1 and 96 % at batch 1,024 (measured).",
          "waits for the rest", "which is normal under load; heat did not slow it", "Sampling took",
          "GPU 0 (the card alone) needs less energy a sample than CPU (the CPU packages) from a batch between",
          "That is the GPU alone. While it ran batch 1,024, the CPU packages took another",
@@ -40,16 +42,16 @@ def test_how_busy_the_gpu_was_stands_beside_the_traced_share(engine: Any) -> Non
 
 
 def test_a_cpu_target_has_the_energy_but_no_card(engine: Any) -> None:
-    at = open_page("overhead", run=keep(engine.store, with_energy()), target="first")
+    at = open_page("overhead", run=keep(engine.store, with_energy()), target="first", folds=FOLDS)
     assert BUSY not in titles(at)
     assert ENERGY in titles(at)
-    assert "What the GPU was doing" not in text_of(at)
+    assert FOLDS[0] not in {fold.label for fold in at.expander}
 
 
 def test_without_traces_it_is_shown_as_well_and_a_slow_gpu_is_said(engine: Any) -> None:
     run = with_traces(with_energy(reasons=("hw_thermal",)))
-    at = open_page("overhead", run=keep(engine.store, run), target="second")
-    assert titles(at) == [BUSY, ENERGY]
+    at = open_page("overhead", run=keep(engine.store, run), target="second", folds=FOLDS)
+    assert titles(at) == ["Overhead share by batch size (fitted)", BUSY, ENERGY]
     says(at, "thermal slowdown by the hardware. Mind its cooling")
 
 
@@ -61,16 +63,15 @@ def test_without_traces_it_is_shown_as_well_and_a_slow_gpu_is_said(engine: Any) 
     ],
 )
 def test_what_was_not_measured_says_why(engine: Any, about: dict[str, Any], said: str) -> None:
-    at = open_page("overhead", run=keep(engine.store, with_energy(**about)))
-    says(at, "Energy a sample", said)
+    at = open_page("overhead", run=keep(engine.store, with_energy(**about)), folds=FOLDS)
+    says(at, said)
     assert (ENERGY in titles(at)) == ("cpu_refused" in about)
 
 
 def test_a_run_of_old_says_nothing_of_either(engine: Any) -> None:
     at = open_page("overhead", run=keep(engine.store, with_traces(make_run(4), gpu_cell(32))))
-    assert len(chart_titles(at)) == 2
-    for words in ("What the GPU was doing", "Energy a sample"):
-        assert words not in text_of(at)
+    assert len(chart_titles(at)) == 1
+    assert not {fold.label for fold in at.expander} & set(FOLDS)
 
 
 def test_blocks_alone_show_clocks_but_no_utilisation(engine: Any) -> None:
@@ -80,18 +81,18 @@ def test_blocks_alone_show_clocks_but_no_utilisation(engine: Any) -> None:
         item.model_copy(update={"blocks": tuple(b.model_copy(update={"card": card}) for b in item.blocks)})
         for item in run.rounds
     )
-    at = open_page(
-        "overhead", run=keep(engine.store, with_traces(run.model_copy(update={"rounds": rounds}), gpu_cell(32)))
-    )
+    run = with_traces(run.model_copy(update={"rounds": rounds}), gpu_cell(32))
+    at = open_page("overhead", run=keep(engine.store, run), folds=FOLDS)
     assert BUSY not in titles(at)
-    says(at, "What the GPU was doing", "Neither heat nor its power limit slowed it.")
+    says(at, "Neither heat nor its power limit slowed it.")
     doing = table(at, "SM clock (MHz)")
     assert doing["SM clock (MHz)"][0] == "1,590"
     assert {"Utilisation (%)", "Power (W)"}.isdisjoint(doing.columns), "nothing is known of them"
 
 
 def test_columns_are_as_wide_as_their_longest_text(engine: Any) -> None:
-    at = open_page("overhead", run=keep(engine.store, with_energy()))
+    at = open_page("overhead", run=keep(engine.store, with_energy()), folds=FOLDS)
+    assert len(at.dataframe) == 2
     for frame in at.dataframe:
         if "Power (W)" in frame.value:
             columns = json.loads(frame.proto.columns)

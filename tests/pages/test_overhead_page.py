@@ -11,7 +11,7 @@ from core.evidence import Label
 from core.studies.sweep.record import Run
 from core.traces.record import TracedCell
 from core.ui import registry
-from core.ui.overhead import tracing
+from core.ui.overhead import result, tracing
 from core.ui.words import plain
 from tests.support.pages import chart_titles, ended, keep, open_page, says, text_of, tools_of
 from tests.support.runs import make_run
@@ -19,12 +19,18 @@ from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-SHARES = "<b>Where a step goes, by batch size</b>"
+SHARES = "<b>Traced parts of a step by batch size</b>"
+ON_HOST, TRACING = "On the host instead of the device", "Trace another batch"
+FOLDS = (
+    *(f"One traced step at batch {batch}" for batch in ("1", "8", "16", "32", "256", "512", "1,024")),
+    "Kernels that cost most", "Operations that cost most", ON_HOST, result.FITTED, TRACING, "How it was traced",
+)  # fmt: skip
+OVERHEAD = "<b>Overhead share by batch size (fitted)</b>"
 TRACED = (cpu_cell(8), gpu_cell(1, ratio=1.62), gpu_cell(32), gpu_cell(1024))
 
 
 def open_run(engine: Any, *cells: TracedCell, **query: Any) -> AppTest:
-    return open_page("overhead", run=keep(engine.store, with_traces(make_run(4), *cells)), **query)
+    return open_page("overhead", run=keep(engine.store, with_traces(make_run(4), *cells)), folds=FOLDS, **query)
 
 
 def picture(at: AppTest, index: int) -> str:
@@ -42,12 +48,11 @@ def batch_choice(at: AppTest) -> Any:
 
 def test_the_answer_comes_first_with_its_label_and_numbers_then_charts_and_tables(engine: Any) -> None:
     at = open_run(engine, *TRACED)
-    assert "the device computes during 61 % of a traced step; 39 % is overhead" in at.subheader[0].value
+    assert "the device computes during 61 % (61 to 61 %) of a traced step; the largest part" in at.subheader[0].value
     assert "measured" in str([badge.proto.body for badge in at.get("markdown")])
     says(at, "Step, unprofiled 1.82 ms", "Step, profiled 2 ms", "Profiled ÷ unprofiled 1.1×",
-         "Compute share, traced 61 %", "Overhead share, traced 39 %", "Overhead share, fitted",
-         "2 operations fell back to the host", "Fitted against traced")  # fmt: skip
-    assert chart_titles(at) == [SHARES, "<b>One traced step at batch 32</b>"]
+         "2 operations fell back to the host", "These are two things.")  # fmt: skip
+    assert chart_titles(at) == [SHARES, "<b>One traced step at batch 32</b>", OVERHEAD]
     kernels, host = at.dataframe[0].value, at.dataframe[1].value
     assert kernels["kernel"][0] == "cutlass::Kernel2"
     assert kernels["name"][0].startswith("void cutlass::Kernel2<")
@@ -57,8 +62,8 @@ def test_the_answer_comes_first_with_its_label_and_numbers_then_charts_and_table
 def test_a_cpu_target_has_operations_and_says_why_it_has_no_placement_table(engine: Any) -> None:
     at = open_run(engine, *TRACED, target="first")
     assert "operations run during 70 %" in at.subheader[0].value
-    assert len(at.dataframe) == 1
-    says(at, "Operations that cost most", "The target is the host itself")
+    assert len(at.dataframe) == 2, "operations, and the machine"
+    says(at, "The target is the host itself")
 
 
 def test_the_choice_of_target_and_batch_goes_into_the_address(engine: Any) -> None:
@@ -109,13 +114,13 @@ def test_functions_traced_again_are_warned_about(engine: Any) -> None:
 
 @pytest.mark.parametrize(
     ("cells", "sentence"),
-    [((), "No cell of this run was traced"), ((cpu_cell(8),), "1 thread has a trace")],
+    [((), "No batch of this run was traced"), ((cpu_cell(8),), "1 thread has a trace")],
     ids=["run", "target"],
 )
 def test_what_has_no_trace_says_so_and_offers_one(engine: Any, cells: tuple[TracedCell, ...], sentence: str) -> None:
     at = open_run(engine, *cells, target="second")
     assert sentence in at.info[0].value
-    assert not chart_titles(at)
+    assert chart_titles(at) == [OVERHEAD]
     assert not at.button(key="trace").disabled
     assert at.page_link[0].label == "The fitted share of every target"
 
@@ -124,13 +129,13 @@ def test_a_trace_without_kernels_says_so(engine: Any) -> None:
     cell = gpu_cell(host_ops=())
     at = open_run(engine, cell.model_copy(update={"device": cell.device.model_copy(update={"top": ()})}))
     says(at, "The trace names no kernel.", "no operation is known to have run on the host")
-    assert not at.dataframe
+    assert len(at.dataframe) == 1, "the machine"
 
 
 @pytest.mark.parametrize("label", ["recorded", "modelled"])
 def test_runs_not_measured_here_cannot_be_traced_and_say_why(engine: Any, label: Label) -> None:
     run = with_traces(make_run(4, label=label), *TRACED)
-    at = open_page("overhead", run=engine.store.add(run))
+    at = open_page("overhead", run=engine.store.add(run), folds=FOLDS)
     assert f"this run is {label}" in text_of(at)
     assert not [button for button in at.button if button.key == "trace"]
     assert chart_titles(at)[0] == SHARES
@@ -139,9 +144,8 @@ def test_runs_not_measured_here_cannot_be_traced_and_say_why(engine: Any, label:
 
 def test_traces_without_rounds_are_shown_without_a_fit(engine: Any) -> None:
     run = with_traces(make_run(4).model_copy(update={"rounds": (), "cells": ()}), gpu_cell(32))
-    at = open_page("overhead", run=keep(engine.store, run, status="failed"))
-    says(at, "Overhead share, fitted none", "There is no fitted share to compare with")
-    assert "Too few batch sizes for a fitted line" in picture(at, 0)
+    at = open_page("overhead", run=keep(engine.store, run, status="failed"), folds=FOLDS)
+    says(at, "There is no fitted share to compare with")
 
 
 def test_tracing_goes_through_the_job_queue_and_the_new_trace_is_shown(

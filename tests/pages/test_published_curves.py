@@ -43,12 +43,12 @@ def test_without_being_asked_for_they_are_folded(engine: Any) -> None:
 
 @pytest.mark.parametrize("entry", SWEEPS[:1] + SWEEPS[-1:], ids=lambda entry: entry.id)
 def test_a_sweep_opens_in_the_charts_of_a_run_and_is_stored_nowhere(engine: Any, entry: Any) -> None:
-    at = open_page("crossover", run=RUN_PREFIX + entry.id)
+    at = open_page("crossover", run=RUN_PREFIX + entry.id, folds=("Step time by batch size",))
     says(at, entry.title, entry.source, *entry.caveats, "All published curves, with the model beside them")
     badges = [str(one.proto) for one in at.get("markdown")]
     assert any("published" in badge and "orange" in badge for badge in badges)
-    assert titles(at)[0] == "Step time by batch size"
-    first = json.loads(at.get("plotly_chart")[0].proto.spec)
+    assert titles(at) == ["Speed-up and crossover", "Step time by batch size"]
+    first = json.loads(at.get("plotly_chart")[1].proto.spec)
     assert {one["name"] for one in first["data"]} == {f"{entry.cpu} (published)", f"{entry.gpu} (published)"}
     text = text_of(at)
     assert "Next batch size worth measuring" not in text

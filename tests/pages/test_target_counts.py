@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.ui import navigation
+from core.ui import charts, navigation
 from tests.support.noises import make_noise_study
 from tests.support.pages import keep, open_page, text_of, titles
 from tests.support.targets import run_of
@@ -56,7 +56,8 @@ def test_an_address_names_a_target_by_its_number_and_an_old_one_stays_good(
 
 
 def test_of_one_target_no_speed_up_is_drawn(engine: Any) -> None:
-    at = open_page("crossover", run=stored(engine, 1))
+    folds = (*(charts.CHARTS[kind][0] for kind in ("speed-up", "overhead", "throughput")), "How it was measured")
+    at = open_page("crossover", run=stored(engine, 1), folds=folds)
     assert titles(at) == [
         "Step time by batch size", "Overhead share by batch size (fitted)", "Throughput by batch size",
         "How steady the machine was",
@@ -64,7 +65,7 @@ def test_of_one_target_no_speed_up_is_drawn(engine: Any) -> None:
 
 
 def test_of_six_targets_the_card_has_the_boundaries_and_a_table_against_the_baseline(engine: Any) -> None:
-    at = open_page("crossover", run=stored(engine, 6))
+    at = open_page("crossover", run=stored(engine, 6), folds=("Against the baseline",))
     assert [metric.label for metric in at.metric if metric.label.endswith("fastest")]
     (table,) = [table.value for table in at.table if "Faster than CPU, 1 thread" in table.value.columns]
     assert list(table["Target"]) == list(run_of(6).names[1:])

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,16 +136,19 @@ PATIENCE_S = 60
 
 
 def open_page(
-    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None, **query: Any
-) -> AppTest:
+    page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None,
+    folds: Sequence[str] = (), **query: Any,
+) -> AppTest:  # fmt: skip
     """The app at a page and one of its tabs or folded parts, as after a click in its navigation; at its root address
-    without a page.
+    without a page. ``folds`` are the titles of more parts that are open.
     """
     at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
     at._bidi_component_manager = _components()
     if tab:
         at.session_state[f"{page}_tab"] = tab
         at.session_state[f"folded-{tab}"] = True
+    for title in folds:
+        at.session_state[f"folded-{title}"] = True
     at.context = {"is_embedded": embedded} | (context or {})
     for name, value in query.items():
         at.query_params[name] = value

@@ -132,11 +132,17 @@ def _finding(run: Run, answer: Answer, diagnosis: Diagnosis, name: str, measured
         low=best.speed_up_low,
         high=best.speed_up_high,
         evidence=_evidence(run, answer, diagnosis, name, arm, best, base_ms),
-        others="; ".join(f"{experiment.arms[e.arm].title}: {e.speed_up:.2f}×" for e in tried[1:]),
+        others="; ".join(f"{experiment.arms[e.arm].title}: {_gain(e)}" for e in tried[1:]),
         crossover=_crossover(run, answer, diagnosis, arm, judge(best)),
         how=remedy.how,
         caution=remedy.caution,
     )
+
+
+def _gain(effect: Effect) -> str:
+    if effect.speed_up_low is None or effect.speed_up_high is None:
+        return "too few rounds"
+    return f"{effect.speed_up:.2f}× ({effect.speed_up_low:.2f} to {effect.speed_up_high:.2f})"
 
 
 def _evidence(

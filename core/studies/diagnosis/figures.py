@@ -59,11 +59,11 @@ def whole_title(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def gain_words(finding: Finding) -> str:
-    """``1.42× (1.38 to 1.46)``; nothing where there is no number."""
+    """``1.42× (1.38 to 1.46)``; no number without an interval, nothing where there is none."""
     if finding.gain is None:
         return ""
     if finding.low is None or finding.high is None:
-        return f"{finding.gain:.2f}× (no interval)"
+        return "too few rounds"
     return f"{finding.gain:.2f}× ({finding.low:.2f} to {finding.high:.2f})"
 
 
@@ -77,9 +77,9 @@ def diagnosis_figure(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) ->
     figure = go.Figure()
     add_zone(figure, 1 / (1 + MIN_GAIN), 1 + MIN_GAIN, GUIDE, 0.18)
     add_upright(figure, 1, dash=None)
-    kinds = [kind for kind in LOOKS if any(finding.judgement == kind for finding in found)]
+    kinds = [kind for kind in LOOKS if any(f.judgement == kind and f.low is not None for f in found)]
     for kind in kinds:
-        rows = [row for row, finding in enumerate(found) if finding.judgement == kind]
+        rows = [row for row, finding in enumerate(found) if finding.judgement == kind and finding.low is not None]
         _add_marks(figure, [found[row] for row in rows], rows, LOOKS[kind], diagnosis)
     figure.update_xaxes(ratio_axis("Times faster than as it is (time per sample)", bounds))
     figure.update_yaxes(
@@ -99,6 +99,7 @@ def diagnosis_figure(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) ->
 
 def _bounds(found: Sequence[Finding]) -> tuple[float, float]:
     """The range of the axis: all gains and their intervals, no interval further than ``WIDEST`` beyond the gains."""
+    found = [finding for finding in found if finding.low is not None]
     gains = [finding.gain for finding in found if finding.gain is not None]
     ends = [end for finding in found for end in (finding.low, finding.high)]
     return log_range(within_reach([*gains, 0.94, 1.065], ends, WIDEST), 0.05)
@@ -147,6 +148,8 @@ def _add_words(figure: go.Figure, row: int, title: str, finding: Finding) -> Non
 def _notes(answer: DiagnosisAnswer) -> list[str]:
     threshold = round(100 * MIN_GAIN)
     notes = [f"Whiskers: 95 % intervals. Grey band: less than {threshold} % either way, too little to recommend."]
+    if any(finding.gain is not None and finding.low is None for finding in answer.findings):
+        notes.append("No mark: too few rounds for an interval.")
     missing = [finding for finding in answer.findings if finding.gain is None]
     if missing:
         notes.append(f"Not measured: {', '.join(f'{f.title} ({f.judgement})' for f in missing)}.")

@@ -144,6 +144,8 @@ def _verdict(fed: Sequence[Fed], missing: Sequence[Unmeasured]) -> str:
     if base.share is None:
         why = next((one.reason for one in missing if one.code == RESIDENT), "")
         return f"Without the step on resident data there is no input-bound share. {why}".rstrip()
+    if base.share.level == "unknown":
+        return "Whether the input keeps up is not clear: too few rounds for an interval."
     if base.share.level == "none":
         if not base.share.settled:
             return (
@@ -179,7 +181,7 @@ def _prefetch(experiment: Experiment, fed: Sequence[Fed]) -> PrefetchAnswer | No
         sentence = f"Prefetch {names[enough]} is the fastest{by}; the other settings are slower."
     else:
         sentence = f"Prefetch stops helping at {names[enough]}{by}; more gains nothing beyond 2 % or the noise."
-    if gain is not None and gain.low is None:
+    if any(effect.speed_up_low is None for effect in against.values()):
         sentence = "Too few rounds to say where prefetch stops helping; give it more time."
     return PrefetchAnswer(names[enough], names[best], gain, sentence)
 

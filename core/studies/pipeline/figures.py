@@ -58,15 +58,23 @@ def _tfdata_look(experiment: Experiment) -> Look:
 
 def _bars_figure(experiment: Experiment, answer: PipelineAnswer, bars: Sequence[_Bar], title: str) -> go.Figure:
     figure = go.Figure()
+    known = [position for position, bar in enumerate(bars) if bar.fed.low_ms is not None]
     figure.add_bar(
-        x=list(range(len(bars))), y=[bar.fed.step_ms for bar in bars], width=0.62, name="step time", showlegend=False,
+        x=known, y=[bars[i].fed.step_ms for i in known], width=0.62, name="step time", showlegend=False,
         marker={
-            "color": [bar.look.colour for bar in bars],
-            "pattern": {"shape": [bar.pattern for bar in bars], "solidity": 0.25},
+            "color": [bars[i].look.colour for i in known],
+            "pattern": {"shape": [bars[i].pattern for i in known], "solidity": 0.25},
         },
-        error_y=whiskers([(bar.fed.step_ms, bar.fed.low_ms, bar.fed.high_ms) for bar in bars], GUIDE, 1.6, 5),
-        customdata=[_hover(bar.fed) for bar in bars], hovertemplate="%{customdata}<extra></extra>",
+        error_y=whiskers([_step(bars[i].fed) for i in known], GUIDE, 1.6, 5),
+        customdata=[_hover(bars[i].fed) for i in known], hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
+    few = [position for position in range(len(bars)) if position not in known]
+    if few:
+        figure.add_scatter(
+            x=few, y=[bars[i].fed.step_ms for i in few], mode="markers", name="too few rounds", showlegend=False,
+            marker={"symbol": "circle-open", "size": 9, "color": GUIDE},
+            customdata=[_hover(bars[i].fed) for i in few], hovertemplate="%{customdata}<extra></extra>",
+        )  # fmt: skip
     top = max((_top(bar.fed) for bar in bars), default=1.0)
     for position, bar in enumerate(bars):
         figure.add_annotation(
@@ -80,7 +88,8 @@ def _bars_figure(experiment: Experiment, answer: PipelineAnswer, bars: Sequence[
     )  # fmt: skip
     figure.update_yaxes(linear_axis("Step time (ms)", (0, 1.24 * top)))
     legend = "Dotted: resident data. Bold: as chosen. Under the time: input-bound share, 1 − resident ÷ step."
-    foot = [f"{WHISKER_NOTE} {legend}"]
+    open_words = " Rings without a bar: too few rounds for an interval." if few else ""
+    foot = [f"{WHISKER_NOTE} {legend}{open_words}"]
     return _framed(figure, experiment, title, foot)
 
 
@@ -92,8 +101,9 @@ def cost_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
     axis = _CostAxis.of(costs)
     at = [axis.position(cost) for cost in costs]
     look = _tfdata_look(experiment)
-    _line(figure, at, [(fed.step_ms, fed.low_ms, fed.high_ms) for fed in found], look, found, "y")
-    shared = [(x, fed) for x, fed in zip(at, found, strict=True) if fed.share is not None]
+    timed = [(x, fed) for x, fed in zip(at, found, strict=True) if fed.low_ms is not None]
+    _line(figure, [x for x, _ in timed], [_step(fed) for _, fed in timed], look, [fed for _, fed in timed], "y")
+    shared = [(x, fed) for x, fed in zip(at, found, strict=True) if fed.share is not None and fed.share.low is not None]
     shares = [_percent(fed) for _, fed in shared]
     _line(figure, [x for x, _ in shared], shares, look, [fed for _, fed in shared], "y2")
     resident = answer.of(RESIDENT)
@@ -110,7 +120,8 @@ def cost_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
         yaxis=linear_axis("Step time (ms)", (0, 1.1 * top)) | {"domain": TIME_PANEL},
         yaxis2=linear_axis("Input-bound", (-3, 104), " %", (0, 50, 100)) | {"domain": SHARE_PANEL, "anchor": "x"},
     )
-    foot = [f"{WHISKER_NOTE} Input-bound share: 1 − resident ÷ step."]
+    few = " Too few rounds for an interval at some costs." if len(shared) < len(found) else ""
+    foot = [f"{WHISKER_NOTE} Input-bound share: 1 − resident ÷ step.{few}"]
     return _framed(figure, experiment, "Step time and input-bound share by preprocessing cost", foot, rows)
 
 
@@ -191,13 +202,21 @@ def _percent(fed: Fed) -> tuple[float, float | None, float | None]:
     return 100 * value, None if low is None else 100 * low, None if high is None else 100 * high
 
 
+def _step(fed: Fed) -> tuple[float, float | None, float | None]:
+    return fed.step_ms, fed.low_ms, fed.high_ms
+
+
 def _top(fed: Fed) -> float:
     return max(fed.step_ms, fed.high_ms or 0.0)
 
 
 def _label(fed: Fed) -> str:
+    if fed.low_ms is None:
+        return "too few<br>rounds"
     if fed.share is None:
         return f"{number(fed.step_ms)} ms"
+    if fed.share.level == "unknown":
+        return f"{number(fed.step_ms)} ms<br>not clear"
     share = percent(fed.share.shown[0])
     if fed.share.level == "none":
         share = "none" if fed.share.settled else f"≤ {fed.share.at_most}"

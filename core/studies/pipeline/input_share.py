@@ -14,8 +14,9 @@ MODERATE, HIGH = 0.05, 0.20
 """Shares of a step from which xprof calls it moderately and highly input-bound
 (``kModeratelyInfeedBoundThresholdInPercent`` and ``kHighly…`` in op_stats_to_input_pipeline_analysis.cc)."""
 
-Level = Literal["none", "low", "moderate", "high"]
+Level = Literal["unknown", "none", "low", "moderate", "high"]
 LEVELS: dict[Level, str] = {
+    "unknown": "not clear",
     "none": "none beyond noise",
     "low": "not input-bound",
     "moderate": "moderately input-bound",
@@ -36,7 +37,9 @@ class Share:
 
     @property
     def level(self) -> Level:
-        if self.low is not None and self.low <= 0:
+        if self.low is None or self.high is None:
+            return "unknown"
+        if self.low <= 0:
             return "none"
         return "low" if self.value < MODERATE else "moderate" if self.value < HIGH else "high"
 
@@ -44,6 +47,11 @@ class Share:
     def settled(self) -> bool:
         """Whether more than 5 % of the step is ruled out."""
         return self.high is not None and self.high <= MODERATE
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval lies on one side of 5 % of a step."""
+        return self.low is not None and self.high is not None and (self.high <= MODERATE or self.low > MODERATE)
 
     @property
     def at_most(self) -> str:
@@ -63,10 +71,10 @@ class Share:
 
     @property
     def words(self) -> str:
-        """``34 % (95 %: 30 to 38 %)``."""
+        """``34 % (95 %: 30 to 38 %)``; no number without an interval."""
         value, low, high = self.shown
         if low is None or high is None:
-            return f"{percent(value)} (no interval: too few rounds)"
+            return "not clear (too few rounds for an interval)"
         return f"{percent(value)} (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
 
 

@@ -76,6 +76,11 @@ class Verdict:
     warnings: tuple[Warning, ...] = ()
     next_batch: int | None = None
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether it rests on replicates; without them it is what the values look like, and claims nothing."""
+        return not self.reason.endswith(("_without_replicates", "no_interval"))
+
 
 @dataclass(frozen=True)
 class Band:

@@ -37,7 +37,7 @@ def add_answer(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
     """Add the fit of a single target, or the bands of three or more; nothing with two. ``bounds`` are the x axis's."""
     if len(run.names) == 1 and (fit := answer.fits[0]) is not None:
         return _add_fit(figure, run, answer, fit, bounds)
-    if answer.fastest is not None and answer.fastest.bands:
+    if answer.fastest is not None and answer.fastest.bands and answer.verdict.has_interval:
         return _add_bands(figure, run, answer, bounds)
     return NOTHING
 
@@ -63,7 +63,7 @@ def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tupl
         notes.append(f"The fit is not to be trusted{f': {fit.note}' if fit.note else ''}.")
     spans = []
     half = fit.half_overhead_batch
-    if half is not None and bounds[0] <= half <= bounds[1]:
+    if half is not None and fit.half_overhead_low is not None and bounds[0] <= half <= bounds[1]:
         words = f"half of the step is overhead at {interval_words(half, fit.half_overhead_low, fit.half_overhead_high)}"
         spans.append(Span(half, fit.half_overhead_low, fit.half_overhead_high, words, GUIDE, "solid"))
     return Added(tuple(notes), add_spans(figure, spans, bounds), 2)
@@ -71,28 +71,27 @@ def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tupl
 
 def _with_bounds(value: float, low: float | None, high: float | None, scale: float, unit: str) -> str:
     if low is None or high is None:
-        return f"{number(scale * value)} {unit}"
+        return "without an interval"
     return f"{number(scale * value)} {unit} ({number(scale * low)} to {number(scale * high)})"
 
 
 def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float, float]) -> Added:
-    """A strip under the curves, in the colour of the fastest target; hatched in all colours where nobody can tell.
+    """A strip above the curves, in the colour of the fastest target; hatched in all colours where nobody can tell.
 
     Boundaries stand as lines with their 95 % intervals through both, and as words above.
     """
     assert answer.fastest is not None
     whole = PLOT_PX + STRIP_PX + GAP_PX
     figure.update_layout(
-        yaxis={"domain": [(STRIP_PX + GAP_PX) / whole, 1]},
+        yaxis={"domain": [0, 1 - (STRIP_PX + GAP_PX) / whole]},
         yaxis2={
-            "domain": [0, STRIP_PX / whole], "range": [0, 1], "showticklabels": False, "showgrid": False,
+            "domain": [1 - STRIP_PX / whole, 1], "range": [0, 1], "showticklabels": False, "showgrid": False,
             "zeroline": False, "fixedrange": True, "anchor": "x",
         },
-        xaxis={"anchor": "y2"},
     )  # fmt: skip
     for band in answer.fastest.bands:
         _add_band(figure, run, band, bounds)
-    for text, y, size in (("Fastest", STRIP_PX / whole, 12.5), (run.label, STRIP_PX / whole - 0.045, 10.5)):
+    for text, y, size in (("Fastest", 1.0, 12.5), (run.label, 0.955, 10.5)):
         figure.add_annotation(
             text=text, xref="paper", yref="paper", x=0, y=y, xanchor="right", yanchor="top", xshift=-6,
             showarrow=False, font={"size": size},

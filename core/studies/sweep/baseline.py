@@ -37,6 +37,8 @@ def baseline_table(run: Run, answer: Answer) -> BaselineTable:
 
 
 def _times(found: SpeedUp) -> str:
+    if found.low is None:
+        return "not clear"
     value, bracket, bounds = bounded(found.ratio, found.low, found.high).partition(" (")
     return f"{value}×{bracket}{bounds}"
 
@@ -44,6 +46,8 @@ def _times(found: SpeedUp) -> str:
 def ahead_words(one: Against) -> str:
     """Where it is faster than the baseline: ``from 41 (32 to 50)``, ``throughout``, ``nowhere``, ``not clear``."""
     verdict = one.verdict
+    if not verdict.has_interval:
+        return "not clear"
     if verdict.kind == "crossover":
         target = verdict.targets[1]
         changes = (

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import plotly.graph_objects as go
 
-from core.figures.marks import add_level
+from core.figures.marks import Point, add_band, add_level
 from core.figures.style import TARGET_LOOKS, batch_axis, frame, linear_axis, literal, name_legend, name_rows, short
 from core.numbers import interval_words
 from core.studies.sweep.answer import Answer, Fit
@@ -31,7 +31,7 @@ def overhead_figure(run: Run, answer: Answer) -> go.Figure:
         _fit_curve(figure, fit, mine, name if len(names) > 3 else f"{name}, fitted", target)
         if not fit.trusted:
             notes.append(f"{name}: fit not to be trusted{f' ({fit.note})' if fit.note else ''}.")
-        if fit.half_overhead_batch is not None:
+        if fit.half_overhead_batch is not None and fit.half_overhead_low is not None:
             half = interval_words(fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high)
             notes.append(f"{name}: half of the step is overhead at batch {half}.")
             if min(batches) <= fit.half_overhead_batch <= max(batches):
@@ -46,7 +46,9 @@ def overhead_figure(run: Run, answer: Answer) -> go.Figure:
         figure.add_annotation(
             text="Too few batch sizes for a fit", xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False
         )
-    foot = [*notes, f"Fitted from {run.label} step times.", *ran_line(run)]
+    banded = any(fit is not None and fit.trusted and fit.half_overhead_low is not None for fit in answer.fits)
+    bands = " Bands: 95 % intervals." if banded else ""
+    foot = [*notes, f"Fitted from {run.label} step times.{bands}", *ran_line(run)]
     title, under = "Overhead share by batch size (fitted)", [workload_line(run)]
     return name_legend(frame(figure, title, under, foot, run, legend_rows=name_rows(names)), names)
 
@@ -62,6 +64,9 @@ def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, tar
     look, group = TARGET_LOOKS[target], f"target {target}"
     grid = fine_grid(batches)
     shown = literal(name)
+    if fit.trusted:
+        band = [_banded(fit, b) for b in grid]
+        add_band(figure, band, shown, look.band(), group)
     figure.add_scatter(
         x=grid, y=[100 * fit.overhead_share(b) for b in grid], mode="lines", name=shown, legendgroup=group,
         line={"color": look.colour, "width": 2.4, "dash": look.dash if fit.trusted else "dot"}, hoverinfo="skip",
@@ -72,3 +77,11 @@ def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, tar
         marker={"color": look.colour, "symbol": f"{look.symbol}-open", "size": 8, "line": {"width": 1.5}},
         hovertemplate=f"<b>{shown}</b><br>batch %{{x:,}}<br>%{{y:.3g}} % of the step<extra></extra>",
     )  # fmt: skip
+
+
+def _banded(fit: Fit, batch: float) -> Point:
+    """The fitted share at a batch with its interval, in percent."""
+    share, bounds = 100 * fit.overhead_share(batch), fit.overhead_bounds(batch)
+    if bounds is None:
+        return Point(batch, share, None, None, "")
+    return Point(batch, share, 100 * bounds[0], 100 * bounds[1], "")

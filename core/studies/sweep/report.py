@@ -146,7 +146,7 @@ def _charts(run: Run, answer: Answer) -> str:
     }
     for target in range(len(run.names)):
         if any(cell.target == target for cell in run.traces):
-            figures[f"traced-{target + 1}"] = trace_share_figure(run, target, answer.fits[target])
+            figures[f"traced-{target + 1}"] = trace_share_figure(run, target)
         rows = card_rows(run, target)
         if any(row.util_pct for row in rows):
             figures[f"utilisation-{target + 1}"] = utilisation_figure(run, target, rows)

@@ -44,12 +44,13 @@ CROSSOVER_MARK = {"symbol": "line-ns", "size": 15}
 
 
 def crossover_spans(run: Run, answer: Answer) -> list[Span]:
-    """The crossovers of two targets, and from where one is faster by the margin, as marks with their words."""
+    """The crossovers of two targets, and from where one is faster by the margin, with their words and intervals."""
     spans = [
         Span(c.batch, c.low, c.high, f"crossover {interval_words(c.batch, c.low, c.high)}", GUIDE, "solid")
         for c in answer.verdict.crossovers
+        if c.low is not None and c.high is not None
     ]
-    if (lead := answer.verdict.lead) is not None:
+    if (lead := answer.verdict.lead) is not None and lead.low is not None and lead.high is not None:
         who = sentence_case(short(run.name_of(lead.target), 26))
         words = f"{who} ≥ {number(100 * lead.margin)} % faster from "
         colour = TARGET_LOOKS[answer.verdict.targets.index(lead.target)].colour
@@ -131,7 +132,8 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
 
 def _add_crossovers(figure: go.Figure, one: Against, name: str) -> None:
     """Where a curve passes 1×: a mark with its interval as a bar."""
-    found, colour = one.verdict.crossovers, TARGET_LOOKS[one.target].colour
+    found = [c for c in one.verdict.crossovers if c.low is not None and c.high is not None]
+    colour = TARGET_LOOKS[one.target].colour
     if not found:
         return
     bars = {

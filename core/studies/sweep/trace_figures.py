@@ -1,4 +1,4 @@
-"""Parts of traced steps by batch size beside the fitted overhead share, and how each part looks in every chart."""
+"""Parts of traced steps by batch size, and how each part looks in every chart."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import plotly.graph_objects as go
 
 from core.figures.marks import Span as Mark
 from core.figures.marks import add_spans
-from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, batch_axis, flat_legend, frame, linear_axis
+from core.figures.style import GUIDE, INK, batch_axis, flat_legend, frame, linear_axis
 from core.numbers import number
-from core.studies.sweep.answer import Fit
 from core.studies.sweep.figures import workload_line
-from core.studies.sweep.overhead_figure import fine_grid
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
@@ -46,7 +44,7 @@ PART_LOOKS: dict[Part, PartLook] = {
     "other": PartLook("#DDDDDD", "+"),
     "compute": PartLook("#44BB99", ""),
 }
-"""In the order of the stack, from below: compute on top, so that the fitted line should meet its lower edge."""
+"""In the order of the stack, from below: compute on top, so that all the rest stands on the axis."""
 
 GPU_WORDS: dict[Part, str] = {
     "compute": "compute",
@@ -73,8 +71,8 @@ def traced_cells(run: Run, target: int) -> tuple[TracedCell, ...]:
     return tuple(sorted((cell for cell in run.traces if cell.target == target), key=lambda cell: cell.batch))
 
 
-def trace_share_figure(run: Run, target: int, fit: Fit | None) -> go.Figure:
-    """Parts of the mean traced step (%) as stacked bars by batch, and the fitted overhead share as a line over them.
+def trace_share_figure(run: Run, target: int) -> go.Figure:
+    """Parts of the mean traced step (%) as stacked bars by batch.
 
     ``target`` must have a traced cell. Cells that are not to be trusted are faded and marked with their ratio.
     """
@@ -85,8 +83,6 @@ def trace_share_figure(run: Run, target: int, fit: Fit | None) -> go.Figure:
     bounds = min(measured + edges) / 1.06, max(measured + edges) * 1.06
     figure = go.Figure()
     shown = _add_bars(figure, cells, bars)
-    if fit is not None:
-        _add_fit(figure, fit, sorted({*measured, *(float(cell.batch) for cell in cells)}), target)
     doubts = [
         Mark(c.batch, None, None, f"not to be trusted ({_doubt(c)})", GUIDE, "dot") for c in cells if not c.trusted
     ]
@@ -95,12 +91,11 @@ def trace_share_figure(run: Run, target: int, fit: Fit | None) -> go.Figure:
     figure.update_xaxes(batch_axis(batches, bounds))
     figure.update_yaxes(linear_axis("Share of a traced step", (0, 101), " %", (0, 25, 50, 75, 100)))
     figure.update_layout(barmode="overlay")
-    line = "" if fit is None else " Line: fitted overhead share."
-    under = [workload_line(run), f"{sentence_case(run.names[target])}. Bars: traced parts of a step.{line}"]
-    entries, notes = shown + (fit is not None), [*_share_notes(run, fit, cells), *ran_line(run, target)]
+    under = [workload_line(run), f"{sentence_case(run.names[target])}. Bars: traced parts of a step."]
+    notes = [*_share_notes(run, cells), *ran_line(run, target)]
     framed = frame(
-        figure, "Where a step goes, by batch size", under, notes, run,
-        legend_rows=math.ceil(entries / LEGEND_COLUMNS), label_rows=rows,
+        figure, "Traced parts of a step by batch size", under, notes, run,
+        legend_rows=math.ceil(shown / LEGEND_COLUMNS), label_rows=rows,
     )  # fmt: skip
     return flat_legend(framed, size=12)
 
@@ -149,30 +144,8 @@ def _bar_hover(cell: TracedCell, share: float, part_ms: float) -> str:
     )
 
 
-def _add_fit(figure: go.Figure, fit: Fit, batches: Sequence[float], target: int) -> None:
-    """The fitted share on a fine grid, in the target's colour with a light edge that keeps it apart from the bars."""
-    grid = fine_grid(batches)
-    look, shares = TARGET_LOOKS[target], [100 * fit.overhead_share(batch) for batch in grid]
-    dash = "solid" if fit.trusted else "dot"
-    figure.add_scatter(
-        x=grid, y=shares, mode="lines", line={"color": PAPER, "width": 6}, opacity=0.75, hoverinfo="skip",
-        showlegend=False, legendgroup="fit", name="edge of the fitted line",
-    )  # fmt: skip
-    figure.add_scatter(
-        x=grid, y=shares, mode="lines", line={"color": look.colour, "width": 3, "dash": dash},
-        name="fitted overhead share", legendgroup="fit", legendrank=100,
-        hovertemplate="<b>fitted overhead share</b><br>batch %{x:,.3g}<br>%{y:.3g} % of the step<extra></extra>",
-    )  # fmt: skip
-
-
-def _share_notes(run: Run, fit: Fit | None, cells: Sequence[TracedCell]) -> list[str]:
+def _share_notes(run: Run, cells: Sequence[TracedCell]) -> list[str]:
     notes = [f"Bars: steps under the profiler, {run.label}."]
-    if fit is None:
-        notes[0] += " Too few batch sizes for a fitted line."
-    else:
-        notes[0] += f" Line: fitted to {run.label} step times without it."
-        if not fit.trusted:
-            notes.append(f"Fit not to be trusted{f': {fit.note}' if fit.note else '.'}")
     if not all(cell.trusted for cell in cells):
         lost = " or lost events" if any(cell.dropped_events for cell in cells) else ""
         notes.append(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from core.analysis.numerics import runs
 from core.evidence import Warning
-from core.names import are
+from core.names import all_of, are
 from core.numbers import number, percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.answer import Crossover, Lead, Verdict
@@ -33,7 +35,28 @@ class Pair:
 def decide(curve: Curve, pair: Pair, margin: float, warnings: tuple[Warning, ...], unstable: bool) -> Verdict:
     """Verdict for a curve of log(t_first / t_second); ``unstable`` marks a machine whose processes disagree."""
     found = _decided(curve, pair, margin, unstable)
-    return dataclasses.replace(found, sentence=sentence_case(found.sentence), warnings=warnings)
+    sentence = found.sentence if curve.has_interval else without_interval(curve, pair)
+    return dataclasses.replace(found, sentence=sentence_case(sentence), warnings=warnings)
+
+
+def without_interval(curve: Curve, pair: Pair) -> str:
+    """What is said where nothing can be claimed: whose step time was the lower one at which batches."""
+    at = curve.at_batches()
+    return lowest_words(pair.names, (at.center > 0).astype(int), 2.0**at.x)
+
+
+def lowest_words(names: Sequence[str], lowest: np.ndarray, batches: np.ndarray) -> str:
+    """The number of the target with the lowest step time, by rising batch, in words; no claim without replicates."""
+    stretches, parts = runs(lowest), []
+    for place, (start, stop) in enumerate(stretches):
+        first, last = rounded(batches[start]), rounded(batches[stop - 1])
+        where = f"at batch {first}" if first == last else f"from batch {first} to {last}"
+        if len(stretches) > 1 and place == 0:
+            where = f"up to batch {last}"
+        elif len(stretches) > 1 and place == len(stretches) - 1:
+            where = f"from batch {first} on"
+        parts.append(f"of {names[lowest[start]]} {where}")
+    return f"No verdict: one value a batch size gives no interval. The lowest step time is that {all_of(parts)}."
 
 
 def _decided(curve: Curve, pair: Pair, margin: float, unstable: bool) -> Verdict:
@@ -195,7 +218,8 @@ def _one_sided(at: Curve, undecided: np.ndarray, winner: str) -> tuple[str, str]
         return "straddles_at_smallest", (
             f"Not clear below batch {rounded(batches[undecided[-1] + 1])}; from it on {winner} {are(winner)} faster"
         )
-    return "straddles_within", f"Not clear at every batch size; {winner} {are(winner)} faster at most of them"
+    share = "most" if 2 * len(undecided) < len(at.x) else "some"
+    return "straddles_within", f"Not clear at every batch size; {winner} {are(winner)} faster at {share} of them"
 
 
 def _worth_measuring(at: Curve, undecided: np.ndarray, reason: str) -> int | None:

@@ -12,7 +12,7 @@ from core.numbers import percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.answer import Band, Boundary, Fastest, Verdict
 from core.studies.sweep.record import Run
-from core.studies.sweep.verdict import splitting
+from core.studies.sweep.verdict import lowest_words, splitting
 from core.text import sentence_case
 
 
@@ -56,20 +56,28 @@ def sentence(run: Run, found: Fastest, margin: float) -> str:
     """``CPU is the fastest up to batch 12 (95 % interval 9 to 15); GPU 0 from 12 on``."""
     if not found.bands:
         return f"Not clear: {all_of(run.names)} share no measured batch size."
+    if not _has_interval(run):
+        return _without_interval(run, found)
     edges = [None, *found.boundaries, None]
-    interval = _has_interval(run)
     parts = [
-        band_words(run, band, margin, before, after, first=not i, interval=interval)
+        band_words(run, band, margin, before, after, first=not i)
         for i, (band, before, after) in enumerate(zip(found.bands, edges, edges[1:], strict=False))
     ]
-    return f"{'; '.join(parts)}{'' if interval else ' (no interval: one value a batch size)'}."
+    return f"{'; '.join(parts)}."
+
+
+def _without_interval(run: Run, found: Fastest) -> str:
+    first, last = found.bands[0].from_batch, found.bands[-1].to_batch
+    batches = np.array([batch for batch in run.batches if first * 0.99 <= batch <= last * 1.01], dtype=float)
+    lowest = [next(band.targets[0] for band in found.bands if batch <= band.to_batch * 1.01) for batch in batches]
+    return lowest_words(run.names, np.array(lowest), batches)
 
 
 def band_words(
-    run: Run, band: Band, margin: float, before: Boundary | None, after: Boundary | None, *, first: bool, interval: bool
+    run: Run, band: Band, margin: float, before: Boundary | None, after: Boundary | None, *, first: bool
 ) -> str:
     """A band in words; the interval of its upper boundary is said with it. ``first``: nothing was said before it."""
-    where = _where(band, before, after, first and interval)
+    where = _where(band, before, after, first)
     names = [run.names[target] for target in band.targets]
     if len(names) > 1 and band.level:
         return f"{all_of(names)} are within {percent(margin)} of each other {where}"

@@ -13,7 +13,8 @@ from core.studies.diagnosis.run import DEFAULT_BUDGET_S, MIN_DIAGNOSIS_S, Diagno
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
 from core.text import sentence_case
-from core.ui import machine
+from core.ui import frame, machine, navigation, registry
+from core.ui.diagnosis.result import Parts
 from core.ui.study_page import StudyPage, busy_notice, busy_sentence
 from core.ui.tables import written
 from core.ui.words import plain
@@ -23,6 +24,53 @@ ELSEWHERE = (
     "This run names another machine than the one it would be diagnosed on now. Gains would be of this machine, the "
     "run's step times of the other."
 )
+
+
+def show(run: Run) -> None:
+    """The whole page: the diagnosis of a run that is shown, and the form for the next one."""
+    if st.context.is_embedded:
+        _embedded(run)
+        return
+    answer = registry.answer_of(run)
+    why, head = refusal(run, answer), st.container()
+    left, right = frame.choice_and_form(PAGE.has_choice(run.id))
+    with left:
+        found = PAGE.shown(run.id)
+    heading = f"What would help? {run.name}"
+    if found is None or PAGE.running() is not None:
+        with head:
+            frame.top(heading)
+        plan = form(run, answer, why)
+        (PAGE.idle if PAGE.running() is None else PAGE.progress)()
+        if found is None:
+            before(run, plan)
+    else:
+        with right:
+            _another(run, answer, why)
+        parts = Parts(run, *found)
+        frame.show(
+            heading, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
+            head=head,
+        )  # fmt: skip
+    navigation.link("crossover", run=run.id)
+
+
+def _embedded(run: Run) -> None:
+    asked, found = PAGE.address in st.query_params, PAGE.shown(run.id)
+    if found is not None:
+        parts = Parts(run, *found)
+        frame.show("", parts.verdict, parts.picture, notes=parts.notes)
+    elif not asked:
+        st.info("This run has no diagnosis yet.", icon=":material/stethoscope:")
+
+
+def _another(run: Run, answer: Answer | None, why: str | None) -> None:
+    """The form, folded above a result; it says where nothing can be started, and why."""
+    PAGE.idle()
+    with st.expander("Diagnose another target or batch size", icon=":material/tune:"):
+        plan = form(run, answer, why)
+        if why is not None:
+            before(run, plan)
 
 
 def refusal(run: Run, answer: Answer | None) -> str | None:
@@ -85,7 +133,7 @@ def _batch(run: Run, answer: Answer, target: int) -> int:
     chosen = st.selectbox(
         "Batch size", batches, index=batches.index(default), key=f"diagnosis_batch-{run.id}-{target}", width=140,
         format_func=lambda size: f"{size:,}",
-        help="Proposed: the largest at which this target is behind another, else the middle one.",
+        help="Proposed: the largest at which this target is slower than another, else the middle one.",
     )  # fmt: skip
     return default if chosen is None else int(chosen)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pandas as pd
@@ -10,31 +12,36 @@ import streamlit as st
 from core.evidence import same_machine
 from core.figures.style import environment_line
 from core.numbers import counted, duration
-from core.studies.diagnosis.answer import DiagnosisAnswer, Finding, Judgement, diagnose
-from core.studies.diagnosis.export import diagnosis_data
+from core.studies.diagnosis.answer import MIN_GAIN, DiagnosisAnswer, Finding, Judgement, diagnose
+from core.studies.diagnosis.export import diagnosis_data, diagnosis_text
 from core.studies.diagnosis.figures import diagnosis_figure, gain_words, measured_findings, variant_title, whole_title
+from core.studies.diagnosis.kind import DIAGNOSIS
 from core.studies.diagnosis.record import Diagnosis
+from core.studies.diagnosis.run import EXPERIMENT_SHARE, DiagnosisPlan
+from core.studies.experiment.more_time import longer_budget_s
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
-from core.ui import charts, evidence, registry, share
-from core.ui.card import DRAW_NOTICE, Badge, draw_notices, interval_metric, label_badge, result_card
+from core.ui import charts, evidence, more_time, registry, share
+from core.ui.card import DRAW_NOTICE, Badge, draw_notes, label_badge, result_card
+from core.ui.downloads import study_files
 from core.ui.states import ICONS, Level, Notice, few_starts, stopped
+from core.ui.study_page import start
 from core.ui.tables import written
 from core.ui.words import plain
 
-SHOWN_GAINS = 3
+UNFOLDED = 1  # of the notes
 HEADS: dict[str, Badge] = {
     "helps": Badge("helps", ":material/check_circle:", "green"),
-    "helps_but_behind": Badge("helps, still behind", ":material/trending_up:", "orange"),
+    "helps_but_behind": Badge("helps, still slower", ":material/trending_up:", "orange"),
     "none_helps": Badge("none helps", ":material/do_not_disturb_on:", "grey"),
     "none_helps_behind": Badge("none helps", ":material/do_not_disturb_on:", "grey"),
-    "open": Badge("open", ":material/help:", "orange"),
+    "open": Badge("not clear", ":material/help:", "orange"),
     "failed": Badge("nothing measured", ":material/error:", "red"),
 }
 JUDGEMENTS: dict[Judgement, tuple[str, str]] = {
     "helps": (":material/check_circle:", "helps"),
-    "unclear": (":material/help:", "unclear, the interval is too wide"),
+    "unclear": (":material/help:", "not clear, the interval is too wide"),
     "no effect": (":material/trending_flat:", "no effect"),
     "hurts": (":material/trending_down:", "hurts"),
     "failed": (":material/error:", "failed"),
@@ -42,41 +49,88 @@ JUDGEMENTS: dict[Judgement, tuple[str, str]] = {
 }
 
 
-def show(run: Run, study_id: str, diagnosis: Diagnosis) -> None:
-    """Verdict and chart; beyond the embedded view also every remedy, the readings and how it was measured."""
-    key = (registry.revision(run), study_id)
-    answer = registry.once(("diagnosis", *key), partial(diagnose, run, diagnosis))
-    embedded = st.context.is_embedded
-    _card(run, diagnosis, answer)
-    draw_notices(notices(run, diagnosis, answer)[: 1 if embedded else None])
-    if measured_findings(answer):
-        alt = f"What each remedy gains, with 95 % intervals. {answer.sentence}"
-        charts.show("diagnosis", partial(diagnosis_figure, run, diagnosis, answer), alt, f"{run.id}-diagnosis", key)
-    if embedded:
+class Parts:
+    """What the frame of a result holds, for one diagnosis of a run."""
+
+    def __init__(self, run: Run, study_id: str, diagnosis: Diagnosis) -> None:
+        self._run, self._id, self._diagnosis = run, study_id, diagnosis
+        self._key = (registry.revision(run), study_id)
+        self._answer = registry.once(("diagnosis", *self._key), partial(diagnose, run, diagnosis))
+
+    def verdict(self) -> None:
+        """With what more time would do, where this diagnosis is one of this machine."""
+        _card(self._run, self._diagnosis, self._answer)
+
+    def picture(self) -> None:
+        if not any(finding.low is not None for finding in measured_findings(self._answer)):
+            return
+        make = partial(diagnosis_figure, self._run, self._diagnosis, self._answer)
+        alt = f"What each remedy gains, with 95 % intervals. {self._answer.sentence}"
+        charts.show("diagnosis", make, alt, f"{self._run.id}-diagnosis", self._key)
+
+    def notes(self) -> None:
+        draw_notes(notices(self._run, self._diagnosis, self._answer), UNFOLDED)
+
+    def evidence(self) -> dict[str, Callable[[], None]]:
+        """By title, what there is."""
+        found: dict[str, Callable[[], None]] = {}
+        if measured_findings(self._answer):
+            found["Every remedy that was tried"] = partial(_remedies, self._diagnosis, self._answer)
+        if any(finding.gain is None for finding in self._answer.findings):
+            found["Not measured"] = partial(_not_measured, self._answer)
+        if self._answer.readings:
+            found["Seen in the sweep itself"] = partial(_readings, self._answer)
+        return found | {"How it was measured": partial(_how_measured, self._run, self._diagnosis)}
+
+    def share(self) -> None:
+        name, query = f"{self._run.id}-diagnosis", {"run": self._run.id, "study": self._id}
+        data = partial(diagnosis_data, self._diagnosis, self._answer)
+        text = partial(diagnosis_text, self._run, self._diagnosis, self._answer)
+        drawn = measured_findings(self._answer)
+        figure = partial(diagnosis_figure, self._run, self._diagnosis, self._answer) if drawn else None
+        share.panel(name, query, study_files(name, data, text=text, figure=figure))
+
+
+def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
+    """The same diagnosis with a budget that should make it clear."""
+    if not more_time.is_of_here(diagnosis.experiment) or run.plan is None or run.label != "measured":
         return
-    _remedies(diagnosis, answer)
-    _not_measured(answer)
-    _readings(run, answer)
-    _how_measured(diagnosis)
-    share.heading()
-    share.links({"run": run.id, "study": study_id})
-    share.json_button(f"{run.id}-diagnosis", partial(diagnosis_data, diagnosis, answer), share.EVERY_BLOCK)
+    unclear = [finding for finding in answer.findings if finding.judgement == "unclear"]
+    budget_s = longer_budget_s(diagnosis.experiment, halves(unclear), EXPERIMENT_SHARE)
+    if budget_s is None:
+        return
+    names = counted(len(unclear), "remedy", "remedies")
+    says = (
+        f"{duration(budget_s)} in all will probably make {names} clear."
+        if unclear
+        else "More time makes it more precise."
+    )
+
+    def begin() -> None:
+        if start(DIAGNOSIS, DiagnosisPlan(run, diagnosis.target, diagnosis.batch, budget_s)):
+            st.query_params.pop("study", None)
+        st.rerun()
+
+    more_time.offer(says, budget_s, begin, urgent=answer.reason == "open", again=True, help=more_time.ANEW)
+
+
+def halves(unclear: Sequence[Finding]) -> tuple[tuple[float, float], ...]:
+    """Half widths of their intervals, and those at which each would be on one side of what is worth recommending."""
+    known = [(f.gain, f.low, f.high) for f in unclear if f.gain and f.low and f.high]
+    level = math.log1p(MIN_GAIN)
+    return tuple(
+        (math.log(high / low) / 2, max(abs(abs(math.log(gain)) - level), level / 3)) for gain, low, high in known
+    )
 
 
 def _card(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     experiment, head = diagnosis.experiment, HEADS[answer.reason]
     about = f"{workload_line(run)}; {run.names[diagnosis.target]} at batch {diagnosis.batch:,}"
-    card = result_card(
+    result_card(
         "Diagnosis", [head, label_badge(experiment.label)], answer.sentence,
-        (about, *ran_line(run, diagnosis.target), environment_line(experiment)),
-        status=experiment.status, icon=head.icon,
+        (f"{about} · {environment_line(experiment)}",), status=experiment.status, icon=head.icon,
+        beside=partial(_again, run, diagnosis, answer),
     )  # fmt: skip
-    helping = [finding for finding in answer.findings if finding.judgement == "helps"][:SHOWN_GAINS]
-    if helping:
-        meaning = f"Time per sample against the step as it is, {experiment.label}, with its 95 % interval."
-        with card, st.container(horizontal=True):
-            for finding in helping:
-                interval_metric(variant_title(diagnosis, finding), gain_words(finding), meaning, after=" faster")
 
 
 def notices(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> tuple[Notice, ...]:
@@ -87,7 +141,7 @@ def notices(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> tuple[No
     found = [Notice("info", text) for text in stopped(experiment.status, "diagnosis", kept)]
     unclear = [variant_title(diagnosis, f) for f in answer.findings if f.judgement == "unclear"]
     if unclear:
-        text = f"The rounds do not settle whether these help: {', '.join(unclear)}. A larger budget makes their "
+        text = f"It is not clear whether these help: {', '.join(unclear)}. A larger budget makes their "
         found.append(Notice("warning", f"{text}intervals narrower."))
     found += [Notice("info", text) for text in few_starts(_starts(diagnosis), "A larger budget")]
     if same_machine(run.environment, experiment.environment) is False:
@@ -106,9 +160,6 @@ def _starts(diagnosis: Diagnosis) -> int:
 def _remedies(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     """A fold for each remedy that was measured; those that help are open."""
     findings = measured_findings(answer)
-    if not findings:
-        return
-    st.subheader(f"Every remedy that was tried ({diagnosis.experiment.label})", anchor=False)
     for finding in findings:
         icon, words = JUDGEMENTS[finding.judgement]
         label = f"**{plain(whole_title(diagnosis, finding))}**, {plain(words)}, {plain(gain_words(finding))}"
@@ -136,21 +187,17 @@ def _not_measured(answer: DiagnosisAnswer) -> None:
         if finding.gain is None
     ]
     if rows:
-        st.subheader("Not measured", anchor=False)
         st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
 
 
-def _readings(run: Run, answer: DiagnosisAnswer) -> None:
+def _readings(answer: DiagnosisAnswer) -> None:
     """What the sweep itself shows: start-up inside a timing, operations on the host, retracing."""
-    if not answer.readings:
-        return
-    st.subheader(f"Seen in the sweep itself ({run.label})", anchor=False)
     for reading in answer.readings:
         level: Level = "warning" if reading.matters else "info"
         DRAW_NOTICE[level](f"**{plain(reading.title)}.** {plain(reading.text)}", icon=ICONS[level])
 
 
-def _how_measured(diagnosis: Diagnosis) -> None:
+def _how_measured(run: Run, diagnosis: Diagnosis) -> None:
     experiment = diagnosis.experiment
     facts = [
         ("Rounds", f"{len(experiment.rounds):,}", "One block of every variant, in an order that turns each round."),
@@ -164,4 +211,4 @@ def _how_measured(diagnosis: Diagnosis) -> None:
         "Gain: time per sample as it is ÷ with the remedy, paired within rounds. A remedy helps when its whole 95 % "
         "interval lies above 1.03×."
     )
-    evidence.how_measured(facts, experiment.environment, note)
+    evidence.how_measured(facts, experiment.environment, note, *ran_line(run, diagnosis.target))

@@ -41,27 +41,20 @@ def rows_of(run: Run, target: int) -> tuple[CardRow, ...]:
 
 
 def show(run: Run, target: int) -> None:
-    """How busy the GPU was along the batch, and its clocks, power and heat; nothing where none was looked at.
-
-    Embedded, the chart alone.
-    """
+    """How busy the GPU was along the batch, and its clocks, power and heat; nothing where none was looked at."""
     rows = rows_of(run, target)
     if not rows:
         return
-    busy, embedded = utilisation_sentence(run, rows), st.context.is_embedded
-    if not embedded:
-        st.subheader("What the GPU was doing", anchor=False)
-        shares = [row.util_pct.value for row in rows if row.util_pct is not None]
-        why = WHY_IDLE if shares and min(shares) < OFTEN_IDLE_PCT else ""
-        st.markdown(plain(" ".join(filter(None, (busy, clock_sentence(rows), why)))))
+    busy = utilisation_sentence(run, rows)
+    shares = [row.util_pct.value for row in rows if row.util_pct is not None]
+    why = WHY_IDLE if shares and min(shares) < OFTEN_IDLE_PCT else ""
+    st.markdown(plain(" ".join(filter(None, (busy, clock_sentence(rows), why)))))
     if busy:
         make = partial(utilisation_figure, run, target, rows)
         charts.show("utilisation", make, f"Utilisation of the GPU by batch size. {busy}", f"{run.id}-utilisation",
                     (*_key(run), target))  # fmt: skip
-    if not embedded:
-        with st.expander("Clocks, power, temperature and memory, by batch"):
-            _card_table(run, rows)
-            st.caption(plain(f"{UTILISATION} {registry.once(('cost', *_key(run)), partial(cost_sentence, run))}"))
+    _card_table(run, rows)
+    st.caption(plain(f"{UTILISATION} {registry.once(('cost', *_key(run)), partial(cost_sentence, run))}"))
 
 
 def energy(run: Run) -> None:
@@ -69,7 +62,6 @@ def energy(run: Run) -> None:
     if not run.energy:
         return
     found = registry.once(("energy", *_key(run)), partial(energy_of, run))
-    st.subheader("Energy a sample", anchor=False)
     said = energy_sentence(run, found)
     st.markdown(plain(f"{said} {fed_sentence(run, found)}"))
     for why in found.skipped:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.figures.style import environment_line
 from core.names import all_of
-from core.numbers import counted, number, percent
+from core.numbers import counted, number
 from core.studies.sweep.answer import Answer, Fit
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
@@ -86,27 +86,28 @@ def _most_telling(cells: tuple[TracedCell, ...], answer: Answer | None) -> int:
 
 def nothing_traced(run: Run, target: int) -> None:
     """Say that there is nothing to show for the target, and what there is."""
-    said = "No cell of this run was traced, so only the fitted overhead share is known."
+    said = "No batch of this run was traced, so only the fitted overhead share is known."
     if any(cell.target != target for cell in run.traces):
         traced = sorted({cell.target for cell in run.traces})
         have = "has" if len(traced) == 1 else "have"
         said = (
-            f"No cell of {run.names[target]} was traced; {all_of([run.names[one] for one in traced])} {have} a trace."
+            f"No batch of {run.names[target]} was traced; {all_of([run.names[one] for one in traced])} {have} a trace."
         )
     st.info(plain(said), icon=":material/stacked_bar_chart:")
     link("crossover", "The fitted share of every target", run=run.id)
 
 
-def card(run: Run, cell: TracedCell, fit: Fit | None) -> None:
-    """The answer for one cell: a sentence with its label, the numbers it rests on, and what qualifies it."""
+def card(run: Run, cell: TracedCell) -> None:
+    """The answer for one cell: a sentence with its label."""
     badges = [label_badge(run.label)]
     if not cell.trusted:
         badges.append(Badge("not to be trusted", ":material/warning:", "orange"))
-    about = (
-        f"{workload_line(run)}, {run.names[cell.target]}", *ran_line(run, cell.target), environment_line(run),
-    )  # fmt: skip
-    with result_card("Where a step goes", badges, words.headline(cell), about):
-        evidence.show_facts(_facts(run, cell, fit))
+    about = (f"{workload_line(run)}, {run.names[cell.target]} · {environment_line(run)}",)
+    result_card("Where a step goes", badges, words.headline(cell), about)
+
+
+def notes(cell: TracedCell) -> None:
+    """What qualifies it."""
     for sentence in (words.distrust(cell), words.retraced(cell)):
         if sentence:
             st.warning(plain(sentence), icon=":material/warning:")
@@ -114,28 +115,27 @@ def card(run: Run, cell: TracedCell, fit: Fit | None) -> None:
         st.caption("  \n".join(plain(note) for note in cell.notes))
 
 
-def _facts(run: Run, cell: TracedCell, fit: Fit | None) -> tuple[evidence.Fact, ...]:
-    share = cell.device.mean().overhead_share
+def how_traced(run: Run, cell: TracedCell) -> None:
+    """With the profiler and without it."""
     steps = counted(len(cell.device.steps), "traced step")
-    fitted = "none" if fit is None else percent(fit.overhead_share(cell.batch))
-    return (
+    facts = (
         ("Step, unprofiled", f"{number(cell.unprofiled_step_ms)} ms",
          f"The same steps in the same process without the profiler, {run.label}."),
         ("Step, profiled", f"{number(cell.profiled_step_ms)} ms", f"Over {steps}, {run.label}."),
         ("Profiled ÷ unprofiled", f"{number(cell.profiler_ratio)}×",
          f"Above {TRUSTED_RATIO} the profiler is a large part of what it shows and the split is not to be trusted."),
-        ("Compute share, traced", percent(1 - share), f"Of the mean of {steps}, {run.label}."),
-        ("Overhead share, traced", percent(share), f"All but compute, {run.label} under the profiler."),
-        ("Overhead share, fitted", fitted,
-         f"1 − slope × batch ÷ step time, fitted to {run.label} step times without the profiler."),
     )  # fmt: skip
+    evidence.show_facts(facts)
+    for line in ran_line(run, cell.target):
+        st.caption(plain(line))
+    evidence.machine(run.environment)
 
 
-def shares(run: Run, target: int, fit: Fit | None) -> None:
-    """Traced parts by batch under the fitted line."""
+def shares(run: Run, target: int) -> None:
+    """Traced parts by batch."""
     named = "; ".join(words.headline(cell) for cell in traced_cells(run, target))
-    _chart("where-a-step-goes", run, partial(trace_share_figure, run, target, fit),
-           f"Parts of a traced step by batch size beside the fitted share. {named}", target)  # fmt: skip
+    _chart("where-a-step-goes", run, partial(trace_share_figure, run, target),
+           f"Parts of a traced step by batch size. {named}", target)  # fmt: skip
 
 
 def timeline(run: Run, cell: TracedCell) -> None:
@@ -150,15 +150,18 @@ def _chart(name: str, run: Run, make: partial[go.Figure], alt: str, *key: int) -
 
 def explanation(cell: TracedCell, fit: Fit | None) -> None:
     """Why the fitted and the traced share differ."""
-    st.subheader("Fitted against traced", anchor=False)
     for sentence in words.fitted_against_traced(cell, fit):
         st.markdown(plain(sentence))
+
+
+def costly_title(cell: TracedCell) -> str:
+    """What :func:`kernels` shows."""
+    return f"{'Operations' if words.on_cpu(cell) else 'Kernels'} that cost most"
 
 
 def kernels(run: Run, cell: TracedCell) -> None:
     """The kernels, or operations on a CPU, that cost most."""
     what = "operation" if words.on_cpu(cell) else "kernel"
-    st.subheader(f"{what.capitalize()}s that cost most", anchor=False)
     table = words.kernels_table(cell)
     if table.empty:
         st.caption(f"The trace names no {what}.")
@@ -180,14 +183,13 @@ def kernels(run: Run, cell: TracedCell) -> None:
             "count": column("Count", format="localized", help="Within the traced steps."),
             "total_ms": column("Total (ms)", format="%.4g", help=f"Within the traced steps, {run.label}."),
             "busy_pct": column("Of busy time (%)", format="%.1f", help="Of the time in which any was running."),
-            "name": st.column_config.TextColumn("Whole name", width="large", help="Click a cell to read it whole."),
+            "name": st.column_config.TextColumn("Whole name", width="large", help="Click it to read it whole."),
         },
     )  # fmt: skip
 
 
 def host_operations(run: Run, cell: TracedCell) -> None:
     """What ran on the host beside a GPU: expected or fallen back, with what it took and moved."""
-    st.subheader("On the host instead of the device", anchor=False)
     fell_back = any(not op.expected for op in cell.host_ops)
     (st.warning if fell_back else st.markdown)(plain(words.placement(cell)))
     if not cell.host_ops:

@@ -19,10 +19,10 @@ from core.ui.words import plain
 def refusal(run: Run) -> str | None:
     """Why no cell of this run can be traced here, or None."""
     if run.plan is None:
-        return "Only points were imported for this run. Without its plan no cell can be traced."
+        return "Only points were imported for this run. Without its plan nothing can be traced."
     if run.label != "measured":
         return (
-            f"No cell can be traced here: this run is {run.label}, and a trace from this machine would not belong to "
+            f"Nothing can be traced here: this run is {run.label}, and a trace from this machine would not belong to "
             "it. Measure the same plan here first."
         )
     return None
@@ -30,17 +30,16 @@ def refusal(run: Run) -> str | None:
 
 def show(run: Run, target: int) -> None:
     """The request for a trace of one cell of the target, and how the last one of this process went."""
-    st.subheader("Trace a cell", anchor=False)
     if (why := refusal(run)) is not None:
         st.caption(plain(why))
         return
     batches = sorted({r.batch for r in run.rounds if r.step_ms(target) is not None})
     if not batches:
-        st.caption(f"No cell of {plain(run.names[target])} was measured, so there is none to trace.")
+        st.caption(f"No batch of {plain(run.names[target])} was measured, so there is none to trace.")
         return
     st.caption(
-        "A worker of its own prepares the cell, warms it up and runs some steady steps under TensorFlow's profiler, "
-        "and the same steps without it. It takes about as long as TensorFlow takes to start. A new trace of a cell "
+        "A worker of its own prepares the step, warms it up and runs some steady steps under TensorFlow's profiler, "
+        "and the same steps without it. It takes about as long as TensorFlow takes to start. A new trace of a batch "
         "replaces the one before."
     )
 
@@ -50,7 +49,7 @@ def show(run: Run, target: int) -> None:
             format_func=lambda size: f"{size:,}",
         ))  # fmt: skip
 
-    last = ask(TRACE, "Trace this cell", ":material/troubleshoot:", choose, _start)
+    last = ask(TRACE, "Trace this batch", ":material/troubleshoot:", choose, _start)
     if last is not None and (problem := last.error or last.unwritten):
         why_ended(last, f"{last.title}{'' if last.cancelled else ' failed'}: {problem}")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
+from statistics import stdev
 
 import pandas as pd
 
+from core.analysis.statistics import MIN_UNITS, t_quantile
 from core.numbers import byte_size, counted, number, percent
 from core.studies.sweep.answer import Fit
 from core.studies.sweep.record import Run
@@ -34,18 +37,31 @@ def on_cpu(cell: TracedCell) -> bool:
 
 
 def headline(cell: TracedCell) -> str:
-    """Where the traced step went, in one sentence: compute, overhead, and what most of that is."""
+    """Where the traced step went, in one sentence: compute, and what most of the rest is."""
     mean = cell.device.mean()
     shares = {part: mean.part_ms(part) / mean.step_ms for part in PARTS if part != "compute"}
     largest = max(shares, key=lambda part: shares[part])
-    what, overhead = part_words(cell)[largest], mean.overhead_share
+    what, rest = part_words(cell)[largest], mean.overhead_share
+    if (bounds := compute_bounds(cell)) is None:
+        return f"At batch {cell.batch:,} too few steps were traced to say where a step goes."
     works = "operations run" if on_cpu(cell) else "the device computes"
-    begin = f"At batch {cell.batch:,} {works} during {percent(1 - overhead)} of a traced step"
-    if overhead <= 0:
-        return f"{begin}; there is no overhead."
-    if shares[largest] >= 0.99 * overhead:
-        return f"{begin}; {percent(overhead)} is {what}."
-    return f"{begin}; {percent(overhead)} is overhead, most of it {what} ({percent(shares[largest])})."
+    low, high = (f"{100 * end:.0f}" for end in bounds)
+    begin = f"At batch {cell.batch:,} {works} during {percent(1 - rest)} ({low} to {high} %) of a traced step"
+    if rest <= 0:
+        return f"{begin}; nothing else takes time."
+    if shares[largest] >= 0.99 * rest:
+        return f"{begin}; the rest is {what}."
+    return f"{begin}; the largest part of the rest is {what} ({percent(shares[largest])})."
+
+
+def compute_bounds(cell: TracedCell) -> tuple[float, float] | None:
+    """95 % interval of the share in which it computes, over the traced steps; None with fewer than three."""
+    shares = [1 - step.overhead_share for step in cell.device.steps]
+    if len(shares) < MIN_UNITS:
+        return None
+    half = t_quantile(0.975, len(shares) - 1) * stdev(shares) / math.sqrt(len(shares))
+    middle = 1 - cell.device.mean().overhead_share
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def distrust(cell: TracedCell) -> str | None:
@@ -83,8 +99,9 @@ def fitted_against_traced(cell: TracedCell, fit: Fit | None) -> tuple[str, ...]:
         return ("There is no fitted share to compare with: it takes step times at three batch sizes or more.",)
     traced, fitted = cell.device.mean().overhead_share, fit.overhead_share(cell.batch)
     points = 100 * (fitted - traced)
-    by_fit, by_trace = f"{percent(fitted)} of a step is overhead by the fit", f"{percent(traced)} by the trace"
-    begin = f"At batch {cell.batch:,}, {by_fit} and {by_trace}"
+    by_fit = f"{percent(fitted)} of a step does not grow with the batch (the overhead share, fitted)"
+    by_trace = f"during {percent(traced)} of a step {'no operation runs' if on_cpu(cell) else 'nothing is computed'}"
+    begin = f"These are two things. At batch {cell.batch:,}, {by_fit}; {by_trace} (traced)"
     if abs(points) < AGREE_PP:
         sentences = [f"{begin}: they agree within {AGREE_PP:.0f} percentage points."]
     elif points > 0:

@@ -1,16 +1,27 @@
-"""The Pipeline page around its result: what a study is, and what the one chosen would measure."""
+"""The Pipeline page: the study that is shown, in the frame of every result, and the form for the next one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
+from core.schema import UserError
+from core.studies.experiment.record import Experiment
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import PipelinePlan
 from core.studies.progress import Snapshot
-from core.ui.pipeline.result import RANDOM_BESIDE
-from core.ui.study_page import StudyPage
+from core.ui import frame
+from core.ui.pipeline.result import RANDOM_BESIDE, Parts
+from core.ui.study_page import StudyPage, busy_sentence
 from core.ui.tables import written
+from core.ui.words import plain
+
+QUESTION = "Does the input keep up with the device?"
+EXAMPLE = "A finished example, recorded on another machine. The button above measures this one."
+Form = Callable[[str | None, DeltaGenerator], PipelinePlan | None]
 
 
 def _counts(snapshot: Snapshot) -> str:
@@ -18,6 +29,55 @@ def _counts(snapshot: Snapshot) -> str:
 
 
 PAGE = StudyPage(PIPELINE, "Measure the pipeline", counts=_counts)
+
+
+def show(form: Form) -> None:
+    """The whole page. While a study is measured its progress stands in the place of a result."""
+    head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
+    with left:
+        shown = PAGE.shown()
+    if st.context.is_embedded:
+        if shown is not None:
+            _result(*shown, head)
+    elif PAGE.running() is not None or shown is None:
+        with head:
+            frame.top(QUESTION)
+        (PAGE.idle if shown is None and PAGE.running() is None else PAGE.progress)()
+        _ask(form, example=False, own=False)
+    else:
+        example = PAGE.is_example(shown[0])
+        with right:
+            _ask(form, example=example, own=not example)
+        _result(*shown, head)
+
+
+def _result(study_id: str, experiment: Experiment, head: DeltaGenerator) -> None:
+    try:
+        parts = Parts(study_id, experiment)
+    except UserError as error:
+        if not st.context.is_embedded:
+            with head:
+                frame.top(QUESTION)
+        st.info(plain(str(error)), icon=":material/info:")
+        return
+    frame.show(
+        QUESTION, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
+        head=head,
+    )  # fmt: skip
+
+
+def _ask(form: Form, *, example: bool, own: bool) -> None:
+    """The form for the next study, folded where there is a result; why the last one has none, and what is watched."""
+    if example or own:
+        PAGE.idle()
+    title = "Measure another pipeline" if own else "Measure a pipeline on this machine"
+    top = st.container(horizontal=True, vertical_alignment="center")
+    with st.expander(plain(title), icon=":material/tune:", expanded=not (example or own)):
+        plan = form(busy_sentence(), top)
+        if not own:
+            before(plan)
+    if example:
+        st.caption(EXAMPLE)
 
 
 def before(study: PipelinePlan | None) -> None:
@@ -29,7 +89,7 @@ def before(study: PipelinePlan | None) -> None:
     )
     if study is None:
         return
-    st.subheader("What will be measured", anchor=False)
+    st.markdown("**What will be measured**")
     rows = [{"Way of feeding": arm.title, "Pipeline": arm.pipeline.title} for arm in study.arms]
     st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
     if study.base.data is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pandas as pd
@@ -11,15 +12,19 @@ from core.analysis.execution import chosen_line
 from core.figures.style import environment_line
 from core.names import full_name
 from core.numbers import duration, number
-from core.schema import UserError
+from core.studies.experiment.more_time import longer_budget_s
 from core.studies.experiment.record import Arm, Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer, pipeline_answer
-from core.studies.pipeline.export import pipeline_data
+from core.studies.pipeline.export import pipeline_data, pipeline_text
 from core.studies.pipeline.figures import calls_figure, cost_figure, feeding_figure
-from core.studies.pipeline.plan import BASE, has_work
-from core.ui import charts, evidence, share
-from core.ui.card import draw_sentences, label_badge, result_card
-from core.ui.states import few_starts, stopped
+from core.studies.pipeline.input_share import MODERATE
+from core.studies.pipeline.kind import PIPELINE
+from core.studies.pipeline.plan import BASE, PipelinePlan, has_work
+from core.ui import charts, evidence, more_time, share
+from core.ui.card import draw_notes, label_badge, result_card
+from core.ui.downloads import study_files
+from core.ui.states import Notice, few_starts, stopped
+from core.ui.study_page import start
 from core.ui.words import OUTCOMES, plain
 
 CHARTS = {
@@ -27,50 +32,122 @@ CHARTS = {
     "cost": ("Step time and input-bound share by preprocessing cost", cost_figure),
     "calls": ("Step time by parallel calls", calls_figure),
 }
+UNVARIED = "Parallel calls were not varied: the map has nothing to do without preprocessing or your own data."
+UNFOLDED = 1  # of the notes
+LEAST_HALF = 0.01  # of a share: no interval is asked to be narrower than ± 1 % of a step
 RANDOM_BESIDE = (
     "Your own data are read in all tf.data rows. The resident and the host row use random arrays of the same shape: "
     "they show the step without any reading."
 )
 
 
-def show(study_id: str, experiment: Experiment) -> None:
-    """The verdict, charts, table, how it was measured, and the file."""
-    try:
-        answer = pipeline_answer(experiment)
-    except UserError as error:
-        st.info(plain(str(error)), icon=":material/info:")
-        return
-    _card(experiment, answer)
-    varies_calls = has_work(_base(experiment).pipeline)
-    for name, (title, figure) in CHARTS.items():
-        if name != "calls" or varies_calls:
-            charts.show(f"pipeline-{name}", partial(figure, experiment, answer), f"{title}. {answer.sentence}",
-                        f"pipeline-{study_id}-{name}", (study_id,))  # fmt: skip
-    if st.context.is_embedded:
-        return
-    if not varies_calls:
-        st.caption("Parallel calls were not varied: the map has nothing to do without preprocessing or your own data.")
-    st.subheader(f"Every way of feeding ({experiment.label})", anchor=False)
-    evidence.table(table(experiment, answer), "pipeline-arms",
-                   alt="One row for each way of feeding with step time, interval and input-bound share.")  # fmt: skip
-    _how_measured(experiment)
-    share.heading()
-    share.links({"study": study_id})
-    share.json_button(f"pipeline-{study_id}", partial(pipeline_data, experiment, answer), share.EVERY_BLOCK)
+class Parts:
+    """What the frame of a result holds, for one study. Raises UserError where it supports no answer."""
+
+    def __init__(self, study_id: str, experiment: Experiment) -> None:
+        self._id, self._experiment = study_id, experiment
+        self._answer = pipeline_answer(experiment)
+
+    def verdict(self) -> None:
+        """With what more time would do, where this study is one of this machine."""
+        _card(self._experiment, self._answer)
+
+    def picture(self) -> None:
+        self._chart("feeding", border=True)
+
+    def notes(self) -> None:
+        for part in (self._answer.prefetch, self._answer.starvation):
+            if part is not None:
+                st.markdown(plain(part.sentence))
+        draw_notes(tuple(Notice("info", text) for text in notices(self._experiment, self._answer)), UNFOLDED)
+
+    def evidence(self) -> dict[str, Callable[[], None]]:
+        """By title."""
+        charted: dict[str, Callable[[], None]] = {CHARTS[name][0]: partial(self._chart, name) for name in self._charts}
+        if "calls" not in self._charts:
+            charted["Step time by parallel calls"] = _unvaried
+        return charted | {
+            "Every way of feeding": self._table,
+            "How it was measured": partial(_how_measured, self._experiment),
+        }
+
+    def share(self) -> None:
+        name, figure = f"pipeline-{self._id}", partial(feeding_figure, self._experiment, self._answer)
+        data = partial(pipeline_data, self._experiment, self._answer)
+        text = partial(pipeline_text, self._experiment, self._answer)
+        share.panel(name, {"study": self._id}, study_files(name, data, text=text, figure=figure))
+
+    @property
+    def _charts(self) -> tuple[str, ...]:
+        """Those beside the one picture."""
+        return ("cost", "calls") if has_work(_base(self._experiment).pipeline) else ("cost",)
+
+    def _chart(self, name: str, border: bool = False) -> None:
+        title, figure = CHARTS[name]
+        charts.show(
+            f"pipeline-{name}", partial(figure, self._experiment, self._answer), f"{title}. {self._answer.sentence}",
+            f"pipeline-{self._id}-{name}", (self._id,), border=border,
+        )  # fmt: skip
+
+    def _table(self) -> None:
+        alt = "One row for each way of feeding with step time, interval and input-bound share."
+        evidence.table(table(self._experiment, self._answer), "pipeline-arms", alt=alt)
+
+
+def _unvaried() -> None:
+    st.caption(UNVARIED)
 
 
 def _base(experiment: Experiment) -> Arm:
     return experiment.arms[experiment.index_of(BASE) or 0]
 
 
+def plan_again(experiment: Experiment, budget_s: float) -> PipelinePlan:
+    """The same study with another budget."""
+    base = _base(experiment)
+    return PipelinePlan(
+        workload=experiment.workload, target=base.target, batch=base.batch, base=base.pipeline, budget_s=budget_s
+    )
+
+
+def _again(experiment: Experiment, answer: PipelineAnswer) -> None:
+    """The same study with a budget that should make it clear; nothing for one of another machine."""
+    if not more_time.is_of_here(experiment):
+        return
+    found = answer.of(BASE)
+    open_share = found is not None and found.share is not None and not found.share.is_clear
+    budget_s = longer_budget_s(experiment, halves(answer))
+    if budget_s is None:
+        return
+    says = (
+        f"{duration(budget_s)} in all will probably make it clear."
+        if open_share
+        else "More time makes it more precise."
+    )
+
+    def begin() -> None:
+        if start(PIPELINE, plan_again(experiment, budget_s)):
+            st.query_params.pop("study", None)
+        st.rerun()
+
+    more_time.offer(says, budget_s, begin, urgent=open_share, again=True, help=more_time.ANEW)
+
+
+def halves(answer: PipelineAnswer) -> tuple[tuple[float, float], ...]:
+    """Half width of the share's interval, and the one at which it would tell which side of 5 % it is on."""
+    found = answer.of(BASE)
+    if found is None or found.share is None or found.share.low is None or found.share.high is None:
+        return ()
+    half = (found.share.high - found.share.low) / 2
+    return ((half, max(abs(found.share.value - MODERATE), LEAST_HALF)),)
+
+
 def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
     arm = _base(experiment)
     about = f"{experiment.workload.title} on {full_name(arm.target)}, batch {arm.batch:,}; {arm.pipeline.title}"
-    more = [part.sentence for part in (answer.prefetch, answer.starvation) if part is not None]
     result_card("Input pipeline", [label_badge(experiment.label)], answer.sentence,
-                (about, *chosen_line(experiment.workload, arm.target), environment_line(experiment)),
-                status=experiment.status, more=more)  # fmt: skip
-    draw_sentences(notices(experiment, answer))
+                (f"{about} · {environment_line(experiment)}",), status=experiment.status,
+                beside=partial(_again, experiment, answer))  # fmt: skip
 
 
 def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
@@ -84,7 +161,7 @@ def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
     if any(arm.pipeline.data is not None for arm in experiment.arms):
         found.append(RANDOM_BESIDE)
     found += few_starts(max((fed.processes for fed in answer.fed), default=0))
-    return (*found, *(warning.text for warning in experiment.warnings))
+    return tuple(dict.fromkeys((*found, *(warning.text for warning in experiment.warnings))))
 
 
 def table(experiment: Experiment, answer: PipelineAnswer) -> pd.DataFrame:
@@ -124,4 +201,6 @@ def _how_measured(experiment: Experiment) -> None:
         "Input-bound share: 1 − step time with resident data ÷ step time, both of the same round. Up to 5 % of a step "
         "is not input-bound, from 5 % on moderately, from 20 % on highly (the thresholds of TensorFlow's profiler)."
     )
-    evidence.how_measured(facts, experiment.environment, note)
+    evidence.how_measured(
+        facts, experiment.environment, note, *chosen_line(experiment.workload, _base(experiment).target)
+    )

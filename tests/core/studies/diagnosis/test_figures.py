@@ -74,12 +74,11 @@ def test_label_environment_workload_target_and_what_was_not_measured_stand_insid
     assert "Data resident on the device (not tried)" in text
 
 
-def test_without_intervals_there_are_no_whiskers_and_the_words_say_so() -> None:
+def test_without_intervals_nothing_is_drawn_and_the_words_say_so() -> None:
     figure, answer = drawn(make_diagnosis(RUN, HELPING, processes=1, rounds=3))
     assert {finding.judgement for finding in measured_findings(answer)} == {"unclear"}
-    trace = marks(figure)["not clear"]
-    assert set(trace.error_x.array) == set(trace.error_x.arrayminus) == {0.0}
-    assert sum("(no interval)" in text for text in words(figure)) == len(trace.x)
+    assert not marks(figure), "nothing is drawn that has no interval"
+    assert sum(text.count("too few rounds") for text in words(figure)) > len(measured_findings(answer)) - 1
 
 
 @settings(max_examples=40)

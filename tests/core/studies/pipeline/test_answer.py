@@ -142,9 +142,11 @@ def test_what_is_shown_of_a_share_is_a_share(value: float, half: float) -> None:
     assert share(value, half).starves == (value - half > MODERATE)
 
 
-def test_too_few_rounds_give_values_without_intervals() -> None:
+def test_too_few_rounds_for_an_interval_claim_nothing() -> None:
     answer = pipeline_answer(make_pipeline_experiment(processes=1, rounds=2))
-    assert "no interval: too few rounds" in answer.sentence
+    assert answer.sentence == "Whether the input keeps up is not clear: too few rounds for an interval."
+    assert not [fed for fed in answer.fed if fed.share is not None and "%" in fed.share.words]
+    assert answer.prefetch.sentence.startswith("Too few rounds")
     assert answer.starvation.kind == "unknown"
 
 

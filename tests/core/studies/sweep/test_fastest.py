@@ -119,7 +119,10 @@ def test_nothing_is_claimed_without_replicates() -> None:
     assert [band.targets for band in answer.fastest.bands] == [(0,), (1,), (2,)]
     assert [(b.low, b.high) for b in answer.fastest.boundaries] == [(None, None)] * 2
     assert answer.verdict.reason == "bands_without_replicates"
-    assert answer.verdict.sentence.endswith("(no interval: one value a batch size).")
+    assert answer.verdict.sentence.startswith(
+        "No verdict: one value a batch size gives no interval. The lowest step time is "
+    )
+    assert not answer.verdict.has_interval
 
 
 def test_the_sentence_reads_as_a_person_would_say_it() -> None:

@@ -1,7 +1,6 @@
 """Figures of traces: bars must sum to the step and meet the fitted line, a timeline must show each event once."""
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,65 +37,56 @@ def bars(figure: go.Figure) -> list[Any]:
     return [trace for trace in figure.data if trace.type == "bar"]
 
 
-def test_parts_of_every_cell_are_stacked_to_the_whole_step_and_compute_lies_on_the_fitted_line() -> None:
-    stack = bars(trace_share_figure(traced_run(), 1, None))
+def test_parts_of_every_cell_are_stacked_to_the_whole_step_with_compute_on_top() -> None:
+    stack = bars(trace_share_figure(traced_run(), 1))
     assert len(stack) == len(PARTS)
     for cell in range(3):
         ends = [trace.base[cell] + trace.y[cell] for trace in stack]
         assert [trace.base[cell] for trace in stack][1:] == pytest.approx(ends[:-1])
         assert ends[-1] == pytest.approx(100)
     run = traced_run()
-    compute = bars(trace_share_figure(run, 1, fit_of(run)))[-1]
+    compute = bars(trace_share_figure(run, 1))[-1]
     assert compute.name == "compute"
     assert compute.base[1] == pytest.approx(100 * CELLS[1].device.mean().overhead_share)
 
 
-def test_the_line_is_the_fitted_overhead_share_dotted_and_explained_where_it_is_doubtful() -> None:
-    run = traced_run()
-    fit = fit_of(run)
-    line = trace(trace_share_figure(run, 1, fit), "fitted overhead share")
-    assert dict(zip(line.x, line.y, strict=True))[32.0] == pytest.approx(100 * fit.overhead_share(32))
-    assert line.line.color == TARGET_LOOKS[1].colour
-    assert line.line.dash == "solid"
-    figure = trace_share_figure(run, 1, replace(fit, trusted=False, note="Measure larger batches."))
-    assert trace(figure, "fitted overhead share").line.dash == "dot"
-    assert "Fit not to be trusted: Measure larger batches." in words(figure)
-    figure = trace_share_figure(run, 1, None)
-    assert "Too few batch sizes for a fitted line" in words(figure)
+def test_nothing_stands_over_the_bars_that_means_something_else() -> None:
+    figure = trace_share_figure(traced_run(), 1)
     assert not [t for t in figure.data if t.type == "scatter"]
+    assert "fitted" not in words(figure)
 
 
 def test_a_cell_whose_trace_lost_events_is_faded_and_named_so() -> None:
     run = traced_run(gpu_cell(8, ratio=1.0, dropped_events=7), *CELLS[1:])
-    shown = words(trace_share_figure(run, 1, None))
+    shown = words(trace_share_figure(run, 1))
     assert "not to be trusted (events lost)" in shown
     assert "1.3 times as long or lost events." in shown
     assert "the profiler lost 7 events" in words(timeline_figure(run, run.traces[0]))
-    assert "lost" not in words(trace_share_figure(traced_run(gpu_cell(8, ratio=1.6), *CELLS[1:]), 1, None))
+    assert "lost" not in words(trace_share_figure(traced_run(gpu_cell(8, ratio=1.6), *CELLS[1:]), 1))
 
 
 def test_cells_not_to_be_trusted_are_faded_and_named_with_their_ratio() -> None:
-    figure = trace_share_figure(traced_run(), 1, None)
+    figure = trace_share_figure(traced_run(), 1)
     opacity = bars(figure)[0].marker.opacity
     assert opacity[0] < 0.5
     assert tuple(opacity[1:]) == (1.0, 1.0)
     assert "not to be trusted (1.62×)" in words(figure)
     assert "not to be trusted" in bars(figure)[0].customdata[0]
-    assert "not to be trusted" not in words(trace_share_figure(traced_run(*CELLS[1:]), 1, None))
+    assert "not to be trusted" not in words(trace_share_figure(traced_run(*CELLS[1:]), 1))
 
 
 def test_only_cells_and_parts_of_the_target_stand_in_the_picture_in_the_words_of_the_device() -> None:
-    names = [trace.name for trace in bars(trace_share_figure(traced_run(cpu_cell(8)), 0, None))]
+    names = [trace.name for trace in bars(trace_share_figure(traced_run(cpu_cell(8)), 0))]
     assert names == ["framework between operations", "compute"]
-    assert "launch and host work" in [t.name for t in bars(trace_share_figure(traced_run(), 1, None))]
-    figure = trace_share_figure(traced_run(cpu_cell(8), *CELLS), 1, None)
+    assert "launch and host work" in [t.name for t in bars(trace_share_figure(traced_run(), 1))]
+    figure = trace_share_figure(traced_run(cpu_cell(8), *CELLS), 1)
     assert all(len(trace.y) == 3 for trace in bars(figure))
 
 
 @given(st.sets(st.integers(1, 4096), min_size=1, max_size=8))
 def test_bars_surround_their_batch_and_never_touch(batches: set[int]) -> None:
     run = traced_run(*(gpu_cell(batch) for batch in sorted(batches)))
-    trace = bars(trace_share_figure(run, 1, None))[0]
+    trace = bars(trace_share_figure(run, 1))[0]
     edges = [(x, x + width) for x, width in zip(trace.x, trace.width, strict=True)]
     for batch, (left, right) in zip(sorted(batches), edges, strict=True):
         assert math.sqrt(left * right) == pytest.approx(batch)
@@ -113,7 +103,7 @@ def test_every_part_has_a_colour_and_a_hatching_of_its_own() -> None:
 @pytest.mark.parametrize("which", ["shares", "timeline"])
 def test_label_and_machine_stand_inside_the_picture(which: str) -> None:
     run = traced_run()
-    figure = trace_share_figure(run, 1, fit_of(run)) if which == "shares" else timeline_figure(run, CELLS[1])
+    figure = trace_share_figure(run, 1) if which == "shares" else timeline_figure(run, CELLS[1])
     assert "recorded" in words(figure)
     assert "Example CPU" in words(figure)
     assert "2 threads" in words(figure)

@@ -112,7 +112,10 @@ def test_single_values_give_a_crossover_without_an_interval() -> None:
     assert (verdict.lead.low, verdict.lead.high) == (None, None)
     assert verdict.reason == "sign_change_without_replicates"
     assert "no_replicates" in {w.code for w in verdict.warnings}
-    assert "no interval" in verdict.sentence
+    assert not verdict.has_interval
+    assert verdict.sentence.startswith("No verdict: one value a batch size gives no interval. The lowest step time is ")
+    assert " up to batch 8 and of " in verdict.sentence
+    assert verdict.sentence.endswith(" from batch 16 on.")
 
 
 def test_one_batch_alone() -> None:

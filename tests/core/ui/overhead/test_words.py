@@ -24,13 +24,13 @@ def explained(cell: TracedCell, fit: Fit | None) -> str:
 
 
 @pytest.mark.parametrize(("cell", "sentence"), [
-    (gpu_cell(32), "At batch 32 the device computes during 61 % of a traced step; 39 % is overhead, most of it launch "
-                   "and host work (25 %)."),
-    (cpu_cell(1024),
-     "At batch 1,024 operations run during 70 % of a traced step; 30 % is framework between operations."),
+    (gpu_cell(32), "At batch 32 the device computes during 61 % (61 to 61 %) of a traced step; the largest part of the "
+                   "rest is launch and host work (25 %)."),
+    (cpu_cell(1024), "At batch 1,024 operations run during 70 % (70 to 70 %) of a traced step; the rest is framework "
+                     "between operations."),
     (cpu_cell(8, shares={"compute": 1.0}),
-     "At batch 8 operations run during 100 % of a traced step; there is no overhead."),
-], ids=["gpu", "cpu", "no overhead"])  # fmt: skip
+     "At batch 8 operations run during 100 % (100 to 100 %) of a traced step; nothing else takes time."),
+], ids=["gpu", "cpu", "all compute"])  # fmt: skip
 def test_headline_names_compute_and_the_largest_part_of_the_overhead(cell: TracedCell, sentence: str) -> None:
     assert words.headline(cell) == sentence
 

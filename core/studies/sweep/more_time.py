@@ -1,0 +1,228 @@
+"""How much more time a run of one's own needs before its verdict is clear, and the run to go on with. Pure.
+
+A sweep's independent observations are starts of its workers (:mod:`core.studies.sweep.observations`). From how far they
+scatter follows how many more of them make an interval as narrow as wanted, and from what a start took in this run, how
+long that is. It is an estimate: the scatter is known from a few starts only, so it is taken a little wider than seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from core.analysis.longer import round_time_s, units_for
+from core.analysis.statistics import MIN_UNITS, Array, normal_quantile, t_quantile
+from core.spec import MAX_BUDGET_S
+from core.studies.sweep import loop, windows
+from core.studies.sweep.answer import Answer, Boundary, Crossover
+from core.studies.sweep.crossover import ALPHA, STEPS, smooth
+from core.studies.sweep.fastest import margin_of
+from core.studies.sweep.observations import PROCESS_ALLOWANCE, observe
+from core.studies.sweep.record import Run
+
+SAFETY = 1.15  # of the scatter seen, which a few starts tell only roughly
+LEAST_SHARE = 0.45  # of the time so far: a sweep that goes on gets at least 30 % of all its time, whatever was asked
+SHARPER = 0.5  # of the interval's width, where it is as narrow as was asked for already
+DF_A_UNIT = 1.5  # several batches share the scatter between starts (core.analysis.statistics.moderate)
+FEW_STARTS = MIN_UNITS + 1
+UNKNOWN_START_S = 10.0  # a start of the workers with what is prepared in it, where the run does not show it
+
+Aim = Literal["interval", "clear", "narrower"]
+"""``interval``: there is none yet, or one over too few starts; ``clear``: the verdict is not; ``narrower``: it is, and
+only the intervals can be better.
+"""
+
+
+@dataclass(frozen=True)
+class MoreTime:
+    """``seconds`` after which the ``aim`` should be reached; None where not even an hour more would do.
+
+    ``width``: the relative width of the crossover's interval to stop at, where that is what is aimed at.
+    """
+
+    aim: Aim
+    seconds: float | None
+    width: float | None = None
+
+
+def more_time(run: Run, answer: Answer) -> MoreTime:
+    """How much longer a run must go on, which has rounds and a plan."""
+    starts = _starts(run)
+    aim, needed, width = _needed(run, answer)
+    if needed is None and starts < FEW_STARTS:  # too few to say that it takes too long
+        aim, needed = "interval", FEW_STARTS
+    if needed is None:
+        return MoreTime(aim, None, width)
+    more = max(1, needed - starts)
+    first_s, each_s = _start_s(run)
+    return MoreTime(aim, round_time_s(lambda s: _measuring_s(run, s) >= first_s + (more - 1) * each_s), width)
+
+
+def extended(run: Run, more_s: float, width: float | None = None) -> Run:
+    """The run with so much more time than it has had, to be measured on: what it has is kept, traces included.
+
+    ``width`` is the crossover's to stop at. Raises UserError, as a plan does, for more than a day in all.
+    """
+    assert run.plan is not None
+    plan = run.plan
+    changes = {
+        "budget_s": min(MAX_BUDGET_S, max(plan.budget_s, run.elapsed_s + more_s)),
+        "crossover_width": plan.crossover_width if width is None else min(plan.crossover_width, width),
+        "trace": plan.trace and not run.traces,
+    }
+    return run.model_copy(update={"plan": plan.model_copy(update=changes)})
+
+
+def _needed(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
+    """The aim, how many starts it takes in all, and the width of the crossover that is aimed at."""
+    if not answer.verdict.has_interval:
+        return "interval", MIN_UNITS, None
+    kind, count = answer.verdict.kind, len(run.names)
+    if count > 2:
+        return _of_many(run, answer)
+    if kind == "crossover":
+        needed, width = _narrower(run, answer.verdict.crossovers)
+        return "narrower", needed, width
+    if kind == "inconclusive":
+        pair = _pair(run, 0, 1)
+        return "clear", None if pair is None else pair.until_clear(margin_of(run, None)), None
+    return "narrower", MIN_UNITS, None
+
+
+def _of_many(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
+    """Of the bands of three and more: those that are open to be clear, else boundaries to be narrower."""
+    found = answer.fastest
+    open_bands = [band for band in found.bands if len(band.targets) > 1 and not band.level] if found else []
+    if found is None or not found.bands:
+        return "clear", MIN_UNITS, None
+    if not open_bands:
+        needed, width = _narrower(run, found.boundaries)
+        return "narrower", needed, width
+    statements, most = math.comb(len(run.names), 2), MIN_UNITS
+    for band in open_bands:
+        first, *others = band.targets
+        for other in others:
+            pair = _pair(run, first, other)
+            inside = None if pair is None else pair.within(band.from_batch, band.to_batch)
+            needed = None if inside is None else inside.until_clear(margin_of(run, None), statements)
+            if needed is None:
+                return "clear", None, None
+            most = max(most, needed)
+    return "clear", most, None
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two targets at the batches that both have: the log-ratio, and the deviation of one start of the workers."""
+
+    batches: Array
+    center: Array
+    deviation: Array
+
+    def within(self, low: float, high: float) -> _Pair | None:
+        at = (self.batches >= low * 0.99) & (self.batches <= high * 1.01)
+        return _Pair(self.batches[at], self.center[at], self.deviation[at]) if at.any() else None
+
+    def until_clear(self, margin: float, statements: int = 1) -> int | None:
+        """Starts after which one of the possible verdicts should stand: one target faster at every batch, within the
+        margin at every batch, or a change of the faster one with a clear batch on each side of it.
+        """
+        level, sides = math.log1p(margin), (self.center > 0, self.center < 0)
+        clear = [self._units(j, abs(self.center[j]), statements) for j in range(len(self.center))]
+        tie = [self._units(j, level - abs(self.center[j]), statements) for j in range(len(self.center))]
+        ways = [_all(clear) if not all(side.any() for side in sides) else None, _all(tie)]
+        if all(side.any() for side in sides):
+            ways.append(_all([_least([clear[j] for j in np.flatnonzero(side)]) for side in sides]))
+        return _least(ways)
+
+    def _units(self, place: int, wanted: float, statements: int) -> int | None:
+        deviation = float(self.deviation[place])
+        if wanted <= 0 or not math.isfinite(deviation):
+            return None
+        return units_for(SAFETY * deviation, wanted, df_a_unit=DF_A_UNIT, statements=statements)
+
+
+def _all(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return max(known) if known and len(known) == len(counts) else None
+
+
+def _least(counts: list[int | None]) -> int | None:
+    return min((count for count in counts if count is not None), default=None)
+
+
+def _pair(run: Run, first: int, second: int) -> _Pair | None:
+    """None where the two share no batch, or where nothing shows how far starts scatter."""
+    seen = observe(run, first, second)
+    if len(seen.batches) == 0:
+        return None
+    estimate = smooth(seen).estimate
+    error, df = estimate.error[::STEPS], np.maximum(1, estimate.df[::STEPS])
+    counts = np.sum(~np.isnan(seen.values), axis=0)
+    if seen.unit == "process":
+        deviation = error * np.sqrt(np.maximum(1, counts))
+    else:  # starts are fewer than three: of how they differ nothing is seen, and what is usual is taken
+        starts = _starts(run)
+        within = np.array([t_quantile(1 - ALPHA / 2, int(d)) for d in df]) / normal_quantile(1 - ALPHA / 2) * error
+        deviation = np.hypot(PROCESS_ALLOWANCE, within * math.sqrt(starts))
+    return _Pair(seen.batches, estimate.center[::STEPS], deviation)
+
+
+def _narrower(run: Run, found: tuple[Crossover, ...] | tuple[Boundary, ...]) -> tuple[int | None, float | None]:
+    """Starts after which the widest of these intervals is as narrow as the plan asked, or half as wide as it is."""
+    asked = run.plan.crossover_width if run.plan is not None else 0.25
+    bounded = [(one.batch, one.low, one.high) for one in found if one.low is not None and one.high is not None]
+    if not bounded:
+        return MIN_UNITS, None
+    width, ratio = max(((high - low) / batch, math.log(high / low)) for batch, low, high in bounded)
+    wanted = asked if width > asked else SHARPER * width
+    starts = max(MIN_UNITS, _starts(run))
+    half = t_quantile(1 - ALPHA / 2, int(DF_A_UNIT * (starts - 1))) / math.sqrt(starts)  # of one unit's deviation
+    return units_for(SAFETY, half * wanted / max(ratio, 1e-9), df_a_unit=DF_A_UNIT), wanted
+
+
+def _measuring_s(run: Run, more_s: float) -> float:
+    """What is left for rounds of so many seconds more, once the sweep has kept its time for all else."""
+    if more_s < LEAST_SHARE * run.elapsed_s:
+        return 0.0
+    plan = extended(run, more_s).plan
+    assert plan is not None
+    kept_s = loop.reserve_s(plan)
+    if any(window.steps for window in run.energy):
+        kept_s += windows.reserve_s(plan, {})
+    return more_s - kept_s
+
+
+def _start_s(run: Run) -> tuple[float, float]:
+    """Seconds of the first start of a sweep that goes on, which scans all batches once, and of each further one."""
+    startup_s = max((process.startup_ms for process in run.processes), default=0.0) / 1000
+    begins = [at for _, at in sorted(_begins(run))]
+    scan_s = _scan_s(run)
+    apart = [after - before for before, after in pairwise(begins)][1:]  # the first one had the scan
+    each_s = median(apart) if apart else startup_s + scan_s
+    return startup_s + scan_s, each_s or UNKNOWN_START_S
+
+
+def _starts(run: Run) -> int:
+    return len({block.process for item in run.rounds for block in item.blocks})
+
+
+def _begins(run: Run) -> Iterator[tuple[int, float]]:
+    """The starts of the workers and when the first block of each ran."""
+    found: dict[int, float] = {}
+    for item in run.rounds:
+        for block in item.blocks:
+            found[block.process] = min(block.at_s, found.get(block.process, math.inf))
+    yield from found.items()
+
+
+def _scan_s(run: Run) -> float:
+    """How long the first pass took, over all batches."""
+    at = [block.at_s for item in run.rounds if item.pass_index == 0 for block in item.blocks]
+    return max(at) - min(at) if at else 0.0

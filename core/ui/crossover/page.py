@@ -1,0 +1,105 @@
+"""The Crossover page: the verdict of one run, the picture that shows it, and by title all that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+
+from core.hardware.against import Against
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.loop import loop_lines
+from core.studies.sweep.record import Run
+from core.ui import charts, evidence, frame, navigation, registry, share, verdict
+from core.ui.hardware import modelled, published
+from core.ui.words import plain
+
+UNFOLDED = 1  # of the notes
+IMAGE = "image"
+CAMERA = "svg"
+
+
+def show(run: Run) -> None:
+    """The whole page of a run."""
+    answer = registry.answer_of(run)
+    parts = _Parts(run, answer)
+    frame.show(run.name, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share)
+
+
+def first_chart(run: Run) -> str:
+    """The one picture: of two targets the speed-up; of one the fit, of three and more the bands on the step time."""
+    return "speed-up" if len(run.names) == 2 else "step time"
+
+
+class _Parts:
+    """What the frame holds, for one run of the page."""
+
+    def __init__(self, run: Run, answer: Answer | None) -> None:
+        self._run, self._answer = run, answer
+        self._card: Against | None = None
+        self._image = str(st.session_state.get(IMAGE) or CAMERA)
+
+    def verdict(self) -> None:
+        verdict.card(self._run, self._answer, notices_shown=None, brief=True)
+
+    def picture(self) -> None:
+        """With the modelled GPU that is chosen below it, whose own card stands above."""
+        if self._answer is None:
+            return
+        card_place, chart_place = st.container(), st.container()
+        modelled.offer(self._run)
+        with card_place:
+            card = modelled.shown(self._run, self._answer)
+        with chart_place:
+            kind = first_chart(self._run)
+            charts.chart(kind, self._run, self._answer, image=self._image, card=card, border=True)
+        self._card = card
+
+    def notes(self) -> None:
+        if self._answer is not None:
+            verdict.numbers(self._run, self._answer)
+        verdict.show_notices(self._run, self._answer, UNFOLDED)
+        if st.context.is_embedded or self._answer is None:
+            return
+        with st.container(horizontal=True):
+            if self._run.label == "published":
+                published.to_gallery("All published curves, with the model beside them")
+            else:
+                for page in ("diagnosis", "batch", "hardware"):
+                    navigation.link(page, run=self._run.id)
+
+    def evidence(self) -> dict[str, Callable[[], None]]:
+        """By title, in the order in which a reader asks."""
+        run, answer = self._run, self._answer
+        found: dict[str, Callable[[], None]] = {}
+        if answer is not None:
+            if len(run.names) > 2:
+                found["Against the baseline"] = partial(verdict.against_baseline, run, answer)
+            for kind in charts.kinds_of(run):
+                if kind != first_chart(run) and (kind != "speed-up" or len(run.names) > 1):
+                    found[charts.CHARTS[kind][0]] = partial(self._chart, kind)
+        found["Every step time"] = partial(evidence.cells, run, answer)
+        if answer is not None:
+            found["Fixed cost and cost per sample (fitted)"] = partial(evidence.fits, run, answer)
+            if run.label != "published":
+                found["How it was measured"] = partial(_how_measured, run, answer)
+        return found
+
+    def _chart(self, kind: str) -> None:
+        assert self._answer is not None
+        charts.chart(kind, self._run, self._answer, image=self._image, card=self._card)
+        if kind == "step time":
+            for line in loop_lines(self._run, self._answer):
+                st.caption(plain(line))
+
+    def share(self) -> None:
+        share.run_panel(self._run, **modelled.address())
+        if self._answer is not None:
+            charts.image_choice(IMAGE)
+
+
+def _how_measured(run: Run, answer: Answer) -> None:
+    for line in (line for part in verdict.how_it_ran(run, answer) for line in part):
+        st.caption(plain(line))
+    evidence.how_swept(run, answer)
