@@ -31,15 +31,6 @@ PERMITTED = {
     "core/hardware/roofline_figure.py": {"slope"},  # of the roof
     "core/studies/sweep/imports.py": {"cell"},  # the field of a file that is repeated
 }
-PENDING: dict[str, set[str]] = {
-    "core/studies/sweep/report.py": {"ahead", "cells"},
-    "core/ui/downloads.py": {"cell", "cells"},
-    "core/ui/history.py": {"cells"},
-    "core/ui/navigation.py": {"overtake", "pays"},
-    "core/ui/sweep/live.py": {"cells"},
-    "README.md": {"lead", "pays", "undecided", "wins"},
-}
-"""By file, replaced words that are there still and will go."""
 
 
 def literals(source: str) -> Iterator[str]:
@@ -74,7 +65,7 @@ def prose(path: Path) -> str:
 def wrong(path: Path, text: str, *patterns: re.Pattern[str]) -> list[str]:
     """The replaced words of a text of this file."""
     name = path.relative_to(ROOT).as_posix()
-    allowed = PERMITTED.get(name, set()) | PENDING.get(name, set())
+    allowed = PERMITTED.get(name, set())
     words = {found[0].lower() for pattern in patterns for found in pattern.finditer(text)}
     return [f"{name}: “{word}” in “{text}”" for word in sorted(words - allowed)]
 

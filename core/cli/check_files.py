@@ -22,8 +22,15 @@ def check_out(out: Path | None, bencher: Path | None, asv: Path | None) -> None:
     for path in (out, bencher):
         if path is not None:
             check_writable(path)
-    if asv is not None and not asv.is_dir():
+    if asv is not None and not _is_folder(asv):
         raise BadInput(f"--asv {shown(str(asv))} is no folder; name the folder of results that asv.conf.json names.")
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name that is too long, or that no file can have
+        return False
 
 
 def write_files(

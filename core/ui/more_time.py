@@ -67,6 +67,8 @@ def sentence(found: MoreTime, with_interval: bool) -> str:
 
 def offer(says: str, seconds: float, begin: Callable[[], Any], *, urgent: bool, help: str, again: bool = False) -> None:
     """The sentence and the button; ``again``: what was measured cannot go on, so all of it is measured once more."""
+    if registry.read_only():
+        return
     busy = busy_sentence()
     what = f"Measure again for {duration(seconds)}" if again else f"Measure {duration(seconds)} more"
     st.caption(plain(says), width="content")

@@ -18,7 +18,7 @@ from core.hardware.catalogue import CardPrice
 from core.hardware.own_cards import FILE_NAME, OwnCard, add_own
 from core.store import StoreError
 from core.studies.progress import Progress
-from core.ui import history
+from core.ui import frame, history
 from core.ui.look import STYLE
 from core.ui.ticker import HTML as TICKER
 from tests.support import study_pages
@@ -101,6 +101,12 @@ def check(at: AppTest) -> str:
                 assert not set(text) & (set(ACTING) - {"\n"}) or field in ("id", "element_id"), (field, text)
             seen.append(text)
     return "\n".join(seen)
+
+
+@pytest.fixture(autouse=True)
+def all_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pages fold away is drawn, too."""
+    monkeypatch.setattr(frame, "folded", lambda parts: [draw() for draw in parts.values()])
 
 
 @pytest.fixture

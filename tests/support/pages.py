@@ -22,6 +22,7 @@ from core.studies.progress import Progress, Snapshot
 from core.studies.runner import StudyTools
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.record import Run, Status
+from core.text import APART
 from core.ui import machine
 from tests.support.commands import holds
 from tests.support.simulation import VirtualClock
@@ -182,7 +183,7 @@ def text_of(at: AppTest) -> str:
     parts = [str(element.value) for kind in kinds for element in getattr(at, kind)]
     parts += [f"{metric.label} {metric.value} {metric.delta}" for metric in at.metric]
     parts += [link.label for link in at.page_link]
-    return "\n".join(parts).replace("&#58;", ":").replace("\\", "").replace("&amp;", "&")
+    return "\n".join(parts).replace(APART, "").replace("&#58;", ":").replace("\\", "").replace("&amp;", "&")
 
 
 def says(at: AppTest, *sentences: str) -> None:
