@@ -7,7 +7,7 @@ from core.ui.hardware import published
 
 navigation.guard()
 frame.top("How are these numbers made?")
-st.subheader(
+st.header(
     "Targets take turns in short rounds on one machine, so that its noise cancels, and what is not clear at 95 % is "
     "not claimed.",
     anchor=False,

@@ -63,7 +63,7 @@ def result_card(
             if beside is not None:
                 st.space("stretch")
                 beside()
-        st.subheader(f"{icon} {plain(sentence)}".strip(), anchor=False)
+        st.header(f"{icon} {plain(sentence)}".strip(), anchor=False)
         for paragraph in more:
             st.markdown(plain(paragraph))
         st.caption("  \n".join(plain(line) for line in about))

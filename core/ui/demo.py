@@ -50,7 +50,7 @@ PITFALLS = Task(
 
 def result(report: PitfallReport) -> None:
     """Every way beside our figure, with how far off it is and why."""
-    st.subheader(f"{plain(report.workload)} at batch {report.batch:,}", anchor=False)
+    st.header(f"{plain(report.workload)} at batch {report.batch:,}", anchor=False)
     with st.container(horizontal=True):
         st.metric("Our inference step (measured)", f"{number(report.infer_step_ms)} ms", border=True)
         st.metric("Our training step (measured)", f"{number(report.train_step_ms)} ms", border=True)

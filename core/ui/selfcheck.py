@@ -51,7 +51,7 @@ def _plan() -> SelfCheckPlan:
 def result(check_id: str, record: SelfCheck) -> None:
     """The checks, what fails first in words, the host's own cost, and the file."""
     checks = run_checks(record)
-    st.subheader(plain(summary(record, checks)), anchor=False)
+    st.header(plain(summary(record, checks)), anchor=False)
     for check in checks:
         if check.status == "fails":
             st.error(plain(f"{check.title}: {check.sentence}"), icon=":material/error:")

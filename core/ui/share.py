@@ -86,7 +86,7 @@ def reach(host: str) -> str:
 
 
 def heading() -> None:
-    st.subheader("Export and share", anchor=False)
+    st.header("Export and share", anchor=False)
 
 
 def json_button(name: str, make: Callable[[], Mapping[str, Any]], meaning: str) -> None:

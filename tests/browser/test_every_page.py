@@ -86,7 +86,7 @@ def test_a_page_has_one_heading_a_title_of_its_own_and_names_that_differ(opened:
     assert (make_run(1).name in title) is (name in OF_A_RUN)
     assert not page.locator("h1").first.inner_text().startswith("<")
     fields = named_fields(page.locator("[data-testid=stMain]").aria_snapshot())
-    twice = {field: count for field, count in Counter(fields).items() if count > 1}
+    twice = {field: count for field, count in Counter(fields).items() if count > 1 and field != ("button", "Help")}
     assert twice == {}
     assert [found for found in fields if not found[1].strip() or "**" in found[1]] == []
 
@@ -95,11 +95,16 @@ def test_a_page_has_one_heading_a_title_of_its_own_and_names_that_differ(opened:
 @pytest.mark.parametrize("name", EVERY)
 def test_axe_finds_nothing_that_is_ours(opened: Callable[..., Any], name: str, scheme: str) -> None:
     page = opened(name, color_scheme=scheme)
-    ours = [
-        (rule, where, html[:300])
-        for rule, where, html in findings(page)
-        if rule not in STREAMLITS or not re.search(STREAMLITS[rule][0], html)
-    ]
+    ours: list[tuple[str, str, str]] = []
+    for _ in range(5):  # colours fade from one theme into the other
+        ours = [
+            (rule, where, html[:300])
+            for rule, where, html in findings(page)
+            if rule not in STREAMLITS or not re.search(STREAMLITS[rule][0], html)
+        ]
+        if not ours:
+            break
+        page.wait_for_timeout(500)
     assert ours == [], json.dumps(ours, indent=1)
 
 
@@ -109,6 +114,7 @@ def test_the_main_button_is_reached_by_few_tab_stops(opened: Callable[..., Any],
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.innerText") == "Skip to main content"  # past the menu, which is first
     page.keyboard.press("Enter")
+    expect(page.locator("[data-testid=stMain]")).to_be_focused()
     stops = []
     for _ in range(TAB_STOPS - 1):
         page.keyboard.press("Tab")

@@ -99,9 +99,9 @@ def test_a_server_that_is_ended_leaves_a_sweep_that_can_be_resumed(
 def test_a_real_cell_is_traced_from_the_page(own_server: str, open_tab: OpenTab) -> None:
     """The button starts a worker, and the page turns to the new trace when it is there."""
     page = open_tab(f"{own_server}/overhead?run={make_run(1).id}")
-    page.get_by_role("button", name="Trace this cell").click()
+    page.get_by_role("button", name="Trace this batch").click()
     expect(page.get_by_text("Where a step goes", exact=True)).to_be_visible()
-    expect(page.locator(".js-plotly-plot")).to_have_count(2)
+    expect(page.locator(".js-plotly-plot")).to_have_count(1)
     expect(page.get_by_text(re.compile("measured")).first).to_be_visible()
 
 

@@ -28,7 +28,7 @@ def test_without_a_noise_study_there_is_throughput_and_a_button_that_measures_on
     text = text_of(at)
     assert at.title[0].value == "Which batch should we train with?"
     assert titles(at) == [RATE]
-    assert at.subheader[0].value == (
+    assert at.header[0].value == (
         f"Most samples a second&#58; {NAMES[1]} at batch 1,024 (the largest measured), clearly faster than {NAMES[0]} "
         "at its best batch."
     )
@@ -89,7 +89,7 @@ def test_own_data_with_labels_are_accepted_and_without_are_not(engine: Any, tmp_
 def test_with_a_noise_study_the_verdict_is_the_time_to_the_loss(engine: Any) -> None:
     at = open_page("batch", run=kept(engine, noise=make_noise_study(RUN)))
     assert titles(at) == [TIME]
-    headline = at.subheader[0].value
+    headline = at.header[0].value
     assert headline.startswith(f"Predicted, fastest to a loss of 1.2&#58; {NAMES[1]} at batch ")
     assert headline.endswith(f", clearly faster than {NAMES[0]} at its best batch.")
     assert len(re.findall(r"\d[\d.,]*", headline.partition(NAMES[1])[2].replace("&#58;", ""))) <= 3

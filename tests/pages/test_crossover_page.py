@@ -44,7 +44,7 @@ def test_cold_page_gets_its_frame_and_keeps_the_query(engine: Any) -> None:
 
 def test_one_sentence_and_one_picture_and_all_else_folded(engine: Any) -> None:
     at = open_page("crossover", run=keep(engine.store, make_run(4)))
-    assert len(at.subheader) == 1
+    assert len(at.header) == 1
     assert titles(at) == ["Speed-up and crossover"]
     assert not at.dataframe
     assert [fold.label for fold in at.expander][-len(FOLDS) :] == list(FOLDS)
@@ -89,7 +89,7 @@ def test_what_keras_own_loop_adds_stands_beside_the_step_time(engine: Any) -> No
 def test_what_qualifies_the_verdict_is_said(engine: Any, run: Run, status: Status, sentence: str) -> None:
     at = open_page("crossover", run=keep(engine.store, run, status=status), folds=FOLDS)
     says(at, sentence)
-    assert ("faster at every batch size" in at.subheader[0].value) is ("crossover" in sentence)
+    assert ("faster at every batch size" in at.header[0].value) is ("crossover" in sentence)
     failed = ["out of memory", "measured", "skipped"]
     assert (list(at.dataframe[0].value["outcome"][-3:]) == failed) is ("Not every" in sentence)
 

@@ -18,8 +18,8 @@ CHART = "<b>What each remedy gains</b>"
 def test_helping_remedies_are_ranked_with_gain_evidence_crossover_and_how(engine: Any) -> None:
     at = open_page("diagnosis", run=kept(engine, RUN, helping_diagnosis(RUN, label="measured")), folds=FOLDS)
     text = text_of(at)
-    assert "32 steps per execution helps most: 2." in at.subheader[0].value.replace("&#58;", ":")
-    assert at.subheader[0].value.startswith(":material/trending_up:")
+    assert "32 steps per execution helps most: 2." in at.header[0].value.replace("&#58;", ":")
+    assert at.header[0].value.startswith(":material/trending_up:")
     assert "Even so, 1 thread is faster at batch 8" in text
     assert chart_titles(at) == [CHART]
     labels = [fold.label for fold in at.expander if "**" in fold.label]
@@ -51,7 +51,7 @@ def test_what_was_not_tried_or_failed_is_listed_with_the_reason(engine: Any) -> 
 
 def test_none_helps_is_said_plainly_and_looks_different(engine: Any) -> None:
     at = open_page("diagnosis", run=kept(engine, RUN, make_diagnosis(RUN, processes=3, rounds=10)))
-    icon, _, sentence = at.subheader[0].value.partition(" ")
+    icon, _, sentence = at.header[0].value.partition(" ")
     assert icon == ":material/do_not_disturb_on:"
     assert sentence == ("None of these helps&#58; for this model at batch 8, 1 thread is the right target.")
     assert not [metric for metric in at.metric if "faster" in str(metric.value)]

@@ -91,7 +91,7 @@ def test_the_result_is_verdict_read_outs_map_table_and_method(engine: Any) -> No
     assert not at.dataframe
     unfold(at, SETTINGS, "How it was measured")
     text = text_of(at)
-    assert at.subheader[0].value.startswith("At depth 2, width 128, batch 32, 2 threads are ")
+    assert at.header[0].value.startswith("At depth 2, width 128, batch 32, 2 threads are ")
     holds(text, "At depth 2 and batch 32, 2 threads are faster from width",
           "At depth 2 and width 128, 2 threads are faster from batch")  # fmt: skip
     assert chart_titles(at) == [CHART]

@@ -29,7 +29,7 @@ def test_one_sentence_and_one_picture_say_what_is_clear_and_what_is_not(engine: 
     at = open_page("hardware", run=kept(engine))
     text = text_of(at)
     assert at.title[0].value == "From which batch would a GPU be faster?"
-    headline = at.subheader[0].value.replace("&#58;", ":")
+    headline = at.header[0].value.replace("&#58;", ":")
     assert re.match(rf"Modelled: (\d+|none) of 44 cards (is|are) clearly faster than {NAMES[1]} from a batch within "
                     r"1 to 1,024; (\d+ clearly slower at all of them, )?(\d+ not clear, )?\d+ without a number\.$",
                     headline)  # fmt: skip
@@ -129,7 +129,7 @@ def test_a_family_that_is_withheld_gets_the_reason_and_no_number(engine: Any, mo
     monkeypatch.setattr(interval, "errors", lambda: known.model_copy(update={"classes": none}))
     at = open_page("hardware", run=kept(engine))
     text = text_of(at)
-    headline = at.subheader[0].value.replace("&#58;", ":")
+    headline = at.header[0].value.replace("&#58;", ":")
     assert headline == f"Modelled: none of 44 cards can be compared with {NAMES[1]}."
     assert f"Modelled: none of 44 cards gets a speed-up over the CPU ({NAMES[1]}) at batch 64." in text
     assert "says how far the model errs for dense networks" in text

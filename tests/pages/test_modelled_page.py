@@ -60,11 +60,11 @@ def test_nothing_is_modelled_until_a_card_is_chosen_and_every_option_says_that_n
 
 
 def test_a_card_on_sweep_stands_beside_the_measured_verdict_and_starts_nothing(engine: Any) -> None:
-    measured = open_page().subheader[0].value
+    measured = open_page().header[0].value
     at = choose(open_page())
-    assert at.subheader[0].value == measured
-    assert at.subheader[1].value.replace("&#58;", ":").startswith(f"Modelled: {CARD}")
-    assert at.subheader[1].value.endswith("No worker ran for it.")
+    assert at.header[0].value == measured
+    assert at.header[1].value.replace("&#58;", ":").startswith(f"Modelled: {CARD}")
+    assert at.header[1].value.endswith("No worker ran for it.")
     assert chart_titles(at) == WITH_CARD[:1]
     assert [n for n in names_in_charts(at) if CARD in n] == [f"{CARD} over 1 thread (modelled)"]
     assert [part.label for part in at.expander if f"against a modelled {CARD}" in part.label]

@@ -46,7 +46,7 @@ def test_one_value_a_batch_claims_nothing_and_says_what_an_interval_takes(engine
     )
     assert len(offered(at)) == 1
     assert not at.metric
-    assert "faster" not in at.subheader[0].value
+    assert "faster" not in at.header[0].value
 
 
 def test_an_open_verdict_has_no_number_beside_it(engine: Any) -> None:
@@ -81,7 +81,7 @@ def test_a_pipeline_study_of_too_few_rounds_claims_nothing_and_is_measured_again
     study_pages.keep(engine, "pipeline", made)
     at = open_page("pipeline")
     says(at, "Whether the input keeps up is not clear", "will probably make it clear")
-    assert "%" not in at.subheader[0].value
+    assert "%" not in at.header[0].value
     at.button(key="measure_more").click().run()
     plan = started_plan(engine, "pipeline")
     assert plan.arms == made.arms

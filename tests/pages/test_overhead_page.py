@@ -48,7 +48,7 @@ def batch_choice(at: AppTest) -> Any:
 
 def test_the_answer_comes_first_with_its_label_and_numbers_then_charts_and_tables(engine: Any) -> None:
     at = open_run(engine, *TRACED)
-    assert "the device computes during 61 % (61 to 61 %) of a traced step; the largest part" in at.subheader[0].value
+    assert "the device computes during 61 % (61 to 61 %) of a traced step; the largest part" in at.header[0].value
     assert "measured" in str([badge.proto.body for badge in at.get("markdown")])
     says(at, "Step, unprofiled 1.82 ms", "Step, profiled 2 ms", "Profiled ÷ unprofiled 1.1×",
          "2 operations fell back to the host", "These are two things.")  # fmt: skip
@@ -61,7 +61,7 @@ def test_the_answer_comes_first_with_its_label_and_numbers_then_charts_and_table
 
 def test_a_cpu_target_has_operations_and_says_why_it_has_no_placement_table(engine: Any) -> None:
     at = open_run(engine, *TRACED, target="first")
-    assert "operations run during 70 %" in at.subheader[0].value
+    assert "operations run during 70 %" in at.header[0].value
     assert len(at.dataframe) == 2, "operations, and the machine"
     says(at, "The target is the host itself")
 
@@ -73,7 +73,7 @@ def test_the_choice_of_target_and_batch_goes_into_the_address(engine: Any) -> No
     assert "<b>One traced step at batch 1,024</b>" in chart_titles(at)
     assert at.query_params["batch"] == "1024"
     target_choice(at).set_value(0).run()
-    assert "At batch 8 operations run" in at.subheader[0].value
+    assert "At batch 8 operations run" in at.header[0].value
     assert (at.query_params["target"], at.query_params["batch"]) == ("1", "8")
 
 

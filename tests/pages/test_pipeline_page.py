@@ -93,7 +93,7 @@ def test_the_result_is_verdict_charts_table_and_method(engine: Any) -> None:
     keep(engine, PAGE, experiment)
     at = open_page(PAGE, folds=FOLDS)
     text = text_of(at)
-    assert at.subheader[0].value.startswith("Not input-bound (95 %")
+    assert at.header[0].value.startswith("Not input-bound (95 %")
     holds(text, "Prefetch stops helping at 2", "The device starves from about", "share the cores")
     assert chart_titles(at) == [
         "<b>Step time by way of feeding</b>",

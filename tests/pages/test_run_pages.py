@@ -100,7 +100,7 @@ def test_embedded_there_are_the_verdict_and_its_charts_only(engine: Any, page: s
     query = {"batch": "1024", "target": "second"} if page == "overhead" else {}
     at = open_page(page, embedded=True, run=run_id, **query)
     assert chart_titles(at) == [f"<b>{title}</b>" for title in titles]
-    assert len(at.subheader) == 1
+    assert len(at.header) == 1
     for element in ("title", "header", "button", "tabs", "selectbox", "multiselect", "dataframe", "page_link"):
         assert not getattr(at, element), element
 

@@ -28,7 +28,7 @@ DEVICES = machine.devices  # before the engine of tests replaces it
 
 
 def sentence(at: AppTest) -> str:
-    (found,) = at.subheader
+    (found,) = at.header
     return html.unescape(found.value).replace("\\", "")
 
 

@@ -356,7 +356,7 @@ def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine:
         assert not getattr(at, element), element
     at = place.open(engine, embedded=True, study="gone")
     assert [error.value for error in at.error] == [place.gone.format(noun=kind_of(place.kind).noun)]
-    assert [*chart_titles(at), *at.subheader, *at.info] == []
+    assert [*chart_titles(at), *at.header, *at.info] == []
 
 
 @pytest.mark.parametrize(

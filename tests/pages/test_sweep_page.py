@@ -30,7 +30,7 @@ def test_the_example_has_meaning_at_once_until_there_is_a_run(engine: Any) -> No
     at = open_page()
     says(at, "Finished example", "670 thousand parameters, 3.21 million FLOPs a sample",
          "4.14 kB of activations a sample", "of memory at batch 1,024 (modelled)")  # fmt: skip
-    assert "faster from batch" in at.subheader[0].value
+    assert "faster from batch" in at.header[0].value
     assert chart_titles(at) == ["<b>Speed-up and crossover</b>"]
     assert not button(at).disabled
     assert not engine.jobs.started
@@ -359,7 +359,7 @@ def test_while_it_runs_what_is_not_clear_is_no_answer_yet(engine: Any) -> None:
     assert at.progress[0].text.startswith("Measuring batch 64, round 3. No answer yet&#58; ")
     assert "No answer yet: the 95 % intervals still allow" in text_of(at)
     assert "Estimate so far" not in text_of(at)
-    assert not at.subheader
+    assert not at.header
     assert chart_titles(at)[0] == "<b>Speed-up and crossover</b>"
 
 

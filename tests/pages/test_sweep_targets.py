@@ -183,5 +183,5 @@ def test_a_sweep_that_runs_claims_nothing_before_there_is_an_interval(engine: An
     engine.jobs.show(sweeping(run))
     at = open_page()
     assert "Each batch has one value so far" in text_of(at)
-    assert not at.subheader
+    assert not at.header
     assert titles(at)

@@ -84,7 +84,7 @@ def _confirmed(run: Run, target: int, study_id: str, study: MemoryStudy) -> None
     for warning in study.warnings:
         st.warning(plain(warning.text), icon=":material/warning:")
     _pictures(run, target, answer.prediction, answer, study)
-    st.subheader("What was tried", anchor=False)
+    st.header("What was tried", anchor=False)
     st.table(written(probes_table(study)), border="horizontal", hide_index=True)
     if words := steady_words(study):
         st.caption(plain(words))
@@ -140,7 +140,7 @@ def probes_table(study: MemoryStudy) -> pd.DataFrame:
 
 def _wrong_rate() -> None:
     """How often “fits” was wrong over all searches on this machine that were kept."""
-    st.subheader("How often “fits” was wrong", anchor=False)
+    st.header("How often “fits” was wrong", anchor=False)
     kept = page.searches_here()
     st.markdown(plain(wrong_fits(kept).sentence))
     st.caption(

@@ -149,7 +149,7 @@ def noise(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
             f"{len(study.draws):,} draws of gradients in {duration(study.elapsed_s)}. {RANDOM_LABELS}"
         )
     )
-    st.subheader("Measure it again", anchor=False)
+    st.header("Measure it again", anchor=False)
     form.noise(run)
 
 
@@ -163,7 +163,7 @@ def cost(run: Run, studies: Evidence, answer: BatchAnswer, prices: PriceOutcome)
         )
         return
     for text in answer.cost_sentences[:1]:
-        st.subheader(plain(text), anchor=False)
+        st.header(plain(text), anchor=False)
     for text in answer.cost_sentences[1:]:
         st.markdown(plain(text))
     sentence = " ".join(answer.cost_sentences)

@@ -147,7 +147,7 @@ def before(run: Run, request: DiagnosisPlan | None) -> None:
     )
     if request is None or run.plan is None:
         return
-    st.subheader("What would be tried", anchor=False)
+    st.header("What would be tried", anchor=False)
     st.table(written(to_try(run, request)), border="horizontal", hide_index=True)
 
 

@@ -25,7 +25,7 @@ def host(seen: Compared) -> None:
     """The host's costs: measured or assumed, from what, and the button that measures them."""
     host = seen.host
     costs = host.costs
-    st.subheader(f"Host overhead: {plain(costs.words)}", anchor=False)
+    st.header(f"Host overhead: {plain(costs.words)}", anchor=False)
     with st.container(horizontal=True):
         _cost("A step", costs.step)
         if costs.execution != "xla":

@@ -196,7 +196,7 @@ def limit_words(reading: CardReading) -> str:
 
 
 def _needed(seen: Compared, reading: CardReading) -> None:
-    st.subheader("What would have to be true", anchor=False)
+    st.header("What would have to be true", anchor=False)
     measured = [cell.batch for cell in seen.answer.cells if cell.target == seen.options.index]
     batch = st.number_input(
         "For a crossover at batch", value=seen.options.batch, min_value=MIN_BATCH, max_value=MAX_BATCH, step=1,

@@ -207,6 +207,6 @@ def test_the_history_shows_it(toy: Kind[Any, Any, Any], engine: Engine) -> None:
     measure(engine, toy, 8)
     at = AppTest.from_function(kept_study, default_timeout=PATIENCE_S).run()
     assert not at.exception, at.exception
-    assert "Ready after 4900 ms" in at.subheader[0].value
+    assert "Ready after 4900 ms" in at.header[0].value
     assert at.markdown[0].value == "**Start-up study**"
     assert at.caption[0].value == "Start-up of cpu"
