@@ -45,13 +45,6 @@ def panel(name: str, query: Mapping[str, str], files: Iterable[File]) -> None:
     _without_menus(base)
 
 
-def links(query: Mapping[str, str]) -> None:
-    """The same without files."""
-    base = address(query)
-    _link(base)
-    _without_menus(base)
-
-
 def address(query: Mapping[str, str]) -> str:
     """The link to this page with what ``query`` names; empty where the page has no address."""
     here = st.context.url
@@ -83,10 +76,6 @@ def reach(host: str) -> str:
         here = host == "localhost" or host.endswith(".localhost")
         near = "." not in host or host.endswith((".local", ".lan", ".internal", ".home.arpa"))
     return (ONLY_HERE if here else NEAR if near else FAR).format(host=host)
-
-
-def heading() -> None:
-    st.header("Export and share", anchor=False)
 
 
 def json_button(name: str, make: Callable[[], Mapping[str, Any]], meaning: str) -> None:

@@ -101,7 +101,7 @@ def test_embedded_there_are_the_verdict_and_its_charts_only(engine: Any, page: s
     at = open_page(page, embedded=True, run=run_id, **query)
     assert chart_titles(at) == [f"<b>{title}</b>" for title in titles]
     assert len(at.header) == 1
-    for element in ("title", "header", "button", "tabs", "selectbox", "multiselect", "dataframe", "page_link"):
+    for element in ("title", "button", "tabs", "selectbox", "multiselect", "dataframe", "page_link"):
         assert not getattr(at, element), element
 
 

@@ -352,7 +352,7 @@ def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine:
     assert chart_titles(place.open(engine, embedded=True)) == chart_titles(place.open(engine))
     assert place.says in text_of(place.open(engine, embedded=True, study="study-a"))
     assert place.says not in text_of(at := place.open(engine, embedded=True))
-    for element in ("header", "button", "select_slider", "dataframe", "table", "expander", "selectbox", "page_link"):
+    for element in ("title", "button", "select_slider", "dataframe", "table", "expander", "selectbox", "page_link"):
         assert not getattr(at, element), element
     at = place.open(engine, embedded=True, study="gone")
     assert [error.value for error in at.error] == [place.gone.format(noun=kind_of(place.kind).noun)]

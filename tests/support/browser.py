@@ -64,14 +64,3 @@ def assert_part_fits(page: Any, part: str, charts: int, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     summary.click()
     expect(page.locator(".js-plotly-plot:visible")).to_have_count(before)
-
-
-def assert_tab_fits(page: Any, tab: str, charts: int, width: int) -> None:
-    """A tab opens without an exception, and its charts and their words fit into the width."""
-    page.get_by_role("tab", name=tab, exact=True).click()
-    expect(page.locator(".js-plotly-plot:visible")).to_have_count(charts)
-    settle(page)
-    for chart in page.locator(".js-plotly-plot:visible").all():
-        assert_words_apart(chart)
-    assert page.locator("[data-testid=stException]").count() == 0
-    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -21,12 +21,13 @@ from core.studies.memory.export import memory_data
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
-from core.text import sentence_case
+from core.text import in_lines, sentence_case
 from core.ui import charts, evidence, money, registry, share
 from core.ui.batch import form, page
 from core.ui.batch.draft import PriceOutcome, noise_refusal
 from core.ui.batch.page import Evidence
 from core.ui.card import label_badge, metric, predicted_badge, result_card
+from core.ui.downloads import study_files
 from core.ui.states import stopped
 from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS
@@ -107,11 +108,16 @@ def chart(name: str, run: Run, studies: Evidence, answer: BatchAnswer, make: Cal
 def main_picture(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
     """Time to the loss by batch; without a usable noise study, throughput."""
     if studies.noise is not None and known_time(answer) is not None:
-        noise = studies.noise[1]
-        chart("time-to-loss", run, studies, answer, lambda: time_to_loss_figure(run, answer, noise),
+        chart("time-to-loss", run, studies, answer, partial(_main_figure, run, studies, answer),
               f"Predicted time to the loss by batch size. {answer.sentences[0]}")  # fmt: skip
     else:
         _throughput(run, studies, answer)
+
+
+def _main_figure(run: Run, studies: Evidence, answer: BatchAnswer) -> go.Figure:
+    if studies.noise is not None and known_time(answer) is not None:
+        return time_to_loss_figure(run, answer, studies.noise[1])
+    return throughput_figure(run, answer)
 
 
 def _throughput(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
@@ -214,14 +220,15 @@ def _words(value: Quantity | None) -> str:
 
 
 def sharing(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """The address of this evidence, the view without menus, and the file."""
+    """Link and files of what the page says of this run."""
     named = (study_page.address for study_page in page.PAGES)
     shown = {name: st.query_params[name] for name in named if name in st.query_params}
-    share.links({"run": run.id} | shown | money.address())
-    share.json_button(
-        f"{run.id}-batch", partial(content, run, studies, answer),
-        "What is said here with your prices, and the noise and memory studies that it follows from.",
+    files = study_files(
+        f"{run.id}-batch", partial(content, run, studies, answer), text=lambda: in_lines(answer.sentences),
+        figure=partial(_main_figure, run, studies, answer),
+        meaning="What is said here with your prices, and the noise and memory studies that it follows from.",
     )  # fmt: skip
+    share.panel(f"{run.id}-batch", {"run": run.id} | shown | money.address(), files)
 
 
 def content(run: Run, studies: Evidence, answer: BatchAnswer) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -14,13 +15,14 @@ from core.names import are
 from core.numbers import counted, duration, number
 from core.schema import UserError
 from core.studies.frontier.answer import FrontierAnswer, MeasuredPoint, frontier_answer, reading, slice_of
-from core.studies.frontier.export import frontier_data
+from core.studies.frontier.export import frontier_data, frontier_text
 from core.studies.frontier.figures import frontier_figure
 from core.studies.frontier.marks import fixed_words, who_is_ahead
 from core.studies.frontier.plan import AXES, Axis, Setting
 from core.studies.frontier.record import FrontierStudy
 from core.ui import charts, evidence, frame, share
 from core.ui.card import draw_sentences, label_badge, result_card
+from core.ui.downloads import study_files
 from core.ui.frontier import page
 from core.ui.states import few_starts, stopped
 from core.ui.tables import cleaned
@@ -63,8 +65,17 @@ def heading(study: FrontierStudy) -> str:
 
 
 def _sharing(study_id: str, answer: FrontierAnswer) -> None:
-    share.links({"study": study_id})
-    share.json_button(f"frontier-{study_id}", partial(frontier_data, answer), share.EVERY_BLOCK)
+    name = f"frontier-{study_id}"
+    files = study_files(
+        name, partial(frontier_data, answer), text=partial(frontier_text, answer), figure=partial(_at_its_point, answer)
+    )
+    share.panel(name, {"study": study_id}, files)
+
+
+def _at_its_point(answer: FrontierAnswer) -> go.Figure:
+    """The map through the point that the verdict is about."""
+    held = answer.study.plan.held_axis
+    return frontier_figure(answer, slice_of(answer, held, getattr(answer.at, held)))
 
 
 def _settings(answer: FrontierAnswer) -> None:
@@ -96,9 +107,13 @@ def so_far() -> None:
     with st.container(border=True):
         st.markdown("**Estimate so far**")
         st.markdown(plain(answer.sentence))
-    held = answer.study.plan.held_axis
-    make = partial(frontier_figure, answer, slice_of(answer, held, getattr(answer.at, held)))
-    charts.show("frontier-live", make, f"Map so far. {answer.sentence}", "frontier-so-far", border=False)
+    charts.show(
+        "frontier-live",
+        partial(_at_its_point, answer),
+        f"Map so far. {answer.sentence}",
+        "frontier-so-far",
+        border=False,
+    )
 
 
 def _card(answer: FrontierAnswer) -> None:

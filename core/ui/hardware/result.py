@@ -24,8 +24,10 @@ from core.numbers import counted
 from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.loop import loop_name
+from core.text import in_lines
 from core.ui import charts, money, share
 from core.ui.card import Badge, Colour, label_badge, result_card
+from core.ui.downloads import study_files
 from core.ui.hardware import draft, form, page
 from core.ui.hardware.page import Compared
 from core.ui.tables import cleaned
@@ -115,13 +117,17 @@ def chart(name: str, seen: Compared, make: Callable[[], go.Figure], alt: str, mo
 
 def main_picture(seen: Compared) -> None:
     """Where each chosen card is clearly faster than the measured CPU; without any number the CPU alone."""
-    shown = seen.chosen or sort_readings(seen.readings, "crossover")[:MAX_CARDS]
+    shown = _in_the_picture(seen)
     if all(reading.withheld for reading in shown):
         step_times(seen)
         return
     make = partial(clear_figure, seen.run, seen.answer, seen.options.index, shown)
     said = "; ".join(f"{reading.spec.name}: {clear_words(reading.crossover)}" for reading in shown)
     chart("clear", seen, make, f"Modelled: where each card is faster than {seen.cpu}. {said}.")
+
+
+def _in_the_picture(seen: Compared) -> tuple[CardReading, ...]:
+    return tuple(seen.chosen or sort_readings(seen.readings, "crossover")[:MAX_CARDS])
 
 
 def step_times(seen: Compared) -> None:
@@ -220,12 +226,14 @@ def needed(seen: Compared, reading: CardReading, batch: int) -> tuple[Needed, ..
 
 
 def sharing(seen: Compared) -> None:
-    """The address of this evidence, the view without menus, and the file."""
-    share.links({"run": seen.run.id, **seen.options.query(), "host": seen.host.key, **money.address()})
-    share.json_button(
-        f"{seen.run.id}-modelled-hardware", partial(content, seen),
-        "Every card with its curve, crossover, speed-up and cost; each number says whether it is modelled.",
+    """Link and files of what the page says of these cards."""
+    name, shown = f"{seen.run.id}-modelled-hardware", _in_the_picture(seen)
+    files = study_files(
+        name, partial(content, seen), text=lambda: in_lines(reading.crossover.sentence for reading in shown),
+        figure=partial(clear_figure, seen.run, seen.answer, seen.options.index, shown),
+        meaning="Every card with its curve, crossover, speed-up and cost; each number says whether it is modelled.",
     )  # fmt: skip
+    share.panel(name, {"run": seen.run.id, **seen.options.query(), "host": seen.host.key, **money.address()}, files)
 
 
 def content(seen: Compared) -> dict[str, Any]:

@@ -68,7 +68,7 @@ FIGURES: dict[str, Callable[[], go.Figure]] = {
     "step time of one": lambda: step_time_figure(run_of(1), analyse(run_of(1))),
     "step time of six": lambda: step_time_figure(SIX, analyse(SIX)),
     "overhead": lambda: overhead_figure(EXAMPLE, ANSWER),
-    "traced": lambda: trace_share_figure(EXAMPLE, 0, ANSWER.fits[0]),
+    "traced": lambda: trace_share_figure(EXAMPLE, 0),
     "timeline": lambda: timeline_figure(EXAMPLE, EXAMPLE.traces[0]),
     "energy": lambda: energy_figure(with_energy(), energy_of(with_energy())),
     "frontier": frontier,
