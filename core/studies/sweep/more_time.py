@@ -55,8 +55,9 @@ def more_time(run: Run, answer: Answer) -> MoreTime:
     """How much longer a run must go on, which has rounds and a plan."""
     starts = _starts(run)
     aim, needed, width = _needed(run, answer)
-    if needed is None and starts < FEW_STARTS:  # too few to say that it takes too long
-        aim, needed = "interval", FEW_STARTS
+    too_few = aim == "clear" and starts < MIN_UNITS  # to know what is left to them
+    if too_few or (needed is None and starts < FEW_STARTS):
+        aim, needed = "interval", max(needed or 0, FEW_STARTS)
     if needed is None:
         return MoreTime(aim, None, width)
     more = max(1, needed - starts)

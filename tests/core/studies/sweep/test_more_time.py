@@ -69,7 +69,7 @@ def test_an_open_verdict_asks_for_time_and_is_clear_with_it() -> None:
 
 def test_what_is_open_among_three_is_clear_with_the_time_it_asks_for() -> None:
     machine, run = measured((Curve(0.3, 0.02), Curve(0.9, 0.003), Curve(0.95, 0.0055)), 40.0, 1)
-    assert more_time(run, analyse(run)).aim in ("clear", "narrower")
+    assert more_time(run, analyse(run)).aim == "interval", "fewer than three starts promise nothing yet"
     found = analyse(gone_on(machine, run)).fastest
     assert all(len(band.targets) == 1 or band.level for band in found.bands)
 
@@ -119,11 +119,10 @@ def test_more_units_for_less_and_none_for_nothing() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget_s", [40.0, 90.0])
-def test_of_many_open_verdicts_most_are_clear_with_the_time_they_ask_for(budget_s: float) -> None:
+def test_of_many_open_verdicts_most_are_clear_with_the_time_they_ask_for() -> None:
     asked = clear = 0
-    for seed in range(24):
-        machine, run = measured(slower(0.05 + 0.003 * seed), budget_s, seed)
+    for seed in range(48):
+        machine, run = measured(slower(0.05 + 0.0015 * seed), 90.0, seed)
         found = more_time(run, analyse(run))
         if found.aim == "clear" and found.seconds is not None:
             asked += 1
