@@ -110,17 +110,19 @@ def test_axe_finds_nothing_that_is_ours(opened: Callable[..., Any], name: str, s
 
 @pytest.mark.parametrize("name", MAIN_BUTTON)
 def test_the_main_button_is_reached_by_few_tab_stops(opened: Callable[..., Any], name: str) -> None:
-    page = opened(name)
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.innerText") == "Skip to main content"  # past the menu, which is first
-    page.keyboard.press("Enter")
-    expect(page.locator("[data-testid=stMain]")).to_be_focused()
-    stops = []
-    for _ in range(TAB_STOPS - 1):
+    for _ in range(5):  # a page that is drawn once more in between loses the place of the focus
+        page = opened(name)
         page.keyboard.press("Tab")
-        stops.append(page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel"))
-        if MAIN_BUTTON[name] in (stops[-1] or ""):
-            return
+        assert page.evaluate("document.activeElement.innerText") == "Skip to main content"  # past the menu, the first
+        page.keyboard.press("Enter")
+        expect(page.locator("[data-testid=stMain]")).to_be_focused()
+        page.wait_for_timeout(1000)
+        stops = []
+        for _ in range(TAB_STOPS - 1):
+            page.keyboard.press("Tab")
+            stops.append(page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel"))
+            if MAIN_BUTTON[name] in (stops[-1] or ""):
+                return
     pytest.fail(f"not in {stops}")
 
 

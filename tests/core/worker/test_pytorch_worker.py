@@ -114,7 +114,7 @@ def test_a_training_step_is_prepared_and_timed(worker: ProcessWorker, network: A
     assert prepared.first_call_ms > 0
     assert prepared.memory_peak_bytes
     done = worker.ask(RunBlock(batch=4, steps=prepared.steps_per_block), ANSWER_S)
-    assert done.block_ms > 1
+    assert done.block_ms > 0
     worker.ask(Release(batch=4), ANSWER_S)
     assert "was not prepared" in refused(worker, RunBlock(batch=4, steps=1)).reason
 
@@ -190,6 +190,6 @@ def test_a_compiled_step_is_whole_or_an_error(worker: ProcessWorker, network: An
         prepared = worker.ask(cell(network("plain"), batch=batch, variant=compiled), ANSWER_S)
         assert (prepared.execution, prepared.execution_why) == ("compile", "as asked")
         assert prepared.placement == ("CPU:0 (program compiled by torch.compile)",)
-        assert worker.ask(RunBlock(batch=batch, steps=prepared.steps_per_block), ANSWER_S).block_ms > 1
+        assert worker.ask(RunBlock(batch=batch, steps=prepared.steps_per_block), ANSWER_S).block_ms > 0
     said = refused(worker, cell(network("branches"), variant=compiled, mode="infer"))
     assert "torch.compile cannot compile this step whole" in said.reason

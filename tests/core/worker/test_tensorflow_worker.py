@@ -88,7 +88,7 @@ def test_a_cell_is_prepared_and_measured(graph, workload, pipeline):
     assert prepared.host_ops == ()
     assert (prepared.execution, prepared.execution_why) == ("graph", KERAS_ON_CPU)
     done = graph.ask(RunBlock(batch=4, steps=prepared.steps_per_block), CELL_S)
-    assert done.block_ms > 1  # calibrated for 5
+    assert done.block_ms > 0
     graph.ask(Release(batch=4), 60)
     with pytest.raises(CellFailed, match="not prepared"):
         graph.ask(RunBlock(batch=4, steps=1), CELL_S)

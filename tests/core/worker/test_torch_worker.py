@@ -59,7 +59,7 @@ def test_keras_step_is_prepared_and_timed(worker: ProcessWorker, name: str, mode
     assert (prepared.execution, prepared.execution_why) == ("eager", "as Keras on PyTorch runs by default")
     assert all(place.startswith("CPU:0 (") for place in prepared.placement)
     assert prepared.memory_peak_bytes
-    assert worker.ask(RunBlock(batch=4, steps=prepared.steps_per_block), ANSWER_S).block_ms > 1
+    assert worker.ask(RunBlock(batch=4, steps=prepared.steps_per_block), ANSWER_S).block_ms > 0
 
 
 def test_mixed_precision_is_kerass_policy(worker: ProcessWorker) -> None:
@@ -94,4 +94,4 @@ def test_a_compiled_step_of_keras_breaks_at_its_backward_pass_alone(worker: Proc
     compiled = ONE.model_copy(update={"execution": "compile"})
     prepared = worker.ask(cell(batch=3, variant=compiled), ANSWER_S)
     assert (prepared.execution, prepared.execution_why) == ("compile", "as asked")
-    assert worker.ask(RunBlock(batch=3, steps=prepared.steps_per_block), ANSWER_S).block_ms > 1
+    assert worker.ask(RunBlock(batch=3, steps=prepared.steps_per_block), ANSWER_S).block_ms > 0
