@@ -56,7 +56,7 @@ class _Sweep:
         self._tried: set[int] = set(run.batches)
         self._asked = {(block.target, item.batch) for item in run.rounds for block in item.blocks}
         self._asked.update((target, batch) for target in self._targets for batch in self._plan.batches)
-        self._scanned: set[int] = set(run.batches)
+        self._scanned: set[int] = set()
         self._most_active = MAX_BATCHES
         self._found = Focus(self._targets)
         self._found_at = -1
