@@ -4,7 +4,6 @@ import streamlit as st
 
 from core.ui import frame, money, navigation, opened, registry
 from core.ui.batch import form, memory_result, page, result
-from core.ui.study_page import watch
 from core.ui.words import plain
 
 HEADING = "Which batch should we train with?"
@@ -26,7 +25,6 @@ if not embedded:
     else:
         for study_page in page.PAGES:
             study_page.failure()
-        watch()
 studies = page.evidence(run)
 prices = form.prices(run, studies.noise[1] if studies.noise is not None else None)
 try:

@@ -23,7 +23,7 @@ if running:
     PAGE.measure(form.show, page.before)
 else:
     PAGE.measure(form.show, None if own else page.before)
-    PAGE.idle()
+    PAGE.failure()
     if shown is not None:
         if not own:
             st.caption("A finished example, recorded on another machine.")

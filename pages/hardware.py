@@ -18,7 +18,7 @@ if not embedded:
     if page.PAGE.running() is not None:
         page.PAGE.progress()
     else:
-        page.PAGE.idle()
+        page.PAGE.failure()
 parts = published.part()
 if published.asked() and not embedded:
     frame.folded(parts)

@@ -22,5 +22,5 @@ else:
         form.show(busy_sentence())
     with shown:
         live.stopped()
-        live.PAGE.idle()
+        live.PAGE.failure()
         live.latest(modelled.shown, modelled.address())

@@ -53,7 +53,7 @@ def show() -> None:
         live.redrawn(_so_far, run, spec)
     else:
         live.PAGE.refusal()
-        live.PAGE.idle()
+        live.PAGE.failure()
         result(run, registry.answer_of(run), spec)
     _links(run, spec)
     if not here.notes:

@@ -21,7 +21,7 @@ from core.ui.ticker import time_left
 from core.ui.words import plain
 
 # Seldom, since browser and server take their time from what is being measured (benchmarks/polling.py).
-POLL_S, WATCH_S = 2.0, 3.0
+POLL_S = 2.0
 CANCEL_HELP = "Stops soon. What was measured until then is kept."
 STOPPING = "Stopping; what was measured is kept."
 SHOWN = "progress_shown"
@@ -84,16 +84,6 @@ def running(task: Task[Any, Any]) -> Snapshot | None:
     return snapshot if snapshot is not None and snapshot.active else None
 
 
-def watch() -> None:
-    """Run the page once more when a measurement begins or ends, in another tab or in another process."""
-    st.fragment(_watch, run_every=WATCH_S)(busy_sentence())
-
-
-def _watch(seen: str | None) -> None:
-    if busy_sentence() != seen:
-        st.rerun()
-
-
 def cancel() -> None:
     registry.engine().jobs.cancel()
 
@@ -131,8 +121,6 @@ def ask(
     refusal(task)
     if active:
         st.fragment(_wait, run_every=1.0)(task)  # when it has ended the page runs once more
-    else:
-        watch()
     return None if active else last
 
 
@@ -255,11 +243,6 @@ class StudyPage(Generic[P, R]):
         """The running study in one line; when it has ended the page runs once more, without this timer."""
         progress(self.kind, self._counts)
 
-    def idle(self) -> None:
-        """Why the last study of this process has no result, and a watch for one that begins elsewhere."""
-        self.failure()
-        watch()
-
     def failure(self) -> None:
         """Why the last study of this process has no result, if it has none."""
         last = registry.engine().jobs.snapshot(self.kind.name)
@@ -359,7 +342,7 @@ class StudyPage(Generic[P, R]):
             return
         known = shown is not None and not self.is_example(shown[0])
         self.measure(form, None if known else before)
-        self.idle()
+        self.failure()
         if shown is not None:
             if self.is_example(shown[0]):
                 st.caption(f"A finished example, recorded on another machine. Press “{self.button}” for this one.")

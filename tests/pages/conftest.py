@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest, app_test
 from core.studies.registry import load_example
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
-from core.ui import machine, registry
+from core.ui import history, machine, registry
 from core.ui.batch import form
 from tests.support.memories import GB
 from tests.support.pages import fake_engine
@@ -74,3 +74,17 @@ def this_machine(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine
     monkeypatch.setattr(machine, "now", make_environment)
     monkeypatch.setattr(form, "available_memory_bytes", lambda: 8 * GB)
+
+
+@pytest.fixture
+def select(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Choose rows of the table; AppTest cannot click on them."""
+    chosen: list[int] = []
+    real = history._selected_rows
+    monkeypatch.setattr(history, "_selected_rows", lambda found: (real(found), list(chosen))[1])
+
+    def choose(at: AppTest, *rows: int) -> None:
+        chosen[:] = rows
+        at.run()
+
+    return choose

@@ -9,7 +9,7 @@ import pytest
 from core.studies.kind import Kind
 from core.studies.registry import example_id, kind_of, kinds
 from core.studies.runner import Cancelled
-from core.ui import registry, study_page
+from core.ui import chip, registry
 from tests.support.batch_page import RUN
 from tests.support.diagnoses import HELPING, helping_diagnosis, make_diagnosis
 from tests.support.frontier_studies import log2_speed_up, make_frontier_study
@@ -180,20 +180,23 @@ def test_a_page_sees_within_seconds_that_another_process_measures(
     """One look at the lock every three seconds; the page runs again only when what it says has changed."""
     seen: list[Any] = []
     reruns: list[bool] = []
-    real = study_page._watch
-    monkeypatch.setattr(study_page, "_watch", seen.append)
+    real = chip._show
+    monkeypatch.setattr(chip, "_show", lambda *given: seen.append(given))
     place.open(engine)
-    assert seen == [None]
-    monkeypatch.setattr(study_page.st, "rerun", lambda: reruns.append(True))
-    real(None)
+    [(page, was)] = seen
+    assert was is None
+    monkeypatch.setattr(chip.st, "rerun", lambda: reruns.append(True))
+    real(page, None)
     assert reruns == []
     engine.jobs.elsewhere = "Another Breakeven process (pid 7) is measuring: x."
-    real(None)
+    real(page, None)
     assert reruns == [True]
-    real(engine.jobs.elsewhere)
+    busy = chip.now()
+    assert busy is not None
+    real(page, busy.same)
     assert reruns == [True]
     engine.jobs.elsewhere = None
-    real("Another Breakeven process (pid 7) is measuring: x.")
+    real(page, busy.same)
     assert reruns == [True, True]
 
 

@@ -122,6 +122,7 @@ class _Sweep:
                 self._fill_in()
             elif self._starts >= schedule.MIN_PROCESSES:
                 self._fill_in(schedule.FILL_IN_SHARE * length_s)
+        self._fill_in()
         if not self._settled():
             self._passes_until(self._end_s, None)
 

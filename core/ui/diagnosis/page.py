@@ -41,7 +41,7 @@ def show(run: Run) -> None:
         with head:
             frame.top(heading)
         plan = form(run, answer, why)
-        (PAGE.idle if PAGE.running() is None else PAGE.progress)()
+        (PAGE.failure if PAGE.running() is None else PAGE.progress)()
         if found is None:
             before(run, plan)
     else:
@@ -66,7 +66,7 @@ def _embedded(run: Run) -> None:
 
 def _another(run: Run, answer: Answer | None, why: str | None) -> None:
     """The form, folded above a result; it says where nothing can be started, and why."""
-    PAGE.idle()
+    PAGE.failure()
     with st.expander("Diagnose another target or batch size", icon=":material/tune:"):
         plan = form(run, answer, why)
         if why is not None:

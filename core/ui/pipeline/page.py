@@ -42,7 +42,7 @@ def show(form: Form) -> None:
     elif PAGE.running() is not None or shown is None:
         with head:
             frame.top(QUESTION)
-        (PAGE.idle if shown is None and PAGE.running() is None else PAGE.progress)()
+        (PAGE.failure if shown is None and PAGE.running() is None else PAGE.progress)()
         _ask(form, example=False, own=False)
     else:
         example = PAGE.is_example(shown[0])
@@ -69,7 +69,7 @@ def _result(study_id: str, experiment: Experiment, head: DeltaGenerator) -> None
 def _ask(form: Form, *, example: bool, own: bool) -> None:
     """The form for the next study, folded where there is a result; why the last one has none, and what is watched."""
     if example or own:
-        PAGE.idle()
+        PAGE.failure()
     title = "Measure another pipeline" if own else "Measure a pipeline on this machine"
     top = st.container(horizontal=True, vertical_alignment="center")
     with st.expander(plain(title), icon=":material/tune:", expanded=not (example or own)):
