@@ -24,8 +24,6 @@ FIRST_LOOK_S, REDRAW_S = 1.0, 8.0  # until the first round is there, and from th
 STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
 ONE_VALUE = "Each batch has one value so far; the estimate comes with the next ones, which give it an interval."
 UNDECIDED = "No answer yet: the 95 % intervals still allow either target to be faster. More rounds make them narrower."
-WITHOUT_INTERVAL = "without_replicates"
-"""How the reason of a verdict ends that has no interval: while it is measured nothing is claimed yet."""
 Beside = Callable[[Run, Answer | None], Against | None]
 """Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
@@ -50,7 +48,7 @@ def _counts(snapshot: Snapshot) -> str:
 
 def _answers(snapshot: Snapshot) -> bool:
     """Whether what is there says something; that it does not yet is no verdict."""
-    if snapshot.answer is None or snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL):
+    if snapshot.answer is None or not snapshot.answer.verdict.has_interval:
         return False
     return snapshot.answer.verdict.kind != "inconclusive"
 
@@ -94,8 +92,7 @@ def _estimate(beside: Beside) -> None:
         if _answers(snapshot):
             verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
         else:
-            without = snapshot.answer.verdict.reason.endswith(WITHOUT_INTERVAL)
-            st.caption(ONE_VALUE if without else UNDECIDED)
+            st.caption(UNDECIDED if snapshot.answer.verdict.has_interval else ONE_VALUE)
         card = beside(snapshot.record, snapshot.answer)
     chart = partial(charts.chart, run=snapshot.record, answer=snapshot.answer, place="live-", card=card)
     with first:

@@ -126,6 +126,22 @@ def test_a_failure_costs_its_cell_and_skips_larger_batches(outcome: str, in_bloc
     assert analyse(run).verdict.kind == "crossover"
 
 
+def test_what_lies_between_a_batch_that_ran_and_one_that_failed_is_tried_last() -> None:
+    run = sweep(Machine(CROSSING, faults=(Fault(1, 64, "out_of_memory"),)), plan(budget_s=150.0))
+    first: dict[int, int] = {}
+    for pair in run.rounds:
+        first.setdefault(pair.batch, pair.index)
+    assert first[1024] < first[64] < first[128]
+    assert {c.batch: c.outcome for c in run.cells if c.target == 1}[64] == "out_of_memory"
+
+
+def test_a_cell_above_a_failure_says_so_also_where_the_budget_ended_first() -> None:
+    run = sweep(Machine(CROSSING, faults=(Fault(1, 256, "hung", lost=True),)), plan(budget_s=60.0))
+    why = {c.batch: c.reason for c in run.cells if c.target == 1}
+    assert "failed (hung)" in why[1024]
+    assert {c.batch: c.reason for c in run.cells if c.target == 0}[1024] == "The budget ended first."
+
+
 @pytest.mark.parametrize("in_block", [False, True])
 @pytest.mark.parametrize(("crashes", "outcome"), [(1, "measured"), (2, "crashed")])
 def test_a_cell_whose_worker_crashes_is_tried_once_more(crashes: int, outcome: str, in_block: bool) -> None:
