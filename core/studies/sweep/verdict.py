@@ -18,8 +18,6 @@ from core.studies.sweep.answer import Crossover, Lead, Verdict
 from core.studies.sweep.crossover import Crossing, Curve, find_crossings, find_lead
 from core.text import sentence_case
 
-ONE_VALUE = "no interval (one value a batch size)"
-
 
 @dataclass(frozen=True)
 class Pair:
@@ -89,28 +87,31 @@ def _lead(curve: Curve, pair: Pair, margin: float, winner: int) -> Lead | None:
 
 def _crossover(curve: Curve, crossings: tuple[Crossing, ...], pair: Pair, margin: float) -> Verdict:
     found = tuple(Crossover(*c.batches, pair.targets[int(c.rising)]) for c in crossings)
-    faster = [pair.name_of(c.ahead_after) for c in found]
-    parts = [
-        f"{name} {are(name)} faster from batch {rounded(c.batch)}, {_interval(c)}"
-        for name, c in zip(faster, found, strict=True)
-    ]
-    before = pair.names[1 - pair.targets.index(found[0].ahead_after)]
-    below = "that" if len(found) == 1 else f"batch {rounded(found[0].batch)}"
     return Verdict(
         kind="crossover",
         targets=pair.targets,
         crossovers=found,
         lead=_lead(curve, pair, margin, pair.targets.index(found[-1].ahead_after)),
         reason="sign_change" if curve.has_interval else "sign_change_without_replicates",
-        sentence=f"{'; then '.join(parts)}. Below {below} {before} {are(before)} faster.",
+        sentence=_changes(found, pair) if curve.has_interval else "",
         next_batch=_between(curve, found),
     )
 
 
-def _interval(crossover: Crossover) -> str:
-    if crossover.low is None or crossover.high is None:
-        return ONE_VALUE
-    return f"95 % interval {rounded(crossover.low)} to {rounded(crossover.high)}"
+def _changes(found: tuple[Crossover, ...], pair: Pair) -> str:
+    """From which batch on who is faster, change by change; each has its interval."""
+    parts = []
+    for change in found:
+        name, low, high = pair.name_of(change.ahead_after), change.low, change.high
+        assert low is not None
+        assert high is not None
+        parts.append(
+            f"{name} {are(name)} faster from batch {rounded(change.batch)}, "
+            f"95 % interval {rounded(low)} to {rounded(high)}"
+        )
+    before = pair.names[1 - pair.targets.index(found[0].ahead_after)]
+    below = "that" if len(found) == 1 else f"batch {rounded(found[0].batch)}"
+    return f"{'; then '.join(parts)}. Below {below} {before} {are(before)} faster."
 
 
 def _between(curve: Curve, found: tuple[Crossover, ...]) -> int | None:
@@ -144,7 +145,7 @@ def _ahead(curve: Curve, pair: Pair, margin: float, winner: int) -> Verdict:
         ahead=pair.targets[winner],
         lead=_lead(curve, pair, margin, winner),
         reason="ahead_throughout" if curve.has_interval else "ahead_throughout_without_replicates",
-        sentence=_throughout(at if winner == 1 else at.mirrored(), pair.names[winner]),
+        sentence=_throughout(at if winner == 1 else at.mirrored(), pair.names[winner]) if curve.has_interval else "",
         next_batch=_towards_crossing(at),
     )
 
@@ -152,8 +153,6 @@ def _ahead(curve: Curve, pair: Pair, margin: float, winner: int) -> Verdict:
 def _throughout(at: Curve, faster: str) -> str:
     """How many times ``faster`` is faster at the smallest and at the largest batch, with the intervals there."""
     ends = [rounded(float(2.0**x)) for x in (at.x[0], at.x[-1])]
-    if not at.has_interval:
-        return f"{faster} {are(faster)} faster in all values, from batch {ends[0]} to {ends[1]}: {ONE_VALUE}."
     ratio, low, high = (np.exp(values) for values in (at.center, at.low, at.high))
     first = f"{number(ratio[0])}× (95 % interval {number(low[0])} to {number(high[0])}) at batch {ends[0]}"
     if len(at.x) == 1:
@@ -179,7 +178,7 @@ def _tie(curve: Curve, pair: Pair, margin: float) -> Verdict:
         targets=pair.targets,
         reason="within_margin" if curve.has_interval else "equal_without_replicates",
         sentence=f"A tie: {pair.names[0]} and {pair.names[1]} are within {percent(margin)} of each other at every "
-        f"batch size measured{'' if curve.has_interval else f': {ONE_VALUE}'}.",
+        "batch size measured.",
     )
 
 
