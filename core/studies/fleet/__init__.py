@@ -1,0 +1,1 @@
+"""The same sweep on several machines, and which of them is fastest at which batch."""

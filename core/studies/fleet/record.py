@@ -1,0 +1,92 @@
+"""Plan and record of a fleet run: one sweep on several machines, each with a run of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from core.schema import Currency, Frozen, PerHour, PriceDay
+from core.studies.study import Study
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import MAX_NAME, Run
+
+MAX_MACHINES = 1_000
+MAX_LABELS = 64
+Label = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Labels = Annotated[dict[Label, Label], Field(max_length=MAX_LABELS)]
+MachineState = Literal["waiting", "starting", "measuring", "finished", "failed", "lost", "refused", "cancelled"]
+"""*waiting* for its machine to be free, *lost* with its node (retried once), *refused* where the machine cannot be
+measured on as it is; a machine that ended otherwise keeps the rounds that came home."""
+ENDED: tuple[MachineState, ...] = ("finished", "failed", "lost", "refused", "cancelled")
+
+
+class MachinePrice(Frozen):
+    """What an hour of one machine costs, and since when."""
+
+    per_hour: PerHour
+    currency: Currency
+    dated: PriceDay
+
+
+class FleetPlan(Frozen):
+    """``sweep`` on every machine whose labels hold all of one entry of ``machines``, one machine an entry.
+
+    With ``each`` instead: on one machine for each value of that label. With neither: on every machine of the cluster.
+    ``address`` is Ray's (``ray://host:port`` or ``auto``); None for runs that were collected from files. ``prices`` are
+    by machine name.
+    """
+
+    sweep: SweepPlan
+    machines: Annotated[tuple[Labels, ...], Field(max_length=MAX_MACHINES)] = ()
+    each: Label | None = None
+    address: Annotated[str, Field(max_length=MAX_NAME)] | None = None
+    prices: Annotated[dict[Label, MachinePrice], Field(max_length=MAX_MACHINES, default_factory=dict)]
+
+    @model_validator(mode="after")
+    def _one_way_to_choose(self) -> Self:
+        if self.machines and self.each:
+            raise ValueError("machines and each both choose machines; give one of them")
+        return self
+
+
+class FleetMachine(Frozen):
+    """One machine of a fleet. ``name`` is unique in it; ``run_id`` is the run of its rounds, once there is one.
+
+    ``reason`` says in a sentence why it waits or why it has no complete run; ``starts`` counts how often its
+    measurement was started.
+    """
+
+    name: Label
+    labels: Labels = Field(default_factory=dict)
+    state: MachineState = "waiting"
+    reason: str = ""
+    run_id: str | None = None
+    starts: Annotated[int, Field(ge=0)] = 0
+    waited_s: Annotated[float, Field(ge=0)] = 0.0
+
+
+class FleetStudy(Study):
+    """``runs`` holds the whole run of each machine in a file; the store keeps each by itself, and here none."""
+
+    noun: ClassVar[str] = "fleet run"
+
+    plan: FleetPlan
+    machines: Annotated[tuple[FleetMachine, ...], Field(max_length=MAX_MACHINES)] = ()
+    runs: Annotated[tuple[Run, ...], Field(max_length=MAX_MACHINES)] = ()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        names = [machine.name for machine in self.machines]
+        if len(set(names)) != len(names):
+            raise ValueError("two machines have the same name")
+        return self
+
+    @property
+    def title(self) -> str:
+        count = len(self.machines)
+        return f"{self.plan.sweep.title} on {count} machine{'s' * (count != 1)}"
+
+    def run_of(self, machine: FleetMachine) -> Run | None:
+        """Its run where this record holds it, else None."""
+        return next((run for run in self.runs if run.id == machine.run_id), None)
