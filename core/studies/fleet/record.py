@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from core.schema import Currency, Frozen, PerHour, PriceDay
+from core.spec import MAX_BUDGET_S
 from core.studies.study import Study
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import MAX_NAME, Run
@@ -34,7 +35,7 @@ class FleetPlan(Frozen):
 
     With ``each`` instead: on one machine for each value of that label. With neither: on every machine of the cluster.
     ``address`` is Ray's (``ray://host:port`` or ``auto``); None for runs that were collected from files. ``prices`` are
-    by machine name.
+    by machine name. A machine may stay busy with other work for ``wait_s``; then it is not measured.
     """
 
     sweep: SweepPlan
@@ -42,6 +43,7 @@ class FleetPlan(Frozen):
     each: Label | None = None
     address: Annotated[str, Field(max_length=MAX_NAME)] | None = None
     prices: Annotated[dict[Label, MachinePrice], Field(max_length=MAX_MACHINES, default_factory=dict)]
+    wait_s: Annotated[float, Field(gt=0, le=MAX_BUDGET_S)] = 3600.0
 
     @model_validator(mode="after")
     def _one_way_to_choose(self) -> Self:
