@@ -22,6 +22,7 @@ from core.cli.check import check_command
 from core.cli.dashboard import dashboard
 from core.cli.devices import devices
 from core.cli.diagnose import diagnose_command
+from core.cli.fleet import fleet_command
 from core.cli.frontier import frontier_command
 from core.cli.gpus import gpus_command
 from core.cli.memory import memory_command
@@ -52,6 +53,7 @@ for command in (
     verdict,
     report,
     check_command,
+    fleet_command,
     trace,
     *STUDIES,
     gpus_command,

@@ -29,7 +29,7 @@ class Task(Generic[P, R]):
 
     ``describe`` says what is measured ("Input pipeline of …"), for everybody who has to wait. ``targets``: where, as
     far as that may be a GPU. ``check`` raises UserError where a plan must not start. ``id_of`` gives what it makes its
-    id.
+    id. One that measures on other machines is not ``here``: it needs neither this machine's lock nor its silence.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Task(Generic[P, R]):
     targets: Callable[[P], tuple[Target, ...]] = lambda _: ()
     check: Callable[[P], None] = lambda _: None
     id_of: Callable[[P], str] = lambda _: new_id()
+    here: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

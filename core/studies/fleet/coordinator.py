@@ -218,7 +218,8 @@ class _Fleet:
         if state is None or (state == "cancelled" and self._stopped_s is None):
             self._lose(seat, ended.reason or "Its run was ended from outside.")
             return
-        self._finish(seat, ended.status, ended.elapsed_s)
+        stopped = state == "cancelled"  # by the wish of the user here, or because this program must end
+        self._finish(seat, self._tools.stopped_as if stopped else ended.status, ended.elapsed_s)
         self._leave(seat)
         if state == "finished" and seat.run is not None and not seat.came.get(seat.run.id):
             state = "failed"

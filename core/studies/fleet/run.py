@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from core.families.code import Code
 from core.schema import UserError
+from core.studies.fleet.cluster import Cluster
 from core.studies.fleet.coordinator import run_fleet
 from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.runner import StudyTools
@@ -25,14 +29,21 @@ def check_fleet(plan: FleetPlan) -> None:
     refuse_python(plan.sweep.targets)
 
 
-def measure_fleet(tools: StudyTools, plan: FleetPlan) -> FleetStudy:
-    """The fleet run of a plan; its runs go to ``tools.recorder`` as they come. Raises UserError."""
+@contextmanager
+def connected(plan: FleetPlan) -> Iterator[Cluster]:
+    """The cluster of a plan that can run; all that runs there for it has ended afterwards. Raises UserError."""
     check_fleet(plan)
     from core.studies.fleet.ray_cluster import RayCluster  # without Ray all else of a fleet still works
 
     assert plan.address is not None
     cluster = RayCluster(plan.address)
     try:
-        return run_fleet(tools, plan, cluster)
+        yield cluster
     finally:
         cluster.close()
+
+
+def measure_fleet(tools: StudyTools, plan: FleetPlan) -> FleetStudy:
+    """The fleet run of a plan; its runs go to ``tools.recorder`` as they come. Raises UserError."""
+    with connected(plan) as cluster:
+        return run_fleet(tools, plan, cluster)
