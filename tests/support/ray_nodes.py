@@ -1,5 +1,5 @@
-"""What runs on the nodes of a real Ray cluster in tests: a node's own code around simulated workers, each of which has a
-real process beside it, so that what is left running can be seen.
+"""What runs on the nodes of a real Ray cluster in tests: a node's own code around simulated workers, each with a real
+process beside it, so that what is left running can be seen.
 
 As a program it is a driver, which measures on the nodes of these labels:
 ``python -m tests.support.ray_nodes ADDRESS LABEL…``

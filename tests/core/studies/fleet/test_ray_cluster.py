@@ -37,6 +37,7 @@ CPUS = 2
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A head that computes nothing, and three nodes of two CPUs."""
+    pytest.importorskip("ray", reason="requirements-fleet.txt is not installed")
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
@@ -234,5 +235,6 @@ def test_the_engine_itself_on_three_nodes_by_the_command(
 
 
 def test_an_address_where_nothing_is_is_one_sentence() -> None:
+    pytest.importorskip("ray", reason="requirements-fleet.txt is not installed")
     with pytest.raises(UserError, match=r"No Ray cluster answers at 127\.0\.0\.1:1"):
         RayCluster("127.0.0.1:1")
