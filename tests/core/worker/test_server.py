@@ -149,8 +149,8 @@ def test_it_says_what_it_inherited_and_its_target_did_not_ask_for(monkeypatch: p
     assert inherited(Target())["inherited_threads"] == {}
 
 
-def test_a_real_worker_says_it_with_its_first_word(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_worker_says_it_with_its_first_word(worker_of: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    ready = worker("").ready
+    ready = worker_of("pass").ready
     assert ready.niceness == os.nice(0)
     assert ready.inherited_threads in ({"OMP_NUM_THREADS": "3"}, {})  # a quota of CPUs sets it
