@@ -111,12 +111,6 @@ class NodeRun:
         with self._changed:
             self._changed.notify_all()
 
-    def close(self, wait_s: float = 5.0) -> None:
-        """Stop and wait for the end of the workers."""
-        self._stop.interrupt()
-        if self._thread is not None:
-            self._thread.join(wait_s)
-
     def _wait_s(self, end_s: float, hold_s: float) -> float:
         """How long an answer may wait yet."""
         now_s = time.monotonic()

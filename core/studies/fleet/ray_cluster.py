@@ -8,6 +8,7 @@ with it. The code that it runs is this program's own, sent along; frameworks mus
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ INSTALL = "pip install -r requirements-fleet.txt"
 AT_ONCE = 4  # calls of one actor: a question that waits, and a wish to stop
 LOOK_EVERY_S = 2.0
 MAX_WHY = 300
+CAUSE = re.compile(r"[\w.]+(Error|Exception): \S")
 
 
 class RayCluster:
@@ -155,7 +157,9 @@ def labels_of(node: dict[str, Any]) -> dict[str, str]:
 
 
 def _why(error: Exception) -> str:
-    """The first line of an error, as the end of a sentence."""
-    lines = [clean(line).strip() for line in str(error).splitlines() if line.strip()]
-    text = (lines[0] if lines else type(error).__name__)[:MAX_WHY].rstrip(".:")
-    return f"{text}."
+    """What an error of Ray's says in a line, as the end of a sentence: the cause where it quotes a traceback, else its
+    first line.
+    """
+    lines = [clean(line).strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    text = next((line for line in reversed(lines) if CAUSE.match(line)), lines[0])
+    return f"{text[:MAX_WHY].rstrip('.: ')}."
