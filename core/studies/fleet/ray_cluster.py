@@ -67,11 +67,11 @@ class RayCluster:
             max_concurrency=AT_ONCE,
         ).remote()
         self._actors[key] = actor
-        actor.begin.remote(run)
+        self._asked[actor.begin.remote(run)] = key  # answered with None, as soon as it is placed
 
-    def ask(self, key: str, known: int, hold_s: float) -> None:
+    def ask(self, key: str, question: int, known: int, hold_s: float) -> None:
         if (actor := self._actors.get(key)) is not None:
-            self._asked[actor.take.remote(known, hold_s)] = key
+            self._asked[actor.take.remote(question, known, hold_s)] = key
 
     def heard(self, wait_s: float) -> Sequence[Heard]:
         refs = list(self._asked)
