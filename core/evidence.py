@@ -221,10 +221,6 @@ def mean_of(spread: Spread) -> float:
     return spread[0] if isinstance(spread, tuple) else spread
 
 
-def _none(value: object) -> bool:
-    return value is None
-
-
 def _unknown(value: object) -> bool:
     """Left out of the JSON of a record that there are hundreds of thousands of."""
     return value is None or value == {}
@@ -314,7 +310,7 @@ class Started(Frozen):
     versions: dict[str, str] = Field(default_factory=dict)
     start: Start | None = None
     niceness: int | None = Known
-    inherited_threads: dict[str, str] | None = Field(default=None, exclude_if=_none)
+    inherited_threads: dict[str, str] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Process(Started):

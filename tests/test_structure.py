@@ -141,6 +141,10 @@ def test_a_framework_is_imported_by_its_own_modules_in_the_worker_only() -> None
     assert {m for m in loading if not m.startswith(FRAMEWORK_MODULES)} <= {"core.worker.server"}
 
 
+def test_ray_is_imported_by_one_module_only() -> None:
+    assert [m for m in OURS if "ray" in roots(m)] == ["core.studies.fleet.ray_cluster"]
+
+
 def test_what_derives_is_pure() -> None:
     pure = [(m, other) for m in OURS if m.startswith(LIGHT) for other in imported(m)]
     assert [pair for pair in pure if any(f"{pair[1]}.".startswith(f"{impure}.") for impure in IMPURE)] == []

@@ -159,7 +159,8 @@ def _collected(given: dict[str, Any]) -> tuple[FleetStudy, Failure | None]:
     """The fleet run of files; those that cannot be read are said, and cost only themselves. Raises BadInput."""
     if chosen := [flag for flag in ("path", "machines", "each") if given[flag]]:
         raise BadInput(f"--collect measures nothing; leave out {' and '.join(_flag(flag) for flag in chosen)}.")
-    found, unread = [], []
+    found: list[Found] = []
+    unread: list[str] = []
     for path in given["collect"]:
         try:
             found += found_in(path)

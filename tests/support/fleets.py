@@ -42,7 +42,7 @@ class Planned:
 
     node: Node
     faults: dict[int, Fault] = field(default_factory=dict)
-    at: int = 20
+    at: int = 50
     free_s: float = 0.0
     waits_s: float = 0.0
     away_s: float = 0.0
@@ -108,29 +108,30 @@ class SimulatedCluster:
         item_s = 1e4 if fault == "slow" else planned.item_s
         items = self._items(asked, fault, planned)
         self._sessions[key] = _Session(asked, start, free_s, items, item_s, fault, planned.at)
+        heapq.heappush(self._due, (free_s, next(self._serial), key, asked.id, None))
 
-    def ask(self, key: str, known: int, hold_s: float) -> None:
+    def ask(self, key: str, question: int, known: int, hold_s: float) -> None:
         session = self._sessions[key]
         now_s = self.clock.now_s()
         self.most_asked = max(self.most_asked, len(self._due))
-        if session.start_s > now_s:
-            due_s = session.start_s
-        elif session.there(now_s) > known:
+        if session.there(now_s) > known:
             due_s = now_s if session.cancelled else now_s + hold_s
         else:
             due_s = min(now_s + ANSWER_S, session.start_s + known * session.item_s + hold_s)
         due_s = max(due_s, now_s + 0.001)
-        heapq.heappush(self._due, (due_s, next(self._serial), key, session.run.id, known))
+        heapq.heappush(self._due, (due_s, next(self._serial), key, session.run.id, (question, known)))
 
     def heard(self, wait_s: float) -> Sequence[Heard]:
         end_s = self.clock.now_s() + wait_s
         self.clock.time_s = min(end_s, self._due[0][0]) if self._due else end_s
         found = []
         while self._due and self._due[0][0] <= self.clock.now_s():
-            _, _, key, run_id, known = heapq.heappop(self._due)
+            _, _, key, run_id, asked = heapq.heappop(self._due)
             session = self._sessions.get(key)
-            if session is not None and session.run.id == run_id and (said := self._said(key, session, known)):
-                found += [Heard(key, one) for one in said]
+            if session is None or session.run.id != run_id:
+                continue
+            said = [None] if asked is None else self._said(key, session, *asked)
+            found += [Heard(key, one) for one in said]
         return found
 
     def busy(self, key: str) -> str:  # noqa: ARG002
@@ -144,9 +145,9 @@ class SimulatedCluster:
         session.items = session.items[: session.there(self.clock.now_s())]
         session.items.append(messages.encode(Ended(status="cancelled", elapsed_s=1.0)))
         session.cancelled = True
-        for place, (_, serial, other, run_id, known) in enumerate(self._due):
+        for place, (_, serial, other, run_id, asked) in enumerate(self._due):
             if other == key:
-                self._due[place] = (self.clock.now_s() + 0.2, serial, other, run_id, known)
+                self._due[place] = (self.clock.now_s() + 0.2, serial, other, run_id, asked)
         heapq.heapify(self._due)
 
     def drop(self, key: str) -> None:
@@ -177,7 +178,7 @@ class SimulatedCluster:
         ended = Ended(status=status, elapsed_s=60.0, reason="" if status == "finished" else "It broke.")
         return [*waits, messages.encode(begun), *records, messages.encode(ended)]
 
-    def _said(self, key: str, session: _Session, known: int) -> list[object]:
+    def _said(self, key: str, session: _Session, question: int, known: int) -> list[object]:
         struck = session.there(self.clock.now_s()) > session.at
         if struck and session.fault == "lost":
             self._sessions.pop(key)
@@ -188,20 +189,20 @@ class SimulatedCluster:
         if struck and session.fault == "garbage":
             return [GARBAGE[hash(key) % len(GARBAGE)]]
         there = session.items[known : session.there(self.clock.now_s())]
-        said: list[object] = [self._answer(session, known + 1, messages.fitting(there))]
+        said: list[object] = [self._answer(session, question, known + 1, messages.fitting(there))]
         if session.fault == "duplicates":
             everything = messages.fitting(session.items[: session.there(self.clock.now_s())])
-            return [said[0], self._answer(session, 1, everything)]
+            return [said[0], self._answer(session, question, 1, everything)]
         if session.fault == "swallows" and there and known % 3 == 0 and (key, known) not in self._swallowed:
             self._swallowed.add((key, known))
-            return [self._answer(session, known + 2, messages.fitting(there[1:]))]
+            return [self._answer(session, question, known + 2, messages.fitting(there[1:]))]
         if session.fault == "stale":
             old = session.run.model_copy(update={"id": "20260101-stale1"})
-            return [messages.answer(old.id, known + 1, there[:3]), *said]
+            return [messages.answer(old.id, question, known + 1, there[:3]), *said]
         return said
 
-    def _answer(self, session: _Session, first: int, items: Sequence[bytes]) -> bytes:
-        return messages.answer(session.run.id, first, items, "Measuring", 10.0)
+    def _answer(self, session: _Session, question: int, first: int, items: Sequence[bytes]) -> bytes:
+        return messages.answer(session.run.id, question, first, items, "Measuring", 10.0)
 
 
 def records_of(run: Run) -> Iterator[RunRecord]:

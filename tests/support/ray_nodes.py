@@ -22,15 +22,19 @@ from core.studies.fleet.node import NodeRun
 from core.studies.fleet.ray_cluster import RayCluster
 from core.studies.fleet.record import FleetPlan
 from core.studies.runner import StudyTools
+from core.studies.sweep.plan import SweepPlan
 from core.worker.children import start
 from tests.support.fleets import FleetRecorder
 from tests.support.simulation import Curve, Machine, SimulatedWorker
 from tests.support.sweeps import TARGETS, plan
 
-SPEED = 4.0
+SPEED = 6.0
 """How much quicker the clock of the simulated workers runs."""
 CHILD = "import time; time.sleep(600)  # a worker of a simulated node"
-PLAN = plan("1:16", targets=TARGETS[3:5], budget_s=20.0, trace=False, refine=False)
+A_NODE = 4
+"""Processes that are then there of one node: its two workers, and their keepers."""
+SHORT = plan("1:16", targets=TARGETS[3:5], budget_s=20.0, trace=False, refine=False, step_width=0.001)
+LONG = SHORT.model_copy(update={"budget_s": 90.0})
 
 
 class SleepingClock:
@@ -81,7 +85,7 @@ class SimulatedNode(NodeRun):
 
 
 def children() -> list[psutil.Process]:
-    """Processes of simulated workers that live, on any node of this machine."""
+    """Processes of simulated workers that live, and their keepers, on any node of this machine."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         if CHILD in (process.info["cmdline"] or ()):
@@ -98,8 +102,8 @@ def tools(cancel: threading.Event, report: Any, recorder: Any) -> StudyTools:
     return StudyTools(no_worker, WallClock(), cancel, None, report, recorder)
 
 
-def fleet_plan(*labels: str, **changes: Any) -> FleetPlan:
-    return FleetPlan(sweep=PLAN, machines=tuple({"place": label} for label in labels), address="auto", **changes)
+def fleet_plan(*labels: str, sweep: SweepPlan = SHORT) -> FleetPlan:
+    return FleetPlan(sweep=sweep, machines=tuple({"place": label} for label in labels), address="auto")
 
 
 def driver(address: str, labels: list[str]) -> None:

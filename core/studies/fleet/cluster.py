@@ -30,7 +30,7 @@ class NodeLost(UserError):
 
 @dataclass(frozen=True)
 class Heard:
-    """What came from a node: bytes of its own, or that it is lost."""
+    """What came from a node: None first, when it has begun; then bytes, its answers; or that it is lost."""
 
     key: str
     said: object
@@ -46,11 +46,13 @@ class Cluster(Protocol):
         """Those that are there now. Raises UserError where the cluster cannot be asked."""
 
     def begin(self, key: str, run: bytes) -> None:
-        """Measure a run, the JSON of one without rounds, as soon as the machine can be had for it alone."""
+        """Measure a run, the JSON of one without rounds, as soon as the machine can be had for it alone. Raises
+        NodeLost.
+        """
 
-    def ask(self, key: str, known: int, hold_s: float) -> None:
-        """Ask for what comes after item ``known``. The answer, an empty one at times, comes from :meth:`heard`; items
-        are collected for ``hold_s`` before they are sent.
+    def ask(self, key: str, question: int, known: int, hold_s: float) -> None:
+        """Ask for what comes after item ``known``. The answer, an empty one at times, comes from :meth:`heard` and has
+        the number of the question; items are collected for ``hold_s`` before they are sent.
         """
 
     def heard(self, wait_s: float) -> Sequence[Heard]:

@@ -100,8 +100,6 @@ class _Fleet:
             self._cluster.begin(key, run.model_dump_json().encode())
         except NodeLost as lost:
             self._lose(seat, str(lost))
-        else:
-            self._cluster.ask(key, 0, self._hold_s)
 
     def _new_run(self, machine: str) -> Run:
         sweep = self._plan.sweep
@@ -139,6 +137,10 @@ class _Fleet:
         if isinstance(heard.said, NodeLost):
             self._lose(seat, str(heard.said))
             return
+        if heard.said is None and not seat.heard:
+            seat.is_there(self._clock.now_s())
+            self._ask(seat, 0.0)
+            return
         try:
             answer = decode(heard.said)
             if answer.run_id != seat.run.id:  # of a run that was given up
@@ -147,8 +149,14 @@ class _Fleet:
         except Garbled as error:
             self._lose(seat, str(error))
             return
-        if seat.key == heard.key:
-            self._cluster.ask(heard.key, seat.known, self._hold_s)
+        if answer.question == seat.question:  # of an earlier one it came twice
+            self._ask(seat, self._hold_s)
+
+    def _ask(self, seat: Seat, hold_s: float) -> None:
+        """Ask a machine that is still measured for what is new."""
+        if seat.key is not None:
+            seat.question += 1
+            self._cluster.ask(seat.key, seat.question, seat.known, hold_s)
 
     def _take(self, seat: Seat, answer: Answer) -> None:
         """Record what is new. A gap is left alone: what follows the last known item is asked for next. Raises
@@ -156,9 +164,6 @@ class _Fleet:
         """
         now_s = self._clock.now_s()
         seat.heard_s, seat.activity, seat.left_s = now_s, answer.activity, answer.left_s
-        if not seat.heard:
-            seat.heard = True
-            seat.goes("starting", now_s)
         if answer.first > seat.known + 1:
             return
         records: list[RunRecord] = []
@@ -247,7 +252,7 @@ class _Fleet:
         else:
             self._finish(seat, "interrupted", self._clock.now_s() - seat.begun_s)
             self._leave(seat)
-            seat.run = seat.key = None
+            seat.run, seat.key, seat.lost_by = None, None, why
             seat.waits(f"{why} It is started once more.", self._clock.now_s())
 
     def _finish(self, seat: Seat, status: Status, elapsed_s: float) -> None:

@@ -56,6 +56,7 @@ KINDS = {model: kind for kind, model in MODELS.items()}
 
 class _Answer(Frozen):
     run_id: Annotated[str, Field(max_length=64)]
+    question: Annotated[int, Field(ge=0)]
     first: Annotated[int, Field(ge=1)]
     items: Annotated[tuple[tuple[str, Any], ...], Field(max_length=MAX_ITEMS)]
     activity: Said = ""
@@ -66,6 +67,7 @@ class Answer(Frozen):
     """``items`` are numbered from ``first``; ``activity`` and ``left_s`` are what the run is at, and its time left."""
 
     run_id: str
+    question: int
     first: int
     items: tuple[Item, ...]
     activity: str = ""
@@ -84,9 +86,11 @@ def encode(item: Item) -> bytes:
     return b'["%s",%s]' % (KINDS[type(item)].encode(), item.model_dump_json().encode())
 
 
-def answer(run_id: str, first: int, items: Sequence[bytes], activity: str = "", left_s: float = 0.0) -> bytes:
+def answer(
+    run_id: str, question: int, first: int, items: Sequence[bytes], activity: str = "", left_s: float = 0.0
+) -> bytes:
     """An answer of encoded items."""
-    head = _Answer(run_id=run_id, first=first, items=(), activity=activity[:MAX_SAID], left_s=left_s)
+    head = _Answer(run_id=run_id, question=question, first=first, items=(), activity=activity[:MAX_SAID], left_s=left_s)
     return head.model_dump_json().encode().replace(b'"items":[]', b'"items":[%s]' % b",".join(items), 1)
 
 
@@ -111,9 +115,7 @@ def decode(data: object) -> Answer:
         raise Garbled(f"It answered what is not in the protocol: {explain(error)}") from None
     except (ValueError, KeyError, RecursionError):
         raise Garbled("It answered what is not in the protocol.") from None
-    return Answer.model_construct(
-        run_id=found.run_id, first=found.first, items=items, activity=found.activity, left_s=found.left_s
-    )
+    return Answer.model_construct(**(dict(found) | {"items": items}))
 
 
 def decode_item(kind: str, value: object) -> Item:

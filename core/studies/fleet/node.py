@@ -83,8 +83,8 @@ class NodeRun:
         self._thread = threading.Thread(target=self._measure, args=(asked,), name="breakeven-fleet", daemon=True)
         self._thread.start()
 
-    def take(self, known: int, hold_s: float, answer_s: float = ANSWER_S) -> bytes:
-        """The items after number ``known``, which are not needed here any more up to there.
+    def take(self, question: int, known: int, hold_s: float, answer_s: float = ANSWER_S) -> bytes:
+        """The answer to a question: the items after number ``known``, up to which none is needed here any more.
 
         Waits until there are some and the oldest has been here for ``hold_s``, or the run has ended, or ``answer_s``
         have passed.
@@ -99,23 +99,15 @@ class NodeRun:
                 self._changed.wait(left_s)
             self._asked_s = time.monotonic()
             self._oldest_s = None
-            progress = self._progress
+            activity, left_s = self._progress.activity, max(0.0, self._progress.remaining_s)
             items = messages.fitting(tuple(self._items))
-            return messages.answer(
-                self._run_id, self._known + 1, items, progress.activity, max(0.0, progress.remaining_s)
-            )
+            return messages.answer(self._run_id, question, self._known + 1, items, activity, left_s)
 
     def cancel(self) -> None:
         """Stop in order; what was measured is still told."""
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
-
-    def close(self, wait_s: float = 5.0) -> None:
-        """Stop and wait for the end of the workers."""
-        self._stop.interrupt()
-        if self._thread is not None:
-            self._thread.join(wait_s)
 
     def _wait_s(self, end_s: float, hold_s: float) -> float:
         """How long an answer may wait yet."""

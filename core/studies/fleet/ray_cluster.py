@@ -8,8 +8,11 @@ with it. The code that it runs is this program's own, sent along; frameworks mus
 from __future__ import annotations
 
 import logging
+import re
+import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,13 @@ NODE_LABEL = "ray.io/node-id"
 INSTALL = "pip install -r requirements-fleet.txt"
 AT_ONCE = 4  # calls of one actor: a question that waits, and a wish to stop
 LOOK_EVERY_S = 2.0
+STARTS_S = 60.0
+"""For how long a process that is not there yet is taken to be starting, on a machine that was free."""
 MAX_WHY = 300
+MAX_PORT = 65_535
+REACH_S = 5.0
+START = "Start one with “ray start”, or name another."
+CAUSE = re.compile(r"[\w.]+(Error|Exception): \S")
 
 
 class RayCluster:
@@ -44,6 +53,7 @@ class RayCluster:
         self._actor = actor
         self._actors: dict[str, Any] = {}
         self._asked: dict[Any, str] = {}
+        self._free_s: dict[str, float] = {}
         self._looked_s = time.monotonic()
 
     def nodes(self) -> tuple[Node, ...]:
@@ -56,6 +66,9 @@ class RayCluster:
         if there is None:
             raise NodeLost("Its node has left the cluster.")
         resources = there["Resources"]
+        self._free_s.pop(key, None)
+        if self._is_free(key, resources):
+            self._free_s[key] = time.monotonic()
         remote: Any = self._ray.remote(self._actor)
         actor = remote.options(
             num_cpus=resources["CPU"],
@@ -65,11 +78,11 @@ class RayCluster:
             max_concurrency=AT_ONCE,
         ).remote()
         self._actors[key] = actor
-        actor.begin.remote(run)
+        self._asked[actor.begin.remote(run)] = key  # answered with None, as soon as it is placed
 
-    def ask(self, key: str, known: int, hold_s: float) -> None:
+    def ask(self, key: str, question: int, known: int, hold_s: float) -> None:
         if (actor := self._actors.get(key)) is not None:
-            self._asked[actor.take.remote(known, hold_s)] = key
+            self._asked[actor.take.remote(question, known, hold_s)] = key
 
     def heard(self, wait_s: float) -> Sequence[Heard]:
         refs = list(self._asked)
@@ -81,7 +94,9 @@ class RayCluster:
         found = [Heard(self._asked.pop(ref), self._said(ref)) for ref in ready]
         return [*found, *self._left({heard.key for heard in found})]
 
-    def busy(self, key: str) -> str:  # noqa: ARG002
+    def busy(self, key: str) -> str:
+        if time.monotonic() - self._free_s.get(key, float("-inf")) < STARTS_S:
+            return "Ray is starting a process on it."
         return "Other work holds CPUs or GPUs of it; it is measured when all of them are free."
 
     def cancel(self, key: str) -> None:
@@ -105,6 +120,13 @@ class RayCluster:
             return [each for each in self._ray.nodes() if each["Alive"] and each["Resources"].get("CPU")]
         except Exception as error:  # Ray's own errors have no common base
             raise UserError(f"The Ray cluster does not answer: {_why(error)}") from None
+
+    def _is_free(self, key: str, total: dict[str, float]) -> bool:
+        """Whether all of a machine can be had now, as far as Ray tells."""
+        with suppress(Exception):  # not part of Ray's public interface
+            free = self._ray._private.state.available_resources_per_node()[key]
+            return all(free.get(name, 0) >= total.get(name, 0) for name in ("CPU", "GPU"))
+        return False
 
     def _said(self, ref: Any) -> object:
         try:
@@ -130,6 +152,7 @@ def connected(address: str) -> Any:
         raise UserError(f"Ray is not installed here; run “{INSTALL}”.") from None
     if ray.is_initialized():
         raise UserError("This program is connected to a Ray cluster already; end what uses it first.")
+    _check_reachable(address)
     try:
         ray.init(
             address=address,
@@ -141,10 +164,23 @@ def connected(address: str) -> Any:
     except ImportError as error:
         raise UserError(f"{clean(address)} needs more of Ray than is installed here: {_why(error)}") from None
     except Exception as error:  # no cluster, another version, no such host
-        raise UserError(
-            f"No Ray cluster answers at {clean(address)}: {_why(error)} Start one with “ray start”, or name another."
-        ) from None
+        raise UserError(f"No Ray cluster answers at {clean(address)}: {_why(error)} {START}") from None
     return ray
+
+
+def _check_reachable(address: str) -> None:
+    """Raises UserError where nothing listens at an address; Ray itself would try for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit() or int(port) > MAX_PORT:
+        raise UserError(
+            f"“{clean(address)}” is no address of a Ray cluster; accepted are auto, host:port, ray://host:port."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except OSError as error:
+        raise UserError(f"No Ray cluster answers at {clean(address)}: {_why(error)} {START}") from None
 
 
 def labels_of(node: dict[str, Any]) -> dict[str, str]:
@@ -155,7 +191,9 @@ def labels_of(node: dict[str, Any]) -> dict[str, str]:
 
 
 def _why(error: Exception) -> str:
-    """The first line of an error, as the end of a sentence."""
-    lines = [clean(line).strip() for line in str(error).splitlines() if line.strip()]
-    text = (lines[0] if lines else type(error).__name__)[:MAX_WHY].rstrip(".:")
-    return f"{text}."
+    """What an error of Ray's says in a line, as the end of a sentence: the cause where it quotes a traceback, else its
+    first line.
+    """
+    lines = [clean(line).strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    text = next((line for line in reversed(lines) if CAUSE.match(line)), lines[0])
+    return f"{text[:MAX_WHY].rstrip('.: ')}."

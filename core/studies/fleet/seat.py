@@ -17,7 +17,7 @@ class Seat:
     """Times are those of the coordinator's clock. ``run`` is the one that its node is asked for, until that has ended.
 
     ``known`` counts the items that came of it, ``heard`` says whether its node ever answered, ``begun`` whether it is
-    recorded here. ``came`` are the rounds that came home, by run.
+    recorded here; ``question`` is the last that it was asked. ``came`` are the rounds that came home, by run.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Seat:
     key: str | None = None
     run: Run | None = None
     known: int = 0
+    question: int = 0
     begun: bool = False
     heard: bool = False
     starts: int = 0
@@ -38,6 +39,7 @@ class Seat:
     activity: str = ""
     came: dict[str, int] = field(default_factory=dict)
     finished: str | None = None
+    lost_by: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -73,6 +75,11 @@ class Seat:
         self.heard_s = now_s
         self.waits("", now_s)
 
+    def is_there(self, now_s: float) -> None:
+        """Its machine is free, and has begun."""
+        self.heard, self.heard_s = True, now_s
+        self.goes("starting", now_s)
+
     def waits(self, reason: str, now_s: float) -> None:
         """For its machine to be free, or to come back."""
         if self.state != "waiting":
@@ -94,6 +101,7 @@ class Seat:
     def ends(self, state: MachineState, reason: str = "") -> None:
         if state == "finished" and self.run is not None:
             self.finished = self.run.id
+            reason = f"It was started once more: {self.lost_by}" if self.lost_by else ""
         elif (run_id := self.run_id) is not None:
             reason = f"{reason} {counted(self.came[run_id], 'round')} came home and stand.".lstrip()
         self.state, self.reason, self.run, self.key = state, reason, None, None

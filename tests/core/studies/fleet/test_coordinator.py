@@ -25,6 +25,7 @@ from tests.support.fleets import (
 )
 
 MADE = template()
+MANY = 150
 
 
 def measured(planned: list[Planned], recorder: FleetRecorder, report: Any = None, **plan: Any) -> FleetStudy:
@@ -141,7 +142,7 @@ def test_a_busy_machine_is_waited_for_and_says_so() -> None:
 
     study = measured(planned, FleetRecorder(), report, wait_s=100.0)
     assert [machine.state for machine in study.machines] == ["finished", "finished", "refused"]
-    assert study.machines[2].reason == "It was not free within 100 s. Other work holds it."
+    assert study.machines[2].reason == "It was not free within 1 min 40 s. Other work holds it."
     assert seen["node0", "Other work holds it."] > 10
     assert seen["node1", "Another measures."] > 5
     assert study.machines[0].waited_s == pytest.approx(30, abs=2)
@@ -214,10 +215,12 @@ def test_machines_are_chosen_by_labels_or_kind() -> None:
             names(**plan)
 
 
-def test_a_thousand_machines_with_faults_of_every_kind_lose_nothing() -> None:
-    """Bounded at home: one question a machine, and batches rather than a commit a round."""
+def test_many_machines_with_faults_of_every_kind_lose_nothing() -> None:
+    """Bounded at home: one question a machine, and batches rather than a commit a round. A thousand of them are in
+    benchmarks/fleet.py.
+    """
     kinds: list[Fault | None] = [None, *RETRIED, *HARMLESS, "refuses", "nice", "fails"]
-    planned = machines(1000, [kinds[n % len(kinds)] for n in range(1000)])
+    planned = machines(MANY, [kinds[n % len(kinds)] for n in range(MANY)])
     cluster, recorder = SimulatedCluster(planned, MADE), FleetRecorder()
     study = run_fleet(tools_on(cluster, recorder), fleet_plan(MADE), cluster)
     for machine, one in zip(study.machines, planned, strict=True):
@@ -231,6 +234,6 @@ def test_a_thousand_machines_with_faults_of_every_kind_lose_nothing() -> None:
             assert machine.state == "finished"
             assert is_whole(recorder, machine.run_id)
             assert machine.starts == (2 if fault in RETRIED else 1)
-    assert cluster.most_asked <= 1000
+    assert cluster.most_asked <= MANY
     assert recorder.commits < sum(len(records) for records in recorder.records.values()) / 10
     assert not cluster.running
