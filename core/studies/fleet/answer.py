@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -91,7 +92,15 @@ class FleetAnswer:
     absent: tuple[FleetMachine, ...]
     has_interval: bool
 
-    @property
+    @cached_property
+    def has_prices(self) -> bool:
+        return any(result.price is not None for result in self.results)
+
+    @cached_property
+    def has_energy(self) -> bool:
+        return any(result.energy for result in self.results)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(result.name for result in self.results)
 
@@ -133,10 +142,11 @@ def answer_of(
     )
     fastest, sure = bands(times, margin), bool((times.df > 0).any())
     names = shown_names(study.plan.sweep.targets)
+    compared = {machine.name for machine in taken}
     return FleetAnswer(
         results=results, baseline=first or 0, batches=times.batches, fastest=fastest,
         cheapest=_cheapest(times, results, margin), target=target, target_names=names, margin=margin,
-        label=_label(results), absent=tuple(m for m in study.machines if m not in taken), has_interval=sure,
+        label=_label(results), absent=tuple(m for m in study.machines if m.name not in compared), has_interval=sure,
         sentence=headline([m.name for m in taken], fastest, margin, times.batches, sure),
     )  # fmt: skip
 

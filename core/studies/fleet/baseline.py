@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
 
 import numpy as np
 
 from core.analysis.statistics import Array
 from core.studies.fleet.unpaired import Ratio, Times, ratio
 from core.studies.sweep.answer import Against, Crossover, Kind, SpeedUp, Verdict
-from core.studies.sweep.candidates import Flags
 from core.studies.sweep.crossover import ALPHA, SURE_ALPHA, Crossing, Curve, Segment, established_by, find_crossings
 
 
@@ -21,21 +19,18 @@ def against_baseline(times: Times, baseline: int, margin: float, names: Sequence
     Each comparison holds by itself, as that of two targets; the bands of the fastest hold together.
     """
     found = ratio(times.of([baseline]), times)
-    at = _columns(found, times.measured)
+    at = found.at(times.measured)
     half, sure = at.half_width(ALPHA), at.scatter(2 * ALPHA)
     # A change of lead needs both sides to be shown, at the least of these levels: only such curves are worth drawing
     may_cross = np.any(at.center > sure, axis=1) & np.any(at.center < -sure, axis=1)
-    crossing = set(np.flatnonzero(may_cross).tolist())
-    whole = found.half_width(ALPHA) if crossing else half
+    curves = _Curves(times, found, at) if may_cross.any() else None
     answers: list[Against | None] = []
     for machine, name in enumerate(names):
         known = ~np.isnan(at.center[machine])
         if machine == baseline or not known.any():
             answers.append(None)
             continue
-        crossings: tuple[Crossing, ...] = ()
-        if machine in crossing:
-            crossings = find_crossings(_curve(times, _row(found, machine), whole[machine]))
+        crossings = find_crossings(curves.of(machine)) if curves is not None and may_cross[machine] else ()
         pair = (names[baseline], name)
         verdict = _verdict(pair, at.center[machine][known], half[machine][known], crossings, margin)
         batches = [batch for batch, has in zip(times.batches, known.tolist(), strict=True) if has]
@@ -43,33 +38,36 @@ def against_baseline(times: Times, baseline: int, margin: float, names: Sequence
     return answers
 
 
-def _columns(found: Ratio, measured: Flags) -> Ratio:
-    return Ratio(*(getattr(found, field.name)[:, measured] for field in fields(found)))
+class _Curves:
+    """Of each machine against the baseline, as those of two targets. What they share is worked out once for all."""
 
+    def __init__(self, times: Times, found: Ratio, at: Ratio) -> None:
+        self._times, self._at, self._center = times, at, found.center
+        self._half, self._sure = found.half_width(ALPHA), found.scatter(SURE_ALPHA)
+        self._levels: dict[float, Array] = {}
 
-def _row(found: Ratio, machine: int) -> Ratio:
-    return Ratio(*(getattr(found, field.name)[machine] for field in fields(found)))
+    def of(self, machine: int) -> Curve:
+        """Over the batches that both machines have."""
+        has = ~np.isnan(self._center[machine])
+        center, half, measured = self._center[machine][has], self._half[machine][has], self._times.measured[has]
+        shown = np.where(np.abs(center) > self._sure[machine][has], np.sign(center), 0.0)
+        known = ~np.isnan(self._at.center[machine])
 
+        def margin(segment: Segment, alpha: float) -> float:
+            """The batches of a segment are tested one by one, at the level divided by their number (Bonferroni)."""
+            part = slice(segment.start, segment.stop)
+            level = self._scatter(alpha / (segment.stop - segment.start))[machine][known][part]
+            return float(np.max(segment.sign * center[measured][part] / np.maximum(level, 1e-12))) - 1.0
 
-def _curve(times: Times, found: Ratio, half: Array) -> Curve:
-    """As that of two targets, over the batches that both machines have."""
-    has = ~np.isnan(found.center)
-    center, measured = found.center[has], times.measured[has]
-    at = Ratio(*(getattr(found, field.name)[has][measured] for field in fields(found)))
+        established = np.zeros(len(center))
+        established[measured] = established_by(center[measured], margin)
+        x = self._times.x[has]
+        return Curve(x, center, center - half, center + half, established, shown, measured.astype(float))
 
-    def margin(segment: Segment, alpha: float) -> float:
-        """The batches of a segment are tested one by one, at the level divided by their number (Bonferroni)."""
-        part = Ratio(*(getattr(at, field.name)[segment.start : segment.stop] for field in fields(at)))
-        by = segment.sign * part.center / np.maximum(part.scatter(alpha / len(part.center)), 1e-12)
-        return float(by.max()) - 1.0
-
-    established, shown = np.zeros(len(center)), np.zeros(len(center))
-    established[measured] = established_by(at.center, margin)
-    sure = np.abs(center) > Ratio(*(getattr(found, f.name)[has] for f in fields(found))).scatter(SURE_ALPHA)
-    shown = np.where(sure, np.sign(center), 0.0)
-    return Curve(
-        times.x[has], center, center - half[has], center + half[has], established, shown, measured.astype(float)
-    )
+    def _scatter(self, alpha: float) -> Array:
+        if alpha not in self._levels:
+            self._levels[alpha] = self._at.scatter(alpha)
+        return self._levels[alpha]
 
 
 def _verdict(

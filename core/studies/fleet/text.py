@@ -44,9 +44,9 @@ def columns(answer: FleetAnswer, batches: Sequence[int]) -> list[str]:
     found = ["Machine", *(f"Step at {batch:,} (ms)" for batch in batches), f"Faster than {baseline}"]
     if len(answer.target_names) > 1:
         found.append(f"Own crossover, over {answer.target_names[0]}")
-    if any(result.price is not None for result in answer.results):
+    if answer.has_prices:
         found.append(f"A million samples at {batches[-1]:,}")
-    if any(result.energy for result in answer.results):
+    if answer.has_energy:
         found.append("Energy a sample")
     return found
 
@@ -58,9 +58,9 @@ def row(answer: FleetAnswer, result: Result, batches: Sequence[int]) -> list[str
     found = [result.name, *(_step(cell) for cell in cells), "baseline" if is_baseline else faster_words(result.against)]
     if len(answer.target_names) > 1:
         found.append(own_words(answer, result))
-    if any(one.price is not None for one in answer.results):
+    if answer.has_prices:
         found.append(cost_words(result, result.cost(batches[-1])))
-    if any(one.energy for one in answer.results):
+    if answer.has_energy:
         found.append(energy_words(result))
     return found
 

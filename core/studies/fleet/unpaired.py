@@ -13,8 +13,8 @@ is made at the level times 2 / (c + d), which bounds the error whatever ties (a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from core.studies.sweep.condensed import TargetCurve
 from core.studies.sweep.crossover import STEPS, bend, between_batches
 
 TIE_ALPHA = 0.001  # targets of a machine count as tied unless they differ at 99.9 %: a lucky one must not look alone
-AT_ONCE = 400_000  # values of a block of pairs
+AT_ONCE = 200_000  # values of a block of pairs
 FEWEST_RIVALS = 6
 Whole = NDArray[np.int64]
 
@@ -110,6 +110,10 @@ class Ratio:
     unseen: Array
     bend: Array
 
+    def at(self, points: Flags) -> Ratio:
+        """At these points, along the last axis."""
+        return Ratio(*(getattr(self, field.name)[..., points] for field in fields(self)))
+
     def half_width(self, alpha: float) -> Array:
         """Half of the 1 − alpha interval; infinite where there is none, NaN where there is no ratio."""
         return np.hypot(self.scatter(alpha), self.bend)
@@ -187,15 +191,16 @@ class Machines:
         beaten = (-found.center > found.half_width(alpha / self.rivals)).any(axis=0)
         return np.asarray(~beaten & self.times.known)
 
-    def margin(self, bits: int, alpha: float) -> Array:
+    def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array:
         """How far beyond the interval (log) the fastest is shown to be in that set; above zero: shown."""
         inside = members(bits)
         outside = sorted(set(range(len(self.times.center))) - set(inside))
         if not outside:
-            return np.full(len(self.x), np.inf)
+            return np.full(len(at), np.inf)
         level = alpha if len(inside) == 1 else alpha / self.rivals
-        others = self.times.of(outside)
-        found = ratio(self.times.of(self._strongest(inside)), others, outer=True)
+        times = self.times.at(at)
+        others = times.of(outside)
+        found = ratio(times.of(self._strongest(inside)), others, outer=True)
         by = -found.center - found.half_width(level)
         best = np.nanmax(np.where(np.isnan(by), -np.inf, by), axis=0)
         return np.asarray(np.where(others.known, best, np.inf).min(axis=0))
@@ -262,83 +267,99 @@ def common_batches(machines: Sequence[Sequence[TargetCurve]]) -> Array:
 def times_of(machines: Sequence[Sequence[TargetCurve]], batches: Array) -> Times:
     """Each machine's targets as one curve, that of the fastest at each point; ``batches`` as
     :func:`common_batches` gives them, at least one.
+
+    A machine has no step time where one of its targets was skipped that may be the fastest there; where it failed the
+    others count.
     """
-    x = between_batches(np.log2(batches))
-    rows = zip(*(_machine(curves, x) for curves in machines), strict=True)
-    return Times(x, _shape(x), np.arange(len(x)) % STEPS == 0, *map(np.stack, rows))
+    at = np.log2(batches)
+    x = between_batches(at)
+    most = max(map(len, machines))
+    columns = [_columns(curve, at) for curves in machines for curve in [*curves, *[NOTHING] * (most - len(curves))]]
+    center, error, df, gap, unseen, failed, tried = (
+        np.stack(part).reshape(len(machines), most, -1) for part in zip(*columns, strict=True)
+    )
+    turns = _second_differences(at, center)
+    rows = {
+        "center": _spread(center),
+        "error": _spread(error),
+        "df": np.minimum(_held(df), _held(df, following=True)),
+        "unseen": np.broadcast_to(unseen, (*unseen.shape[:2], len(x))),
+        "before": _held(turns),
+        "after": _held(turns, following=True),
+        "gap": _spread(gap),
+    }
+    filled = np.where(np.isnan(rows["center"]), np.inf, rows["center"])
+    best = np.argmin(filled, axis=1)
+    chosen = {name: np.take_along_axis(row, best[:, None], axis=1)[:, 0] for name, row in rows.items()}
+    skipped = (np.isnan(rows["center"]) & (x < failed - 1e-9) & (tried > 0)).any(axis=1)
+    tied = _tied(rows, chosen, filled)
+    chosen["center"] = np.where(skipped, np.nan, chosen["center"])
+    return Times(x, _shape(x), np.arange(len(x)) % STEPS == 0, **chosen, target=best, tied=tied)
 
 
-def _machine(curves: Sequence[TargetCurve], x: Array) -> tuple[Array, ...]:
-    """The rows of :class:`Times` of one machine. It has no step time where one of its targets was skipped that may be
-    the fastest there; where it failed the others count.
+NOTHING = TargetCurve()
+
+
+def _tied(rows: Mapping[str, Array], chosen: Mapping[str, Array], filled: Array) -> Array:
+    """How many targets of each machine may be its fastest."""
+    if filled.shape[1] == 1:
+        return np.ones((len(filled), filled.shape[2]))
+    apart = np.sqrt(rows["error"] ** 2 + chosen["error"][:, None] ** 2)
+    level = t_at(1 - TIE_ALPHA / 2, np.minimum(rows["df"], chosen["df"][:, None])) * apart
+    unseen = normal_quantile(1 - TIE_ALPHA / 2) * np.hypot(rows["unseen"], chosen["unseen"][:, None])
+    with np.errstate(invalid="ignore"):
+        near = filled - chosen["center"][:, None] <= np.hypot(level, unseen)
+    return np.maximum(1, (near & np.isfinite(filled)).sum(axis=1)).astype(float)
+
+
+def _columns(curve: TargetCurve, at: Array) -> tuple[Array, ...]:
+    """Of a target at log2 of the shared batches: center, error, degrees of freedom, how far it may bend where it
+    skipped one; then what is unseen, log2 of the batch from which it failed, and whether it was tried.
     """
-    rows = [np.stack(part) for part in zip(*(_target(curve, x) for curve in curves), strict=True)]
-    center, error, df, unseen, before, after, gap = rows
-    filled = np.where(np.isnan(center), np.inf, center)
-    failed = np.array([x >= np.log2(curve.failed_from or np.inf) - 1e-9 for curve in curves])
-    tried = np.array([bool(curve.batches) for curve in curves])[:, None]
-    skipped = (np.isnan(center) & ~failed & tried).any(axis=0)
-    at, points = np.argmin(filled, axis=0), np.arange(len(x))
-    chosen = [row[at, points] for row in (center, error, df, unseen, before, after, gap)]
-    apart = np.sqrt(error**2 + chosen[1] ** 2)
-    level = t_at(np.full(apart.shape, 1 - TIE_ALPHA / 2), np.minimum(df, chosen[2])) * apart
-    near = filled - chosen[0] <= np.hypot(level, normal_quantile(1 - TIE_ALPHA / 2) * np.hypot(unseen, chosen[3]))
-    tied = np.maximum(1, (near & ~np.isnan(center)).sum(axis=0)).astype(float)
-    return (np.where(skipped, np.nan, chosen[0]), *chosen[1:], at, tied)
-
-
-def _target(curve: TargetCurve, x: Array) -> tuple[Array, ...]:
-    """Center, error, degrees of freedom, what is unseen, second differences before and after, and the gap's bend."""
+    failed = np.array([math.log2(curve.failed_from) if curve.failed_from else np.inf])
     if not curve.batches:
-        return tuple(np.full(len(x), fill) for fill in (np.nan, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0))
+        nothing = np.full(len(at), np.nan), np.full(len(at), np.inf), np.zeros(len(at)), np.zeros(len(at))
+        return (*nothing, np.zeros(1), failed, np.zeros(1))
     own, logs = np.log2(np.array(curve.batches, dtype=float)), np.array(curve.log_ms)
     error = np.array([np.inf if value is None else value for value in curve.error])
-    at = x[::STEPS]
+    df, more = np.array(curve.df), (np.array([curve.allowance]), failed, np.ones(1))
+    place = np.minimum(np.searchsorted(own, at - 1e-9), len(own) - 1)
+    exact = np.abs(own[place] - at) < 1e-9
+    if exact.all():
+        return logs[place], error[place], df[place], np.zeros(len(at)), *more
     inside = (at > own[0] - 1e-9) & (at < own[-1] + 1e-9)
-    center = np.where(inside, np.interp(at, own, logs), np.nan)
+    left = np.where(exact, place, np.maximum(place - 1, 0))  # of two neighbours the worse one
     gap = np.zeros(len(at))
-    if inside.any():
-        gap[inside] = bend(own, logs, np.clip(at[inside], own[0], own[-1])) if len(own) > 1 else 0.0
-    turns = _second_differences(at, center)
-    return (
-        _spread(center),
-        _spread(_interpolated(at, own, error)),
-        _spread_lowest(_interpolated(at, own, np.array(curve.df), lowest=True)),
-        np.full(len(x), curve.allowance),
-        np.repeat(turns, STEPS)[: len(x)],
-        np.repeat(np.append(turns[1:], turns[-1:]), STEPS)[: len(x)],
-        _spread(gap),
-    )
-
-
-def _interpolated(at: Array, own: Array, values: Array, lowest: bool = False) -> Array:
-    """Values of a machine's own batches at others; of two neighbours the worse one."""
-    right = np.clip(np.searchsorted(own, at - 1e-9), 0, len(own) - 1)
-    left = np.clip(np.searchsorted(own, at + 1e-9) - 1, 0, len(own) - 1)
-    pick = np.minimum if lowest else np.maximum
-    return np.asarray(pick(values[left], values[right]))
+    if inside.any() and len(own) > 1:
+        gap[inside] = bend(own, logs, np.clip(at[inside], own[0], own[-1]))
+    center = np.where(inside, np.interp(at, own, logs), np.nan)
+    return center, np.maximum(error[left], error[place]), np.minimum(df[left], df[place]), gap, *more
 
 
 def _spread(values: Array) -> Array:
-    """From the batches to all points of the grid, linear between two."""
+    """From the batches, along the last axis, to all points of the grid, linear between two."""
     place = np.arange(STEPS) / STEPS
-    left, right = values[:-1, None], values[1:, None]
+    left, right = values[..., :-1, None], values[..., 1:, None]
     with np.errstate(invalid="ignore"):
         between = np.where(place == 0, left, left * (1 - place) + right * np.where(place == 0, 0.0, place))
-    return np.append(between.ravel(), values[-1:])
+    return np.concatenate([between.reshape(*values.shape[:-1], -1), values[..., -1:]], axis=-1)
 
 
-def _spread_lowest(values: Array) -> Array:
-    """The same for what the smaller of two neighbours decides."""
-    following = np.repeat(np.append(values[1:], values[-1:]), STEPS)[: (len(values) - 1) * STEPS + 1]
-    found = np.repeat(values, STEPS)[: len(following)]
-    return np.where(np.arange(len(found)) % STEPS == 0, found, np.minimum(found, following))
+def _held(values: Array, following: bool = False) -> Array:
+    """The same with the value of the batch before a point, or of the ``following`` one; at a batch its own."""
+    if following:
+        moved = np.concatenate([values[..., 1:], values[..., -1:]], axis=-1)
+        held = np.repeat(moved, STEPS, axis=-1)
+        held[..., ::STEPS] = values
+    else:
+        held = np.repeat(values, STEPS, axis=-1)
+    return held[..., : (values.shape[-1] - 1) * STEPS + 1]
 
 
 def _second_differences(x: Array, y: Array) -> Array:
-    """Of a curve at its points, those at the ends as their neighbours; 0 where it is not known."""
+    """Of curves along the last axis at their points, those at the ends as their neighbours; 0 where not known."""
     if len(x) < 3:
-        return np.zeros(len(x))
+        return np.zeros(y.shape)
     slopes = np.diff(y) / np.diff(x)
     second = 2 * np.diff(slopes) / (x[2:] - x[:-2])
-    return np.nan_to_num(np.concatenate([second[:1], second, second[-1:]]))
+    return np.nan_to_num(np.concatenate([second[..., :1], second, second[..., -1:]], axis=-1))

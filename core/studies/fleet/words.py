@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from core.evidence import MAX_TARGETS
 from core.names import all_of
 from core.numbers import counted
-from core.studies.sweep.answer import Against, Band, Fastest, SpeedUp
+from core.studies.sweep.answer import Against, Band, Boundary, Fastest, SpeedUp
 from core.studies.sweep.baseline import ahead_words
 from core.studies.sweep.verdict import lowest_words
 from core.studies.sweep.verdict_fastest import bands_words, where_words
@@ -25,6 +26,7 @@ def headline(names: Sequence[str], found: Fastest, margin: float, batches: Seque
     if not has_interval:
         lowest = [next(b.targets[0] for b in found.bands if batch <= b.to_batch * 1.01) for batch in batches]
         return lowest_words(names, np.array(lowest), np.array(batches, dtype=float))
+    found = _joined(found)
     _, *parts = bands_words(names, found, margin)
     first, edge = found.bands[0], found.boundaries[0] if found.boundaries else None
     where = where_words(first, None, edge, spell=True)
@@ -35,6 +37,19 @@ def headline(names: Sequence[str], found: Fastest, margin: float, batches: Seque
     more = len(parts) + 1 - SHOWN_BANDS
     said = [*parts[: SHOWN_BANDS - 1], f"{counted(more, 'more band')} above that"] if more > 0 else parts
     return f"{'; '.join([who, *said])}."
+
+
+def _joined(found: Fastest) -> Fastest:
+    """Neighbouring bands of many machines each as one: that other dozens may be the fastest is no news in a sentence."""
+    bands, edges = [found.bands[0]], list[Boundary]()
+    for band, edge in zip(found.bands[1:], found.boundaries, strict=True):
+        last = bands[-1]
+        if all(len(one.targets) > MAX_TARGETS and not one.level for one in (last, band)):
+            bands[-1] = Band(last.from_batch, band.to_batch, tuple(sorted({*last.targets, *band.targets})))
+        else:
+            bands.append(band)
+            edges.append(edge)
+    return Fastest(tuple(bands), tuple(edges))
 
 
 def faster_words(one: Against | None) -> str:

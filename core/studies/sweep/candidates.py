@@ -43,7 +43,7 @@ class Contest(Protocol):
     @property
     def has_interval(self) -> bool: ...
     def candidates(self, alpha: float) -> Sets: ...
-    def margin(self, bits: int, alpha: float) -> Array: ...
+    def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array: ...
     def leaders(self) -> Sets: ...
     def gain(self, old: Sequence[int], new: Sequence[int], part: slice) -> Array: ...
     def is_level(self, members: Sequence[int], at: Sequence[int], alpha: float, margin: float) -> bool: ...
@@ -88,14 +88,15 @@ class Race:
         beaten = self._beaten(alpha / (self.count - 1)).any(axis=0)
         return as_bits(np.where(alone.any(axis=0), alone, ~beaten))
 
-    def margin(self, bits: int, alpha: float) -> Array:
+    def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array:
         """How far beyond the interval (log) the fastest is shown to be in that set; above zero: shown."""
         inside = list(members(bits))
         outside = [k for k in range(self.count) if k not in inside]
         level = alpha if len(inside) == 1 else alpha / (self.count - 1)
         by = -self.ratios - self.half_widths(level)
         by[np.broadcast_to(self.out[None, :] & ~self.out[:, None], by.shape)] = np.inf
-        return np.asarray(np.nanmax(by[np.ix_(inside, outside)], axis=0, initial=-np.inf).min(axis=0, initial=np.inf))
+        part = by[np.ix_(inside, outside, list(at))]
+        return np.asarray(np.nanmax(part, axis=0, initial=-np.inf).min(axis=0, initial=np.inf))
 
     def _beaten(self, alpha: float) -> Flags:
         """[k, l, x]: target l is slower than k beyond the interval, or could not run where k may have."""

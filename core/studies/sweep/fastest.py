@@ -171,7 +171,6 @@ def _boundary(race: Contest, before: _Stretch, after: _Stretch, alpha: float | N
 
 def _end(race: Contest, bits: int, inside: int, outside: int, alpha: float) -> float:
     """Where, between two points, the fastest is no longer shown to be in that set."""
-    margin = race.margin(bits, alpha)
-    a, b = np.clip((margin[inside], margin[outside]), -HUGE, HUGE)
+    a, b = np.clip(race.margin(bits, alpha, (inside, outside)), -HUGE, HUGE)
     x = race.x
     return float(x[inside] + (x[outside] - x[inside]) * (a / (a - b))) if a > 0 >= b else float(x[inside])

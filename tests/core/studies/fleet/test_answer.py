@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from core.studies.fleet.baseline import against_baseline
 from core.studies.fleet.export import fleet_data, machines_csv
 from core.studies.fleet.text import fleet_text
 from core.studies.fleet.unpaired import common_batches, times_of
-from core.studies.fleet.words import faster_words
+from core.studies.fleet.words import faster_words, headline
 from core.studies.registry import kind_of, read_any
 from core.studies.sweep.condensed import CondensedRun, TargetCurve, condense
 from core.studies.sweep.crossover import ALPHA
@@ -129,6 +130,8 @@ def test_a_thousand_machines_are_compared_at_once_and_alike_ones_are_counted() -
     found = bands(times_of(many, common_batches(many)), 0.05)
     fastest = set(range(0, 1000, 4))
     assert all(set(band.targets) <= fastest and len(band.targets) > 62 for band in found.bands)
+    said = headline([f"m{n}" for n in range(1000)], found, 0.05, (1, 8, 64), has_interval=True)
+    assert re.fullmatch(r"Not clear which machine is the fastest from batch 1 to 64: \d+ machines\.", said)
 
 
 def test_money_changes_what_is_the_cheapest_and_needs_prices_of_one_currency() -> None:
