@@ -28,7 +28,8 @@ def found(played: Played) -> set[str]:
 
 
 def test_there_is_a_study_of_every_kind() -> None:
-    assert MAKE.keys() == kinds().keys()
+    """A fleet has faults of its own: tests/core/studies/fleet/test_coordinator.py."""
+    assert MAKE.keys() == kinds().keys() - {"fleet"}
 
 
 def test_it_is_as_large_as_promised() -> None:

@@ -94,6 +94,21 @@ def _t_between(probability: float, df: float) -> float:
     return t_quantile(probability, whole) ** (1 - place) * t_quantile(probability, whole + 1) ** place
 
 
+def t_at(probability: Array | float, df: Array) -> Array:
+    """Quantiles of Student's t, each of its own probability and degrees of freedom, which count in quarters, rounded
+    down; infinite below one. Few different probabilities are worked out once each.
+    """
+    quarters = np.floor(4 * np.minimum(df, _LARGE_DF)).astype(np.int64)
+    quantiles = np.full(df.shape, np.inf)
+    for level in np.unique(probability).tolist():
+        found = np.full(4 * _LARGE_DF + 1, np.inf)
+        for quarter in np.flatnonzero(np.bincount(quarters.ravel())).tolist():
+            if quarter >= 4:
+                found[quarter] = _t_between(level, quarter / 4)
+        quantiles = np.where(probability == level, found[quarters], quantiles)
+    return quantiles
+
+
 def estimate_columns(values: Array, trimmed: bool) -> Estimate:
     """Location of each column of ``values`` (units × columns, NaN: missing).
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from core.spec import Target
@@ -17,10 +17,15 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Context:
-    """What an answer may rest on beside its record: the run it belongs to, and earlier records of the same kind."""
+    """What an answer may rest on beside its record: the run it belongs to, and earlier records of the same kind.
+
+    ``curves`` holds the runs that are parts of the record, by id, each condensed
+    (:class:`core.studies.sweep.condensed.CondensedRun`).
+    """
 
     run: Any = None
     earlier: tuple[Any, ...] = ()
+    curves: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,6 +49,9 @@ PAGES = {
     "history": Page("History", ":material/history:",
         "Every study kept here: search, open, compare, tag, rename, delete, import, export.",
         "See the runs that are here"),
+    "fleet": Page("Fleet", ":material/dns:",
+        "The same sweep on several machines: which of them is the fastest at which batch, and at what cost.",
+        "Several machines compared"),
     "method": Page("Method", ":material/menu_book:",
         "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
 }  # fmt: skip
@@ -57,7 +60,7 @@ PAGES = {
 GROUPS = {
     "": ("start", "sweep", "history", "method"),
     "Result": ("crossover", "overhead", "pipeline", "diagnosis", "batch"),
-    "Maps": ("frontier", "hardware"),
+    "Maps": ("frontier", "hardware", "fleet"),
 }
 """What the menu holds, by heading; those without one stand in it themselves. Streamlit puts them first, and
 :mod:`core.ui.look` moves history and method behind the groups."""

@@ -25,7 +25,8 @@ STARTS = (
     "trace",
     "keep_card",
 )
-PAGES = ("crossover", "frontier", "batch", "hardware", "overhead", "pipeline", "diagnosis", "history", "method")
+PAGES = ("crossover", "frontier", "batch", "hardware", "overhead", "pipeline", "diagnosis", "fleet", "history",
+         "method")  # fmt: skip
 
 
 @pytest.fixture

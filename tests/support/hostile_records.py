@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from core.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse
+from core.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse, Warning
 from core.spec import Pipeline
+from core.studies.fleet.record import FleetStudy
 from core.studies.registry import kinds
 from core.studies.sweep.record import EnergyWindow, Run
 from tests.support.diagnoses import make_diagnosis
+from tests.support.fleet_studies import make_fleet
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.hostile import HOSTILE, PATH, SHORT
 from tests.support.hosts import make_host_study
@@ -31,6 +33,7 @@ KEYS = {
     "NoiseStudy.run_id",
     "NoisePlan.run_id",
     "MemoryPlan.run_id",
+    "FleetMachine.run_id",
     "Arm.code",
     "Rerun.code",
 }
@@ -71,6 +74,7 @@ class Filler:
         self.filled: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self._marks: defaultdict[str, int] = defaultdict(int)
+        self._names = 0
 
     def fill(self, value: Any, annotation: Any = None, where: str = "") -> Any:
         """The value with hostile text in every place for text, those of its parts too."""
@@ -78,6 +82,8 @@ class Filler:
             return self._model(value)
         if isinstance(value, tuple) and value and not isinstance(value[0], str):
             return tuple(self.fill(part, annotation, where) for part in value)
+        if isinstance(value, dict):
+            return {key: self.fill(part, annotation, where) for key, part in value.items()}
         return value
 
     def _model(self, model: BaseModel) -> BaseModel:
@@ -108,9 +114,14 @@ class Filler:
 
     def _hostile(self, value: Any, annotation: Any, payload: str, where: str) -> Any:
         text = f"{payload} {mark(where)}"
+        if where == "FleetMachine.name":  # no two have the same
+            self._names += 1
+            return f"{text} {self._names}"
         if isinstance(value, dict):
-            return {text: text} | value
+            return {text: next((part for part in value.values() if isinstance(part, BaseModel)), text)} | value
         if isinstance(value, tuple):
+            if value and isinstance(value[0], dict):
+                return ({text: text}, *value[1:])
             if value and isinstance(value[0], tuple):  # a size and its value
                 return ((text, *value[0][1:]), *value[1:])
             if "..." in str(annotation) and where != "Run.target_names":  # which has as many as the plan
@@ -134,7 +145,8 @@ def _run() -> Run:
     run = run.model_copy(update={"energy": (EnergyWindow(target=0, skipped="Because."), *energy_windows())})
     int8 = OutputDifference(samples=9, largest=0.1, mean=0.01, agreeing=0.9, quantised="3 of 4 layers")
     setups = tuple(one.model_copy(update={"output_difference": int8}) for one in run.setups)
-    run = run.model_copy(update={"setups": setups})
+    held_back = tuple(one.model_copy(update={"inherited_threads": {"OMP": "1"}}) for one in run.processes)
+    run = run.model_copy(update={"setups": setups, "processes": held_back})
     run = with_loops(run, loop_cost(0), loop_cost(1).model_copy(update={"times": None, "reason": "Because."}))
     return with_traces(run, gpu_cell(4), cpu_cell(4))
 
@@ -143,6 +155,13 @@ def energy_windows() -> list[EnergyWindow]:
     card = CardUse(length_s=2.0, samples=9, busy=9, util_pct=50.0, energy_j=9.0, energy_from="counter")
     window = EnergyWindow(target=1, batch=32, steps=9, length_s=2.0, card=card)
     return [window.model_copy(update={"index": index}) for index in range(3)]
+
+
+def _fleet() -> FleetStudy:
+    """With every part that one may have, and prices of its machines."""
+    study = make_fleet(second=((0.5, 0.01),) * 3, prices={"sim-0": 1.0, "sim-1": 2.0}, absent=2, batches=(4, 32, 256))
+    plan = study.plan.model_copy(update={"machines": ({"kind": "a"},), "address": "auto"})
+    return study.model_copy(update={"plan": plan, "warnings": (Warning(code="x", text="Something."),)})
 
 
 @cache
@@ -162,6 +181,7 @@ def plain_records() -> dict[str, Any]:
         "memory": memory.model_copy(update={"probes": probes}),
         "noise": make_noise_study(run),
         "host": make_host_study(rounds=3),
+        "fleet": _fleet(),
     }
 
 

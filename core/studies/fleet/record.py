@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -88,6 +89,19 @@ class FleetStudy(Study):
     def title(self) -> str:
         count = len(self.machines)
         return f"{self.plan.sweep.title} on {count} machine{'s' * (count != 1)}"
+
+    @property
+    def part_ids(self) -> tuple[str, ...]:
+        """The run of each machine that has one."""
+        return tuple(machine.run_id for machine in self.machines if machine.run_id is not None)
+
+    def kept_apart(self, ids: Mapping[str, str]) -> Self:
+        """Without the runs themselves, which are kept elsewhere under these ids."""
+        moved = (
+            machine.model_copy(update={"run_id": None if machine.run_id is None else ids.get(machine.run_id)})
+            for machine in self.machines
+        )
+        return self.model_copy(update={"machines": tuple(moved), "runs": ()})
 
     def run_of(self, machine: FleetMachine) -> Run | None:
         """Its run where this record holds it, else None."""

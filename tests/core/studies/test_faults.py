@@ -109,5 +109,6 @@ def _check_blocks(rounds: Any, of_round: int, faults: Faulty) -> None:
 
 
 def test_every_kind_is_tried() -> None:
-    assert set(STUDIES) == set(kinds())
+    """A fleet has faults of its own: tests/core/studies/fleet/test_coordinator.py."""
+    assert set(STUDIES) == set(kinds()) - {"fleet"}
     assert "nan_loss" in OUTCOMES

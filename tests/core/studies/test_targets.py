@@ -6,6 +6,7 @@ import pytest
 
 from core.spec import Target, Workload
 from core.studies.diagnosis.run import DiagnosisPlan
+from core.studies.fleet.record import FleetPlan
 from core.studies.frontier.plan import FrontierPlan
 from core.studies.gradient_noise.plan import NoisePlan
 from core.studies.host.run import HostPlan
@@ -30,13 +31,15 @@ PLANS: dict[str, Any] = {
     "noise": NoisePlan(workload=WORK, target=GPU),
     "pipeline": PipelinePlan(workload=WORK, target=GPU),
     "host": HostPlan(),
+    "fleet": FleetPlan(sweep=plan()),
 }
 
 
 @pytest.mark.parametrize("kind", kinds().values(), ids=lambda kind: kind.name)
 def test_every_kind_says_where_it_measures(kind: Any) -> None:
     on_gpu = [target for target in kind.targets(PLANS[kind.name]) if target.is_gpu]
-    assert on_gpu == ([] if kind.name == "host" else [GPU])  # what the host costs is measured on its CPU
+    # what the host costs is measured on its CPU, and a fleet run on other machines
+    assert on_gpu == ([] if kind.name in ("host", "fleet") else [GPU])
 
 
 def test_a_trace_is_of_one_target() -> None:
