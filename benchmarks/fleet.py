@@ -36,9 +36,11 @@ from typing import Any
 import numpy as np
 
 from core.analysis.statistics import t_quantile
+from core.spec import Target, Workload
 from core.studies.fleet.coordinator import run_fleet
 from core.studies.fleet.record import FleetStudy
 from core.studies.sweep.imports import read_run
+from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
 from tests.support.fleets import (
     HARMLESS,
@@ -55,10 +57,10 @@ from tests.support.fleets import (
 
 MOST_GROWTH = 1.3
 LOW, HIGH = 0.98, 1.02
-PLAN = {
-    "workload": {"network": {"family": "mlp", "depth": 2, "width": 512}},
-    "targets": [{"threads": 1}, {"threads": 2}], "batches": [1, 32, 256], "refine": False, "trace": False,
-}  # fmt: skip
+PLAN = SweepPlan(
+    workload=Workload(network="784-512-512-10"), targets=(Target(threads=1), Target(threads=2)), batches=(1, 32, 256),
+    refine=False, trace=False, step_width=0.001,
+)  # fmt: skip
 
 
 def grow(number: int, rounds: int, url: str, answer: Any) -> None:
@@ -144,7 +146,7 @@ def fidelity(pairs: int, budget_s: float) -> tuple[bool, list[dict[str, Any]]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["BREAKEVEN_DATA_DIR"] = name
-        (folder / "plan.json").write_text(json.dumps(PLAN | {"budget_s": budget_s}))
+        (folder / "plan.json").write_text(PLAN.model_copy(update={"budget_s": budget_s}).model_dump_json())
         if os.geteuid() != 0:
             os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": os.cpu_count()})
