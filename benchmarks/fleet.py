@@ -2,7 +2,7 @@
 
     python -m benchmarks.fleet growth [--machines 10 30 100 300 1000] [--rounds 500] [--json FILE]
     python -m benchmarks.fleet faults [--machines 1000] [--json FILE]
-    python -m benchmarks.fleet fidelity [--pairs 8] [--budget 20] [--json FILE]
+    python -m benchmarks.fleet fidelity [--pairs 8] [--budget 30] [--json FILE]
 
 *growth*: the coordinator on a simulated cluster (no Ray), into a store (SQLite in a temporary folder): wall time, CPU
 time and peak memory, a process for each number of machines. The exit status is 0 where both grow as the machines do or
@@ -205,7 +205,7 @@ def main() -> int:
     parser.add_argument("--machines", type=int, nargs="+")
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--pairs", type=int, default=8)
-    parser.add_argument("--budget", type=float, default=20.0)
+    parser.add_argument("--budget", type=float, default=30.0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.what == "growth":
