@@ -20,6 +20,7 @@ from core.numbers import counted
 from core.schema import UserError, parse_json
 from core.spec import MAX_BUDGET_S
 from core.studies.fleet.collect import Found, collect
+from core.studies.fleet.labels import labels
 from core.studies.fleet.record import FleetPlan, FleetStudy, MachinePrice
 from core.studies.kind import Context, Kind
 from core.studies.progress import Progress
@@ -130,14 +131,6 @@ def _plan(given: dict[str, Any]) -> FleetPlan:
             prices=_prices(given),
             wait_s=given["wait_s"],
         )
-
-
-def labels(text: str) -> dict[str, str]:
-    """From ``gpu=a100,zone=b``. Raises UserError."""
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(name.strip() and value.strip() for name, _, value in pairs):
-        raise UserError(f"“{shown(text)}” names no labels; accepted is label=value, several divided by commas.")
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _prices(given: dict[str, Any]) -> dict[str, MachinePrice]:

@@ -40,7 +40,7 @@ def headline(names: Sequence[str], found: Fastest, margin: float, batches: Seque
 
 
 def _joined(found: Fastest) -> Fastest:
-    """Neighbouring bands of many machines each as one: that other dozens may be the fastest is no news in a sentence."""
+    """Neighbouring bands of many machines each as one: that other dozens may be the fastest is no news to say."""
     bands, edges = [found.bands[0]], list[Boundary]()
     for band, edge in zip(found.bands[1:], found.boundaries, strict=True):
         last = bands[-1]

@@ -13,7 +13,7 @@ from core.numbers import duration
 from core.schema import UserError
 from core.studies.fleet.collect import Found, collect
 from core.studies.fleet.kind import FLEET
-from core.studies.fleet.labels import parse_labels
+from core.studies.fleet.labels import labels
 from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.fleet.run import RAY_ADDRESS
 from core.studies.registry import read_any
@@ -86,7 +86,7 @@ def _plan(run: Run, address: str, label: str | None, lines: str, way: str) -> Fl
         raise UserError("Only points were imported for this run; it has no plan to repeat.")
     if way == EACH and not (label or "").strip():
         raise UserError("Name the label that tells the kinds of machines apart.")
-    machines = tuple(parse_labels(line) for line in lines.splitlines() if line.strip()) if way == LABELS else ()
+    machines = tuple(labels(line) for line in lines.splitlines() if line.strip()) if way == LABELS else ()
     if way == LABELS and not machines:
         raise UserError("Name the labels of at least one machine.")
     each = (label or "").strip() if way == EACH else None
