@@ -2,7 +2,7 @@
 
     python -m benchmarks.fleet growth [--machines 10 30 100 300 1000] [--rounds 500] [--json FILE]
     python -m benchmarks.fleet faults [--machines 1000] [--json FILE]
-    python -m benchmarks.fleet fidelity [--pairs 8] [--budget 20] [--json FILE]
+    python -m benchmarks.fleet fidelity [--pairs 8] [--budget 30] [--json FILE]
 
 *growth*: the coordinator on a simulated cluster (no Ray), into a store (SQLite in a temporary folder): wall time, CPU
 time and peak memory, a process for each number of machines. The exit status is 0 where both grow as the machines do or
@@ -143,6 +143,8 @@ def faults(number: int) -> tuple[bool, list[dict[str, Any]]]:
 def fidelity(pairs: int, budget_s: float) -> tuple[bool, list[dict[str, Any]]]:
     from ray.cluster_utils import Cluster
 
+    if os.nice(0) > 0:
+        raise SystemExit("Run this without nice: a direct run would keep it, and the workers of a fleet do not.")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["BREAKEVEN_DATA_DIR"] = name
@@ -175,7 +177,7 @@ def _pair(folder: Path, address: str, number: int) -> tuple[dict[tuple[int, int]
         command += [str(folder / "plan.json"), "--out", str(out), "--no-store"]
         command += ["--address", address] if way == "ray" else []
         done = subprocess.run([sys.executable, "-m", "core", *command], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        assert out.exists(), done.stderr  # of one machine there is no comparison, at which a fleet run ends with 1
         found[way] = steps(_run_in(out, way))
     print(f"pair {number + 1}: {statistics.fmean(found['ray'][c] / found['direct'][c] for c in found['ray']):.4f}",
           flush=True)  # fmt: skip
@@ -205,7 +207,7 @@ def main() -> int:
     parser.add_argument("--machines", type=int, nargs="+")
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--pairs", type=int, default=8)
-    parser.add_argument("--budget", type=float, default=20.0)
+    parser.add_argument("--budget", type=float, default=30.0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.what == "growth":

@@ -104,12 +104,13 @@ def _measured(given: dict[str, Any], history: History) -> tuple[FleetStudy | Non
 
 @contextmanager
 def told(show: Any) -> Iterator[Any]:
-    """Progress, and once each what a machine waits for or was lost by."""
+    """Progress, and once each what a machine waits for or was started again for; the end says what others ended by."""
     said: set[tuple[str, str]] = set()
 
     def report(progress: Progress) -> None:
         for machine in progress.record.machines:
-            if machine.reason and (machine.name, machine.reason) not in said:
+            news = machine.reason and machine.state in ("waiting", "finished")
+            if news and (machine.name, machine.reason) not in said:
                 said.add((machine.name, machine.reason))
                 say(f"{machine.name}: {machine.reason}")
         show(progress)

@@ -21,6 +21,7 @@ FLEET: Kind[FleetPlan, FleetStudy, FleetAnswer] = Kind(
     describe=_describe,
     run=measure_fleet,
     check=check_fleet,
+    here=False,
     answer=lambda study, context: answer_of(study, context.curves),
     text=lambda study, answer, _: fleet_text(study, answer),
     export=lambda study, answer, _: fleet_data(study, answer),
