@@ -3,13 +3,15 @@
     python -m benchmarks.together [--case alike|unlike] [--starts 4] [--rounds 6] [--json FILE]
 
 Linux only. Two worker processes, each bound to half of the cores, stand for two devices; in the case *unlike* one of
-them computes in mixed bfloat16, which is slow on a CPU that has no instructions for it. First the curves: each half
-with the other idle, and with the other busy, in rounds whose order is drawn. From the idle curves ``best_splits`` says
-how to divide a batch and what that gains at most. Then, in fresh processes and again in rounds: the whole batch on
-either half, the parts of the best split each alone, that split on both at once, half the batch on each at once. *At
-once*: both workers are told to run their blocks, and the round ends when the last has; with one such barrier a block,
-and with one after every step. No gradients are summed. Each start of the workers is one observation; intervals are 95 %
-t intervals over starts.
+them computes in mixed bfloat16, which takes another time. First the curves: each half with the other idle, and with
+the other busy, in rounds whose order is drawn. From the idle curves ``best_splits`` says how to divide a batch and what
+that gains at most. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of the best
+split each alone, that split on both at once, half the batch on each at once. *At once*: both workers are told to run
+their blocks, and the round ends when the last has; with one such barrier a block, and with one after every step. No
+gradients are summed. Each start of the workers is one observation; intervals are 95 % t intervals over starts.
+
+All of that is done twice, with the time of the clock and with the CPU time of the workers, in which other programs that
+take a core away do not show. A barrier after every step waits outside of the workers, so that it has the clock only.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -35,13 +37,13 @@ from core.analysis.statistics import estimate_columns
 from core.evidence import Block, Process
 from core.spec import Pipeline, Target, Workload
 from core.studies.sweep.record import Round, Run
-from core.studies.sweep.split import Split, Together, best_splits
+from core.studies.sweep.split import Split, best_splits
 from core.worker.process import ProcessWorker
 from core.worker.protocol import Prepare, RunBlock
 
 WORKLOAD = Workload(network="784-512-512-10")
 GRID = (8, 16, 32, 64, 128, 256, 512)
-TRIED = (64, 512)
+TRIED = (128, 512)
 BLOCK_MS, WARMUP_MS = 60.0, 500.0
 START_S, ASK_S = 240.0, 240.0
 CASES = {"alike": Target(threads=1), "unlike": Target(threads=1, precision="mixed_bfloat16")}
@@ -62,7 +64,8 @@ class Estimate:
 @dataclass(frozen=True)
 class Tried:
     """One batch, as times as fast as the faster half alone: what the idle curves ``predicted``, what the parts took
-    when each ran alone in the rounds of the trial (``bound``), and both at once with a barrier a block or a step.
+    when each ran alone in the rounds of the trial (``bound``), and both at once with a barrier a block, or a step (None
+    in CPU time).
     """
 
     batch: int
@@ -70,7 +73,7 @@ class Tried:
     predicted: Estimate
     bound: Estimate
     at_once: Estimate
-    stepwise: Estimate
+    stepwise: Estimate | None
     halves_predicted: Estimate
     halves: Estimate
 
@@ -93,6 +96,11 @@ def started(target: Target, cores: set[int]) -> ProcessWorker:
         os.sched_setaffinity(0, own)
 
 
+Times = tuple[float, float]
+"""Milliseconds a step: by the worker's clock, and of its CPU time."""
+CLOCKS = ("clock", "CPU time")
+
+
 class Halves:
     """Both workers of one start."""
 
@@ -107,28 +115,30 @@ class Halves:
         )  # fmt: skip
         self._steps[number, batch] = done.steps_per_block
 
-    def alone(self, number: int, batch: int, steps: int | None = None) -> float:
-        """Milliseconds a step, by the worker's clock."""
+    def alone(self, number: int, batch: int, steps: int | None = None) -> Times:
         steps = steps or self._steps[number, batch]
-        return self._workers[number].ask(RunBlock(batch=batch, steps=steps), ASK_S).block_ms / steps
+        done = self._workers[number].ask(RunBlock(batch=batch, steps=steps), ASK_S)
+        assert done.cpu_ms is not None
+        return done.block_ms / steps, done.cpu_ms / steps
 
-    def busy(self, number: int, batch: int) -> float:
+    def busy(self, number: int, batch: int) -> Times:
         """The same while the other runs that batch, too, for twice as long."""
         steps = [self._steps[half, batch] * (1 if half == number else 2) for half in (0, 1)]
         return list(self._pool.map(self.alone, (0, 1), (batch, batch), steps))[number]
 
-    def at_once(self, parts: tuple[int, int]) -> float:
-        """Milliseconds a step of both, which wait for each other at the end of the block."""
+    def at_once(self, parts: tuple[int, int]) -> Times:
+        """Of both, which wait for each other at the end of the block."""
         steps = min(self._steps[number, part] for number, part in enumerate(parts))
-        return max(self._pool.map(self.alone, (0, 1), parts, (steps, steps)))
+        (clock, cpu), (other_clock, other_cpu) = self._pool.map(self.alone, (0, 1), parts, (steps, steps))
+        return max(clock, other_clock), max(cpu, other_cpu)
 
-    def stepwise(self, parts: tuple[int, int]) -> float:
-        """The same with a wait after each step, by this program's clock."""
+    def stepwise(self, parts: tuple[int, int]) -> Times:
+        """The same with a wait after each step, by this program's clock alone."""
         steps = min(self._steps[number, part] for number, part in enumerate(parts))
         begin = time.perf_counter()
         for _ in range(steps):
             list(self._pool.map(self.alone, (0, 1), parts, (1, 1)))
-        return 1000 * (time.perf_counter() - begin) / steps
+        return 1000 * (time.perf_counter() - begin) / steps, math.nan
 
     def check_cores(self, halves: Sequence[set[int]]) -> None:
         """Every thread of either worker is bound to its half."""
@@ -157,28 +167,28 @@ def halves_of(second: Target) -> Iterator[Halves]:
             worker.close()
 
 
-def curves(second: Target, starts: int, rounds: int, order: random.Random) -> tuple[Run, Run]:
-    """Rounds of all starts with the other half idle, and busy."""
-    found: tuple[list[Round], list[Round]] = ([], [])
+def curves(second: Target, starts: int, rounds: int, order: random.Random) -> dict[str, tuple[Run, Run]]:
+    """By each clock the rounds of all starts with the other half idle, and busy."""
+    found: dict[str, tuple[list[Round], list[Round]]] = {clock: ([], []) for clock in CLOCKS}
     for start in range(starts):
         with halves_of(second) as halves:
             for batch in GRID:
                 for number in (0, 1):
                     halves.prepare(number, batch)
-            for _ in range(rounds):
-                for batch in order.sample(GRID, len(GRID)):
-                    both = [
-                        tuple(
-                            Block(target=number, process=start, steps=1, step_ms=way(number, batch))
-                            for number in order.sample((0, 1), 2)
+            for batch in [batch for _ in range(rounds) for batch in order.sample(GRID, len(GRID))]:
+                for which, way in enumerate((halves.alone, halves.busy)):
+                    took = {number: way(number, batch) for number in order.sample((0, 1), 2)}
+                    for clock, both in enumerate(found.values()):
+                        blocks = tuple(
+                            Block(target=number, process=start, steps=1, step_ms=times[clock])
+                            for number, times in sorted(took.items())
                         )
-                        for way in (halves.alone, halves.busy)
-                    ]
-                    for kept, blocks in zip(found, both, strict=True):
+                        kept = both[which]
                         kept.append(Round(index=len(kept), pass_index=start, batch=batch, blocks=blocks))
         print(f"curves {start + 1} of {starts}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
-    idle, busy = (run_of(rounds, starts, second) for rounds in found)
-    return idle, busy
+    return {
+        clock: (run_of(idle, starts, second), run_of(busy, starts, second)) for clock, (idle, busy) in found.items()
+    }
 
 
 def run_of(rounds: list[Round], starts: int, second: Target) -> Run:
@@ -198,8 +208,8 @@ WAYS = ("first", "second", "part of first", "part of second", "at once", "stepwi
 
 
 def trial(second: Target, splits: Sequence[Split], starts: int, rounds: int, order: random.Random) -> list[np.ndarray]:
-    """Of each split the log milliseconds a step [start, way], the medians of its rounds."""
-    found = [np.empty((starts, len(WAYS))) for _ in splits]
+    """Of each split the log milliseconds a step [clock, start, way], the medians of its rounds."""
+    found = [np.empty((len(CLOCKS), starts, len(WAYS))) for _ in splits]
     for start in range(starts):
         with halves_of(second) as halves:
             for number in (0, 1):
@@ -207,12 +217,12 @@ def trial(second: Target, splits: Sequence[Split], starts: int, rounds: int, ord
                 for batch in sorted(batches - {0}):
                     halves.prepare(number, batch)
             for at, split in enumerate(splits):
-                found[at][start] = _rounds(halves, split, rounds, order)
+                found[at][:, start] = _rounds(halves, split, rounds, order)
         print(f"trial {start + 1} of {starts}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     return found
 
 
-def _rounds(halves: Halves, split: Split, rounds: int, order: random.Random) -> list[float]:
+def _rounds(halves: Halves, split: Split, rounds: int, order: random.Random) -> np.ndarray:
     one, other = split.samples
     ways = {
         "first": lambda: halves.alone(0, split.batch),
@@ -223,11 +233,11 @@ def _rounds(halves: Halves, split: Split, rounds: int, order: random.Random) -> 
         "stepwise": lambda: halves.stepwise((one, other)),
         "halves": lambda: halves.at_once((split.batch // 2, split.batch // 2)),
     }
-    took: dict[str, list[float]] = defaultdict(list)
+    took: dict[str, list[Times]] = defaultdict(list)
     for _ in range(rounds):
         for way in order.sample(WAYS, len(WAYS)):
             took[way].append(ways[way]())
-    return [math.log(median(took[way])) for way in WAYS]
+    return np.array([np.log(np.median(took[way], axis=0)) for way in WAYS]).T
 
 
 def estimate(logs: np.ndarray) -> Estimate:
@@ -238,13 +248,14 @@ def estimate(logs: np.ndarray) -> Estimate:
 
 
 def tried(split: Split, logs: np.ndarray) -> Tried:
+    """``logs`` are [start, way] by one clock."""
     first, second, *parts, at_once, stepwise, halves = logs.T
     alone = first if first.mean() < second.mean() else second
     bound = alone - np.maximum(*parts)
     best, even = ((one.ratio, one.low or math.nan, one.high or math.nan) for one in (split.best, split.even))
     return Tried(
         split.batch, split.samples, Estimate(*best), estimate(bound), estimate(alone - at_once),
-        estimate(alone - stepwise), Estimate(*even), estimate(alone - halves),
+        None if np.isnan(stepwise).any() else estimate(alone - stepwise), Estimate(*even), estimate(alone - halves),
     )  # fmt: skip
 
 
@@ -262,31 +273,43 @@ def disturbance(idle: Run, busy: Run) -> dict[str, Estimate]:
     return found
 
 
-def report(case: str, found: Together, results: Sequence[Tried], busier: dict[str, Estimate]) -> None:
-    print(f"\n{case}: times as fast as the faster half alone, 95 % intervals")
+def report(case: str, clock: str, results: Sequence[Tried], busier: dict[str, Estimate]) -> None:
+    print(f"\n{case}, by {clock}: times as fast as the faster half alone, 95 % intervals")
     for one in results:
         print(
             f"batch {one.batch}, {one.samples[0]} + {one.samples[1]}: predicted {one.predicted}, bound from the parts "
             f"{one.bound}, at once {one.at_once}, with a barrier a step {one.stepwise}; halves predicted "
             f"{one.halves_predicted}, at once {one.halves}"
         )
-    for split in found.splits:
-        print(f"curves at {split.batch}: {split.samples[0]} + {split.samples[1]}, {split.best.ratio:.3f}")
     print("; ".join(f"a step of the {name} half takes {one} times as long while the other is busy"
-                    for name, one in busier.items()))  # fmt: skip
+                    for name, one in busier.items()), flush=True)  # fmt: skip
 
 
-def measured(case: str, starts: int, rounds: int) -> dict[str, object]:
-    order, second = random.Random(0), CASES[case]
-    idle, busy = curves(second, starts, rounds, order)
+def measured(case: str, starts: int, rounds: int) -> list[dict[str, object]]:
+    """By each clock; how to divide a batch is taken from the CPU times, which other programs disturb less."""
+    order, second, load = random.Random(0), CASES[case], os.getloadavg()[0]
+    runs = curves(second, starts, rounds, order)
+    known = {clock: _splits(idle) for clock, (idle, _) in runs.items()}
+    chosen = [split for split in known["CPU time"] if min(split.samples)]
+    logs, found = trial(second, chosen, starts, rounds, order), []
+    for number, (clock, splits) in enumerate(known.items()):
+        at = {split.batch: split for split in splits}
+        predicted = [replace(split, best=at[split.batch].best, even=at[split.batch].even) for split in chosen]
+        results = [tried(split, one[number]) for split, one in zip(predicted, logs, strict=True)]
+        busier = disturbance(*runs[clock])
+        report(case, clock, results, busier)
+        kept = {
+            "tried": [asdict(one) for one in results],
+            "busier": {name: asdict(one) for name, one in busier.items()},
+        }
+        found.append({"case": case, "clock": clock, **kept, "load": [load, os.getloadavg()[0]]})
+    return found
+
+
+def _splits(idle: Run) -> list[Split]:
     found = best_splits(idle, 0, 1)
     assert found is not None
-    splits = [split for split in found.splits if split.batch in TRIED and min(split.samples)]
-    results = [tried(*one) for one in zip(splits, trial(second, splits, starts, rounds, order), strict=True)]
-    busier = disturbance(idle, busy)
-    report(case, found, results, busier)
-    return {"case": case, "tried": [asdict(one) for one in results], "curves": [asdict(one) for one in found.splits],
-            "busier": {name: asdict(one) for name, one in busier.items()}, "load": os.getloadavg()}  # fmt: skip
+    return [split for split in found.splits if split.batch in TRIED]
 
 
 def main() -> None:
@@ -296,7 +319,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results, too")
     options = parser.parse_args()
-    results = [measured(case, options.starts, options.rounds) for case in options.case]
+    results = [one for case in options.case for one in measured(case, options.starts, options.rounds)]
     if options.json:
         options.json.write_text(json.dumps({"label": "measured", "cases": results}, indent=1), encoding="utf-8")
 

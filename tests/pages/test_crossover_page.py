@@ -131,7 +131,7 @@ def test_downloads_hold_the_run(engine: Any) -> None:
 def test_a_cpu_and_a_gpu_at_once_are_judged_in_one_sentence_and_one_picture(engine: Any) -> None:
     run = on_card(make_run(4, floors_ms=(0.3, 0.9), slopes_ms=(0.02, 0.002), noise=0.005, processes=6))
     at = open_page("crossover", run=keep(engine.store, run), folds=("CPU and GPU together",))
-    says(at, "CPU and GPU 0 together could be at most ", " faster than GPU 0 alone (95 % ", "Halves, as Mirrored")
+    says(at, " and GPU 0 together could be at most ", " faster than GPU 0 alone (95 % ", "Halves, as Mirrored")
     assert titles(at) == ["Speed-up and crossover", "Both at once against the faster one alone"]
     few = on_card(make_run(5, batches=(64, 100)))
     at = open_page("crossover", run=keep(engine.store, few), folds=("CPU and GPU together",))

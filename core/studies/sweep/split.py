@@ -6,11 +6,16 @@ What the targets cost each other (synchronising, summing gradients, cores and me
 that the gain is a bound. Not to divide is one of the splits: the best one is never slower than the faster target alone.
 
 With l the log step time of a target i that computes the whole batch B, and of a target s that computes its part b_s of
-split k, the log gain is g = max over k of min over i and s of l_i(B) − l_s(b_s). Each difference is a number that every
-process measured, so it has a t interval; and g rises with each of them. Its bounds are therefore the same maximum of
-minima over the bounds of the differences (intersection-union, Berger 1982). That holds also where another difference
-becomes the least, at a crossover or where whole numbers of samples lie far apart, where a bootstrap or a derivative
-would not; elsewhere it is wider than it need be. Between measured batches the bend of the curve is added.
+split k, the log gain is g = max over k of min over i and s of l_i(B) − l_s(b_s). It rises with each of the differences,
+so that its bounds are the same maximum of minima over theirs (intersection-union, Berger 1982). That holds also where
+another difference becomes the least, at a crossover or where whole numbers of samples lie far apart, where a bootstrap
+or a derivative would not; elsewhere it is wider than it need be.
+
+A difference has a t interval over the worker processes that measured both, where these are three or more. But a sweep
+spends its time near the crossover, and measures large batches in one pass. There the interval is put together from
+those of both step times, as if nothing of their noise cancelled (MOVER, Zou and Donner 2008): t intervals over passes,
+with the variance pooled over batches where a batch has few, and what processes were seen to differ by elsewhere.
+Between measured batches the bend of the curve is added.
 """
 
 from __future__ import annotations
@@ -18,13 +23,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from core.analysis.statistics import Array, estimate_columns
+from core.analysis.statistics import MIN_UNITS, Array, Estimate, estimate_columns, moderate, normal_quantile
 from core.studies.sweep.answer import SpeedUp
-from core.studies.sweep.crossover import ALPHA, STEPS, Smooth, bend_of, smooth
-from core.studies.sweep.observations import Observations, observe, observe_each
+from core.studies.sweep.crossover import ALPHA, bend_of
+from core.studies.sweep.observations import PROCESS_ALLOWANCE, Observations, observe_times
 from core.studies.sweep.record import Run
 
 MOST_SPLITS = 2_049
@@ -51,7 +57,7 @@ class Split:
 class Together:
     """``targets`` by number; ``splits`` of every measured batch of which each can have a measured share, rising.
 
-    ``most`` is the largest speed-up of a best split, whose interval holds for the largest of them all.
+    ``most`` is the largest speed-up of the best splits that have an interval; its own holds for the largest of them.
     """
 
     targets: tuple[int, int]
@@ -59,8 +65,8 @@ class Together:
     most: SpeedUp
 
     @property
-    def has_interval(self) -> bool:
-        return self.most.low is not None
+    def with_interval(self) -> tuple[Split, ...]:
+        return tuple(split for split in self.splits if split.best.low is not None)
 
 
 def together(run: Run) -> Together | None:
@@ -96,19 +102,20 @@ def best_splits(run: Run, first: int, second: int) -> Together | None:
 
     Raises UserError where the rounds are more than any sweep makes.
     """
-    curves = tuple(_Curve.of(table) for table in observe_each(run, first, second))
-    least = min(curves[0].table.batches, default=math.inf)
-    batches = [int(batch) for batch in curves[0].table.batches if batch >= 2 * least]
+    tables = zip(observe_times(run, first, second, "process"), observe_times(run, first, second, "pass"), strict=True)
+    unseen = PROCESS_ALLOWANCE / math.sqrt(2) if run.processes else 0.0
+    curves = tuple(_Curve(by_process, by_pass, unseen) for by_process, by_pass in tables)
+    batches = [int(batch) for batch in curves[0].batches if batch >= 2 * curves[0].batches[0]]
     if not batches:
         return None
-    every = [_Ways.of(curves, batch, _whole_splits(batch, int(least))) for batch in batches]
+    least = int(curves[0].batches[0])
+    every = [_Ways.of(curves, batch, _whole_splits(batch, least)) for batch in batches]
     halves = [_Ways.of(curves, batch, np.array([[batch - batch // 2], [batch // 2]])) for batch in batches]
-    allowance = observe(run, first, second).allowance
-    of_best, of_halves = (_Differences.of(curves, ways, allowance) for ways in (every, halves))
-    best, even = of_best.speed_ups(every, ALPHA), of_halves.speed_ups(halves, ALPHA)
-    lows = [one.low for one in of_best.speed_ups(every, ALPHA / len(batches))]
+    best, even = ([way.speed_up(_half_widths(curves, way, ALPHA)) for way in ways] for ways in (every, halves))
     splits = tuple(way.split(_or_alone(b), e) for way, b, e in zip(every, best, even, strict=True))
-    return Together((first, second), splits, _largest([split.best for split in splits], lows))
+    alpha = ALPHA / max(1, sum(one.low is not None for one in best))
+    lower = [way.speed_up(_half_widths(curves, way, alpha)) for way in every]
+    return Together((first, second), splits, _largest([split.best for split in splits], lower))
 
 
 def _whole_splits(batch: int, least: int) -> Array:
@@ -123,15 +130,15 @@ def _or_alone(found: SpeedUp) -> SpeedUp:
     return SpeedUp(found.batch, max(1.0, found.ratio), low, high)
 
 
-def _largest(best: Sequence[SpeedUp], lows: Sequence[float | None]) -> SpeedUp:
+def _largest(best: Sequence[SpeedUp], lower: Sequence[SpeedUp]) -> SpeedUp:
     """Of several estimates the largest. Its upper bound needs no correction: the truly largest one passes its own with
-    2.5 % alone. ``lows`` hold for all of them together.
+    2.5 % alone. The bounds of ``lower`` hold for all of them together.
     """
-    top = max(best, key=lambda one: one.ratio)
-    low, highs = [one for one in lows if one is not None], [one.high for one in best if one.high is not None]
-    if min(len(low), len(highs)) < len(best):
-        return SpeedUp(top.batch, top.ratio, None, None)
-    return SpeedUp(top.batch, top.ratio, max(1.0, *low), max(highs))
+    known = [one for one in best if one.high is not None]
+    top = max(known or best, key=lambda one: one.ratio)
+    lows, highs = ([end for one in of if (end := getattr(one, name)) is not None] for of, name in
+                   ((lower, "low"), (known, "high")))  # fmt: skip
+    return SpeedUp(top.batch, top.ratio, max(1.0, *lows) if known else None, max(highs) if known else None)
 
 
 def _samples_per_ms(found: Together) -> float:
@@ -140,29 +147,48 @@ def _samples_per_ms(found: Together) -> float:
 
 @dataclass(frozen=True)
 class _Curve:
-    """Log step times of one target by unit and batch, and their middle by batch."""
+    """Log step times of one target, by process and by pass; ``unseen``: by how much processes of a target differ."""
 
-    table: Observations
-    middle: Array
+    by_process: Observations
+    by_pass: Observations
+    unseen: float
 
-    @classmethod
-    def of(cls, table: Observations) -> _Curve:
-        return cls(table, estimate_columns(table.values, trimmed=table.unit == "round").center)
+    @property
+    def batches(self) -> Array:
+        return self.by_process.batches
+
+    @cached_property
+    def middle(self) -> Array:
+        return estimate_columns(self.by_process.values, trimmed=False).center
 
     def at(self, samples: Array) -> Array:
-        return np.interp(np.log2(samples), self.table.x, self.middle)
+        return np.interp(np.log2(samples), self.by_process.x, self.middle)
 
     def bend(self, samples: Array) -> Array:
-        return bend_of(self.table.x, self.middle, np.log2(samples))
+        return bend_of(self.by_process.x, self.middle, np.log2(samples))
 
-    def of_units(self, samples: float) -> Array:
-        """What each unit measured there, or what lies between two of its times; NaN where it has none."""
-        x, values, at = self.table.x, self.table.values, math.log2(samples)
+    def of_processes(self, samples: float) -> Array:
+        """What each process measured there, or what lies between two of its times; NaN where it has none."""
+        x, values, at = self.by_process.x, self.by_process.values, math.log2(samples)
         right = min(int(np.searchsorted(x, at)), len(x) - 1)
         if x[right] == at:
             return np.asarray(values[:, right])
         weight = (at - x[right - 1]) / (x[right] - x[right - 1])
         return np.asarray((1 - weight) * values[:, right - 1] + weight * values[:, right])
+
+    @cached_property
+    def _estimate(self) -> Estimate:
+        found = estimate_columns(self.by_pass.values, trimmed=self.by_pass.unit == "round")
+        return found if self.by_pass.unit == "round" else moderate(found, 1, self.by_pass.values)
+
+    def half_width(self, samples: float, alpha: float) -> float:
+        """Half of the 1 − alpha interval of the log step time there, the wider of the neighbouring batches'."""
+        processes = np.sum(~np.isnan(self.by_process.values), axis=0)
+        unseen = normal_quantile(1 - alpha / 2) * self.unseen / np.sqrt(processes)
+        half = np.hypot(self._estimate.half_width(alpha), unseen)
+        right = min(int(np.searchsorted(self.batches, samples)), len(half) - 1)
+        exact = self.batches[right] == samples
+        return float(half[right] if exact else half[right - 1 : right + 1].max())
 
 
 Curves = tuple[_Curve, ...]
@@ -211,28 +237,20 @@ class _Ways:
         return Split(self.batch, (first, second), math.exp(self.whole[alone]) / best.ratio, alone, best, even)
 
 
-@dataclass(frozen=True)
-class _Differences:
-    """[whole][part]: log(time of a batch on target ``whole`` / time of the part of target ``part`` in its fastest way)
-    by batch, with what their intervals are made of.
-    """
+def _half_widths(curves: Curves, way: _Ways, alpha: float) -> Array:
+    """[whole, part]: half of the 1 − alpha interval of log(time of all on one / time of a part in the fastest way)."""
+    parts = list(zip(curves, way.fastest, strict=True))
+    return np.array([
+        [_half_width(whole, way.batch, part, float(samples), alpha) for part, samples in parts] for whole in curves
+    ])  # fmt: skip
 
-    pairs: tuple[tuple[Smooth, ...], ...]
 
-    @classmethod
-    def of(cls, curves: Curves, ways: Sequence[_Ways], allowance: float) -> _Differences:
-        batches = np.array([way.batch for way in ways], dtype=float)
-        parts = [[curve.of_units(way.fastest[number]) for way in ways] for number, curve in enumerate(curves)]
-        wholes = [[curve.of_units(batch) for batch in batches] for curve in curves]
-        unit = curves[0].table.unit
-        return cls(tuple(
-            tuple(
-                smooth(Observations(batches, np.stack(whole, axis=1) - np.stack(part, axis=1), unit, 0, allowance))
-                for part in parts
-            )
-            for whole in wholes
-        ))  # fmt: skip
-
-    def speed_ups(self, ways: Sequence[_Ways], alpha: float) -> list[SpeedUp]:
-        widths = np.array([[one.scatter(alpha)[::STEPS] for one in row] for row in self.pairs])
-        return [way.speed_up(widths[:, :, at]) for at, way in enumerate(ways)]
+def _half_width(whole: _Curve, batch: int, part: _Curve, samples: float, alpha: float) -> float:
+    differences = whole.of_processes(batch) - part.of_processes(samples)
+    known = differences[~np.isnan(differences)]
+    if len(known) < MIN_UNITS:
+        return math.hypot(whole.half_width(batch, alpha), part.half_width(samples, alpha))
+    own = estimate_columns(known[:, None], trimmed=False)
+    # other processes count for the curves, too, whose difference may then be another one
+    other = float(whole.at(np.array([batch]))[0] - part.at(np.array([samples]))[0] - own.center[0])
+    return float(own.half_width(alpha)[0]) + abs(other)

@@ -42,12 +42,12 @@ def split_figure(run: Run, found: Together) -> go.Figure:
     best = _points(run, found, [split.best for split in found.splits], with_samples=True)
     halves = _points(run, found, [split.even for split in found.splits], with_samples=False)
     for points, name, look in ((best, "best split", RUN_LOOKS[0]), (halves, "halves", RUN_LOOKS[1])):
-        add_curve(figure, points, f"{name} (predicted)", look, run.label, name)
+        add_curve(figure, points, name, look, run.label, name)
     _add_shares(figure, run, found)
     add_level(figure, 1.0)
     top = max(1.1, *values_of(best), *values_of(halves)) * 1.04
     figure.update_xaxes(batch_axis([split.batch for split in found.splits], bounds))
-    figure.update_yaxes(_axes(top))
+    figure.update_layout(yaxis=_axis(top))
     under = [workload_line(run), "Step time of the faster target alone over that of both at once; 1× is parity."]
     framed = frame(
         figure, TITLE, under, [INTERVAL_NOTE, WHY_A_BOUND, *ran_line(run)], run, legend_rows=2,
@@ -56,9 +56,9 @@ def split_figure(run: Run, found: Together) -> go.Figure:
     return flat_legend(framed)
 
 
-def _axes(top: float) -> dict[str, Any]:
+def _axis(top: float) -> dict[str, Any]:
     whole = PLOT_PX + STRIP_PX + GAP_PX
-    axis = linear_axis("Speed-up, at most", (0, top), "×", [tick for tick in TICKS if tick <= top])
+    axis = linear_axis("Speed-up, at most (predicted)", (0, top), "×", [tick for tick in TICKS if tick <= top])
     return axis | {"domain": [0, 1 - (STRIP_PX + GAP_PX) / whole]}
 
 

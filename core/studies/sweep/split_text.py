@@ -13,6 +13,7 @@ WHY_A_BOUND = (
     "A bound, predicted from the two curves, which were measured one at a time: waiting for each other and summing "
     "gradients costs more, and so do the cores and the memory that a GPU's program shares with the CPU."
 )
+BEFORE = "before what synchronising costs"
 NOTHING = 1.0005
 """A speed-up below it is shown as 0 %."""
 
@@ -21,7 +22,7 @@ def split_lines(run: Run, found: Together) -> tuple[str, ...]:
     """Whether to divide a batch between two targets is worth it, with the bound on the gain and its interval; and what
     halves would do. The plan's margin says what is worth it.
     """
-    if not found.has_interval:
+    if not found.with_interval:
         return (f"Too few rounds for an interval, so nothing is said of {_both(run, found)} at once.",)
     return _worth(run, found), *_halves(run, found)
 
@@ -30,21 +31,23 @@ def _worth(run: Run, found: Together) -> str:
     margin, most, both = margin_of(run, None), found.most, _both(run, found)
     assert most.low is not None
     assert most.high is not None
-    ends = dict.fromkeys(f"{found.splits[end].batch:,}" for end in (0, -1))
+    where = " to ".join(dict.fromkeys(f"{found.with_interval[end].batch:,}" for end in (0, -1)))
+    if len(found.with_interval) < len(found.splits):
+        where += "; too few rounds at others"
     if most.high < 1 + margin:
         by, interval = "faster", "95 %"
         if most.high >= NOTHING:
             by = f"more than {_percent(most.high)} faster"
             interval = f"estimated {_percent(most.ratio)}, 95 % interval {_interval(most)}"
         return (
-            f"Not worth it: at no measured batch size ({' to '.join(ends)}) could {both} together be {by} than the "
-            f"faster of them alone ({interval}), before synchronising."
+            f"Not worth it: at no measured batch size ({where}) could {both} together be {by} than the faster of them "
+            f"alone ({interval}), {BEFORE}."
         )
     split = next(one for one in found.splits if one.batch == most.batch)
+    at = f" at batch {split.batch:,} with {samples_words(run, found, split)}" if min(split.samples) else ""
     gain = (
         f"{both} together could be at most {_percent(most.ratio)} faster than {run.names[found.targets[split.alone]]} "
-        f"alone (95 % interval {_interval(most)}), before synchronising: at batch {split.batch:,}, with "
-        f"{samples_words(run, found, split)}"
+        f"alone (95 % interval {_interval(most)}){at}, {BEFORE}"
     )
     if most.low >= 1 + margin:
         return f"{sentence_case(gain)}."
@@ -52,15 +55,15 @@ def _worth(run: Run, found: Together) -> str:
 
 
 def _halves(run: Run, found: Together) -> tuple[str, ...]:
-    """At the largest batch, which nobody chose for its result."""
-    split = found.splits[-1]
+    """At the largest batch that has an interval, which nobody chose for its result."""
+    split = next((one for one in reversed(found.splits) if one.even.low is not None), found.splits[-1])
     if split.even.low is None or split.even.high is None:
         return ()
     times = bounded(1 / split.even.ratio, 1 / split.even.high, 1 / split.even.low)
     value, bracket, bounds = times.partition(" (")
     return (
         f"Halves, as MirroredStrategy divides a batch, would take {value}×{bracket}{bounds} as long as "
-        f"{run.names[found.targets[split.alone]]} alone at batch {split.batch:,}, before synchronising.",
+        f"{run.names[found.targets[split.alone]]} alone at batch {split.batch:,}, {BEFORE}.",
     )
 
 

@@ -25,6 +25,6 @@ def show(run: Run, image: str) -> None:
     st.markdown(plain(first))
     for line in more:
         st.caption(plain(line))
-    if found.has_interval:
+    if found.with_interval:
         make, alt = partial(split_figure, run, found), f"Both targets at once, by batch size. {first}"
         charts.show("together", make, alt, f"{run.id}-together", key, image=image, border=False)

@@ -34,9 +34,10 @@ def run_of(curves: Sequence[Curve], noise: float = 0.0, **made: object) -> Run:
 
 def truth(curves: Sequence[Curve], batch: int, least: int = 1) -> tuple[float, float]:
     """How many times as fast the best split and halves are as the faster curve alone, by trying every split."""
-    one, other = ([curve.step_ms(size) for size in range(1, batch + 1)] for curve in curves)
-    alone = min(one[-1], other[-1])
-    best = min(max(one[k - 1], other[batch - k - 1]) for k in range(least, batch - least + 1))
+    sizes = np.arange(1, batch + 1)
+    one, other = (np.vectorize(curve.step_ms)(sizes) for curve in curves)
+    alone, last = min(one[-1], other[-1]), batch - least
+    best = np.maximum(one[least - 1 : last], other[least - 1 : last][::-1]).min()
     return max(1.0, alone / best), alone / max(one[batch - batch // 2 - 1], other[batch // 2 - 1])
 
 
@@ -78,10 +79,10 @@ def test_it_says_plainly_when_it_is_not_worth_it_when_it_may_be_and_when_that_is
     ))  # fmt: skip
     assert worth[0].startswith("CPU and GPU 0 together could be at most ")
     assert "faster than GPU 0 alone (95 % interval " in worth[0]
-    assert "before synchronising: at batch 1,024, with " in worth[0]
+    assert ") at batch 1,024 with " in worth[0]
     assert worth[1].startswith("Halves, as MirroredStrategy divides a batch, would take ")
     assert no[0].startswith("Not worth it: at no measured batch size (2 to 1,024) could CPU and GPU 0 together ")
-    assert nothing[0].endswith(" be faster than the faster of them alone (95 %), before synchronising.")
+    assert nothing[0].endswith(" be faster than the faster of them alone (95 %), before what synchronising costs.")
     noisy = run_of(TEN_TIMES, noise=0.2)
     assert split_lines(noisy, found_of(noisy))[0].startswith("Not clear whether it is worth it: CPU and GPU 0 ")
 
@@ -89,7 +90,7 @@ def test_it_says_plainly_when_it_is_not_worth_it_when_it_may_be_and_when_that_is
 def test_without_replicates_nothing_is_claimed() -> None:
     run = run_of(TEN_TIMES, processes=1, passes=1, rounds_per_pass=1)
     found = found_of(run)
-    assert not found.has_interval
+    assert not found.with_interval
     assert split_lines(run, found) == ("Too few rounds for an interval, so nothing is said of CPU and GPU 0 at once.",)
 
 
@@ -146,7 +147,7 @@ def _swept(seed: int) -> tuple[tuple[Curve, Curve], Together]:
 
 
 @pytest.mark.parametrize(
-    ("sweeps", "least"), [(4, 0.75), pytest.param(600, 0.94, marks=MANY)], ids=["few", "many"]
+    ("sweeps", "least"), [(4, 0.75), pytest.param(300, 0.95, marks=MANY)], ids=["few", "many"]
 )  # fmt: skip
 def test_the_intervals_hold_the_truth_in_95_of_100_sweeps(sweeps: int, least: float) -> None:
     """At a batch drawn at random, at the measured one nearest to the crossover, and of the largest gain of all."""
@@ -166,4 +167,4 @@ def test_the_intervals_hold_the_truth_in_95_of_100_sweeps(sweeps: int, least: fl
         widths.append(found.most.high / found.most.low)
     shares = {name: float(np.mean(flags)) for name, flags in held.items()}
     assert min(shares.values()) >= least, shares
-    assert np.median(widths) < 1.5, "the machine drifts by 10 %"
+    assert np.median(widths) < 1.7, "the machine drifts by 10 %"
