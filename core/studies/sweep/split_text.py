@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from core.numbers import bounded, number
 from core.studies.sweep.answer import SpeedUp
 from core.studies.sweep.fastest import margin_of
@@ -24,7 +26,7 @@ def split_lines(run: Run, found: Together) -> tuple[str, ...]:
     """
     if not found.with_interval:
         return (f"Too few rounds for an interval, so nothing is said of {_both(run, found)} at once.",)
-    return _worth(run, found), *_halves(run, found)
+    return _worth(run, found), *_halves(run, found), *_narrower(run, found)
 
 
 def _worth(run: Run, found: Together) -> str:
@@ -64,6 +66,19 @@ def _halves(run: Run, found: Together) -> tuple[str, ...]:
     return (
         f"Halves, as MirroredStrategy divides a batch, would take {value}×{bracket}{bounds} as long as "
         f"{run.names[found.targets[split.alone]]} alone at batch {split.batch:,}, {BEFORE}.",
+    )
+
+
+def _narrower(run: Run, found: Together) -> tuple[str, ...]:
+    """What to measure where it is not clear: a sweep with a crossover hardly comes back to other batch sizes."""
+    low, worth, high = found.most.low or 1.0, 1 + margin_of(run, None), found.most.high or 1.0
+    below = [split.batch for split in found.splits if split.alone != found.splits[-1].alone]
+    above = [split.batch for split in found.splits if split.batch > max(below, default=math.inf)]
+    if not low < worth <= high or not above:
+        return ()
+    return (
+        f"A sweep of batch sizes above the crossover alone, from {above[0]:,} on, would narrow the interval: this one "
+        "spent its time near the crossover.",
     )
 
 

@@ -84,7 +84,18 @@ def test_it_says_plainly_when_it_is_not_worth_it_when_it_may_be_and_when_that_is
     assert no[0].startswith("Not worth it: at no measured batch size (2 to 1,024) could CPU and GPU 0 together ")
     assert nothing[0].endswith(" be faster than the faster of them alone (95 %), before what synchronising costs.")
     noisy = run_of(TEN_TIMES, noise=0.2)
-    assert split_lines(noisy, found_of(noisy))[0].startswith("Not clear whether it is worth it: CPU and GPU 0 ")
+    lines = split_lines(noisy, found_of(noisy))
+    assert lines[0].startswith("Not clear whether it is worth it: CPU and GPU 0 ")
+    assert lines[-1].startswith("A sweep of batch sizes above the crossover alone, from 64 on, would narrow the ")
+    assert not any("narrow" in line for line in (*worth, *no, *nothing))
+
+
+@pytest.mark.parametrize("batches", ["1:1024", "64:1024"])
+def test_a_sweep_above_the_crossover_makes_it_clear(batches: str) -> None:
+    run = sweep(Machine(TEN_TIMES, NoiseModel(), seed=1), plan(batches, budget_s=90.0))
+    most = found_of(run).most
+    assert most.low <= truth(TEN_TIMES, 1024, 64 if batches == "64:1024" else 1)[0] <= most.high
+    assert (most.high / most.low < 1.1) is (batches == "64:1024")
 
 
 def test_without_replicates_nothing_is_claimed() -> None:
