@@ -13,7 +13,7 @@ from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.record import Run
 from core.studies.sweep.split import pairs_of
 from core.ui import charts, evidence, frame, navigation, registry, share, verdict
-from core.ui.crossover import together
+from core.ui.crossover import repeats, together
 from core.ui.hardware import modelled, published
 from core.ui.words import plain
 
@@ -61,6 +61,7 @@ class _Parts:
     def notes(self) -> None:
         if self._answer is not None:
             verdict.numbers(self._run, self._answer)
+            repeats.note(self._run)
         verdict.show_notices(self._run, self._answer, UNFOLDED)
         if st.context.is_embedded or self._answer is None:
             return
@@ -83,6 +84,8 @@ class _Parts:
                     found[charts.CHARTS[kind][0]] = partial(self._chart, kind)
             if pairs_of(run):
                 found["CPU and GPU together"] = partial(together.show, run, self._image)
+        if run.label == "measured" and len((measured := repeats.of(run)).occasions) > 1:
+            found["The same, measured before"] = partial(repeats.table, measured)
         found["Every step time"] = partial(evidence.cells, run, answer)
         if answer is not None:
             found["Fixed cost and cost per sample (fitted)"] = partial(evidence.fits, run, answer)
