@@ -78,7 +78,7 @@ def refuse_unusable(targets: Iterable[Target]) -> tuple[str, ...]:
     for target in asked:
         if (why := here.why_unusable(target)) is not None:
             raise UserError(why)
-    devices = {None, *(target.device for target in asked)}
+    devices = {None, *(device for target in asked for device in target.devices)}
     return tuple(note.sentence for note in here.notes if note.target in devices and note.severity != "unusable")
 
 

@@ -78,7 +78,7 @@ class Nvml:
 
     def measured(self, targets: Iterable[Target]) -> tuple[Handle, ...]:
         """Of the GPUs among these targets; any may be one of them where the order is not known."""
-        wanted = {int(target.device.removeprefix("gpu:")) for target in targets if target.is_gpu}
+        wanted = {index for target in targets for index in target.gpus}
         if wanted and not self.visible.known:
             return self.handles
         return tuple(handle for index, handle in enumerate(self.handles) if index in wanted)

@@ -30,9 +30,9 @@ def default_limit_bytes(target: Target, available_bytes: int, gpus: Sequence[Gpu
     """On a CPU most of what is free, on a GPU the card but for a reserve; None where the card's memory is not known."""
     if not target.is_gpu:
         return int(CPU_SHARE * available_bytes)
-    index = int(target.device.removeprefix("gpu:"))
-    total = gpus[index].memory_bytes if index < len(gpus) else None
-    return None if total is None else int(GPU_SHARE * total) - GPU_RESERVE_BYTES
+    totals = [gpus[index].memory_bytes if index < len(gpus) else None for index in target.gpus]
+    known = [total for total in totals if total is not None]
+    return None if len(known) < len(totals) else int(GPU_SHARE * min(known)) - GPU_RESERVE_BYTES
 
 
 def parse_bytes(text: str) -> int:
