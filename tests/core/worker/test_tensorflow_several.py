@@ -95,17 +95,16 @@ def test_what_is_measured_on_one_device_only_says_so(two: ProcessWorker) -> None
 
 
 SUMMED = """
+import itertools
 import json
 import numpy as np
 import tensorflow as tf
 from core.spec import Pipeline, Target, Workload
-from core.worker.feeds import Feed, kept, make_arrays
+from core.worker.feeds import kept, make_arrays
 from core.worker.protocol import CellFailed
 from core.worker.tensorflow.devices import start_devices
 from core.worker.tensorflow.mirrored import check_copies, check_shares, shared_feed
 from core.worker.tensorflow.model import CellStep, build_model
-from core.worker.tensorflow.pipeline import make_feed
-import itertools
 
 BATCH, several = 32, Target.parse("cpu:2")
 devices, _ = start_devices(several, None)
