@@ -81,7 +81,8 @@ def together(run: Run) -> Together | None:
 
 def pairs_of(run: Run) -> tuple[tuple[int, int], ...]:
     """A CPU target and one of other hardware, by number, that compute the same network alike: targets on the same
-    hardware cannot run at once, one framework sums the gradients, and int8 gives other outputs.
+    hardware cannot run at once, one framework sums the gradients, and int8 gives other outputs. Each is one device:
+    several divide every batch evenly among them.
     """
     if run.plan is None:
         return ()
@@ -90,7 +91,7 @@ def pairs_of(run: Run) -> tuple[tuple[int, int], ...]:
         (first, second)
         for first, on_cpu in targets
         for second, other in targets
-        if on_cpu.on_cpu and not other.on_cpu
+        if on_cpu.on_cpu and not other.on_cpu and on_cpu.replicas == other.replicas == 1
         if (on_cpu.precision == "int8") == (other.precision == "int8")
         if not training or on_cpu.framework == other.framework
     )

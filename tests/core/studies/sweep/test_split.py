@@ -124,6 +124,7 @@ def test_only_a_cpu_and_other_hardware_that_one_program_drives_are_offered() -> 
 
     assert pairs_of(run) == () == offered(cpu, Target(threads=2), Target(threads=1, execution="xla"))
     assert offered(gpu, Target(device="gpu:1"), on_jax) == ()
+    assert offered(cpu, Target(device="gpu:0+1"), Target(device="cpu:2")) == ()
     assert offered(gpu, cpu, on_jax) == ((1, 0),)
     infer = Workload(network="784-128-10", mode="infer")
     assert offered(gpu, cpu, on_jax, workload=infer) == ((1, 0), (1, 2))
