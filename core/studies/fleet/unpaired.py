@@ -26,7 +26,7 @@ from core.studies.sweep.condensed import TargetCurve
 from core.studies.sweep.crossover import STEPS, bend_of, between_batches
 
 TIE_ALPHA = 0.001  # targets of a machine count as tied unless they differ at 99.9 %: a lucky one must not look alone
-AT_ONCE = 200_000  # values of a block of pairs
+AT_ONCE = 100_000  # values of a block of pairs
 FEWEST_RIVALS = 6
 Whole = NDArray[np.int64]
 
