@@ -6,7 +6,7 @@ All others are one grey area from the slowest to the fastest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -39,6 +39,8 @@ from core.studies.sweep.speed_up_figure import NEAR_PARITY, add_crossovers, spee
 REST = Look(GUIDE, "circle", "solid")
 UNPAIRED_NOTE = "Machines are compared unpaired, so intervals are wider than between targets of one run."
 Points = Callable[[Result], list[Point]]
+Values = Callable[[Result], Iterable[tuple[float, float]]]
+"""Batch and value, of machines that have no curve of their own."""
 
 
 def drawn(answer: FleetAnswer, chosen: Sequence[str] = ()) -> tuple[int, ...]:
@@ -70,7 +72,10 @@ def speed_up_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str
     def points(result: Result) -> list[Point]:
         return [] if result.against is None else speed_up_points(result.against.speed_ups)
 
-    values = [*NEAR_PARITY, *_rest(figure, answer, shown, points)]
+    def ratios(result: Result) -> list[tuple[float, float]]:
+        return [] if result.against is None else [(found.batch, found.ratio) for found in result.against.speed_ups]
+
+    values = [*NEAR_PARITY, *_rest(figure, answer, shown, ratios)]
     own = TARGET_LOOKS[shown.index(answer.baseline)] if answer.baseline in shown else REST
     add_level(figure, 1.0, own.colour, 2.4, "solid")
     for look, machine in zip(TARGET_LOOKS, shown, strict=False):
@@ -105,7 +110,10 @@ def throughput_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[s
             for cell in result.cells
         ]  # fmt: skip
 
-    return _curves(study, answer, chosen, points, ("Throughput by batch size", "Samples a second"))
+    def rates(result: Result) -> list[tuple[float, float]]:
+        return [(cell.batch, cell.samples_per_s) for cell in result.cells]
+
+    return _curves(study, answer, chosen, (points, rates), ("Throughput by batch size", "Samples a second"))
 
 
 def cost_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str] = ()) -> go.Figure:
@@ -115,21 +123,25 @@ def cost_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str] = 
     def points(result: Result) -> list[Point]:
         return [_point(cost.batch, cost.value, cost.low, cost.high, currency) for cost in result.costs]
 
+    def costs(result: Result) -> list[tuple[float, float]]:
+        return [(cost.batch, cost.value) for cost in result.costs]
+
     words = ("Cost of a million samples by batch size", f"{currency} a million samples")
-    return _curves(study, answer, chosen, points, words, answer.cheapest, "Cheapest")
+    return _curves(study, answer, chosen, (points, costs), words, answer.cheapest, "Cheapest")
 
 
 def _curves(
     study: FleetStudy,
     answer: FleetAnswer,
     chosen: Sequence[str],
-    points: Points,
+    of: tuple[Points, Values],
     words: tuple[str, str],
     bands: Fastest | None = None,
     what: str = "",
 ) -> go.Figure:
     figure, shown = go.Figure(), drawn(answer, chosen)
-    values = _rest(figure, answer, shown, points)
+    points, others = of
+    values = _rest(figure, answer, shown, others)
     for look, machine in zip(TARGET_LOOKS, shown, strict=False):
         found = points(answer.results[machine])
         if found:
@@ -189,13 +201,14 @@ def _where(study: FleetStudy, answer: FleetAnswer, shown: Sequence[int]) -> str:
     return " · ".join([answer.label, *([study.created_at[:10]] if study.created_at else []), *machines])
 
 
-def _rest(figure: go.Figure, answer: FleetAnswer, shown: Sequence[int], points: Points) -> list[float]:
+def _rest(figure: go.Figure, answer: FleetAnswer, shown: Sequence[int], values: Values) -> list[float]:
     """The machines without a curve of their own as one grey area; returns its values."""
-    others = [points(result) for m, result in enumerate(answer.results) if m not in set(shown)]
+    own = set(shown)
+    others = [tuple(values(result)) for machine, result in enumerate(answer.results) if machine not in own]
     ends: dict[float, tuple[float, float]] = {}
-    for point in (point for found in others for point in found):
-        low, high = ends.get(point.batch, (point.value, point.value))
-        ends[point.batch] = min(low, point.value), max(high, point.value)
+    for batch, value in (pair for found in others for pair in found):
+        low, high = ends.get(batch, (value, value))
+        ends[batch] = min(low, value), max(high, value)
     if not ends:
         return []
     batches = sorted(ends)

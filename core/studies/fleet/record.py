@@ -88,7 +88,7 @@ class FleetStudy(Study):
     @property
     def title(self) -> str:
         count = len(self.machines)
-        return f"{self.plan.sweep.title} on {count} machine{'s' * (count != 1)}"
+        return f"{self.plan.sweep.title} on {count:,} machine{'s' * (count != 1)}"
 
     @property
     def part_ids(self) -> tuple[str, ...]:

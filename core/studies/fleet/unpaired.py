@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from core.analysis.statistics import Array, normal_quantile, t_at
 from core.studies.sweep.candidates import Flags, Sets, as_bits, members
 from core.studies.sweep.condensed import TargetCurve
-from core.studies.sweep.crossover import STEPS, bend, between_batches
+from core.studies.sweep.crossover import STEPS, bend_of, between_batches
 
 TIE_ALPHA = 0.001  # targets of a machine count as tied unless they differ at 99.9 %: a lucky one must not look alone
 AT_ONCE = 200_000  # values of a block of pairs
@@ -331,7 +331,7 @@ def _columns(curve: TargetCurve, at: Array) -> tuple[Array, ...]:
     left = np.where(exact, place, np.maximum(place - 1, 0))  # of two neighbours the worse one
     gap = np.zeros(len(at))
     if inside.any() and len(own) > 1:
-        gap[inside] = bend(own, logs, np.clip(at[inside], own[0], own[-1]))
+        gap[inside] = bend_of(own, logs, np.clip(at[inside], own[0], own[-1]))
     center = np.where(inside, np.interp(at, own, logs), np.nan)
     return center, np.maximum(error[left], error[place]), np.minimum(df[left], df[place]), gap, *more
 

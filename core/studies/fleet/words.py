@@ -14,7 +14,7 @@ from core.studies.sweep.baseline import ahead_words
 from core.studies.sweep.verdict import lowest_words
 from core.studies.sweep.verdict_fastest import bands_words, where_words
 
-SHOWN_BANDS = 4
+SHOWN_BANDS, SHOWN_NAMES = 6, 4
 UNPAIRED = (
     "The machines are compared unpaired: the variances of both add up, so that intervals are wider than those of two "
     "targets in one run, and what disturbed a machine during its whole run is not in them."
@@ -77,4 +77,4 @@ def _where_clear(speed_ups: Sequence[SpeedUp]) -> str:
 def band_label(names: Sequence[str], band: Band) -> str:
     """The machines of a band, counted where they are many."""
     own = [names[machine] for machine in band.targets]
-    return all_of(own) if len(own) <= SHOWN_BANDS else f"{len(own)} machines"
+    return all_of(own) if len(own) <= SHOWN_NAMES else f"{len(own):,} machines"

@@ -21,7 +21,7 @@ from core.studies.sweep.baseline import ahead_words
 from core.studies.sweep.crossover import STEPS, smooth
 from core.studies.sweep.energy import Source, energy_of
 from core.studies.sweep.fastest import failed_from
-from core.studies.sweep.observations import Observations, Unit, observe_times
+from core.studies.sweep.observations import Observations, Unit, observe_alone
 from core.studies.sweep.record import Run
 
 CONDENSED = 1
@@ -109,7 +109,7 @@ def condense(run: Run) -> CondensedRun:
 
 def _curve(run: Run, target: int) -> TargetCurve:
     rounds = sum(item.step_ms(target) is not None for item in run.rounds)
-    return target_curve(observe_times(run, target)).model_copy(update={"rounds": rounds})
+    return target_curve(observe_alone(run, target)).model_copy(update={"rounds": rounds})
 
 
 def target_curve(seen: Observations) -> TargetCurve:

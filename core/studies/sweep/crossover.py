@@ -105,7 +105,7 @@ def smooth(observations: Observations) -> Smooth:
     if observations.unit != "round":
         estimate = moderate(estimate, STEPS, values)
     center = np.where(np.isnan(estimate.center), np.interp(grid, x, estimate.center[::STEPS]), estimate.center)
-    return Smooth(grid, center, estimate, observations.allowance, bend(x, center[::STEPS], grid))
+    return Smooth(grid, center, estimate, observations.allowance, bend_of(x, center[::STEPS], grid))
 
 
 def between_batches(x: Array) -> Array:
@@ -213,7 +213,7 @@ def _margin(observations: Observations, segment: Segment, alpha: float) -> float
     return float(slope / half) - 1.0 if half > 0 else float(np.sign(slope))
 
 
-def bend(x: Array, y: Array, grid: Array) -> Array:
+def bend_of(x: Array, y: Array, grid: Array) -> Array:
     """How far the curve may bend away from the straight line between two measured batches.
 
     Linear interpolation errs by at most w(1 − w)/2 · h² · max|y″| (h the gap, w the place in it); y″ is taken from the

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
@@ -72,18 +72,42 @@ def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
     Raises UserError where the table would be larger than any sweep makes one.
     """
     pairs = [(pair, ratio) for pair in run.rounds if (ratio := pair.log_ratio(first, second)) is not None]
-    return _table(run, pairs)
+    return _finished(run, pairs)
 
 
-def observe_times(run: Run, target: int) -> Observations:
+def observe_alone(run: Run, target: int) -> Observations:
     """The same of the log step times (ms) of one target alone. What hits its neighbours in a round does not cancel."""
     times = [(item, math.log(step_ms)) for item in run.rounds if (step_ms := item.step_ms(target)) is not None]
-    return _table(run, times)
+    return _finished(run, times)
 
 
-def _table(run: Run, found: list[tuple[Round, float]]) -> Observations:
-    """Rounds with the value that each has, reduced to one value for each unit and batch."""
-    unit = check_table(item for item, _ in found)
+def _finished(run: Run, values: Sequence[tuple[Round, float]]) -> Observations:
+    """The table of these rounds, filled between batches, with what its units cannot show."""
+    found = _tabulate(values, check_table(item for item, _ in values))
+    return replace(
+        found,
+        values=fill(found.x, found.values) if len(found.batches) else found.values,
+        unpaired=len(run.rounds) - len(values),
+        allowance=_allowance(found.values, found.unit) if run.processes else 0.0,
+    )
+
+
+def observe_times(run: Run, first: int, second: int, by: Unit) -> tuple[Observations, Observations]:
+    """Such tables of log step times (ms), from the rounds that have both targets, without anything interpolated. ``by``
+    is the unit; of fewer than three passes the rounds.
+
+    Raises UserError as :func:`observe` does.
+    """
+    times = [(pair, pair.step_ms(first), pair.step_ms(second)) for pair in run.rounds]
+    both = [(pair, math.log(a), math.log(b)) for pair, a, b in times if a is not None and b is not None]
+    check_table(pair for pair, _, _ in both)
+    if by == "pass" and len({pair.pass_index for pair, _, _ in both}) < MIN_UNITS:
+        by = "round"
+    return _tabulate([(pair, a) for pair, a, _ in both], by), _tabulate([(pair, b) for pair, _, b in both], by)
+
+
+def _tabulate(found: Sequence[tuple[Round, float]], unit: Unit) -> Observations:
+    """The medians of a number of rounds by unit and batch."""
     cells: dict[tuple[int, int], list[float]] = defaultdict(list)
     total = Counter(item.batch for item, _ in found)
     seen: Counter[int] = Counter()
@@ -96,15 +120,9 @@ def _table(run: Run, found: list[tuple[Round, float]]) -> Observations:
     units = sorted({key for key, _ in cells})
     values = np.full((len(units), len(batches)), np.nan)
     row, column = ({key: place for place, key in enumerate(keys)} for keys in (units, batches))
-    for (key, batch), known in cells.items():
-        values[row[key], column[batch]] = median(known)
-    return Observations(
-        batches=np.array(batches, dtype=float),
-        values=fill(np.log2(np.array(batches, dtype=float)), values) if batches else values,
-        unit=unit,
-        unpaired=len(run.rounds) - len(found),
-        allowance=_allowance(values, unit) if run.processes else 0.0,
-    )
+    for (key, batch), several in cells.items():
+        values[row[key], column[batch]] = median(several)
+    return Observations(np.array(batches, dtype=float), values, unit, 0)
 
 
 def _allowance(values: Array, unit: Unit) -> float:

@@ -94,7 +94,7 @@ def band_words(
     """
     where = where_words(band, before, after, first)
     own = [names[target] for target in band.targets]
-    many = f"{len(own)} machines" if len(own) > MAX_TARGETS else ""
+    many = f"{len(own):,} machines" if len(own) > MAX_TARGETS else ""
     if len(own) > 1 and band.level:
         return f"{many or all_of(own)} are within {percent(margin)} of each other {where}"
     doubt = "not clear whether " if len(own) > 1 else ""

@@ -196,7 +196,7 @@ def test_unpaired_answers_are_right_few(count: int) -> None:
 def test_unpaired_answers_are_right_in_95_of_100(truth: str, count: int) -> None:
     row = judged(truth, count, 1000)
     assert 0.93 <= row.right <= 0.98
-    assert row.crossovers > 0.9
+    assert row.crossovers > 0.8
     assert 0.93 <= row.covered <= 0.975
 
 
