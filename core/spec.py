@@ -213,6 +213,12 @@ def refuse_batch(batch: int, target: Target) -> None:
         )
 
 
+def refuse_several(target: Target, what: str) -> None:
+    """Raises ValueError for a target of several devices where ``what`` is done on one at a time."""
+    if target.replicas > 1:
+        raise ValueError(f"{what} on one device at a time; choose {target.devices[0]} in place of {target.device}")
+
+
 class Pipeline(Frozen):
     """How a batch reaches the step.
 
