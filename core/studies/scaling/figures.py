@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import plotly.graph_objects as go
 
 from core.figures.marks import Point, Span, add_curve, add_level, bounds_text, values_of
@@ -66,7 +68,9 @@ def efficiency_figure(answer: ScalingAnswer) -> go.Figure:
     add_level(figure, 100.0)
     batches = [point.batch for point in every] or [1.0, 2.0]
     figure.update_xaxes(batch_axis(batches))
-    figure.update_yaxes(linear_axis("Efficiency", (0.0, max([TOP, *(1.05 * v for v in values_of(every))])), " %"))
+    top = max([TOP, *(1.05 * value for value in values_of(every))])
+    step = 20 if top < 150 else 50 if top < 400 else 100 * math.ceil(top / 1000)
+    figure.update_yaxes(linear_axis("Efficiency", (0.0, top), " %", range(0, math.ceil(top), step)))
     under = [workload_line(answer.run), "Throughput over that of one device times the number of devices."]
     more = (
         "Solid: one device with the same batch size (strong). Dotted: one device with the batch size of a replica "

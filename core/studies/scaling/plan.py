@@ -23,7 +23,7 @@ MIN_SCALING_S, DEFAULT_SCALING_S = 10.0, 240.0
 DEFAULT_BATCHES = "32:4096"
 LOGICAL = (Target(), Target(device="cpu:2"))
 """What shows the course of a study on any machine, and no speed: both share the same cores."""
-TRY_OUT = "Logical CPUs share this machine's cores: this tries the study out and shows no speed of several devices"
+TRY_OUT = "Logical CPUs share the cores of one CPU: this tries the study out and shows no speed of several devices"
 NOTHING_TO_SHARE = (
     "A scaling study needs two devices, and this machine has {found}. Measure it where there are two GPUs and import "
     "the file here; {logical} tries the study out on logical CPUs, which shows no speed."

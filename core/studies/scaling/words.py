@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,7 +54,9 @@ def percent(value: float, digits: int = 0) -> str:
 
 
 def efficiency_words(answer: ScalingAnswer) -> tuple[str, ...]:
-    """For each number of devices the speed-up and the efficiency at its largest batch."""
+    """For each number of devices the speed-up and the efficiency at its largest batch; none of logical CPUs."""
+    if answer.study.plan.is_tried_out:
+        return ()
     return tuple(_at_the_largest(answer, one) for one in answer.several)
 
 
@@ -110,7 +113,7 @@ def _together(why: Why) -> float:
 
 
 def _nearest(one: Several, batch: int) -> AllReduce | None:
-    return min(one.traced, key=lambda traced: abs(traced.batch - batch), default=None)
+    return min(one.traced, key=lambda traced: abs(math.log(traced.batch / batch)), default=None)
 
 
 def remedies(answer: ScalingAnswer) -> tuple[Remedy, ...]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from core.analysis.statistics import MIN_UNITS
 from core.evidence import Ended
 from core.studies.progress import Phase, Progress
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, cut_short, start_words, unheard
@@ -146,7 +147,10 @@ class Even:
         best = SCATTER_RATIO * math.sqrt(setup_s / round_s)
         rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, best))
         left_s = self._end_s - begin_s
-        count = max(1, int(left_s / (setup_s + rounds * round_s)))
+        count = int(left_s / (setup_s + rounds * round_s))
+        if self._done + count < MIN_UNITS:  # fewer starts support no interval of their own
+            count = min(MIN_UNITS - self._done, int(left_s / (setup_s + MIN_ROUNDS * round_s)))
+        count = max(1, count)
         self._wanted = self._done + count
         return count
 

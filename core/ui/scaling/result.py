@@ -86,7 +86,8 @@ class Parts:
 
     def _table(self) -> None:
         alt = "One row for each number of devices and batch size with speed-up and efficiencies."
-        evidence.table(table(self._answer), "scaling-batches", alt=alt)
+        whole = st.column_config.NumberColumn(format="localized")
+        evidence.table(table(self._answer), "scaling-batches", {"Batch": whole, "A replica": whole}, alt)
 
 
 def _listed(title: str, sentences: Sequence[str]) -> None:

@@ -178,8 +178,8 @@ def test_of_several_counts_each_has_its_crossover_and_fewer_may_be_named() -> No
 
 def test_logical_cpus_are_a_try_out_from_the_first_word_and_get_no_advice() -> None:
     answer = scaling_answer(make_scaling_study(truth=NEVER, targets=LOGICAL))
-    assert headline(answer).startswith("Logical CPUs share this machine's cores: this tries the study out and shows no")
-    assert remedies(answer) == ()
+    assert headline(answer).startswith("Logical CPUs share the cores of one CPU: this tries the study out and shows no")
+    assert efficiency_words(answer) == remedies(answer) == ()
     assert scaling_text(answer).startswith(headline(answer))
 
 
