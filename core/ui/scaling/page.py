@@ -25,7 +25,7 @@ from core.ui.words import plain
 
 QUESTION = "From which batch are several devices faster than one?"
 TRY_BUTTON = "Try it out on logical CPUs"
-REDRAW_S = 10.0
+REDRAW_S = 12.0
 Form = Callable[[str | None, DeltaGenerator], ScalingPlan | None]
 
 
