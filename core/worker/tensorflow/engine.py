@@ -37,7 +37,7 @@ from core.worker.tensorflow import placement as placing
 from core.worker.tensorflow.code import describe_model
 from core.worker.tensorflow.data import explain_reading
 from core.worker.tensorflow.devices import Devices, profiled_devices, start_devices, uses_tf32
-from core.worker.tensorflow.mirrored import check_shares, shared_feed
+from core.worker.tensorflow.mirrored import check_copies, check_shares, shared_feed
 from core.worker.tensorflow.model import CellStep, build_model, compiled_as
 from core.worker.tensorflow.pipeline import make_feed
 from core.worker.tensorflow.pitfalls import time_pitfall
@@ -97,6 +97,8 @@ class TensorFlowEngine(CellEngine[CellStep]):
             _, placed = placing.watch_eager_step(lambda: step.run(1))
         else:
             first_ms, placed = placing.watch_first_step(lambda: step.run(step.per_call))
+        if self._devices.strategy is not None and step.training:
+            check_copies(step.model, self._devices)
         return first_ms, placing.verify(step.model, step.last, placed, self._devices.names, step.model.jit_compile)
 
     def compiled_as(self, step: CellStep, target: Target) -> tuple[Compiled, str]:

@@ -8,9 +8,11 @@ updates its own copy of the weights.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from core.spec import Pipeline, Target, Workload
@@ -19,6 +21,9 @@ from core.worker.protocol import CellFailed
 from core.worker.tensorflow.devices import Devices
 from core.worker.tensorflow.pipeline import WARMUP_MS, dataset_feed
 from core.worker.tensorflow.placement import short_name
+
+COMPARED = 8  # variables of which all copies are looked at: the smallest, such as biases
+ALIKE = 1e-3  # of the largest value: devices of different kinds round differently
 
 
 def shared_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, devices: Devices) -> Feed:
@@ -64,6 +69,21 @@ def check_shares(drawn: Iterator[Any], devices: Devices) -> None:
         lie_on = tuple(short_name(part.backing_device) for part in parts)
         if lie_on != devices.names and parts[0].dtype.is_floating:
             raise CellFailed("misplaced", f"The shares of a batch lie on {', '.join(lie_on)}, not on {devices.words}.")
+
+
+def check_copies(model: Any, devices: Devices) -> None:
+    """After a training step. Raises CellFailed where a device's copy of the network is another one than the first's:
+    then it was updated by other gradients than the sum.
+    """
+    variables = sorted(model.trainable_variables, key=lambda variable: math.prod(variable.shape))[:COMPARED]
+    for variable in variables:
+        first, *others = (part.numpy() for part in variable.value.values)
+        apart = max(float(np.abs(other - first).max()) for other in others)
+        if apart > ALIKE * float(np.abs(first).max()):
+            raise CellFailed(
+                "error",
+                f"After one step {variable.path} is not the same on {devices.words}: gradients were not summed.",
+            )
 
 
 def _columns(batch: Any) -> Iterable[Any]:

@@ -95,17 +95,16 @@ def test_what_is_measured_on_one_device_only_says_so(two: ProcessWorker) -> None
 
 
 SUMMED = """
+import itertools
 import json
 import numpy as np
 import tensorflow as tf
 from core.spec import Pipeline, Target, Workload
-from core.worker.feeds import Feed, kept, make_arrays
+from core.worker.feeds import kept, make_arrays
 from core.worker.protocol import CellFailed
 from core.worker.tensorflow.devices import start_devices
-from core.worker.tensorflow.mirrored import check_shares, shared_feed
+from core.worker.tensorflow.mirrored import check_copies, check_shares, shared_feed
 from core.worker.tensorflow.model import CellStep, build_model
-from core.worker.tensorflow.pipeline import make_feed
-import itertools
 
 BATCH, several = 32, Target.parse("cpu:2")
 devices, _ = start_devices(several, None)
@@ -139,6 +138,12 @@ found = {"loss": [stepped(shared, shared_feed(workload, several, Pipeline(), BAT
 sum_of_both = gradient(shared, before)
 copies = [[part.numpy() for part in variable.value.values] for variable in shared.trainable_variables]
 found["copies differ by"] = float(max(np.abs(first - second).max() for first, second in copies))
+check_copies(shared, devices)
+shared.trainable_variables[1].value.values[1].assign_add(tf.ones((16,)))
+try:
+    check_copies(shared, devices)
+except CellFailed as failure:
+    found["apart"] = failure.reason
 half = BATCH // 2
 whole, first, second = alone(slice(0, BATCH)), alone(slice(0, half)), alone(slice(half, BATCH))
 found["loss"].append(whole[0])
@@ -172,6 +177,11 @@ def test_the_gradient_of_two_devices_is_that_of_one_with_the_whole_batch(summed:
     assert min(summed["halves off by"]) > 0.1
     assert summed["loss"][0] == pytest.approx(summed["loss"][1], rel=1e-5)
     assert summed["copies differ by"] == 0
+
+
+def test_copies_that_differ_after_a_step_are_an_error_in_words(summed: dict[str, Any]) -> None:
+    assert summed["apart"].startswith("After one step ")
+    assert summed["apart"].endswith(" is not the same on CPU:0 and CPU:1: gradients were not summed.")
 
 
 def test_shares_that_are_not_alike_or_lie_elsewhere_are_refused(summed: dict[str, Any]) -> None:

@@ -8,7 +8,11 @@ import re
 import pytest
 from pydantic import ValidationError
 
+from core.analysis.memory import estimate_bytes
 from core.spec import Target, Workload
+from core.studies.diagnosis.remedies import arms_for, family
+from core.studies.gradient_noise.plan import NoisePlan
+from core.studies.memory.plan import MemoryPlan
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.record import Run
 from core.studies.sweep.schedule import bracket_batches
@@ -103,3 +107,26 @@ def test_logical_devices_are_said_to_show_no_speed_up() -> None:
     texts = {warning.code: warning.text for warning in analyse(found).verdict.warnings}
     assert texts["logical_1"].startswith("2 logical CPUs share the cores of one CPU")
     assert not [code for code in {w.code for w in analyse(found).verdict.warnings} if code == "logical_0"]
+
+
+def test_studies_of_one_device_refuse_several_with_a_sentence() -> None:
+    asked = {"workload": Workload(network="784-128-10"), "target": TWO}
+    with pytest.raises(ValidationError, match="searched on one device at a time; choose gpu:0 in place of"):
+        MemoryPlan(**asked, limit_bytes=10**9)
+    with pytest.raises(ValidationError, match="noise scale is measured on one device at a time"):
+        NoisePlan(**asked)
+
+
+def test_a_diagnosis_of_several_devices_tries_what_runs_there(run: Run) -> None:
+    arms, skipped = arms_for(run, 1, 64)
+    assert {family(arm.code) for arm in arms} == {"as", "precision", "batch"}
+    assert skipped["xla"] == skipped["steps"] == "On several devices Keras runs a graph, one step a call."
+
+
+def test_each_gpu_holds_the_network_and_its_share_and_logical_cpus_hold_all_of_it_in_one_process() -> None:
+    workload = Workload(network="784-512-512-10")
+    one, each = (estimate_bytes(workload, target, 64) for target in (ONE, TWO))
+    assert (each.weights_bytes, each.data_bytes) == (one.weights_bytes, one.data_bytes // 2)
+    cpu, both = (estimate_bytes(workload, Target(device=device), 64) for device in ("cpu", "cpu:2"))
+    assert (both.weights_bytes, both.optimizer_bytes) == (2 * cpu.weights_bytes, 2 * cpu.optimizer_bytes)
+    assert both.activations_bytes == cpu.activations_bytes
