@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from core.evidence import Environment, Gpu, Resources, whole_cores
+from core.frameworks import MAX_REPLICAS
 from core.machine.cgroup import read_limits
 from core.machine.gpu_facts import gpu_facts
 from core.machine.gpu_notes import NO_ARM, NO_WINDOWS, GpuNote, gpu_notes, why_unusable
@@ -48,6 +49,14 @@ class Devices(Resources):
         """Targets that nothing known forbids."""
         names = (f"gpu:{index}" for index in range(len(self.gpus) if self.tensorflow else 0))
         return tuple(name for name in names if self.why_unusable(Target(device=name)) is None)
+
+    @property
+    def gpus_at_once(self) -> str | None:
+        """The device of a target that uses them all (at most :data:`core.frameworks.MAX_REPLICAS`), such as gpu:0+1;
+        None with fewer than two.
+        """
+        first, *others = self.usable_gpus[:MAX_REPLICAS] or ("",)
+        return "+".join([first, *(name.removeprefix("gpu:") for name in others)]) if others else None
 
     def why_unusable(self, target: Target) -> str | None:
         """Why a target cannot be measured, where that is known without starting a framework."""
