@@ -26,6 +26,11 @@ def test_progress_goes_by_time_never_back_and_is_whole_only_at_the_end(
     assert shown == [60, 60, 98, 99]
 
 
+def test_before_the_first_report_nothing_is_done(engine: Any) -> None:
+    engine.jobs.show(running("scaling", at=replace(AT, elapsed_s=0.0, remaining_s=0.0)))
+    assert SCALING.open(engine).progress[0].value == 0
+
+
 @pytest.mark.parametrize(
     ("place", "keys"),
     [

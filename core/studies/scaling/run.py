@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from core.machine.environment import capture_environment
-from core.studies.runner import StudyTools, now
+from core.studies.runner import NullRecorder, StudyTools, now
 from core.studies.scaling.plan import ScalingPlan
 from core.studies.scaling.record import ScalingStudy
 from core.studies.sweep import schedule
@@ -31,7 +32,7 @@ def run_scaling(tools: StudyTools, plan: ScalingPlan) -> ScalingStudy:
         environment=capture_environment(),
     )
     even = Even(
-        tools,
+        replace(tools, recorder=NullRecorder()),  # the study is kept as a whole
         sweep,
         run,
         targets_at=plan.targets_at,

@@ -11,6 +11,7 @@ from core.studies.scaling.answer import scaling_answer
 from core.studies.scaling.record import ScalingStudy
 from tests.support.scalings import BATCHES, FOUR, ONE, TWO, scaled, scaling_machine, scaling_plan
 from tests.support.simulation import LAUNCHED, QUIET, Fault
+from tests.support.sweeps import MemoryRecorder
 
 
 def test_every_batch_is_measured_in_every_start_by_all_that_share_it_out() -> None:
@@ -30,6 +31,13 @@ def test_the_budget_is_kept_and_used_and_every_worker_closed() -> None:
     study = scaled(scaling_machine())
     assert 0.8 * 120 <= study.elapsed_s <= 121
     assert LAUNCHED[-1].open_workers == 0
+
+
+def test_nothing_but_the_study_itself_is_kept() -> None:
+    recorder = MemoryRecorder()
+    scaled(scaling_machine(), scaling_plan(batches=(64, 256), budget_s=30.0), recorder=recorder)
+    assert recorder.begun is None
+    assert recorder.finished is None
 
 
 def test_several_devices_are_traced_and_one_is_not() -> None:
