@@ -149,7 +149,7 @@ def put_targets(targets: Sequence[Target], here: machine.Machine) -> None:
         if target.framework not in OFFERED:
             raise UserError(f"framework={target.framework} is for the command line")
         if target.replicas > 1:
-            raise UserError(f"a target of several devices, such as {target.device}, is for the command line")
+            raise UserError(f"several devices, such as {target.device}, are for Scaling and the command line")
         if target.device not in here.reached_by(FRAMEWORKS[target.framework]):
             raise UserError(
                 f"this machine has no {device_words(target.device)} for {FRAMEWORKS[target.framework].title}"

@@ -8,6 +8,7 @@ import pytest
 
 from core.machine.card import Card
 from core.machine.environment import capture_environment
+from core.machine.meter import Meter
 from core.machine.nvml import Nvml
 from core.machine.visible import Listed, Place, visible_cards
 from core.spec import Target
@@ -136,6 +137,12 @@ def test_only_the_measured_cards_are_asked_what_they_do(machine: Machine) -> Non
         assert several == both == nvml.handles_of(Target(device="gpu:0+1"))
         reasons = [Card(nvml.library, handle).sample(0.0).reasons for handle in both]
         assert reasons == [("hw_thermal",), ()]
+
+
+def test_the_cards_of_a_target_are_metered_as_one_or_not_at_all(machine: Machine) -> None:
+    machine(*two())
+    with closing(Meter()) as meter:
+        assert [bool(meter.refused(device)) for device in ("gpu:0", "gpu:0+1", "gpu:0+2")] == [False, False, True]
 
 
 def test_where_the_order_is_not_known_no_card_is_taken_for_a_target(machine: Machine) -> None:
