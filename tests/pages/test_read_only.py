@@ -25,7 +25,18 @@ STARTS = (
     "trace",
     "keep_card",
 )
-PAGES = ("crossover", "frontier", "batch", "hardware", "overhead", "pipeline", "diagnosis", "history", "method")
+PAGES = (
+    "crossover",
+    "frontier",
+    "scaling",
+    "batch",
+    "hardware",
+    "overhead",
+    "pipeline",
+    "diagnosis",
+    "history",
+    "method",
+)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from core.studies.registry import kinds
 from core.studies.sweep.start import new_run
 from core.ui.overhead.tracing import TRACE, Asked
 from tests.support.runs import make_run, on_card
+from tests.support.scalings import TWO, scaling_plan
 from tests.support.sweeps import plan
 
 GPU = Target(device="gpu:0")
@@ -30,13 +31,15 @@ PLANS: dict[str, Any] = {
     "noise": NoisePlan(workload=WORK, target=GPU),
     "pipeline": PipelinePlan(workload=WORK, target=GPU),
     "host": HostPlan(),
+    "scaling": scaling_plan(),
 }
 
 
 @pytest.mark.parametrize("kind", kinds().values(), ids=lambda kind: kind.name)
 def test_every_kind_says_where_it_measures(kind: Any) -> None:
     on_gpu = [target for target in kind.targets(PLANS[kind.name]) if target.is_gpu]
-    assert on_gpu == ([] if kind.name == "host" else [GPU])  # what the host costs is measured on its CPU
+    asked = {"host": [], "scaling": [GPU, TWO]}  # what the host costs is measured on its CPU
+    assert on_gpu == asked.get(kind.name, [GPU])
 
 
 def test_a_trace_is_of_one_target() -> None:
