@@ -30,6 +30,7 @@ from core.cli.pipeline import pipeline_command
 from core.cli.predict import predict_command
 from core.cli.prune import prune
 from core.cli.report import report
+from core.cli.scaling import scaling_command
 from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
 from core.cli.terminal import say, say_lines
@@ -45,7 +46,7 @@ def commands() -> None:
     """From which batch size on is one target faster than another? Measure it, and read the verdict."""
 
 
-STUDIES = (diagnose_command, pipeline_command, frontier_command, memory_command, batch_command)
+STUDIES = (diagnose_command, pipeline_command, frontier_command, scaling_command, memory_command, batch_command)
 for command in (
     devices,
     selfcheck_command,

@@ -20,6 +20,7 @@ PAGES = {
     "sweep": ("pages/crossover.py", "run"),
     "pipeline": ("pages/pipeline.py", "study"),
     "frontier": ("pages/frontier.py", "study"),
+    "scaling": ("pages/scaling.py", "study"),
     "diagnosis": ("pages/diagnosis.py", "study"),
     "memory": ("pages/batch.py", "memory"),
     "noise": ("pages/batch.py", "noise"),

@@ -172,8 +172,9 @@ def _share(snapshot: Snapshot) -> float:
     """Of the time that was given, at most; never less than a page of this session has shown before."""
     at, kept = snapshot.progress, st.session_state.get(SHOWN, ("", 0.0))
     before = kept[1] if kept[0] == snapshot.id else 0.0
-    whole_s = max(at.elapsed_s + at.remaining_s, 1e-9)
-    share = min(MOST_SHOWN, max(before, (whole_s - snapshot.left_s) / whole_s))
+    whole_s = at.elapsed_s + at.remaining_s
+    done = (whole_s - snapshot.left_s) / whole_s if whole_s > 0 else 0.0  # nothing is known before the first report
+    share = min(MOST_SHOWN, max(before, done))
     st.session_state[SHOWN] = (snapshot.id, share)
     return share
 

@@ -30,8 +30,8 @@ from tests.support.pages import ended, keep, open_page, running, sweeping
 RECORDS, FILLER = hostile_records()
 RUN = RECORDS["sweep"]
 PAGES = [
-    ("start", ""), ("sweep", ""), ("crossover", ""), ("frontier", ""), ("overhead", ""), ("pipeline", ""),
-    ("diagnosis", ""), ("history", ""), ("method", "This machine"),
+    ("start", ""), ("sweep", ""), ("crossover", ""), ("frontier", ""), ("scaling", ""), ("overhead", ""),
+    ("pipeline", ""), ("diagnosis", ""), ("history", ""), ("method", "This machine"),
     *(("batch", tab) for tab in ("The answer in full", "Gradient noise scale", "Memory", "Cost", "Every number")),
     *(("hardware", tab) for tab in (STEPS, "All cards", "What limits a card", "Host overhead", ACCURACY,
                                    "Your own card")),
@@ -163,7 +163,14 @@ def test_two_runs_are_compared_as_text(engine: Any) -> None:
 @pytest.mark.parametrize(
     ("page", "name"),
     [(page, "run") for page in ("crossover", "batch", "hardware", "overhead", "diagnosis")]
-    + [("frontier", "study"), ("pipeline", "study"), ("diagnosis", "study"), ("batch", "noise"), ("batch", "memory")]
+    + [
+        ("frontier", "study"),
+        ("scaling", "study"),
+        ("pipeline", "study"),
+        ("diagnosis", "study"),
+        ("batch", "noise"),
+        ("batch", "memory"),
+    ]
     + [("hardware", name) for name in ("host", "gpus", "batch", "precision", "against")]
     + [("start", "gpu"), ("crossover", "gpu"), ("overhead", "target"), ("overhead", "batch")],
 )
@@ -173,7 +180,7 @@ def test_a_page_shows_its_address_as_text(page: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["start", "sweep", "frontier", "pipeline", "diagnosis", "batch", "hardware", "overhead"]
+    "page", ["start", "sweep", "frontier", "scaling", "pipeline", "diagnosis", "batch", "hardware", "overhead"]
 )
 @pytest.mark.parametrize("state", ["elsewhere", "refused", "running", "failed", "unavailable"])
 @pytest.mark.usefixtures("this_machine", "stored")
@@ -181,7 +188,7 @@ def test_a_page_shows_what_happens_as_text(page: str, state: str, engine: Any, m
     at = Progress("measuring", HOSTILE, 5, 14, 30.0, 90.0)
     if state == "elsewhere":
         engine.jobs.elsewhere = HOSTILE
-    for kind in ("frontier", "pipeline", "diagnosis", "noise", "memory", "host", "trace", "pitfalls"):
+    for kind in ("frontier", "scaling", "pipeline", "diagnosis", "noise", "memory", "host", "trace", "pitfalls"):
         if state == "running":
             engine.jobs.show(running(kind, HOSTILE, at))
         elif state == "failed":

@@ -25,8 +25,19 @@ STARTS = (
     "trace",
     "keep_card",
 )
-PAGES = ("crossover", "frontier", "batch", "hardware", "overhead", "pipeline", "diagnosis", "fleet", "history",
-         "method")  # fmt: skip
+PAGES = (
+    "crossover",
+    "frontier",
+    "scaling",
+    "batch",
+    "hardware",
+    "overhead",
+    "pipeline",
+    "diagnosis",
+    "fleet",
+    "history",
+    "method",
+)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ ANSWER_S = 5.0
 Fault = Literal[
     "lost", "hangs", "slow", "garbage", "alien", "wrong_run", "begin_lost", "interrupted",  # cost what is not measured
     "duplicates", "swallows", "stale",  # cost nothing
-    "refuses", "nice", "threads", "fails", "empty", "never_free",  # end it
+    "refuses", "nice", "nice_late", "threads", "fails", "empty", "never_free",  # end it
 ]  # fmt: skip
 RETRIED: tuple[Fault, ...] = (
     "lost", "hangs", "slow", "garbage", "alien", "wrong_run", "begin_lost", "interrupted",
@@ -169,6 +169,8 @@ class SimulatedCluster:
         records = self._records
         if fault in ("nice", "threads"):
             records = [messages.encode(_held_back(item, fault)) for item in records_of(self.template)]
+        if fault == "nice_late":
+            records = [*records, messages.encode(_held_back(self.template.processes[0], "nice"))]
         if fault == "alien":
             far = self.template.cells[0].model_copy(update={"target": 5})
             records = [*records[: planned.at], messages.encode(far), *records[planned.at :]]
@@ -198,7 +200,8 @@ class SimulatedCluster:
             return [self._answer(session, question, known + 2, messages.fitting(there[1:]))]
         if session.fault == "stale":
             old = session.run.model_copy(update={"id": "20260101-stale1"})
-            return [messages.answer(old.id, question, known + 1, there[:3]), *said]
+            over = messages.encode(Ended(status="finished"))
+            return [messages.answer(old.id, question, known + 1, [over]), *said]
         return said
 
     def _answer(self, session: _Session, question: int, first: int, items: Sequence[bytes]) -> bytes:

@@ -14,6 +14,7 @@ from core.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessU
 from core.spec import Pipeline
 from core.studies.fleet.record import FleetStudy
 from core.studies.registry import kinds
+from core.studies.scaling.record import ScalingStudy
 from core.studies.sweep.record import EnergyWindow, Run
 from tests.support.diagnoses import make_diagnosis
 from tests.support.fleet_studies import make_fleet
@@ -25,6 +26,7 @@ from tests.support.memories import linear, make_memory_study
 from tests.support.noises import make_noise_study
 from tests.support.pipelines import make_pipeline_experiment
 from tests.support.runs import make_environment, make_run
+from tests.support.scalings import make_scaling_study, setups
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
 KEYS = {
@@ -164,6 +166,12 @@ def _fleet() -> FleetStudy:
     return study.model_copy(update={"plan": plan, "warnings": (Warning(code="x", text="Something."),)})
 
 
+def _scaling() -> ScalingStudy:
+    study = make_scaling_study(batches=(32, 64), processes=1, trace=(64,))
+    failed = study.cells[-1].model_copy(update={"outcome": "out_of_memory", "reason": "Because."})
+    return study.model_copy(update={"cells": (*study.cells[:-1], failed), "setups": setups("xla", "graph")})
+
+
 @cache
 def plain_records() -> dict[str, Any]:
     """A record of each kind, small, with every part that any may have."""
@@ -178,6 +186,7 @@ def plain_records() -> dict[str, Any]:
         "diagnosis": diagnosis,
         "pipeline": make_pipeline_experiment(base=base, processes=1, rounds=2, failed={"host": "No host."}),
         "frontier": make_frontier_study(starts=2, rounds=1, failed={0: "Too deep."}),
+        "scaling": _scaling(),
         "memory": memory.model_copy(update={"probes": probes}),
         "noise": make_noise_study(run),
         "host": make_host_study(rounds=3),

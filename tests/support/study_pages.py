@@ -12,10 +12,12 @@ from tests.support.fleet_studies import make_fleet
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.noises import make_noise_study
 from tests.support.pipelines import make_pipeline_experiment
+from tests.support.scalings import make_scaling_study
 
 MADE: dict[str, Callable[[], Any]] = {
     "frontier": make_frontier_study,
     "pipeline": make_pipeline_experiment,
+    "scaling": make_scaling_study,
     "diagnosis": lambda: make_diagnosis(RUN),
     "noise": lambda: make_noise_study(RUN),
     "memory": memory_study,

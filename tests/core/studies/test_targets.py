@@ -17,6 +17,7 @@ from core.studies.registry import kinds
 from core.studies.sweep.start import new_run
 from core.ui.overhead.tracing import TRACE, Asked
 from tests.support.runs import make_run, on_card
+from tests.support.scalings import TWO, scaling_plan
 from tests.support.sweeps import plan
 
 GPU = Target(device="gpu:0")
@@ -32,6 +33,7 @@ PLANS: dict[str, Any] = {
     "pipeline": PipelinePlan(workload=WORK, target=GPU),
     "host": HostPlan(),
     "fleet": FleetPlan(sweep=plan()),
+    "scaling": scaling_plan(),
 }
 
 
@@ -39,7 +41,8 @@ PLANS: dict[str, Any] = {
 def test_every_kind_says_where_it_measures(kind: Any) -> None:
     on_gpu = [target for target in kind.targets(PLANS[kind.name]) if target.is_gpu]
     # what the host costs is measured on its CPU, and a fleet run on other machines
-    assert on_gpu == ([] if kind.name in ("host", "fleet") else [GPU])
+    asked = {"host": [], "fleet": [], "scaling": [GPU, TWO]}
+    assert on_gpu == asked.get(kind.name, [GPU])
 
 
 def test_a_trace_is_of_one_target() -> None:

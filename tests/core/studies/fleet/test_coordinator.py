@@ -26,6 +26,11 @@ from tests.support.fleets import (
 
 MADE = template()
 MANY = 150
+WHY: dict[Fault, str] = {
+    "hangs": "It has not answered for 45 s.", "slow": "Its run took longer than 11 min 15 s.",
+    "garbage": "It answered what is not in the protocol", "alien": "It told of what the plan does not have.",
+    "wrong_run": "It began another run than it was asked for.", "begin_lost": "Its node has left the cluster.",
+}  # fmt: skip
 
 
 def measured(planned: list[Planned], recorder: FleetRecorder, report: Any = None, **plan: Any) -> FleetStudy:
@@ -75,6 +80,7 @@ def test_lost_twice_it_is_given_up_and_what_came_home_stands(fault: Fault) -> No
     study = measured(planned, recorder)
     lost, other = study.machines
     assert (lost.state, lost.starts, other.state) == ("lost", 2, "finished")
+    assert WHY.get(fault, "") in lost.reason
     if fault in ("lost", "hangs", "garbage"):
         rounds = len(recorder.rounds(lost.run_id))
         assert 0 < rounds < len(MADE.rounds)
@@ -98,6 +104,7 @@ def test_answers_that_come_twice_late_or_never_cost_nothing(fault: Fault) -> Non
     [
         ("refuses", "refused", "It has no GPU."),
         ("nice", "refused", "ran at niceness 15, so that all others came before them. Start it without."),
+        ("nice_late", "refused", "ran at niceness 15"),
         ("threads", "refused", "inherited OMP_NUM_THREADS=1"),
         ("fails", "failed", "It broke."),
         ("empty", "failed", "It broke."),

@@ -66,6 +66,14 @@ def test_it_tells_the_whole_run_of_the_engine_with_this_machines_environment() -
     assert isinstance(items[0], Process)
 
 
+def test_limits_of_threads_that_it_was_started_with_are_gone_before_a_worker_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert told(begun())[-1].status == "finished"
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
 def test_what_is_not_known_yet_is_told_again() -> None:
     found = begun()
     items = told(found)
