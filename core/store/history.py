@@ -31,9 +31,10 @@ from core.store.owner import is_alive, this_process
 from core.store.prune import AT_ONCE, prunable, remove
 from core.store.rows import (
     SWEEP,
-    content,
+    head_of,
     insert_run,
     insert_study,
+    kept_as,
     now,
     plain,
     put_records,
@@ -88,7 +89,7 @@ class Store:
         self._database.close()
 
     def begin(self, run: Run) -> None:
-        """Keep a new run, or resume one that was stopped (same id), with status ``running``.
+        """Keep a new run, or resume one that was stopped (same id), with status ``running`` and the plan that goes on.
 
         One that was stopped must have been measured here, and no other living process may be measuring it. Raises
         NotResumed.
@@ -102,6 +103,8 @@ class Store:
             elif _is_measured(row) and row["owner"] != this_process():
                 raise NotResumed(f"Run {run.id} is being measured by another process; wait for it or cancel it there.")
             started = {"status": "running", "owner": this_process(), "seen_at": now(), "deleted_at": None}
+            if row is not None:
+                started["head"] = head_of(run)
             db.execute(update(RUNS).where(RUNS.c.id == run.id).values(started))
 
     def record(self, run_id: str, records: tuple[RunRecord, ...]) -> None:
@@ -264,16 +267,16 @@ class Store:
         """Keep a run that came from a file.
 
         Measured elsewhere becomes ``recorded``, ``running`` becomes ``interrupted``. A run that is here already with
-        the same content (name and label apart) keeps its id, deleted or not; other content gets a new id.
+        the same content (name and label apart) keeps the id that it has here, deleted or not; other content under a
+        known id gets a new one.
         """
         label = "recorded" if run.label == "measured" else run.label
         status = "interrupted" if run.status == "running" else run.status
         run = run.model_copy(update={"label": label, "status": status})
         with self._database.write() as db:
-            row = read_row(db, run.id)
-            if row is not None and content(read_run(db, row)) == content(run):
-                return _back(db, run.id, row["deleted_at"])
-            if row is not None:
+            if (kept := kept_as(db, run)) is not None:
+                return _back(db, *kept)
+            if read_row(db, run.id) is not None:
                 run = run.model_copy(update={"id": new_id()})
             insert_run(db, run)
             put_description(db, run.id, kind_of(SWEEP), run)
