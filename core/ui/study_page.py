@@ -22,7 +22,7 @@ from core.ui.ticker import time_left
 from core.ui.words import plain
 
 # Seldom, since browser and server take their time from what is being measured (benchmarks/polling.py).
-POLL_S = 2.0
+POLL_S = 4.0
 CANCEL_HELP = "Stops soon. What was measured until then is kept."
 STOPPING = "Stopping; what was measured is kept."
 EXAMPLE = "A finished example stands below."

@@ -50,6 +50,19 @@ def test_one_sentence_and_one_picture_and_all_else_folded(engine: Any) -> None:
     assert [fold.label for fold in at.expander][-len(FOLDS) :] == list(FOLDS)
 
 
+def test_the_same_measured_before_is_a_note_and_a_table_of_its_own(engine: Any) -> None:
+    run = make_run(4)
+    alone = open_page("crossover", run=keep(engine.store, run))
+    assert "measured twice" not in text_of(alone)
+    again = run.model_copy(update={"id": "20260105-again1", "name": "Once more"})
+    newest = keep(engine.store, again)
+    at = open_page("crossover", run=newest, folds=("The same, measured before",))
+    holds(text_of(at), "The same was measured twice on this machine.")
+    assert set(at.table[-1].value["Run"]) == {run.name, "Once more"}
+    elsewhere = run.model_copy(update={"id": "20260105-other1", "environment": None})
+    assert "measured twice" not in text_of(open_page("crossover", run=keep(engine.store, elsewhere)))
+
+
 def test_verdict_charts_cells_and_evidence(engine: Any) -> None:
     at = open_page("crossover", run=keep(engine.store, make_run(4)), folds=FOLDS)
     text = text_of(at)

@@ -12,6 +12,7 @@ from core.studies.sweep.answer import Answer
 from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.record import Run
 from core.ui import charts, evidence, frame, navigation, registry, share, verdict
+from core.ui.crossover import repeats
 from core.ui.hardware import modelled, published
 from core.ui.words import plain
 
@@ -59,6 +60,7 @@ class _Parts:
     def notes(self) -> None:
         if self._answer is not None:
             verdict.numbers(self._run, self._answer)
+            repeats.note(self._run)
         verdict.show_notices(self._run, self._answer, UNFOLDED)
         if st.context.is_embedded or self._answer is None:
             return
@@ -79,6 +81,8 @@ class _Parts:
             for kind in charts.kinds_of(run):
                 if kind != first_chart(run) and (kind != "speed-up" or len(run.names) > 1):
                     found[charts.CHARTS[kind][0]] = partial(self._chart, kind)
+        if run.label == "measured" and len((measured := repeats.of(run)).occasions) > 1:
+            found["The same, measured before"] = partial(repeats.table, measured)
         found["Every step time"] = partial(evidence.cells, run, answer)
         if answer is not None:
             found["Fixed cost and cost per sample (fitted)"] = partial(evidence.fits, run, answer)

@@ -20,7 +20,7 @@ from core.ui.navigation import link
 from core.ui.study_page import StudyPage, busy_sentence, refuse
 from core.ui.words import plain
 
-FIRST_LOOK_S, REDRAW_S = 1.0, 8.0  # until the first round is there, and from then on
+FIRST_LOOK_S, REDRAW_S = 1.0, 12.0  # until the first round is there, and from then on
 STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
 ONE_VALUE = "Each batch has one value so far; the estimate comes with the next ones, which give it an interval."
 UNDECIDED = "No answer yet: the 95 % intervals still allow either target to be faster. More rounds make them narrower."
