@@ -193,14 +193,14 @@ def load(kind: str, study_id: str) -> Any:
     return engine().store.study(known, study_id)
 
 
-def newest(kind: str) -> tuple[Summary, ...]:
+def summaries(kind: str = SWEEP.name) -> tuple[Summary, ...]:
     """The newest stored studies of a kind, newest first."""
     return engine().store.summaries(kind, newest=RECENT)
 
 
 def readable(kind: str) -> dict[str, Any]:
-    """The :func:`newest` of them that can be read; one that cannot says so where it is shown."""
-    return only_readable(newest(kind), lambda summary: load(kind, summary.id))
+    """Those :func:`summaries` that can be read; one that cannot says so where it is shown."""
+    return only_readable(summaries(kind), lambda summary: load(kind, summary.id))
 
 
 def newest_own(fits: Callable[[Run], bool] = lambda _: True) -> Run | None:

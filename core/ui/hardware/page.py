@@ -28,7 +28,6 @@ from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
 from core.studies.registry import example_id, load_example
 from core.studies.sweep.answer import Answer
-from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
 from core.ui import machine, money, registry
 from core.ui.hardware import draft
@@ -178,8 +177,7 @@ def other_machine(run: Run, host: Host) -> bool:
 
 def recordings(run: Run, known: Mapping[str, GpuSpec]) -> tuple[Recording, ...]:
     """What was recorded of any card in runs that are here, this one included."""
-    ended = (s for s in registry.newest(SWEEP.name) if s.rounds and s.status != "running")
-    names = [s for s in ended if "gpu" in "".join(s.target_names)]
+    names = [s for s in registry.summaries() if s.rounds and s.status != "running" and "gpu" in "".join(s.target_names)]
     runs = tuple((s.id, s.rounds) for s in names)
     if not runs and not any("gpu" in name for name in run.target_names):
         return ()

@@ -111,7 +111,7 @@ def stopped() -> None:
     if PAGE.running() is not None or registry.read_only():
         return
     registry.mark_interrupted()
-    own = next((s for s in registry.newest(SWEEP.name) if s.label == "measured"), None)
+    own = next((s for s in registry.summaries() if s.label == "measured"), None)
     if own is None or not can_resume(own) or st.session_state.get(LEFT_ALONE) == own.id:
         return
     with st.container(border=True):
