@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -18,7 +19,7 @@ Execution = Literal["keras", "graph", "xla", "eager", "compile", "reduce-overhea
 Compiled = Literal["graph", "xla", "eager", "compile", "reduce-overhead", "interpreter"]
 """What a target's execution comes to."""
 
-MAX_GPU_INDEX = 63
+MAX_GPU_INDEX, MAX_REPLICAS = 63, 8
 
 
 @dataclass(frozen=True)
@@ -106,16 +107,38 @@ FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
         )
     }
 )
-_DEVICE = re.compile(r"(cpu|mps)|(gpu|tpu):(\d{1,2})")
+_NUMBER = r"(?:0|[1-9]\d?)"
+_DEVICE = re.compile(rf"cpu(?::[2-{MAX_REPLICAS}])?|mps|tpu:{_NUMBER}|gpu:{_NUMBER}(?:\+{_NUMBER})*")
 EXAMPLES = {"cpu": "cpu", "gpu": "gpu:0, gpu:1, …", "mps": "mps", "tpu": "tpu:0"}
 
 
 def device_kind(device: str) -> str:
-    """``gpu`` of ``gpu:1``. Raises ValueError for what is no device."""
-    match = _DEVICE.fullmatch(device)
-    if match is None or (match[3] is not None and int(match[3]) > MAX_GPU_INDEX):
-        raise ValueError(f"device “{device}” is unknown; accepted are cpu, gpu:0, gpu:1, …, mps and tpu:0")
-    return match[1] or match[2]
+    """``gpu`` of ``gpu:1`` and of ``gpu:0+1``. Raises ValueError for what is no device."""
+    return single_devices(device)[0].partition(":")[0]
+
+
+@lru_cache(maxsize=256)
+def single_devices(device: str) -> tuple[str, ...]:
+    """``gpu:0`` and ``gpu:1`` of ``gpu:0+1``; ``cpu`` twice of ``cpu:2``, two logical devices of the CPU.
+
+    Raises ValueError for what is no device.
+    """
+    kind, _, numbers = device.partition(":")
+    known = _DEVICE.fullmatch(device) is not None
+    if known and kind == "cpu":
+        return (kind,) * int(numbers or 1)
+    indices = [int(number) for number in numbers.split("+") if number] if known else []
+    if not known or max(indices, default=0) > MAX_GPU_INDEX:
+        raise ValueError(
+            f"device “{device}” is unknown; accepted are cpu, gpu:0, gpu:1, …, mps and tpu:0, and several at once as "
+            f"gpu:0+1 or, logical devices of one CPU, as cpu:2 to cpu:{MAX_REPLICAS}"
+        )
+    if indices != sorted(set(indices)) or len(indices) > MAX_REPLICAS:
+        raise ValueError(
+            f"device “{device}” is not understood; several GPUs, at most {MAX_REPLICAS}, are each named once, in "
+            "ascending order, such as gpu:0+1"
+        )
+    return tuple(f"{kind}:{index}" for index in indices) or (kind,)
 
 
 def check_combination(framework: str, device: str, execution: str, precision: str) -> None:
@@ -134,3 +157,21 @@ def check_combination(framework: str, device: str, execution: str, precision: st
     ):
         if value not in accepted_values:
             raise ValueError(f"framework {framework} has no {word} “{value}”; it has {', '.join(accepted_values)}")
+    if len(single_devices(device)) > 1:
+        _check_several(framework, device, execution, precision)
+
+
+def _check_several(framework: str, device: str, execution: str, precision: str) -> None:
+    """Raises ValueError where a step does not run on several devices in step with each other."""
+    if framework != "tensorflow":
+        raise ValueError(
+            f"framework {framework} is measured on one device at a time; several, such as {device}, need "
+            "framework=tensorflow, which has MirroredStrategy for them"
+        )
+    if execution not in ("keras", "graph"):
+        raise ValueError(
+            f"execution {execution} is for one device; on several, such as {device}, Keras's step runs as a graph, so "
+            "choose keras or graph"
+        )
+    if precision == "int8":
+        raise ValueError(f"int8 is for one device; for {device} choose float32 or mixed precision")

@@ -14,7 +14,7 @@ MAX_IN_TITLE = 60
 ALWAYS = ("device", "framework")
 """Options whose value is said wherever it differs, its default too."""
 OPTIONS = ("framework", "device", *(name for name in TARGET_OPTIONS if name != "framework"))
-SEVERAL = ("threads", "graphs", "steps per execution")
+SEVERAL = ("threads", "graphs", "steps per execution", "logical CPUs")
 EXECUTIONS = {"keras": "default execution", "xla": "XLA", "compile": "compiled", "reduce-overhead": "CUDA graphs"}
 
 
@@ -58,7 +58,7 @@ def in_title(names: Sequence[str]) -> str:
 
 def are(name: str) -> str:
     """The verb of a target's name as people read it: ``are`` for 2 threads, ``is`` for GPU 0."""
-    return "are" if name.partition(",")[0].endswith(SEVERAL) else "is"
+    return "are" if name.startswith("GPUs ") or name.partition(",")[0].endswith(SEVERAL) else "is"
 
 
 def one_of(names: Sequence[str]) -> str:
@@ -74,10 +74,22 @@ def all_of(names: Sequence[str]) -> str:
 
 
 def device_words(device: str) -> str:
-    """``GPU 0`` for ``gpu:0``."""
+    """``GPU 0`` for ``gpu:0``, ``GPUs 0 and 1`` for ``gpu:0+1``, ``2 logical CPUs`` for ``cpu:2``."""
     kind, colon, number = device.partition(":")
+    if kind == "cpu" and colon:
+        return f"{number} logical CPUs"
+    if "+" in number:
+        return f"GPUs {_several(number.split('+'))}"
     words = {"cpu": "CPU", "gpu": "GPU", "tpu": "TPU", "mps": "Apple GPU"}[kind]
     return f"{words} {number}" if colon else words
+
+
+def _several(numbers: Sequence[str]) -> str:
+    """``0 and 1``, ``0 to 3``, or ``0, 2 and 3``."""
+    first, last = int(numbers[0]), int(numbers[-1])
+    if len(numbers) > 2 and last - first + 1 == len(numbers):
+        return f"{first} to {last}"
+    return all_of(numbers)
 
 
 def _name(target: Target, options: Sequence[str], tell_16_bits_apart: bool) -> str:

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from core.families import Network, network_from_dict, network_from_name
-from core.frameworks import FRAMEWORKS, Execution, FrameworkName, Precision, check_combination, device_kind
+from core.frameworks import FRAMEWORKS, Execution, FrameworkName, Precision, check_combination, single_devices
+from core.numbers import counted
 from core.schema import Frozen, UserError, explain
 
 MIN_BATCH, MAX_BATCH = 1, 65_536
@@ -33,6 +34,7 @@ PipelineKind = Literal["resident", "host", "tfdata"]
 AUTOTUNE = "auto"
 AS_ASKED = "as asked"
 KERAS_ON_CPU = "as Keras chooses without a GPU"
+KERAS_ON_SEVERAL = "as Keras chooses on several devices"
 KERAS_XLA = "as Keras chooses by default"
 KERAS_WITHOUT_XLA = "as Keras chooses for {layers}, which do not support XLA"
 ONLY_WAY = "as {framework} runs by default"
@@ -72,11 +74,14 @@ class Workload(Frozen):
 class Target(Frozen):
     """Where and how a workload runs, written ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``.
 
-    A CPU target is the machine without its GPUs. ``execution`` ``keras`` is what the framework itself chooses: of Keras
-    on TensorFlow on a GPU XLA where every layer supports it, else a graph. ``float32_strict`` is float32 with TF32
-    switched off, which many GPUs use for products in float32. ``steps_per_execution`` is Keras's: how many steps one
-    call of the compiled function runs. ``python`` is the interpreter of the worker process, where the framework is
-    installed in an environment of its own; None: the variable BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
+    A CPU target is the machine without its GPUs. ``gpu:0+1`` are two cards that run every step together, by
+    TensorFlow's MirroredStrategy, which shares each batch out evenly among them; ``cpu:2`` are two logical devices
+    of one CPU and one process, which share its threads: they try that out and are no faster. ``execution``
+    ``keras`` is what the framework itself chooses: of Keras on TensorFlow on a GPU XLA where every layer supports
+    it, else a graph. ``float32_strict`` is float32 with TF32 switched off, which many GPUs use for products in
+    float32. ``steps_per_execution`` is Keras's: how many steps one call of the compiled function runs. ``python``
+    is the interpreter of the worker process, where the framework is installed in an environment of its own; None:
+    the variable BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
     """
 
     device: str = "cpu"
@@ -91,7 +96,7 @@ class Target(Frozen):
     @classmethod
     def _device(cls, value: str) -> str:
         value = f"{value}:0" if value in ("gpu", "tpu") else value
-        device_kind(value)
+        single_devices(value)
         return value
 
     @field_validator("python")
@@ -108,6 +113,8 @@ class Target(Frozen):
             raise ValueError("threads can be chosen for cpu targets only")
         if self.steps_per_execution > 1 and self.framework != "tensorflow":
             raise ValueError("steps_per_execution is for framework=tensorflow; elsewhere it saves nothing")
+        if self.steps_per_execution > 1 and self.replicas > 1:
+            raise ValueError(f"steps_per_execution is for one device; leave it out for {self.device}")
         if self.execution == "eager" and self.steps_per_execution > 1:
             raise ValueError("steps_per_execution needs keras, graph or xla; eager runs one step a call")
         if self.execution == "reduce-overhead" and not self.is_gpu:
@@ -118,11 +125,26 @@ class Target(Frozen):
 
     @property
     def on_cpu(self) -> bool:
-        return self.device == "cpu"
+        return self.device.partition(":")[0] == "cpu"
 
     @property
     def is_gpu(self) -> bool:
         return self.device.startswith("gpu:")
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its single devices, each a ``device`` of its own: ``gpu:0`` and ``gpu:1``, or ``cpu`` twice for ``cpu:2``."""
+        return single_devices(self.device)
+
+    @property
+    def replicas(self) -> int:
+        """Among how many devices every batch is shared out."""
+        return len(self.devices)
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """Indices of its GPUs, as the framework counts them; none for any other device."""
+        return tuple(int(device.removeprefix("gpu:")) for device in self.devices) if self.is_gpu else ()
 
     @property
     def is_mixed(self) -> bool:
@@ -180,6 +202,21 @@ def refuse_mode(workload: Workload, target: Target) -> None:
         raise ValueError(f"{FRAMEWORKS[target.framework].title} does not train; choose inference")
     if workload.training and target.precision == "int8":
         raise ValueError("int8 is for inference; training needs float32 or mixed precision")
+
+
+def refuse_batch(batch: int, target: Target) -> None:
+    """Raises ValueError where a batch is not shared out evenly among the target's devices."""
+    if batch % target.replicas:
+        raise ValueError(
+            f"{counted(batch, 'sample')} cannot be shared out evenly among the {target.replicas} devices of "
+            f"{target.device}; choose a batch size that is a multiple of {target.replicas}"
+        )
+
+
+def refuse_several(target: Target, what: str) -> None:
+    """Raises ValueError for a target of several devices where ``what`` is done on one at a time."""
+    if target.replicas > 1:
+        raise ValueError(f"{what} on one device at a time; choose {target.devices[0]} in place of {target.device}")
 
 
 class Pipeline(Frozen):

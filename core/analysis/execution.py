@@ -21,7 +21,7 @@ from core.families.graph_network import GraphNetwork
 from core.frameworks import FRAMEWORKS, Compiled
 from core.names import device_words
 from core.numbers import counted
-from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_WITHOUT_XLA, KERAS_XLA, ONLY_WAY, Target, Workload
+from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_ON_SEVERAL, KERAS_WITHOUT_XLA, KERAS_XLA, ONLY_WAY, Target, Workload
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ def expected(network: Network, target: Target) -> Expected:
         return Expected(framework.by_itself, ONLY_WAY.format(framework=framework.title))
     if not target.is_gpu:
         return Expected("graph", KERAS_ON_CPU)
+    if target.replicas > 1:
+        return Expected("graph", KERAS_ON_SEVERAL)
     if isinstance(network, Code):
         return Expected("xla", f"{KERAS_XLA} unless a layer does not support it", sure=False)
     if keeps_from_xla(network):
@@ -78,10 +80,11 @@ def precision_words(target: Target, tf32: bool | None) -> str:
 def has_tf32(device: str, gpus: Sequence[Gpu]) -> bool | None:
     """Whether that device, such as ``gpu:0``, computes products of float32 as TF32 unless that is switched off.
 
-    By its compute capability; ``gpus`` in the framework's order. None for the CPU, and where that is not known.
+    By its compute capability, of several the first one's; ``gpus`` in the framework's order. None for the CPU, and
+    where that is not known.
     """
-    number = int(device.removeprefix("gpu:")) if device.startswith("gpu:") else len(gpus)
-    capability = gpus[number].compute_capability if number < len(gpus) else None
+    cards = Target(device=device).gpus
+    capability = gpus[cards[0]].compute_capability if cards and cards[0] < len(gpus) else None
     try:
         return None if capability is None else tuple(int(part) for part in capability.split(".")) >= TF32_CAPABILITY
     except ValueError:

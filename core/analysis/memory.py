@@ -127,14 +127,17 @@ def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copie
     """Predicted peak memory of one cell beyond the framework's own, with the usual copies unless others are given.
 
     The peak is reached in a step, or before it, where making the batch or the largest layer takes more than a step
-    does; workspace and data make up for that.
+    does; workspace and data make up for that. Of several GPUs it is that of each, which holds the whole network and its
+    share of the batch; logical devices of a CPU hold all of that in one process.
     """
+    networks, batch = (target.replicas, batch) if target.on_cpu else (1, -(-batch // target.replicas))
     used = copies or usual_copies(workload, target)
     found, training = sizes(workload.network), workload.training
     mixed = target.is_mixed
-    weights = (6 if mixed else 4) * found.parameters
-    gradients = 4 * found.parameters if training else 0
-    state = _STATE_BYTES[workload.optimizer] * found.parameters if training else 0
+    parameters = networks * found.parameters
+    weights = (6 if mixed else 4) * parameters
+    gradients = 4 * parameters if training else 0
+    state = _STATE_BYTES[workload.optimizer] * parameters if training else 0
     kept = (2 if mixed else 4) * used.kept * found.kept if training else 0.0
     activations = batch * (kept + 4 * used.passing * found.passing)  # casts come and go: 4 bytes each
     workspace = used.model_bytes + used.layer_bytes * found.layers + 4 * used.update * found.largest * training

@@ -10,6 +10,7 @@ from core.cli.files import json_flag
 from core.cli.terminal import show, show_json
 from core.evidence import Environment, same_machine
 from core.machine.environment import Devices, capture_environment, list_devices
+from core.names import device_words
 from core.numbers import byte_size
 from core.spec import Target
 from core.text import in_lines
@@ -59,6 +60,8 @@ def _lines(
         driver = f", driver {gpu.driver}" if gpu.driver else ""
         ready = "" if f"gpu:{index}" in here.usable_gpus else "; cannot be used, see below"
         lines.append(f"gpu:{index}  {gpu.name}{memory}{driver}{ready}")
+    if (at_once := here.gpus_at_once) is not None:
+        lines.append(f"{at_once}  {device_words(at_once)} at once, which share each batch out")
     if not here.gpus:
         lines.append("No GPU was found.")
     lines += (line for one in frameworks for line in _framework_lines(one))

@@ -48,4 +48,6 @@ def _host(target: Target) -> Target:
     """Raises BadInput where more than a device and its threads is asked for."""
     if target != (host := Target(device=target.device, threads=target.threads)):
         raise BadInput(f"selfcheck tries each way of executing by itself; accepted is a device, such as {host}.")
+    if target.replicas > 1:
+        raise BadInput(f"selfcheck looks at one device at a time; choose {target.devices[0]} instead of {target}.")
     return host

@@ -106,6 +106,7 @@ def _device_data(device: DeviceTrace) -> dict[str, Any]:
         "steps_from": device.steps_from,
         "h2d_bytes": device.h2d_bytes,
         "d2h_bytes": device.d2h_bytes,
+        "all_reduces_ms": list(device.all_reduces_ms),
         "top_kernels": [kernel.model_dump() for kernel in device.top],
     }
 
@@ -134,8 +135,11 @@ def _device_lines(device: DeviceTrace) -> list[str]:
     parts: tuple[Part, ...] = ("compute", "input", "launch") if device.device == "CPU" else PARTS
     rows = [(words[part], mean.part_ms(part), f"{percent(mean.part_ms(part) / mean.step_ms, 1)}") for part in parts]
     kernels = [(_short(kernel.name), float(kernel.count), kernel.total_ms) for kernel in device.top[:SHOWN_KERNELS]]
+    exchange_ms = device.all_reduce_ms
+    exchange = "" if exchange_ms is None else f", all-reduce {percent(exchange_ms / mean.step_ms, 1)}"
     return [
-        f"{device.device}: {steps}, {counted(device.kernels, works)}, overhead share {percent(mean.overhead_share, 1)}",
+        f"{device.device}: {steps}, {counted(device.kernels, works)}, overhead share {percent(mean.overhead_share, 1)}"
+        f"{exchange}",
         *table(("mean step", "ms", "share"), [*rows, ("step", mean.step_ms, percent(1.0, 1))]),
         "",
         *table((f"{works}s that cost most", "count", "total ms"), kernels),

@@ -75,7 +75,7 @@ def against(
     target, conditions = card_target(run.plan.targets[index]), conditions_of(run.plan)
     batches = batches_between(answer, index)
     curve = card_curve(spec, run.plan.workload, target, batches, costs, conditions, recordings)
-    others = [i for i, other in enumerate(run.plan.targets) if i != index and other.on_cpu]
+    others = [i for i, other in enumerate(run.plan.targets) if i != index and other.device == "cpu"]
     crossovers = tuple(cross(run, answer, curve, i) for i in (index, *others))
     speed_ups = (speed_up(run, answer, curve, batch, 0) for batch in batches)
     last = crossovers[0].last

@@ -121,7 +121,7 @@ def cpu_index(run: Run, answer: Answer) -> int | None:
     """The run's CPU target: of several the one that is fastest at the largest batch all have; None without any."""
     if run.plan is None:
         return None
-    cpus = [i for i, target in enumerate(run.plan.targets) if target.on_cpu and any(
+    cpus = [i for i, target in enumerate(run.plan.targets) if target.device == "cpu" and any(
         cell.target == i for cell in answer.cells)]  # fmt: skip
     if len(cpus) < 2:
         return cpus[0] if cpus else None

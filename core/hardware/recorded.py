@@ -107,7 +107,7 @@ def recordings_of(runs: Sequence[Run], spec: GpuSpec, cards: Mapping[str, GpuSpe
         cells = cell_statistics(run)
         for index, target in enumerate(run.plan.targets):
             mine = tuple(cell for cell in cells if cell.target == index)
-            number = int(target.device.removeprefix("gpu:")) if target.is_gpu else -1
+            number = target.gpus[0] if len(target.gpus) == 1 else -1
             if not mine or not 0 <= number < len(run.environment.gpus):
                 continue
             seen = next((p.device_name for p in run.processes if p.target == index), "")

@@ -1,4 +1,4 @@
-"""One GPU asked through NVML, and its answers as one summary. A question that it does not answer is asked once.
+"""GPUs asked through NVML, and their answers as one summary. A question that one does not answer is asked once.
 
 Periods by NVIDIA's NVML reference: utilisation is that of a sample period of 1/6 s to 1 s before the question, power
 from Ampere on (GA100 aside) the mean of the last second, and PCIe throughput is counted over 20 ms while the caller
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import fmean
 from typing import Any, Literal
 
 from core.evidence import WHILE_BUSY, CardUse, ClockReason, Spread
@@ -49,36 +50,29 @@ class CardSample:
     idle: bool = False
 
 
+Question = Callable[[], float]
+TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
+    "util_pct": fmean, "sm_mhz": fmean, "memory_mhz": fmean, "celsius": max,
+    "power_w": sum, "used_mb": sum, "energy_j": sum, "tx_mb_s": sum, "rx_mb_s": sum,
+}  # fmt: skip
+"""What is asked, and what several GPUs that work together answer as one."""
+
+
 class Card:
-    """A GPU that can be asked; ``library`` is pynvml, initialised."""
+    """The GPU of a target that can be asked, or its several as one; ``library`` is pynvml, initialised."""
 
-    def __init__(self, library: Any, handle: Handle) -> None:
+    def __init__(self, library: Any, *handles: Handle) -> None:
         self._library = library
-        self.divided = handle.mig
+        self.divided = any(handle.mig for handle in handles)
+        each = [_questions(library, handle) for handle in handles]
+        self._questions = {name: _as_one(joined, [own[name] for own in each]) for name, joined in TOGETHER.items()}
 
-        def ask(name: str, *about: Any) -> Callable[[], Any]:
-            return lambda: getattr(library, name)(handle.card, *about)
+        def reasons(name: str) -> Callable[[], list[int]]:
+            return lambda: [int(getattr(library, name)(handle.card)) for handle in handles]
 
-        def clock(kind: int) -> Callable[[], Any]:
-            return ask("nvmlDeviceGetClockInfo", kind)
-
-        def scaled(question: Callable[[], Any], by: float) -> Callable[[], float]:
-            return lambda: question() * by
-
-        self._questions: dict[str, Callable[[], float]] = {
-            "util_pct": lambda: float(library.nvmlDeviceGetUtilizationRates(handle.card).gpu),
-            "sm_mhz": clock(library.NVML_CLOCK_SM),
-            "memory_mhz": clock(library.NVML_CLOCK_MEM),
-            "power_w": scaled(ask("nvmlDeviceGetPowerUsage"), 1e-3),
-            "celsius": ask("nvmlDeviceGetTemperature", library.NVML_TEMPERATURE_GPU),
-            "used_mb": lambda: library.nvmlDeviceGetMemoryInfo(handle.own).used / 1e6,
-            "energy_j": scaled(ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3),
-            "tx_mb_s": scaled(ask("nvmlDeviceGetPcieThroughput", library.NVML_PCIE_UTIL_TX_BYTES), 1e-3),
-            "rx_mb_s": scaled(ask("nvmlDeviceGetPcieThroughput", library.NVML_PCIE_UTIL_RX_BYTES), 1e-3),
-        }
         self._bits = [
-            ask("nvmlDeviceGetCurrentClocksEventReasons"),
-            ask("nvmlDeviceGetCurrentClocksThrottleReasons"),  # what drivers before 535 call them
+            reasons("nvmlDeviceGetCurrentClocksEventReasons"),
+            reasons("nvmlDeviceGetCurrentClocksThrottleReasons"),  # what drivers before 535 call them
         ]
         for name in OF_ALL_SLICES if self.divided else ():
             del self._questions[name]
@@ -105,17 +99,44 @@ class Card:
         sample = CardSample(at_s, self.ask([name for name in self._questions if name not in PCIE]))
         while self._bits:
             try:
-                bits = int(self._bits[0]())
+                each = self._bits[0]()
             except Exception:
                 del self._bits[0]
                 continue
-            sample.idle = bool(bits & self._bit(IDLE))
-            sample.reasons = tuple(ours for name, ours in REASONS.items() if bits & self._bit(name))
+            sample.idle = all(bits & self._bit(IDLE) for bits in each)
+            named = (self._bit(name) for name in REASONS)
+            sample.reasons = tuple(
+                ours for bit, ours in zip(named, REASONS.values(), strict=True) if any(bits & bit for bits in each)
+            )
             break
         return sample
 
     def _bit(self, name: str) -> int:
         return int(getattr(self._library, f"nvmlClocksEventReason{name}", 0))
+
+
+def _questions(library: Any, handle: Handle) -> dict[str, Question]:
+    def ask(name: str, *about: Any) -> Question:
+        return lambda: float(getattr(library, name)(handle.card, *about))
+
+    def scaled(question: Question, by: float) -> Question:
+        return lambda: question() * by
+
+    return {
+        "util_pct": lambda: float(library.nvmlDeviceGetUtilizationRates(handle.card).gpu),
+        "sm_mhz": ask("nvmlDeviceGetClockInfo", library.NVML_CLOCK_SM),
+        "memory_mhz": ask("nvmlDeviceGetClockInfo", library.NVML_CLOCK_MEM),
+        "power_w": scaled(ask("nvmlDeviceGetPowerUsage"), 1e-3),
+        "celsius": ask("nvmlDeviceGetTemperature", library.NVML_TEMPERATURE_GPU),
+        "used_mb": lambda: library.nvmlDeviceGetMemoryInfo(handle.own).used / 1e6,
+        "energy_j": scaled(ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3),
+        "tx_mb_s": scaled(ask("nvmlDeviceGetPcieThroughput", library.NVML_PCIE_UTIL_TX_BYTES), 1e-3),
+        "rx_mb_s": scaled(ask("nvmlDeviceGetPcieThroughput", library.NVML_PCIE_UTIL_RX_BYTES), 1e-3),
+    }
+
+
+def _as_one(joined: Callable[[Sequence[float]], float], questions: Sequence[Question]) -> Question:
+    return lambda: joined([question() for question in questions])
 
 
 def summarise(samples: Sequence[CardSample], length_s: float, cpu_ms: float, ask_ms: float) -> CardUse:

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from core.evidence import Environment, Gpu, Resources, whole_cores
+from core.frameworks import MAX_REPLICAS
 from core.machine.cgroup import read_limits
 from core.machine.gpu_facts import gpu_facts
 from core.machine.gpu_notes import NO_ARM, NO_WINDOWS, GpuNote, gpu_notes, why_unusable
@@ -49,6 +50,14 @@ class Devices(Resources):
         names = (f"gpu:{index}" for index in range(len(self.gpus) if self.tensorflow else 0))
         return tuple(name for name in names if self.why_unusable(Target(device=name)) is None)
 
+    @property
+    def gpus_at_once(self) -> str | None:
+        """The device of a target that uses them all (at most :data:`core.frameworks.MAX_REPLICAS`), such as gpu:0+1;
+        None with fewer than two.
+        """
+        first, *others = self.usable_gpus[:MAX_REPLICAS] or ("",)
+        return "+".join([first, *(name.removeprefix("gpu:") for name in others)]) if others else None
+
     def why_unusable(self, target: Target) -> str | None:
         """Why a target cannot be measured, where that is known without starting a framework."""
         return why_unusable(self.notes, len(self.gpus), target)
@@ -78,7 +87,7 @@ def refuse_unusable(targets: Iterable[Target]) -> tuple[str, ...]:
     for target in asked:
         if (why := here.why_unusable(target)) is not None:
             raise UserError(why)
-    devices = {None, *(target.device for target in asked)}
+    devices = {None, *(device for target in asked for device in target.devices)}
     return tuple(note.sentence for note in here.notes if note.target in devices and note.severity != "unusable")
 
 

@@ -9,8 +9,9 @@ from core.spec import Target
 
 
 def free_gpu_bytes(target: Target) -> int | None:
-    """Bytes that nobody holds of the GPU (or slice) that a target names; None where the driver does not say."""
+    """Bytes that nobody holds of the GPU (or slice) that a target names, of several of the fullest; None where the
+    driver does not say.
+    """
     with contextlib.closing(Nvml()) as nvml:
-        handle = nvml.handle(target)
-        memory = None if handle is None else nvml.ask("nvmlDeviceGetMemoryInfo", handle.own)
-        return None if memory is None else int(memory.free)
+        asked = [nvml.ask("nvmlDeviceGetMemoryInfo", handle.own) for handle in nvml.handles_of(target)]
+        return min(int(memory.free) for memory in asked) if asked and None not in asked else None

@@ -225,11 +225,11 @@ def why_unusable(notes: Iterable[GpuNote], gpus: int, target: Target) -> str | N
     if not target.is_gpu:
         return None
     for note in notes:
-        if note.severity == "unusable" and note.target in (None, target.device):
+        if note.severity == "unusable" and note.target in (None, *target.devices):
             return note.sentence
-    if gpus and int(target.device.removeprefix("gpu:")) >= gpus:
+    if gpus and (missing := [f"gpu:{index}" for index in target.gpus if index >= gpus]):
         there = "only gpu:0" if gpus == 1 else f"gpu:0 to gpu:{gpus - 1}"
-        return f"There is no {target.device} here; choose among those that TensorFlow sees, {there}."
+        return f"There is no {missing[0]} here; choose among those that TensorFlow sees, {there}."
     return None
 
 

@@ -23,7 +23,7 @@ class Meter:
         self._powercap: Powercap | None = None
 
     def begin(self, device: str) -> None:
-        """A block begins on a device such as ``gpu:0``."""
+        """A block begins on a device such as ``gpu:0``, or ``gpu:0+1``, whose GPUs are watched as one."""
         self._sampler.begin(device)
 
     def end(self) -> CardUse | None:
@@ -68,5 +68,5 @@ class Meter:
     def _open(self, device: str) -> Card | None:
         if self._nvml is None:
             self._nvml = Nvml()
-        handle = self._nvml.handle(Target(device=device))
-        return None if handle is None else Card(self._nvml.library, handle)
+        handles = self._nvml.handles_of(Target(device=device))
+        return Card(self._nvml.library, *handles) if handles else None

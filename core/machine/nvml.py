@@ -72,13 +72,14 @@ class Nvml:
         """The GPUs that a framework sees, in its order; where that is not known, in NVML's."""
         return tuple(self._gpu(handle) for handle in self.handles)
 
-    def handle(self, target: Target) -> Handle | None:
-        """Of the GPU that a target names; None for a CPU, where there is no such GPU or the order is not known."""
-        return next(iter(self.measured((target,))), None) if self.visible.known else None
+    def handles_of(self, target: Target) -> tuple[Handle, ...]:
+        """Of the GPUs that a target names; none for a CPU, where one of them is not there or the order is not known."""
+        found = self.measured((target,)) if self.visible.known else ()
+        return found if len(found) == len(target.gpus) else ()
 
     def measured(self, targets: Iterable[Target]) -> tuple[Handle, ...]:
         """Of the GPUs among these targets; any may be one of them where the order is not known."""
-        wanted = {int(target.device.removeprefix("gpu:")) for target in targets if target.is_gpu}
+        wanted = {index for target in targets for index in target.gpus}
         if wanted and not self.visible.known:
             return self.handles
         return tuple(handle for index, handle in enumerate(self.handles) if index in wanted)

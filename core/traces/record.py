@@ -103,6 +103,10 @@ class DeviceTrace(Frozen):
 
     ``h2d_bytes`` and ``d2h_bytes`` are what the copies that began within the steps carried to and from a GPU; None on
     the CPU, where a copy does not tell its size, and in traces stored before they were counted.
+
+    ``all_reduces_ms`` is for how long the exchange of gradients among several devices ran in each step
+    (:mod:`core.traces.all_reduce`): on a GPU a part of compute, which its kernels are. Empty where there is none, and
+    where the trace does not tell.
     """
 
     device: str
@@ -115,6 +119,7 @@ class DeviceTrace(Frozen):
     timeline: Annotated[tuple[Span, ...], Field(max_length=MAX_SPANS)] = ()
     h2d_bytes: Annotated[int, Field(ge=0)] | None = None
     d2h_bytes: Annotated[int, Field(ge=0)] | None = None
+    all_reduces_ms: Annotated[tuple[Ms, ...], Field(max_length=MAX_STEPS)] = ()
 
     @field_validator("timeline", mode="before")
     @classmethod
@@ -124,6 +129,16 @@ class DeviceTrace(Frozen):
     @field_serializer("timeline", mode="wrap")
     def _packed(self, spans: tuple[Span, ...], write: SerializerFunctionWrapHandler) -> dict[str, list[Any]]:
         return packed(write(spans))
+
+    @property
+    def all_reduce_ms(self) -> float | None:
+        """Of the mean step; None where it is not known."""
+        return sum(self.all_reduces_ms) / len(self.all_reduces_ms) if self.all_reduces_ms else None
+
+    @property
+    def all_reduce_shares(self) -> tuple[float, ...]:
+        """Of each step; empty where they are not known."""
+        return tuple(ms / step.step_ms for ms, step in zip(self.all_reduces_ms, self.steps, strict=False))
 
     def mean(self) -> StepParts:
         """The mean step, part by part."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core.names import all_of
 from core.numbers import counted
+from core.traces.all_reduce import all_reduces_ms, exchange_kernels, host_exchanges
 from core.traces.events import NONE, Events, Line, Trace, TraceError, joined
 from core.traces.host_ops import has_launches, host_ops, retraces
 from core.traces.intervals import Spans, covered, holds, merged
@@ -39,18 +41,18 @@ too (and could crash on graphs before CUDA 12.6), and an XLA that does not know 
 """
 
 
-def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: str | None = None) -> TraceReport:
+def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: Collection[str] = ()) -> TraceReport:
     """Devices, their steps' parts, kernels, a timeline, and what ran on the host beside a GPU.
 
-    ``host_nodes`` are the names of the nodes that the framework placed on the CPU, and ``asked`` is the device that the
-    steps should have run on (``CPU``, ``GPU:1``), where somebody knows them. Raises TraceError when no device did
-    anything in the trace, or another one did than was asked.
+    ``host_nodes`` are the names of the nodes that the framework placed on the CPU, and ``asked`` are the devices that
+    the steps should have run on (``CPU``, ``GPU:1``), where somebody knows them. Raises TraceError when no device did
+    anything in the trace, or others did than were asked.
     """
     host, kind, parts = Host(trace), kinds(trace.texts), device_parts(trace.texts)
     notes: list[str] = []
     gpus = _gpus(trace, parts, notes)
     dropped = dropped_events(trace.warnings)
-    _check_device(trace, gpus, asked, dropped)
+    _check_devices(trace, gpus, asked, dropped)
     notes += [f"The profiler says: {text}" for text in (*trace.errors, *trace.warnings) if gpus or NO_GPU not in text]
     if not gpus:
         device, windows = _cpu(host, kind, notes)
@@ -70,14 +72,15 @@ def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: str | 
     )
 
 
-def _check_device(trace: Trace, gpus: Iterable[str], asked: str | None, dropped: int) -> None:
-    """Raises TraceError where kernels ran on another GPU than was asked, or none on the one that was."""
-    if asked is None:
+def _check_devices(trace: Trace, gpus: Collection[str], asked: Collection[str], dropped: int) -> None:
+    """Raises TraceError where kernels ran on another GPU than those that were asked, or none on one of them."""
+    if not asked:
         return
-    if others := sorted({*gpus} - {asked}):
-        raise TraceError(f"Kernels of the step ran on {', '.join(others)}, but it was to be traced on {asked}.")
-    if asked != "CPU" and not gpus:
-        raise TraceError(no_kernels(asked, trace.errors, dropped))
+    if others := sorted({*gpus} - {*asked}):
+        words = all_of([*asked])
+        raise TraceError(f"Kernels of the step ran on {', '.join(others)}, but it was to be traced on {words}.")
+    if silent := [name for name in asked if name != "CPU" and name not in gpus]:
+        raise TraceError(no_kernels(silent[0], trace.errors, dropped))
 
 
 def _gpus(trace: Trace, parts: NDArray[np.int8], notes: list[str]) -> dict[str, list[Line]]:
@@ -124,7 +127,8 @@ def _gpu(
     device = _device(host.trace, name, steps, of_part, kernels, rows, notes)
     inside = everything.take(holds(merged(steps.spans), everything.start_ps))
     moved = {f"{part}_bytes": copied_bytes(inside, part_of, part) for part in ("h2d", "d2h")}
-    return device.model_copy(update=moved), steps.spans
+    exchanges = kernels[0][exchange_kernels(host.trace.texts)[kernels[1]]]
+    return device.model_copy(update={**moved, "all_reduces_ms": all_reduces_ms(exchanges, steps.spans)}), steps.spans
 
 
 def copied_bytes(events: Events, part_of: NDArray[np.int8], part: Part) -> int | None:
@@ -149,7 +153,9 @@ def _cpu(host: Host, kind: NDArray[np.int8], notes: list[str]) -> tuple[DeviceTr
     def rows(begin: int, end: int) -> list[Rows]:
         return list(host_rows(host, kind, begin, end, operations))
 
-    return _device(host.trace, "CPU", steps, layers, (computed, names), rows, notes), merged(steps.spans)
+    device = _device(host.trace, "CPU", steps, layers, (computed, names), rows, notes)
+    exchanges_ms = all_reduces_ms(host_exchanges(host), steps.spans)
+    return device.model_copy(update={"all_reduces_ms": exchanges_ms}), merged(steps.spans)
 
 
 def _device(

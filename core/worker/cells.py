@@ -22,7 +22,7 @@ from core.evidence import LoopPair
 from core.families.code import CodeError, own_place, refuse_code
 from core.frameworks import FRAMEWORKS, Compiled
 from core.machine.environment import usable_cores
-from core.spec import Pipeline, Target, Workload, refuse_mode
+from core.spec import Pipeline, Target, Workload, refuse_batch, refuse_mode
 from core.worker import timing
 from core.worker.engine import TensorFlowOnly
 from core.worker.feeds import Feed
@@ -157,7 +157,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         try:
             with self.outcomes(request.pipeline):
                 self.check_allowed(request.workload)
-                _check_mode(request.workload, target)
+                _check_mode(request.workload, target, request.batch)
                 built = (request.workload, target) in self._models
                 check_fits(request, self._limit, built, held_bytes(self._allocator))
                 prepared = self._prepare(request, target)
@@ -314,10 +314,11 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         )
 
 
-def _check_mode(workload: Workload, target: Target) -> None:
-    """Raises CellFailed where the target computes no step of that kind."""
+def _check_mode(workload: Workload, target: Target, batch: int) -> None:
+    """Raises CellFailed where the target computes no step of that kind, or none of that batch."""
     try:
         refuse_mode(workload, target)
+        refuse_batch(batch, target)
     except ValueError as error:
         raise CellFailed("error", f"{error}.") from None
 

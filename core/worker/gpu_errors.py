@@ -15,6 +15,12 @@ WITH_GPU = "“pip install -r requirements-gpu.txt”"
 INSTALL = f"run {WITH_GPU} in the environment that runs Breakeven"
 NVIDIA_SMI = "until “nvidia-smi” lists the GPU"
 
+TOGETHER = (
+    " GPUs that never finish a step together are often held up by IO virtualisation (IOMMU, VT-d), which the exchange "
+    "between them may not pass; switch it off in the firmware, or try NCCL_P2P_DISABLE=1."
+)
+"""For several GPUs that hang (tensorflow 44976)."""
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -116,6 +122,11 @@ CAUSES = (
             r"|(?P<missing>lib(?:cu|nv)\w+)\.so[\d.]*: cannot open shared object file"
         ),
         _library,
+    ),
+    Cause(  # tensorflow 44637, NVIDIA/nccl 290, pytorch/torchtitan 853; NVIDIA's guide to NCCL, troubleshooting
+        re.compile(r"NCCL[^\n]*unhandled system error|/dev/shm/nccl|Call to posix_fallocate failed"),
+        "NCCL, which exchanges gradients among GPUs, got too little shared memory; give the container “--shm-size=1g "
+        "--ulimit memlock=-1”, or look with NCCL_DEBUG=WARN at what failed.",
     ),
     Cause(  # tensorflow 12237, 7272, 14475, 60713: its start needs memory, too
         re.compile(

@@ -33,7 +33,7 @@ from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
 from core.worker.children import end_marked, exit_words, lines_of, start
-from core.worker.gpu_errors import explain_gpu
+from core.worker.gpu_errors import TOGETHER, explain_gpu
 from core.worker.interpreters import interpreter, refuse_python
 from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import (
@@ -197,7 +197,7 @@ class ProcessWorker:
             line = self._wait(deadline_s)
         except queue.Empty:
             waited_s = time.monotonic() - self._asked_s
-            why = self._why() or (SLOW_TO_PREPARE if self.target.is_gpu and isinstance(request, Prepare) else "")
+            why = self._why() or (_why_slow(self.target) if isinstance(request, Prepare) else "")
             reason = f"The worker for {self.target} hung after {waited_s:.0f} s while {doing}.{why}"
             self._lose(WorkerLost("hung", reason))
         except BaseException:  # a wish to stop: what the worker is at is no longer wanted
@@ -315,6 +315,11 @@ class ProcessWorker:
         for line in lines_of(self._process.stderr):
             if text := line[:LOG_LINE_CHARS].decode("utf-8", "replace").strip():
                 self._log.append(text)
+
+
+def _why_slow(target: Target) -> str:
+    """Why preparing a cell may have come to no end, as sentences more."""
+    return f"{SLOW_TO_PREPARE if target.is_gpu else ''}{TOGETHER if len(target.gpus) > 1 else ''}"
 
 
 def memory_limits(targets: Sequence[Target]) -> list[int | None]:

@@ -47,11 +47,11 @@ class Profiler(Protocol):
 
 
 def trace_steps(
-    step: Step, steps: int, host_nodes: frozenset[str] | None, device: str, profiler: Profiler
+    step: Step, steps: int, host_nodes: frozenset[str] | None, devices: tuple[str, ...], profiler: Profiler
 ) -> dict[str, Any]:
     """Fields of :class:`core.worker.protocol.Traced`, from ``steps`` calls of the step under the profiler.
 
-    ``device`` is what the trace calls the step's device. The same steps without the profiler are timed before and
+    ``devices`` are what the trace calls the step's devices. The same steps without the profiler are timed before and
     after. Raises CellFailed when the trace cannot be used.
     """
     calls = steps * step.per_call
@@ -67,7 +67,7 @@ def trace_steps(
             raise CellFailed("error", f"{profiler.title}'s profiler wrote no trace.")
         file, read = files[0]
         try:
-            trace = report(read(file), host_nodes, device)
+            trace = report(read(file), host_nodes, devices)
         except TraceError as error:
             raise CellFailed("error", f"The profiler's trace cannot be used: {error}") from None
     plain_ms += [step.run(calls) / calls for _ in range(UNPROFILED_BLOCKS)]

@@ -211,7 +211,7 @@ class Key:
 def key_of(target: Target, environment: Mapping[str, str]) -> Key | None:
     """None where workers of that target are not forked."""
     other_python = target.python or python_of(target.framework)
-    if not KEEPER or environment.get(OFF) or target.framework not in FORKED or target.device != "cpu" or other_python:
+    if not KEEPER or environment.get(OFF) or target.framework not in FORKED or not target.on_cpu or other_python:
         return None
     if available_memory_bytes() < LEAST_FREE_BYTES:
         return None

@@ -42,6 +42,9 @@ MANY = [
         (("mps,framework=torch", "cpu,framework=jax"), ("Keras on PyTorch, Apple GPU", "JAX, CPU")),
         (("gpu:0,precision=mixed_float16",), ("GPU 0, mixed float16",)),
         (("cpu",), ("CPU",)),
+        (("cpu", "cpu:2"), ("CPU", "2 logical CPUs")),
+        (("gpu:0", "gpu:0+1", "gpu:0+1+2+3"), ("GPU 0", "GPUs 0 and 1", "GPUs 0 to 3")),
+        (("gpu:0+2+3,precision=mixed_float16",), ("GPUs 0, 2 and 3, mixed float16",)),
     ],
 )  # fmt: skip
 def test_a_target_is_called_by_what_differs(targets: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -72,7 +75,8 @@ def test_a_title_names_the_targets_where_they_are_short_enough() -> None:
 @pytest.mark.parametrize(
     ("name", "verb"),
     [("GPU 0", "is"), ("CPU, 2 threads", "is"), ("1 thread", "is"), ("2 threads", "are"), ("all threads, XLA", "are"),
-     ("CUDA graphs", "are"), ("8 steps per execution", "are")],
+     ("CUDA graphs", "are"), ("8 steps per execution", "are"),
+     ("GPUs 0 and 1, mixed float16", "are"), ("GPUs 0, 2 and 3", "are"), ("2 logical CPUs, 2 threads", "are")],
 )  # fmt: skip
 def test_names_take_the_verb_that_they_ask_for(name: str, verb: str) -> None:
     assert are(name) == verb

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.frameworks import FRAMEWORKS
+from core.frameworks import FRAMEWORKS, MAX_REPLICAS
 from core.schema import explain
 from core.spec import (
     MAX_BATCH,
@@ -16,6 +16,7 @@ from core.spec import (
     Workload,
     geometric_grid,
     parse_batches,
+    refuse_batch,
 )
 from core.studies.sweep.plan import SweepPlan
 
@@ -26,13 +27,20 @@ def any_target(draw: st.DrawFn) -> Target:
     framework = draw(st.sampled_from(list(FRAMEWORKS.values())))
     kind = draw(st.sampled_from(framework.devices))
     device = f"{kind}:{draw(st.integers(0, 63))}" if kind in ("gpu", "tpu") else kind
-    gpu_only = () if kind == "gpu" else ("float32_strict", "reduce-overhead")
+    several = framework.name == "tensorflow" and draw(st.booleans())
+    if several and kind == "cpu":
+        device = f"cpu:{draw(st.integers(2, MAX_REPLICAS))}"
+    elif several:
+        cards = draw(st.sets(st.integers(0, 63), min_size=2, max_size=MAX_REPLICAS))
+        device = f"gpu:{'+'.join(map(str, sorted(cards)))}"
+    barred = () if kind == "gpu" else ("float32_strict", "reduce-overhead")
+    barred += ("int8", "eager", "xla") if several else ()
     return Target(
         framework=framework.name,
         device=device,
         threads=draw(st.none() | st.integers(1, 1024)) if kind == "cpu" else None,
-        precision=draw(st.sampled_from([p for p in framework.precisions if p not in gpu_only])),
-        execution=draw(st.sampled_from([e for e in framework.executions if e not in gpu_only])),
+        precision=draw(st.sampled_from([p for p in framework.precisions if p not in barred])),
+        execution=draw(st.sampled_from([e for e in framework.executions if e not in barred])),
         python=draw(st.none() | st.just("/opt/Own env/bin/python")),
     )
 
@@ -56,6 +64,21 @@ def test_notation_leaves_defaults_out() -> None:
         ("npu", "accepted are cpu, gpu:0"),
         ("tpu", "framework tensorflow cannot reach tpu:0"),
         ("gpu:64", "accepted are cpu, gpu:0"),
+        ("cpu:1", "as gpu:0[+]1 or, logical devices of one CPU, as cpu:2 to cpu:8"),
+        ("cpu:9", "is unknown"),
+        ("gpu:0+", "is unknown"),
+        ("gpu:0+64", "is unknown"),
+        ("gpu:01", "is unknown"),
+        ("gpu:1+0", "each named once, in ascending order"),
+        ("gpu:0+0", "each named once, in ascending order"),
+        ("gpu:0+1+2+3+4+5+6+7+8", "at most 8"),
+        ("gpu:0+1,framework=jax", "jax is measured on one device at a time; .* need framework=tensorflow"),
+        ("cpu:2,framework=torch", "torch is measured on one device at a time"),
+        ("cpu:2,execution=xla", "execution xla is for one device; .* choose keras or graph"),
+        ("cpu:2,execution=eager", "execution eager is for one device"),
+        ("cpu:2,precision=int8", "int8 is for one device"),
+        ("gpu:0+1,steps_per_execution=8", "steps_per_execution is for one device"),
+        ("gpu:0+1,threads=2", "cpu targets only"),
         ("gpu:0,threads=2", "cpu targets only"),
         ("cpu,threads=0", "threads"),
         ("cpu,threads=1,threads=2", "each once"),
@@ -70,6 +93,23 @@ def test_a_wrong_target_is_answered_with_one_sentence(text: str, says: str) -> N
     with pytest.raises(ValueError, match=says) as caught:
         Target.parse(text)
     assert "\n" not in str(caught.value)
+
+
+def test_a_target_of_several_devices_knows_each() -> None:
+    cards, halves = Target.parse("GPU:0+1+3"), Target.parse("cpu:2,threads=2")
+    assert (cards.devices, cards.gpus, cards.replicas) == (("gpu:0", "gpu:1", "gpu:3"), (0, 1, 3), 3)
+    assert (halves.devices, halves.gpus, halves.replicas) == (("cpu", "cpu"), (), 2)
+    assert (cards.is_gpu, cards.on_cpu, halves.is_gpu, halves.on_cpu) == (True, False, False, True)
+    assert halves.host == halves
+    assert (Target().devices, Target(device="gpu").gpus) == (("cpu",), (0,))
+
+
+def test_a_batch_is_shared_out_evenly_or_refused() -> None:
+    refuse_batch(6, Target.parse("gpu:0+1+2"))
+    refuse_batch(7, Target())
+    for batch in (1, 2, 7):
+        with pytest.raises(ValueError, match=r"cannot be shared out evenly among the 3 devices .* a multiple of 3$"):
+            refuse_batch(batch, Target.parse("gpu:0+1+2"))
 
 
 def test_a_process_serves_all_that_differs_in_no_matter_of_a_process() -> None:

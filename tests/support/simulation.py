@@ -17,7 +17,7 @@ import numpy as np
 
 from core.analysis.execution import expected
 from core.evidence import LoopPair, Outcome
-from core.spec import Target
+from core.spec import Target, Workload, refuse_batch
 from core.studies.sweep.answer import Band
 from core.traces.record import DeviceTrace, StepParts
 from core.worker.protocol import (
@@ -62,6 +62,24 @@ class Curve:
 
     def step_ms(self, batch: float) -> float:
         return (self.floor_ms**self.q + (self.slope_ms * batch) ** self.q) ** (1 / self.q)
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """The step time of targets of one device and of several that share each batch out: the curve at the share of one,
+    and in training an exchange of gradients, of 2·(n − 1)/n times ``exchange_ms`` as a ring of n devices needs.
+    """
+
+    curve: Curve
+    exchange_ms: float
+
+    def __call__(self, request: Prepare, target: Target) -> float:
+        refuse_batch(request.batch, target)
+        return self.curve.step_ms(request.batch / target.replicas) + self.exchange(request.workload, target)
+
+    def exchange(self, workload: Workload, target: Target) -> float:
+        n = target.replicas
+        return self.exchange_ms * 2 * (n - 1) / n if workload.training else 0.0
 
 
 def random_curves(rng: np.random.Generator) -> tuple[Curve, Curve]:
@@ -240,6 +258,7 @@ class SimulatedWorker:
         self._machine, self._target, self._runs_on = machine, target, runs_on
         self._offset = machine.rng.normal(0, machine.noise.process) if machine.noise.process else 0.0
         self._cells: dict[tuple[int, int], tuple[float, float]] = {}
+        self._exchange_ms: dict[tuple[int, int], float | None] = {}
         self._open = True
         self.ready = Ready(pid=1000 + target, startup_ms=1000 * machine.startup_s, device=str(runs_on))
 
@@ -262,6 +281,9 @@ class SimulatedWorker:
         offset = machine.rng.normal(0, machine.noise.cell) if machine.noise.cell else 0.0
         step_ms = machine.step_ms(self._target, self._runs_on, request)
         self._cells[request.batch, request.slot] = offset, step_ms
+        several = isinstance(machine.law, Mirrored) and self._runs_on.replicas > 1 and request.workload.training
+        exchange_ms = machine.law.exchange(request.workload, self._runs_on) if several else None
+        self._exchange_ms[request.batch, request.slot] = exchange_ms
         runs_as = expected(request.workload.network, request.variant or self._runs_on)
         return Prepared(
             batch=request.batch, slot=request.slot, build_ms=20.0, first_call_ms=300.0,
@@ -294,11 +316,15 @@ class SimulatedWorker:
         machine.fault(self._target, batch, in_block=True)
         _, step_ms = self._cells[batch, 0]
         machine.clock.advance(deadline_s * 0.001 + 1.1 * step_ms * steps / 1000)
-        launch_ms = 1.1 * min(step_ms, machine.curves[self._target].floor_ms)
+        law = machine.law
+        curve = law.curve if isinstance(law, Mirrored) else machine.curves[self._target]
+        launch_ms = 1.1 * min(step_ms, curve.floor_ms)
+        exchange_ms = self._exchange_ms[batch, 0]
         parts = StepParts(step_ms=1.1 * step_ms, compute_ms=1.1 * step_ms - launch_ms, launch_ms=launch_ms)
         device = DeviceTrace(
             device="simulated", steps=(parts,) * steps, kernels=3 * steps, busy_ms=parts.compute_ms * steps,
             span_ms=parts.step_ms * steps, steps_from="host steps",
+            all_reduces_ms=() if exchange_ms is None else (1.1 * exchange_ms,) * steps,
         )  # fmt: skip
         return Traced(batch=batch, device=device, profiled_step_ms=parts.step_ms, unprofiled_step_ms=step_ms)
 

@@ -20,6 +20,7 @@ AS_IS = "as-is"
 STEPS = (2, 8, 32)
 BATCH_FACTORS = (4, 16)
 MOST_BATCH_SHARE = 4  # larger batches are tried up to this many times the largest of the plan
+ON_SEVERAL = "On several devices Keras runs a graph, one step a call."
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _feeds(base: Arm) -> Iterator[Arm]:
 
 def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
     """Other ways than what runs ``now``; ``no_xla`` where Keras would leave XLA out."""
-    ways = FRAMEWORKS[base.target.framework].executions
+    ways = FRAMEWORKS[base.target.framework].executions if base.target.replicas == 1 else ()
     if now != "xla" and not no_xla and "xla" in ways:
         yield _variant(base, "xla", "XLA", execution="xla")
     if now != "graph" and "graph" in ways:
@@ -154,7 +155,7 @@ def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
 
 
 def _steps(base: Arm) -> Iterator[Arm]:
-    if base.target.execution == "eager" or base.target.framework != "tensorflow":
+    if base.target.execution == "eager" or base.target.framework != "tensorflow" or base.target.replicas > 1:
         return
     for steps in STEPS:
         if steps != base.target.steps_per_execution:
@@ -194,7 +195,7 @@ def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
     fed = "The data is resident already." if resident else ""
     known = FRAMEWORKS[base.target.framework]
     none = {way: f"{known.title} has no execution “{way}”." for way in ("xla", "graph") if way not in known.executions}
-    by_steps = base.target.framework == "tensorflow"
+    by_steps, several = base.target.framework == "tensorflow", base.target.replicas > 1
     return (
         {
             "resident": fed,
@@ -217,4 +218,5 @@ def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
         }
         | none
         | ({} if by_steps else {"steps": f"Several steps a call save nothing with {known.title}."})
+        | (dict.fromkeys(("xla", "graph", "steps"), ON_SEVERAL) if several else {})
     )

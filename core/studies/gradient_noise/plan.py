@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from core.names import full_name
 from core.schema import Frozen
-from core.spec import MAX_BUDGET_S, MAX_PATH, Batch, Optimizer, Pipeline, Target, Workload
+from core.spec import MAX_BUDGET_S, MAX_PATH, Batch, Optimizer, Pipeline, Target, Workload, refuse_several
 
 MIN_BATCH_TRAINED = 4
 
@@ -44,6 +44,7 @@ class NoisePlan(Frozen):
     def _trains(self) -> Self:
         if not self.workload.training:
             raise ValueError("only training has gradients; inference has no noise scale")
+        refuse_several(self.target, "the noise scale is measured")
         return self
 
     @property

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from core.evidence import Gpu
 from core.names import full_name
 from core.numbers import byte_size
 from core.schema import Frozen, UserError
-from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload
+from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Target, Workload, refuse_several
 
 MIN_LIMIT_BYTES, MAX_LIMIT_BYTES = 100_000_000, 10**14
 
@@ -30,9 +30,9 @@ def default_limit_bytes(target: Target, available_bytes: int, gpus: Sequence[Gpu
     """On a CPU most of what is free, on a GPU the card but for a reserve; None where the card's memory is not known."""
     if not target.is_gpu:
         return int(CPU_SHARE * available_bytes)
-    index = int(target.device.removeprefix("gpu:"))
-    total = gpus[index].memory_bytes if index < len(gpus) else None
-    return None if total is None else int(GPU_SHARE * total) - GPU_RESERVE_BYTES
+    totals = [gpus[index].memory_bytes if index < len(gpus) else None for index in target.gpus]
+    known = [total for total in totals if total is not None]
+    return None if len(known) < len(totals) else int(GPU_SHARE * min(known)) - GPU_RESERVE_BYTES
 
 
 def parse_bytes(text: str) -> int:
@@ -55,6 +55,11 @@ class MemoryPlan(Frozen):
     limit_bytes: Annotated[int, Field(ge=MIN_LIMIT_BYTES, le=MAX_LIMIT_BYTES)]
     budget_s: Annotated[float, Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)] = DEFAULT_BUDGET_S
     run_id: str | None = None
+
+    @model_validator(mode="after")
+    def _one_device(self) -> Self:
+        refuse_several(self.target, "the largest batch size is searched")
+        return self
 
     @property
     def title(self) -> str:

@@ -80,9 +80,9 @@ class Focus:
     decided: bool = False
     narrowing: float = 1.0
 
-    def new_batches(self, tried: Sequence[int]) -> tuple[int, ...]:
-        """Sizes that halve the gaps around every change."""
-        return schedule.bracket_batches([(change.batch, change.octaves) for change in self.changes], tried)
+    def new_batches(self, tried: Sequence[int], multiple: int = 1) -> tuple[int, ...]:
+        """Sizes, multiples of ``multiple``, that halve the gaps around every change."""
+        return schedule.bracket_batches([(change.batch, change.octaves) for change in self.changes], tried, multiple)
 
     def deciding(
         self, tried: Sequence[int], most: int = MAX_BATCHES, narrow_enough: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -20,6 +21,7 @@ from core.spec import (
     Pipeline,
     Target,
     Workload,
+    refuse_batch,
     refuse_mode,
 )
 
@@ -55,6 +57,8 @@ class SweepPlan(Frozen):
         refuse_same(self.workload, *self.targets)
         for target in self.targets:
             refuse_mode(self.workload, target)
+            if all(batch % target.replicas for batch in self.batches):
+                refuse_batch(self.batches[-1], target)
         return self
 
     @property
@@ -66,6 +70,19 @@ class SweepPlan(Frozen):
     def names(self) -> tuple[str, ...]:
         """As people read them."""
         return shown_names(self.targets)
+
+    @property
+    def batch_multiple(self) -> int:
+        """Batches that every target can share out among its devices are multiples of it."""
+        return math.lcm(*(target.replicas for target in self.targets))
+
+    def why_uneven(self, target: int, batch: int) -> str:
+        """Why a target of several devices does not run a batch, as a sentence that begins in lower case; else empty."""
+        try:
+            refuse_batch(batch, self.targets[target])
+        except ValueError as error:
+            return f"{error}."
+        return ""
 
     def workload_of(self, target: int) -> Workload:  # noqa: ARG002
         """What that target runs: all the same, unless a plan says otherwise (:mod:`core.studies.check.run`)."""

@@ -16,6 +16,7 @@ from core.numbers import counted, number, percent
 from core.spec import Target
 from core.studies.sweep.observations import Observations
 from core.studies.sweep.record import Run
+from core.text import sentence_case
 
 BUSY_PCT = 25.0  # of one core: a neighbour that takes this much moves a 2-core machine's step times
 STEAL_PCT = 5.0
@@ -46,7 +47,7 @@ def of_targets(run: Run) -> tuple[Warning, ...]:
     for item in run.rounds:
         for block in item.blocks:
             cells[block.target, item.batch].append(block)
-    return (*_modes(run, cells), *_threads(run, cells))
+    return (*_modes(run, cells), *_threads(run, cells), *_logical(run))
 
 
 def few_processes(run: Run) -> tuple[Warning, ...]:
@@ -135,6 +136,17 @@ def _threads(run: Run, cells: Cells) -> Iterator[Warning]:
                 f"{batch:,}, so its step times are not those of {counted(asked.threads, 'thread')}."
             )
             yield Warning(code=f"threads_{target}", text=text)
+
+
+def _logical(run: Run) -> Iterator[Warning]:
+    """One warning for each target of several devices that are one CPU."""
+    for target, asked in enumerate(run.plan.targets if run.plan is not None else ()):
+        if asked.on_cpu and asked.replicas > 1:
+            text = (
+                f"{sentence_case(run.names[target])} share the cores of one CPU: they show that a step runs on "
+                f"{asked.replicas} devices and what dividing it costs, not what {asked.replicas} real ones would gain."
+            )
+            yield Warning(code=f"logical_{target}", text=text)
 
 
 def distinct(warnings: Iterable[Warning]) -> tuple[Warning, ...]:

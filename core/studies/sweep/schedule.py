@@ -163,8 +163,9 @@ def deciding_batch(batches: Sequence[int], seen: Collection[int], centers: Seque
     return max([b for b in higher if b <= CLIMB * max(seen)] or higher[:1], default=None)
 
 
-def bracket_batches(changes: Sequence[tuple[float, float]], tried: Sequence[int]) -> tuple[int, ...]:
-    """New batch sizes that halve (in log2) the gaps around each change of lead, empty where gaps are fine.
+def bracket_batches(changes: Sequence[tuple[float, float]], tried: Sequence[int], multiple: int = 1) -> tuple[int, ...]:
+    """New batch sizes, multiples of ``multiple``, that halve (in log2) the gaps around each change of lead, empty where
+    gaps are fine.
 
     ``changes``: batch and the octaves that its interval spans so far (0 where it has none); gaps finer than that would
     not narrow it. ``tried`` are all sizes measured so far.
@@ -175,8 +176,8 @@ def bracket_batches(changes: Sequence[tuple[float, float]], tried: Sequence[int]
         above = min((b for b in tried if b > center), default=None)
         if below is None or above is None or math.log2(above / below) <= max(2 * FINEST_OCTAVES, octaves):
             continue
-        middle = round(math.sqrt(below * above))
-        if middle not in tried:
+        middle = multiple * round(math.sqrt(below * above) / multiple)
+        if below < middle < above:
             new.add(middle)
     return tuple(sorted(new))
 

@@ -252,7 +252,7 @@ class _Sweep:
         end_s = min(self._end_s, self._clock.now_s() + schedule.REFINE_SHARE * self._plan.budget_s)
         while self._plan.refine and self._clock.now_s() < end_s:
             focus = self._focus(fresh=True)
-            new = focus.new_batches(sorted(self._tried))
+            new = focus.new_batches(sorted(self._tried), self._plan.batch_multiple)
             if not new:
                 return
             for batch in new:

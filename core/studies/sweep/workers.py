@@ -243,11 +243,12 @@ class Workers:
 
     def is_runnable(self, target: int, batch: int) -> bool:
         """The same; where it is not, the cell names the smallest batch that failed, whichever came first."""
-        if self.is_open(target, batch):
+        uneven, cell = self._plan.why_uneven(target, batch), self._ledger.cell(target, batch)
+        if not uneven and self.is_open(target, batch):
             return True
-        state, cell = self._targets[target], self._ledger.cell(target, batch)
         if cell is None or (cell.outcome, cell.stop_reason) == ("skipped", "failed"):
-            self._ledger.set_cell(target, batch, "skipped", f"Skipped, because {state.blocked_by}", "failed")
+            reason = f"Skipped, because {uneven or self._targets[target].blocked_by}"
+            self._ledger.set_cell(target, batch, "skipped", reason, "failed")
         return False
 
     def _ready(self, target: int, batch: int) -> bool:
@@ -364,13 +365,9 @@ class Workers:
         self._ledger.add(self._asking.losses.add(name, f"batch {batch:,}", error.reason, f"{target}_{batch}"))
 
     def _on_the_same_card(self, target: int) -> list[str]:
-        """Names of the other targets on a target's GPU."""
-        own = self._plan.targets[target]
-        return [
-            self._names[index]
-            for index, other in enumerate(self._plan.targets)
-            if index != target and own.is_gpu and other.device == own.device
-        ]
+        """Names of the other targets on a GPU of this one."""
+        gpus = [set(other.gpus) for other in self._plan.targets]
+        return [self._names[index] for index in range(len(gpus)) if index != target and gpus[index] & gpus[target]]
 
     def _makes_room(self, target: int, batch: int) -> bool:
         """End all workers, so that the cell is tried again with all of the card free; once, and then False."""

@@ -96,7 +96,9 @@ def cpu_targets(run: Run, answer: Answer) -> tuple[int, ...]:
     """The run's CPU targets that have a step time."""
     targets = () if run.plan is None else run.plan.targets
     return tuple(
-        i for i, target in enumerate(targets) if target.on_cpu and any(cell.target == i for cell in answer.cells)
+        i
+        for i, target in enumerate(targets)
+        if target.device == "cpu" and any(cell.target == i for cell in answer.cells)
     )
 
 

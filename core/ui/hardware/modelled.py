@@ -83,7 +83,7 @@ def _field(label: str, names: list[str], width: Any) -> str:
 def offer(run: Run) -> None:
     """The choice on the page of one run: only where a CPU can be compared, and none in the view without menus."""
     targets = () if run.plan is None else run.plan.targets
-    if st.context.is_embedded or not any(target.on_cpu for target in targets):
+    if st.context.is_embedded or not any(target.device == "cpu" for target in targets):
         _follow_address(page.cards())
         return
     choose(folded=machine.devices().has_gpu or any(target.is_gpu for target in targets), width=WIDTH_PX)
@@ -128,7 +128,7 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
     spec = chosen(page.cards()) if st.session_state.get(KEY) else None
     if spec is None or plan is None:
         return
-    cpu = next((target for target in plan.targets if target.on_cpu), None)
+    cpu = next((target for target in plan.targets if target.device == "cpu"), None)
     if cpu is None:
         place.info("No target is a CPU, so this sweep leaves the modelled GPU out.", icon=":material/info:")
         return

@@ -111,8 +111,9 @@ def notes(cell: TracedCell) -> None:
     for sentence in (words.distrust(cell), words.retraced(cell)):
         if sentence:
             st.warning(plain(sentence), icon=":material/warning:")
-    if cell.notes:
-        st.caption("  \n".join(plain(note) for note in cell.notes))
+    said = (*filter(None, [words.all_reduced(cell)]), *cell.notes)
+    if said:
+        st.caption("  \n".join(plain(note) for note in said))
 
 
 def how_traced(run: Run, cell: TracedCell) -> None:

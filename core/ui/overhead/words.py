@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from statistics import stdev
+from collections.abc import Sequence
+from statistics import fmean, stdev
 
 import pandas as pd
 
@@ -57,10 +58,27 @@ def headline(cell: TracedCell) -> str:
 def compute_bounds(cell: TracedCell) -> tuple[float, float] | None:
     """95 % interval of the share in which it computes, over the traced steps; None with fewer than three."""
     shares = [1 - step.overhead_share for step in cell.device.steps]
+    return _bounds(shares, 1 - cell.device.mean().overhead_share)
+
+
+def all_reduced(cell: TracedCell) -> str | None:
+    """Of several devices, what the exchange of gradients takes of a step; None where the trace does not tell, or has
+    too few steps.
+    """
+    shares = cell.device.all_reduce_shares
+    if not shares or (bounds := _bounds(shares, fmean(shares))) is None:
+        return None
+    low, high = (f"{100 * end:.0f}" for end in bounds)
+    return (
+        f"The all-reduce, which sums the gradients of all devices, runs during {percent(fmean(shares))} ({low} to "
+        f"{high} %) of a traced step."
+    )
+
+
+def _bounds(shares: Sequence[float], middle: float) -> tuple[float, float] | None:
     if len(shares) < MIN_UNITS:
         return None
     half = t_quantile(0.975, len(shares) - 1) * stdev(shares) / math.sqrt(len(shares))
-    middle = 1 - cell.device.mean().overhead_share
     return max(0.0, middle - half), min(1.0, middle + half)
 
 

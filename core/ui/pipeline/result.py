@@ -153,7 +153,7 @@ def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
 def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
     """What qualifies the verdict, as sentences."""
     found = stopped(experiment.status, "study", f"what follows rests on its {len(experiment.rounds):,} rounds")
-    if experiment.arms[0].target.device == "cpu":
+    if experiment.arms[0].target.on_cpu:
         found.append(
             "On a CPU target the pipeline and the step share the cores, so the input-bound share also counts the "
             "cores that preprocessing takes from the arithmetic."

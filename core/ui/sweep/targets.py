@@ -148,6 +148,8 @@ def put_targets(targets: Sequence[Target], here: machine.Machine) -> None:
     for target in targets:
         if target.framework not in OFFERED:
             raise UserError(f"framework={target.framework} is for the command line")
+        if target.replicas > 1:
+            raise UserError(f"several devices, such as {target.device}, are for Scaling and the command line")
         if target.device not in here.reached_by(FRAMEWORKS[target.framework]):
             raise UserError(
                 f"this machine has no {device_words(target.device)} for {FRAMEWORKS[target.framework].title}"

@@ -67,7 +67,7 @@ class JaxEngine(CellEngine[JaxStep]):
 
     def trace_fields(self, cell: Cell[JaxStep], steps: int) -> Mapping[str, Any]:
         device = "CPU" if cell.target.on_cpu else f"{self._device.platform.upper()}:{self._device.local_hardware_id}"
-        return trace_steps(cell.step, steps, None, device, Profiler(waits=cell.target.on_cpu))
+        return trace_steps(cell.step, steps, None, (device,), Profiler(waits=cell.target.on_cpu))
 
     def time_loop(self, cell: Cell[JaxStep], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:
         return time_loop(cell.step, cell.workload.training, limit_ms)

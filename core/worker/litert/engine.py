@@ -31,7 +31,7 @@ from core.worker.litert.step import InterpreterStep
 from core.worker.memory import PeakMeter
 from core.worker.protocol import CellFailed, Hello, Ready
 from core.worker.tensorflow.data import own_dataset
-from core.worker.tensorflow.engine import choose_cpu
+from core.worker.tensorflow.devices import choose_cpu
 
 SAME = (
     0.01  # of the largest output, by which LiteRT's float32 may differ from Keras's: other kernels, rounded elsewhere

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
-GPU = "GPU:0"  # the only one that is visible
+GPU = "GPU:0"  # the first that is visible
 
 
 class GpuAllocator:
-    """TensorFlow's own count (:class:`core.worker.memory.Allocator`)."""
+    """TensorFlow's own count (:class:`core.worker.memory.Allocator`); of several GPUs that of the fullest."""
+
+    def __init__(self, names: Sequence[str] = (GPU,)) -> None:
+        self._names = tuple(names)
 
     def held(self) -> int:
-        return int(tf.config.experimental.get_memory_info(GPU)["current"])
+        return self._most("current")
 
     def peak(self) -> int:
-        return int(tf.config.experimental.get_memory_info(GPU)["peak"])
+        return self._most("peak")
 
     def reset(self) -> bool:
-        tf.config.experimental.reset_memory_stats(GPU)
+        for name in self._names:
+            tf.config.experimental.reset_memory_stats(name)
         return True
+
+    def _most(self, what: str) -> int:
+        return max(int(tf.config.experimental.get_memory_info(name)[what]) for name in self._names)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from core.evidence import MAX_WHY
 from core.frameworks import Compiled
-from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
+from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_ON_SEVERAL, KERAS_WITHOUT_XLA, KERAS_XLA, Target, Workload
 from core.worker.keras.model import build, without_compiler
 from core.worker.keras.step import KerasStep
 from core.worker.protocol import CellFailed
@@ -44,6 +44,8 @@ def _why(model: Any, target: Target, run: Compiled) -> str:
         return AS_ASKED
     if not target.is_gpu:
         return KERAS_ON_CPU
+    if target.replicas > 1:
+        return KERAS_ON_SEVERAL
     if run == "xla":
         return KERAS_XLA
     return KERAS_WITHOUT_XLA.format(layers=without_compiler(model) or "this network’s layers")

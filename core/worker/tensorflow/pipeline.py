@@ -42,10 +42,13 @@ def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int
     return dataset_feed(workload, target, pipeline, batch)
 
 
-def dataset_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
-    """Batches of tensors from a ``tf.data`` pipeline, a new one each time."""
+def dataset_feed(
+    workload: Workload, target: Target, pipeline: Pipeline, batch: int, share_out: Callable[[Any], Any] | None = None
+) -> Feed:
+    """Batches of tensors from a ``tf.data`` pipeline, a new one each time; ``share_out`` divides it among devices."""
     samples, dataset = make_samples(workload, pipeline, batch)
     batches = make_dataset(dataset, samples, pipeline, batch, target.threads or quota_cores())
+    batches = batches if share_out is None else share_out(batches)
     tuned = "auto" in (pipeline.prefetch, pipeline.parallel_calls)
     warmup_ms = AUTOTUNE_WARMUP_MS if tuned else WARMUP_MS
     return Feed(lambda: iter(batches), -(-samples // batch) if pipeline.cache else 0, warmup_ms)

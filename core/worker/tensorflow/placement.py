@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
+from core.names import all_of
 from core.worker.cells import Placement
 from core.worker.protocol import CellFailed
 
@@ -78,29 +79,55 @@ def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
         op_callbacks.remove_op_callback(note)
 
 
-def verify(model: Any, outputs: Any, placed: Placed, device: str, xla: bool) -> Placement:
-    """Placement of a step that belongs on ``device`` (CPU:0 or GPU:0). Raises CellFailed ``misplaced`` otherwise."""
-    strays = sorted({d for v in model.variables if _large(v) and (d := short_name(v.value.device)) != device})
-    if strays:
-        raise CellFailed("misplaced", f"Variables of the network lie on {', '.join(strays)}, not on {device}.")
+def verify(model: Any, outputs: Any, placed: Placed, devices: tuple[str, ...], xla: bool) -> Placement:
+    """Placement of a step that belongs on ``devices`` (CPU:0, or GPU:0 and GPU:1). Raises CellFailed ``misplaced``
+    otherwise.
+
+    On several each must hold a copy of every variable and run the network's arithmetic; what Keras gives out of a step
+    is joined from all of them, on whichever device.
+    """
+    words = all_of(devices)
+    lying = {_devices_of(variable.value) for variable in model.variables if _large(variable)} - {devices}
+    if lying:
+        strays = " or ".join(sorted(map(all_of, lying)))
+        raise CellFailed("misplaced", f"Variables of the network lie on {strays}, not on {words}.")
     lie_on = {short_name(t.backing_device) for t in tf.nest.flatten(outputs) if t.dtype.is_floating}
-    if lie_on != {device}:
-        raise CellFailed("misplaced", f"The step's outputs lie on {', '.join(sorted(lie_on))}, not on {device}.")
-    elsewhere = Counter({op: n for (where, op), n in placed.counts.items() if where != device})
-    heavy = sorted(op for op in elsewhere if any(name in op for name in HEAVY))
-    if heavy:
-        raise CellFailed("misplaced", f"{', '.join(heavy)} ran on another device than {device}.")
+    if len(devices) == 1 and lie_on != {*devices}:
+        raise CellFailed("misplaced", f"The step's outputs lie on {', '.join(sorted(lie_on))}, not on {words}.")
+    elsewhere = Counter({op: n for (where, op), n in placed.counts.items() if where not in devices})
+    if heavy := sorted(op for op in elsewhere if _heavy(op)):
+        raise CellFailed("misplaced", f"{', '.join(heavy)} ran on another device than {words}.")
     counts: Counter[str] = Counter()
     for (where, _), number in placed.counts.items():
         counts[where] += number
-    if not xla and not counts[device]:
-        raise CellFailed("misplaced", f"No operation of the step ran on {device}.")
+    _check_none_idle(placed, counts, devices, xla)
     summary = [f"{where} ({number} operations)" for where, number in sorted(counts.items())]
     if xla:
-        summary.insert(0, f"{device} (program compiled by XLA)")
-    if device.startswith("GPU"):
-        summary += _recurrent(model, placed, device)
+        summary.insert(0, f"{words} (program compiled by XLA)")
+    if words.startswith("GPU"):
+        summary += [line for device in devices for line in _recurrent(model, placed, device)]
     return Placement(tuple(summary), tuple(sorted(elsewhere)), placed.host_nodes)
+
+
+def _check_none_idle(placed: Placed, counts: Counter[str], devices: tuple[str, ...], xla: bool) -> None:
+    """Raises CellFailed ``misplaced`` where a device ran nothing, or none of the arithmetic that another one ran."""
+    if idle := [device for device in devices if not xla and not counts[device]]:
+        raise CellFailed("misplaced", f"No operation of the step ran on {all_of(idle)}.")
+    at_work = {where for where, op in placed.counts if _heavy(op)}
+    if at_work and (idle := [device for device in devices if device not in at_work]):
+        raise CellFailed(
+            "misplaced", f"{all_of(sorted(at_work))} computed the whole step; nothing of the network ran on {idle[0]}."
+        )
+
+
+def _heavy(op: str) -> bool:
+    return any(name in op for name in HEAVY)
+
+
+def _devices_of(value: Any) -> tuple[str, ...]:
+    """Where a variable lies, with all its copies."""
+    parts = value.values if isinstance(value, tf.distribute.DistributedValues) else (value,)
+    return tuple(short_name(part.device) for part in parts)
 
 
 def _recurrent(model: Any, placed: Placed, device: str) -> list[str]:

@@ -13,18 +13,14 @@ from core.worker.profiling import HOST_TRACER_LEVEL
 from core.worker.tensorflow.model import CellStep
 
 
-def profiled_device(is_gpu: bool) -> str:
-    """What a trace calls the device of this worker: GPUs go by their place among all that CUDA shows this process."""
-    if not is_gpu:
-        return "CPU"
-    (gpu,) = tf.config.get_visible_devices("GPU")
-    return str(gpu.name).rpartition("physical_device:")[2]
-
-
-def trace_steps(step: CellStep, steps: int, host_nodes: frozenset[str] | None, device: str) -> dict[str, Any]:
-    """As :func:`core.worker.profiling.trace_steps`; ``device`` is what :func:`profiled_device` says."""
+def trace_steps(
+    step: CellStep, steps: int, host_nodes: frozenset[str] | None, devices: tuple[str, ...]
+) -> dict[str, Any]:
+    """As :func:`core.worker.profiling.trace_steps`; ``devices`` are what
+    :func:`core.worker.tensorflow.devices.profiled_devices` says.
+    """
     _load_profiler()
-    return profiling.trace_steps(step, steps, host_nodes, device, _Profiler())
+    return profiling.trace_steps(step, steps, host_nodes, devices, _Profiler())
 
 
 class _Profiler:

@@ -27,7 +27,7 @@ def trace_steps(step: TorchStep, steps: int, device: Device) -> dict[str, Any]:
         raise CellFailed("error", "PyTorch's profiler does not see Apple's GPU, so its steps are not traced.")
     _load_profiler(device.kind)
     name = device.shown if device.kind == "cuda" else "CPU"
-    fields = profiling.trace_steps(step, steps, None, name, _Profiler(device.kind))
+    fields = profiling.trace_steps(step, steps, None, (name,), _Profiler(device.kind))
     if device.kind == "cpu":
         fields["notes"] = (*fields["notes"], COMPILED_NOTE if step.is_compiled else EAGER_NOTE)
     return fields

@@ -36,7 +36,7 @@ def test_a_trace_as_json_has_exactly_the_promised_keys(cli: Command, tmp_path: P
     assert list(data) == ["file", "devices", "host_ops", "retraces", "dropped_events", "notes"]
     (device,) = data["devices"]
     assert list(device) == ["device", "steps", "kernels", "busy_ms", "span_ms", "steps_from", "h2d_bytes", "d2h_bytes",
-                            "top_kernels"]  # fmt: skip
+                            "all_reduces_ms", "top_kernels"]  # fmt: skip
     assert (device["h2d_bytes"], device["d2h_bytes"]) == (8192, None)
     step = device["steps"][0]
     parts = ["compute_ms", "h2d_ms", "d2h_ms", "d2d_ms", "input_ms", "launch_ms", "other_ms"]

@@ -29,6 +29,20 @@ def test_all_questions_are_answered_in_our_units() -> None:
     assert card.ask(("tx_mb_s", "rx_mb_s")) == {"tx_mb_s": 1.5, "rx_mb_s": 3000.0}
 
 
+def test_several_cards_answer_as_one() -> None:
+    """They work together: what they take adds up, and one that is hot or slowed holds the others up."""
+    first = FakeCard(utilisation_pct=20, power_mw=70_000, energy_mj=1_000, temperature_c=50, reasons=GPU_IDLE)
+    second = FakeCard(utilisation_pct=40, power_mw=50_000, energy_mj=2_000, temperature_c=80, reasons=HW_THERMAL)
+    nvml = FakeNvml([first, second])
+    card = Card(nvml, *(Handle(one, one) for one in nvml.cards))
+    sample = card.sample(0.0)
+    values = sample.values
+    assert (values["util_pct"], values["power_w"], values["energy_j"], values["celsius"]) == (30, 120, 3, 80)
+    assert (sample.reasons, sample.idle) == (("hw_thermal",), False)
+    second.energy_mj = None
+    assert "energy_j" not in card.sample(0.1).values, "a sum that lacks a part is none"
+
+
 def test_a_question_without_an_answer_is_asked_once() -> None:
     card, nvml = made(utilisation_pct=None, energy_mj=None)
     for at_s in (0.0, 0.1, 0.2):

@@ -140,6 +140,8 @@ def test_the_first_gpu_that_can_be_used_is_proposed() -> None:
     assert devices(()).default_targets() == (Target(), Target(device="gpu:0"))
     assert devices((first_bad,)).default_targets() == (Target(), Target(device="gpu:1"))
     assert devices((first_bad,)).advice == ("No.",)
+    assert (devices(()).gpus_at_once, devices((first_bad,)).gpus_at_once) == ("gpu:0+1", None)
+    assert (devices((), gpus=1).gpus_at_once, devices((), gpus=0).gpus_at_once) == (None, None)
     for none in (
         devices((first_bad,), gpus=1), devices((first_bad.model_copy(update={"target": None}),)),
         devices((), tensorflow=None), devices((), gpus=0),
@@ -152,6 +154,7 @@ def test_the_first_gpu_that_can_be_used_is_proposed() -> None:
 def test_a_target_that_is_not_here_is_named() -> None:
     assert devices(()).why_unusable(Target(device="gpu:1")) is None
     assert devices(()).why_unusable(Target()) is None
+    assert "There is no gpu:2 here" in (devices(()).why_unusable(Target(device="gpu:0+2")) or "")
     said = devices(()).why_unusable(Target(device="gpu:2"))
     assert said is not None
     assert "gpu:0 to gpu:1" in said

@@ -8,6 +8,7 @@ import pytest
 
 from core.machine.card import Card
 from core.machine.environment import capture_environment
+from core.machine.meter import Meter
 from core.machine.nvml import Nvml
 from core.machine.visible import Listed, Place, visible_cards
 from core.spec import Target
@@ -119,11 +120,10 @@ def test_a_target_names_the_card_that_the_framework_calls_so(machine: Machine) -
     machine(*two(), CUDA_VISIBLE_DEVICES="1")
     with closing(Nvml()) as nvml:
         assert [gpu.name for gpu in nvml.gpus()] == ["A100"]
-        handle = nvml.handle(Target(device="gpu:0"))
-        assert handle is not None
-        assert handle.card.name == "A100"
-        assert nvml.handle(Target(device="gpu:1")) is None
-        assert nvml.handle(Target()) is None
+        assert [handle.card.name for handle in nvml.handles_of(Target(device="gpu:0"))] == ["A100"]
+        assert nvml.handles_of(Target(device="gpu:1")) == ()
+        assert nvml.handles_of(Target(device="gpu:0+1")) == ()
+        assert nvml.handles_of(Target()) == ()
         assert len(nvml.listed) == 2
     assert [gpu.compute_capability for gpu in capture_environment().gpus] == ["8.0"]
 
@@ -131,17 +131,24 @@ def test_a_target_names_the_card_that_the_framework_calls_so(machine: Machine) -
 def test_only_the_measured_cards_are_asked_what_they_do(machine: Machine) -> None:
     machine(*two())
     with closing(Nvml()) as nvml:
-        chosen = (["gpu:0"], ["gpu:0", "gpu:1"], ["cpu"])
-        first, both, none = (nvml.measured(map(Target.parse, names)) for names in chosen)
+        chosen = (["gpu:0"], ["gpu:0", "gpu:1"], ["cpu"], ["gpu:0+1"])
+        first, both, none, several = (nvml.measured(map(Target.parse, names)) for names in chosen)
         assert [nvml.computing_pids(handles) for handles in (first, both, none)] == [{7}, {7, 8}, set()]
+        assert several == both == nvml.handles_of(Target(device="gpu:0+1"))
         reasons = [Card(nvml.library, handle).sample(0.0).reasons for handle in both]
         assert reasons == [("hw_thermal",), ()]
+
+
+def test_the_cards_of_a_target_are_metered_as_one_or_not_at_all(machine: Machine) -> None:
+    machine(*two())
+    with closing(Meter()) as meter:
+        assert [bool(meter.refused(device)) for device in ("gpu:0", "gpu:0+1", "gpu:0+2")] == [False, False, True]
 
 
 def test_where_the_order_is_not_known_no_card_is_taken_for_a_target(machine: Machine) -> None:
     machine(*two(), CUDA_DEVICE_ORDER="FASTEST_FIRST")
     with closing(Nvml()) as nvml:
-        assert nvml.handle(Target(device="gpu:0")) is None
+        assert nvml.handles_of(Target(device="gpu:0")) == ()
         assert nvml.computing_pids(nvml.measured([Target(device="gpu:0")])) == {7, 8}  # any of them may be it
 
 

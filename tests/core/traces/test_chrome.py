@@ -44,7 +44,7 @@ def read(folder: Path, events: list[Event], device: str | None = "CPU") -> Trace
     path = folder / "trace.json"
     names = [{"ph": "M", "name": "thread_name", "pid": 18, "tid": MAIN, "args": {"name": "thread 18 (python)"}}]
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*names, *events]}))
-    return report(chrome.read(path), None, device)
+    return report(chrome.read(path), None, () if device is None else (device,))
 
 
 def only(found: TraceReport) -> DeviceTrace:

@@ -30,7 +30,7 @@ def space(path: Path) -> Any:
 
 
 def asked(made: MadeTrace, folder: Path, device: str | None) -> TraceReport:
-    return report(read(made.write(folder)), None, device)
+    return report(read(made.write(folder)), None, () if device is None else (device,))
 
 
 def without_gpu(made: MadeTrace) -> MadeTrace:
@@ -83,7 +83,7 @@ def test_a_recorded_trace_whose_gpu_planes_are_missing_is_refused(tmp_path: Path
     path.write_bytes(whole.SerializeToString())
     assert report(read(path)).devices[0].device == "CPU"
     with pytest.raises(TraceError, match="The trace has no kernel of GPU:4"):
-        report(read(path), None, "GPU:4")
+        report(read(path), None, ("GPU:4",))
 
 
 @pytest.mark.parametrize("device", ["GPU:1", "CPU"])
@@ -96,7 +96,7 @@ def test_kernels_on_another_device_than_asked_are_refused(device: str, tmp_path:
 @needs_bert
 def test_a_recorded_step_on_two_gpus_is_no_step_of_one() -> None:
     with pytest.raises(TraceError, match="Kernels of the step ran on GPU:6, but it was to be traced on GPU:4"):
-        report(read(BERT), None, "GPU:4")
+        report(read(BERT), None, ("GPU:4",))
 
 
 def test_lost_events_are_counted_once_and_shown_without_the_machines_name(tmp_path: Path) -> None:

@@ -238,6 +238,7 @@ def test_a_real_trace_of_two_gpus(bert: TraceReport) -> None:
     assert [device.busy_ms for device in bert.devices] == pytest.approx([14.825385, 14.865363], abs=1e-9)
     assert [(device.h2d_bytes, device.d2h_bytes) for device in bert.devices] == [(36_929, 36_944)] * 2
     assert {device.steps_from for device in bert.devices} == {"steps line"}
+    assert {device.all_reduces_ms for device in bert.devices} == {()}, "it was TensorFlow's own ring, not NCCL"
     for device in bert.devices:
         step = device.steps[0]
         assert 0 < step.h2d_ms < 0.046  # the copy engine was busy for 0.046 and 0.051 ms in the step, partly hidden

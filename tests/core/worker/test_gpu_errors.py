@@ -91,6 +91,11 @@ SAID: tuple[tuple[str | tuple[str, ...], tuple[str, ...]], ...] = (
         ("cuDNN 9.1.0 was loaded and TensorFlow needs 9.3.0;",),
     ),
     ("failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error", ("nvidia_uvm",)),
+    (
+        "Internal:  NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail. [[node NcclAllReduce]]",
+        ("--shm-size=1g",),
+    ),
+    ("include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device", ("shared memory",)),
     ("failed to query event: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", ("A kernel",)),
 )
 

@@ -19,11 +19,11 @@ CPU, GPU = Target(), Target(device="gpu:0")
 @pytest.fixture(scope="module", autouse=True)
 def load_tensorflow() -> None:
     """Only now, so that no one who collects the tests loads it."""
-    global keras, tf, worker, build_model, compiled_as
+    global keras, tf, devices, build_model, compiled_as
     import keras
     import tensorflow as tf
 
-    from core.worker.tensorflow import engine as worker
+    from core.worker.tensorflow import devices
     from core.worker.tensorflow.model import build_model, compiled_as
 
 
@@ -100,8 +100,8 @@ def test_tf32_is_on_where_the_card_has_it_unless_it_is_switched_off(
             mock.patch.multiple(tf.config.experimental, **own),
             mock.patch.multiple(tf.config, set_visible_devices=mock.DEFAULT, get_visible_devices=lambda _: [card]),
         ):
-            assert worker._choose_gpu(target, None) == "A card"
-            used = worker._uses_tf32()
+            assert devices._choose_gpus(target, None) == "A card"
+            used = devices.uses_tf32()
         strict = precision == "float32_strict"
         assert used is (None if has is None else has and not strict)
         assert tf.config.experimental.tensor_float_32_execution_enabled() is not strict

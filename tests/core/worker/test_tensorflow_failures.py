@@ -43,7 +43,10 @@ def test_an_error_of_the_gpu_is_an_outcome_or_the_end_of_the_worker(
         ),
         "NO_CODE": tf.errors.InternalError(None, None, "'cuLaunchKernel(...)' failed with 'CUDA_ERROR_INVALID_HANDLE'"),
     }[error]
-    with pytest.raises(kind) as caught, worker.TensorFlowEngine(Hello(target=Target())).outcomes(Pipeline()):
+    with (
+        pytest.raises(kind) as caught,
+        worker.TensorFlowEngine(Hello(target=Target()), worker.Devices(("CPU:0",))).outcomes(Pipeline()),
+    ):
         raise raised
     assert type(caught.value) is kind
     assert caught.value.outcome == outcome

@@ -80,11 +80,10 @@ def test_a_limit_above_that_of_the_system_leaves_the_systems() -> None:
 def test_the_frameworks_threads_follow_a_cpu_quota(threads: int | None, expected: int) -> None:
     code = f"""
 from core.spec import Target
-from core.worker.tensorflow import engine as worker
-from core.worker.protocol import Hello
-worker.quota_cores = lambda: 3
-worker.start(Hello(target=Target(threads={threads})))
-of = worker.tf.config.threading
+from core.worker.tensorflow import devices
+devices.quota_cores = lambda: 3
+devices.start_devices(Target(threads={threads}), None)
+of = devices.tf.config.threading
 print(of.get_intra_op_parallelism_threads(), of.get_inter_op_parallelism_threads())
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -18,7 +18,8 @@ import tensorflow as tf
 from core.traces.trace_names import operation
 from core.worker.protocol import CellFailed, Hello, Prepare
 from core.worker.tensorflow.placement import Placed, verify
-from core.worker.tensorflow.trace import profiled_device, trace_steps
+from core.worker.tensorflow.devices import profiled_devices
+from core.worker.tensorflow.trace import trace_steps
 from core.worker.tensorflow.engine import start
 from core.spec import Pipeline, Target, Workload
 
@@ -30,10 +31,10 @@ with cell.step.fed():
     sessions, start_profiler = [], tf.profiler.experimental.start
     tf.profiler.experimental.start = lambda folder, options=None: sessions.append(folder) or start_profiler(
         folder, options)
-    found = trace_steps(cell.step, 3, None, "CPU")
-    trace_steps(cell.step, 3, None, "CPU")
+    found = trace_steps(cell.step, 3, None, ("CPU",))
+    trace_steps(cell.step, 3, None, ("CPU",))
     try:
-        trace_steps(cell.step, 3, None, "GPU:0")
+        trace_steps(cell.step, 3, None, ("GPU:0",))
     except CellFailed as failure:
         no_gpu = failure.reason
 named = [operation(kernel.name) for kernel in found["device"].top]
@@ -42,7 +43,7 @@ seen |= {"nodes": sorted(cell.host_nodes), "traced": sorted({name for name, _ in
 
 shown = tf.config.get_visible_devices
 tf.config.get_visible_devices = lambda kind: [Fake(name=f"/physical_device:{kind}:1")]
-seen["profiled"] = [profiled_device(False), profiled_device(True)]
+seen["profiled"] = [profiled_devices(False), profiled_devices(True)]
 tf.config.get_visible_devices = shown
 
 GPU, CPU = (f"/job:localhost/replica:0/task:0/device:{name}:0" for name in ("GPU", "CPU"))
@@ -55,12 +56,12 @@ def model(device, *layers):
 def said(variables, out, counts, xla=False, nodes=()):
     try:
         placed = Placed(Counter(counts), frozenset(nodes))
-        return list(verify(model(variables), [output(out)], placed, "GPU:0", xla).host_ops)
+        return list(verify(model(variables), [output(out)], placed, ("GPU:0",), xla).host_ops)
     except CellFailed as failure:
         return f"{failure.outcome}: {failure.reason}"
 def summary(counts, *layers, device="GPU:0", xla=False):
     where = GPU if device == "GPU:0" else CPU
-    return verify(model(where, *layers), [output(where)], Placed(Counter(counts)), device, xla).summary
+    return verify(model(where, *layers), [output(where)], Placed(Counter(counts)), (device,), xla).summary
 there = {("GPU:0", "MatMul"): 3, ("CPU:0", "Cast"): 1}
 seen["said"] = {
     "good": said(GPU, GPU, there),
@@ -102,7 +103,7 @@ def test_the_profiler_is_loaded_once_a_process_before_its_first_trace(seen):
 
 
 def test_a_trace_names_a_gpu_by_its_place_among_all_and_not_as_the_only_visible_one(seen):
-    assert seen["profiled"] == ["CPU", "GPU:1"]
+    assert seen["profiled"] == [["CPU"], ["GPU:1"]]
 
 
 def test_steps_of_the_cpu_are_no_trace_of_a_gpu(seen):
@@ -135,7 +136,7 @@ for name, watch in {"graph": watch_first_step, "eager": watch_eager_step}.items(
     seen[name] = {"operations": sorted(f"{where} {op}" for where, op in placed.counts),
                   "waits": "SyncDevice" in placed.host_nodes}
     try:
-        seen[name]["said"] = str(verify(model, [output], placed, "CPU:1", False))
+        seen[name]["said"] = str(verify(model, [output], placed, ("CPU:1",), False))
     except CellFailed as failure:
         seen[name]["said"] = f"{failure.outcome}: {failure.reason}"
 print(json.dumps(seen))

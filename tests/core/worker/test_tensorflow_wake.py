@@ -30,8 +30,9 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def engine(monkeypatch: pytest.MonkeyPatch, target: Target) -> object:
     """An engine whose target is said to be a GPU, and that runs on the CPU."""
     from core.worker.tensorflow import engine as worker
+    from core.worker.tensorflow.devices import Devices
 
-    made = worker.TensorFlowEngine(Hello(target=Target()))
+    made = worker.TensorFlowEngine(Hello(target=Target()), Devices(("CPU:0",)))
     made.prepare(REQUEST)
     monkeypatch.setattr(made, "_target", target)
     return made

@@ -35,7 +35,7 @@ def traced(parts: Parts, target: Target, steps: int, gpu_seen: bool) -> dict[str
     made = _gpu(parts, target, steps, gpu_seen) if target.is_gpu else _cpu(parts, steps)
     with tempfile.TemporaryDirectory(prefix="made-up-trace-") as folder:
         try:
-            trace = report(read(made.write(Path(folder))), HOST_NODES if target.is_gpu else None, device)
+            trace = report(read(made.write(Path(folder))), HOST_NODES if target.is_gpu else None, (device,))
         except TraceError as error:
             raise CellFailed("error", f"The profiler's trace cannot be used: {error}") from None
     each = {"profiled_step_ms": PROFILED * parts.step_ms, "unprofiled_step_ms": parts.step_ms}

@@ -35,6 +35,19 @@ def test_headline_names_compute_and_the_largest_part_of_the_overhead(cell: Trace
     assert words.headline(cell) == sentence
 
 
+def test_the_all_reduce_of_several_devices_is_said_with_its_interval() -> None:
+    cell = gpu_cell(32)
+    assert words.all_reduced(cell) is None
+    step_ms = cell.device.mean().step_ms
+    each = [step_ms * (0.2 + 0.01 * (index % 2)) for index in range(len(cell.device.steps))]
+    several = cell.model_copy(update={"device": cell.device.model_copy(update={"all_reduces_ms": tuple(each)})})
+    said = words.all_reduced(several) or ""
+    assert said.startswith("The all-reduce, which sums the gradients of all devices, runs during 2")
+    assert " to 2" in said
+    one = cell.device.model_copy(update={"all_reduces_ms": tuple(each[:1]), "steps": cell.device.steps[:1]})
+    assert words.all_reduced(cell.model_copy(update={"device": one})) is None
+
+
 def test_small_shares_are_not_rounded_to_nothing() -> None:
     assert [words.percent(share) for share in (0.0, 0.001, 0.614, 1.0)] == ["0 %", "below 1 %", "61 %", "100 %"]
 

@@ -1,0 +1,44 @@
+"""For how long the exchange of gradients among devices ran in each traced step, where its events tell.
+
+On GPUs NCCL's kernels do it, one on each device: ``ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)``, before NCCL 2.19
+``ncclKernel_AllReduce_RING_LL_Sum_float(…)``, before 2.9 ``ncclAllReduceRingLLKernel_sum_f32(…)``. Sparse gradients, of
+embeddings, are gathered instead (``AllGather``), which counts, too. From NCCL 2.9 to 2.13 a kernel may bear the name of
+another operation than it runs (NCCL issue 714), so that any kernel of NCCL counts; a training step has no others. A
+kernel waits for those of the other devices, so that the device that comes last, whose kernel is the shortest, tells
+what the exchange itself takes.
+
+On the CPU it is TensorFlow's own ring, on threads of its own, with an event for each operation (``CollectiveReduceV2``)
+of each logical device: what counts is while any of them runs, waiting included. Between GPUs that ring runs as copies
+and kernels that look like any other, so that a trace of GPUs without NCCL does not tell.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.traces.intervals import EMPTY, Spans, covered, merged
+from core.traces.partition import PS_PER_MS, Host
+from core.traces.trace_names import operation
+
+_KERNEL = re.compile(r"nccl(Dev)?Kernel|nccl\w*(AllReduce|AllGather)")
+_OPERATIONS = ("CollectiveReduce", "CollectiveGather")
+
+
+def exchange_kernels(texts: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which names are those of a GPU's kernels that exchange gradients, shape (texts,)."""
+    return np.array([_KERNEL.match(text) is not None for text in texts], dtype=np.bool_)
+
+
+def host_exchanges(host: Host) -> Spans:
+    """When the CPU's logical devices exchanged gradients."""
+    named = (operation(text) for text in host.trace.texts)
+    chosen = np.array([one is not None and one[1].startswith(_OPERATIONS) for one in named], dtype=np.bool_)
+    return np.concatenate([EMPTY, *(line.events.spans[chosen[line.events.name]] for line in host.lines)])
+
+
+def all_reduces_ms(exchanges: Spans, steps: Spans) -> tuple[float, ...]:
+    """For how long any of a device's ``exchanges`` ran in each step; nothing where there are none."""
+    return tuple((covered(merged(exchanges), steps) / PS_PER_MS).tolist()) if len(exchanges) else ()

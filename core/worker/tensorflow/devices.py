@@ -1,0 +1,109 @@
+"""The devices of a target in TensorFlow: chosen before it starts, named, and several of them under one strategy."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from core.evidence import TF32_CAPABILITY
+from core.machine.environment import quota_cores
+from core.names import all_of
+from core.numbers import counted
+from core.spec import Target
+from core.worker.protocol import CellFailed
+from core.worker.tensorflow.memory import GpuAllocator
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Where steps run. ``names`` are TensorFlow's (``GPU:0`` is the first of those left visible), ``strategy`` is what
+    shares a batch out among several of them, None for one.
+    """
+
+    names: tuple[str, ...]
+    strategy: Any = None
+
+    @property
+    def first(self) -> str:
+        return self.names[0]
+
+    @property
+    def words(self) -> str:
+        """Such as ``GPU:0 and GPU:1``."""
+        return all_of(self.names)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """What variables are made within."""
+        scope: AbstractContextManager[Any] = tf.device(self.first) if self.strategy is None else self.strategy.scope()
+        return scope
+
+    def allocator(self) -> GpuAllocator | None:
+        return GpuAllocator(self.names) if self.first.startswith("GPU") else None
+
+
+def start_devices(target: Target, limit_bytes: int | None) -> tuple[Devices, str]:
+    """Set the target's devices up and start each; with their name where they tell it. ``limit_bytes`` is of each GPU.
+
+    Raises CellFailed where there is no such device.
+    """
+    name = _choose_gpus(target, limit_bytes) if target.is_gpu else choose_cpu(target)
+    kind = "GPU" if target.is_gpu else "CPU"
+    names = tuple(f"{kind}:{number}" for number in range(target.replicas))
+    for device in names:
+        with tf.device(device):
+            tf.constant(0.0) + 1.0  # the runtime starts with the first operation
+    strategy = tf.distribute.MirroredStrategy([f"/device:{device}" for device in names]) if len(names) > 1 else None
+    return Devices(names, strategy), name
+
+
+def choose_cpu(target: Target) -> str:
+    tf.config.set_visible_devices([], "GPU")
+    if (threads := target.threads or quota_cores()) is not None:  # the framework does not see a quota
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+    if target.replicas > 1:  # they share the process's threads
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * target.replicas)
+    return ""
+
+
+def _choose_gpus(target: Target, limit_bytes: int | None) -> str:
+    gpus = tf.config.list_physical_devices("GPU")
+    if missing := [index for index in target.gpus if index >= len(gpus)]:
+        seen = f"{counted(len(gpus), 'GPU')}, counted from gpu:0" if gpus else "no GPU, only the CPU"
+        raise CellFailed("error", f"There is no gpu:{missing[0]}: TensorFlow found {seen}.")
+    chosen = [gpus[index] for index in target.gpus]
+    tf.config.set_visible_devices(chosen, "GPU")
+    tf.config.experimental.enable_tensor_float_32_execution(target.precision != "float32_strict")
+    if (threads := quota_cores()) is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+    for gpu in chosen:
+        if limit_bytes is None:
+            tf.config.experimental.set_memory_growth(gpu, True)
+        else:  # TensorFlow takes one of both: the limit is taken from the card at once
+            allowed = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes // 2**20)
+            tf.config.set_logical_device_configuration(gpu, [allowed])
+    found = [str(tf.config.experimental.get_device_details(gpu).get("device_name", "")) for gpu in chosen]
+    return all_of(list(dict.fromkeys(filter(None, found))) or [""])
+
+
+def uses_tf32() -> bool | None:
+    """Whether products in float32 run as TF32 on every GPU that is visible; None where the kind of one is not known."""
+    details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
+    known = [one.get("compute_capability") for one in details]
+    if None in known:
+        return None
+    on = tf.config.experimental.tensor_float_32_execution_enabled()
+    return bool(on and all(tuple(capability) >= TF32_CAPABILITY for capability in known))
+
+
+def profiled_devices(is_gpu: bool) -> tuple[str, ...]:
+    """What a trace calls the devices of this worker: GPUs go by their place among all that CUDA shows this process,
+    logical devices of the CPU are one.
+    """
+    if not is_gpu:
+        return ("CPU",)
+    return tuple(str(gpu.name).rpartition("physical_device:")[2] for gpu in tf.config.get_visible_devices("GPU"))
