@@ -144,7 +144,7 @@ def empty(url: str) -> None:
     """Leave nothing of an earlier size in the PostgreSQL database."""
     store = Store(url)
     with store._database.write() as db:
-        for table in ("runs", "rounds", "records", "tags", "schema_version"):
+        for table in ("runs", "rounds", "records", "tags", "curves", "schema_version"):
             db.execute(text(f"DROP TABLE {table}"))
     store.close()
 

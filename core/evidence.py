@@ -297,6 +297,8 @@ class Started(Frozen):
     the last alone. ``start``: None where that was not recorded.
 
     ``tf32``: whether products in float32 run as TF32 there; None where that is not known, or was not recorded.
+    ``niceness`` is its own, above 0 where everything else comes first; ``inherited_threads`` are the variables in its
+    environment that limit threads and that its target did not ask for. Both None: not recorded.
     """
 
     pid: int
@@ -307,6 +309,8 @@ class Started(Frozen):
     tf32: bool | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     start: Start | None = None
+    niceness: int | None = Known
+    inherited_threads: dict[str, str] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Process(Started):

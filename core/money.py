@@ -17,6 +17,7 @@ from core.schema import Currency, Frozen, UserError
 LISTED = "USD"
 """What list prices are in, and the unit where none is chosen."""
 VARIABLE = "BREAKEVEN_CURRENCY"
+SECONDS_AN_HOUR = 3600.0
 NOTATION = "three letters, such as EUR, or with what a US dollar is worth: EUR=0.92"
 
 
@@ -57,6 +58,11 @@ class Money(Frozen):
             return cls.model_validate(values)
         except ValueError:
             raise UserError(f"A currency is {NOTATION}; “{text[:40]}” is not.") from None
+
+
+def cost_of_seconds(seconds: float, per_hour: float) -> float:
+    """In the unit of the price."""
+    return seconds * per_hour / SECONDS_AN_HOUR
 
 
 def usual(environment: Mapping[str, str] = os.environ) -> Money:

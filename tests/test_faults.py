@@ -28,7 +28,8 @@ def found(played: Played) -> set[str]:
 
 
 def test_there_is_a_study_of_every_kind() -> None:
-    assert MAKE.keys() == kinds().keys()
+    """A fleet has faults of its own: tests/core/studies/fleet/test_coordinator.py."""
+    assert MAKE.keys() == kinds().keys() - {"fleet"}
 
 
 def test_it_is_as_large_as_promised() -> None:
@@ -144,4 +145,4 @@ def test_a_small_part_of_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     out = tmp_path / "out.json"
     only = [part for name in ("nothing", "CSV for verdict:3", "plans:5", "GPU cards:1") for part in ("--only", name)]
     assert main([*only, "--seed", "1", "--out", str(out)]) == 0
-    assert sum(row["cases"] for row in json.loads(out.read_text())["classes"]) == 10
+    assert sum(row["cases"] for row in json.loads(out.read_text())["classes"]) == len(MAKE) + 3

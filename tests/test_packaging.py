@@ -24,7 +24,7 @@ from tests.support.servers import PATIENCE_S, answer, free_port
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-EXTRAS = ("gpu", "jax", "torch", "postgres", "dev")
+EXTRAS = ("gpu", "jax", "torch", "postgres", "fleet", "dev")
 FILES = {"": "requirements.txt"} | {extra: f"requirements-{extra}.txt" for extra in EXTRAS}
 START = "import sys; from core.__main__ import breakeven; sys.exit(breakeven())"  # what pip's console script does
 

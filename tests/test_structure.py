@@ -43,6 +43,7 @@ LAYERS = (
     "core.studies.kind",
     "core.studies.sweep",
     "core.studies.check",
+    "core.studies.scaling",
     "core.studies.fleet",
     "core.studies.experiment",
     "core.studies.pipeline",
@@ -139,6 +140,10 @@ def test_a_framework_is_imported_by_its_own_modules_in_the_worker_only() -> None
     assert [m for m in OURS if FRAMEWORKS & roots(m) and not m.startswith(FRAMEWORK_MODULES)] == []
     loading = {m for m in OURS if any(other.startswith(FRAMEWORK_MODULES) for other in imported(m))}
     assert {m for m in loading if not m.startswith(FRAMEWORK_MODULES)} <= {"core.worker.server"}
+
+
+def test_ray_is_imported_by_one_module_only() -> None:
+    assert [m for m in OURS if "ray" in roots(m)] == ["core.studies.fleet.ray_cluster"]
 
 
 def test_what_derives_is_pure() -> None:

@@ -179,6 +179,7 @@ OPTIONS = {
     "sweep": "preset targets batches budget margin prefetch preprocess-us data family units name mode",
     "pipeline": "preset target batch prefetch parallel-calls budget data name",
     "frontier": "depths widths batches at family targets budget",
+    "scaling": "preset targets batches budget name",
     "memory": "preset target limit budget name",
     "predict": "gpu preset batches precision execution host",
     "verdict": "margin",
@@ -240,7 +241,7 @@ def options(random_: random.Random, index: int, findings: Findings) -> None:
             arguments += [flag] if flag not in arguments else []
             arguments.append(str(random_.choice((*VALUES, *VALUES, *mutate.TEXTS))).replace("\x00", ""))
     findings.about(" ".join(map(ascii, arguments))[:200])
-    if name in ("sweep", "pipeline", "frontier", "memory"):
+    if name in ("sweep", "pipeline", "frontier", "scaling", "memory"):
         arguments += ["--no-store"] + ([] if "--budget" in arguments else ["--budget", "10"])
     with simulated_workers(machine=MemoryMachine(linear(30e6, 20e3)) if name == "memory" else None):
         _checked(findings, *arguments)

@@ -16,7 +16,7 @@ from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.run import MemorySearch, run_memory_study
 from core.studies.registry import kinds
 from core.studies.runner import StudyTools
-from tests.support import causes, frontiers, hosts, noises, pipelines, sweeps
+from tests.support import causes, frontiers, hosts, noises, pipelines, scalings, sweeps
 from tests.support.memories import GB, MemoryMachine, linear
 from tests.support.simulation import Curve, Machine, NoiseModel
 
@@ -83,9 +83,14 @@ def _host() -> Scenario:
     return Scenario("host", hosts.host_machine(STILL), HostPlan(), 15.0, len(hosts.host_cells()))
 
 
+def _scaling() -> Scenario:
+    plan = scalings.scaling_plan(batches=(32, 128, 512), budget_s=40.0)
+    return Scenario("scaling", scalings.scaling_machine(noise=STILL), plan, 40.0, 2)
+
+
 MAKE: dict[str, Callable[[], Scenario]] = {
     "sweep": _sweep, "pipeline": _pipeline, "diagnosis": _diagnosis, "frontier": _frontier, "memory": _memory,
-    "noise": _noise, "host": _host,
+    "noise": _noise, "host": _host, "scaling": _scaling,
 }  # fmt: skip
 """A new kind of study needs a scenario; tests/test_benchmarks.py holds that."""
 

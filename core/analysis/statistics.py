@@ -94,6 +94,22 @@ def _t_between(probability: float, df: float) -> float:
     return t_quantile(probability, whole) ** (1 - place) * t_quantile(probability, whole + 1) ** place
 
 
+def t_at(probability: Array | float, df: Array) -> Array:
+    """Quantiles of Student's t, each of its own probability and degrees of freedom, which count in quarters, rounded
+    down; infinite below one. Few different probabilities are worked out once each.
+    """
+    quarters = np.floor(4 * np.minimum(df, _LARGE_DF)).astype(np.int64)
+    present = [quarter for quarter in np.flatnonzero(np.bincount(quarters.ravel())).tolist() if quarter >= 4]
+    same = np.size(probability) and np.min(probability) == np.max(probability)  # sorting takes longer than all else
+    levels = [float(np.max(probability))] if same else np.unique(probability).tolist()
+    quantiles = np.full(df.shape, np.inf)
+    for level in levels:
+        found = np.full(4 * _LARGE_DF + 1, np.inf)
+        found[present] = [_t_between(level, quarter / 4) for quarter in present]
+        quantiles = found[quarters] if same else np.where(probability == level, found[quarters], quantiles)
+    return quantiles
+
+
 def estimate_columns(values: Array, trimmed: bool) -> Estimate:
     """Location of each column of ``values`` (units × columns, NaN: missing).
 

@@ -13,18 +13,17 @@ from dataclasses import dataclass
 
 from core.batch.prices import Price
 from core.batch.shapes import CostAnswer, CostCrossover, Quantity
+from core.money import cost_of_seconds
 from core.numbers import number, rounded
 from core.studies.sweep.crossover import Curve, build_curve, find_crossings
 from core.studies.sweep.observations import observe
 from core.studies.sweep.record import Run
 from core.text import sentence_case
 
-SECONDS_AN_HOUR = 3600.0
-
 
 def cost_of(seconds: Quantity, price: Price) -> Quantity:
     """Cost of so many seconds, in the price's currency."""
-    return seconds.times(price.per_hour / SECONDS_AN_HOUR)
+    return seconds.times(cost_of_seconds(1.0, price.per_hour))
 
 
 def cost_answers(run: Run, prices: Sequence[Price]) -> tuple[CostAnswer, ...]:

@@ -22,6 +22,7 @@ from core.cli.check import check_command
 from core.cli.dashboard import dashboard
 from core.cli.devices import devices
 from core.cli.diagnose import diagnose_command
+from core.cli.fleet import fleet_command
 from core.cli.frontier import frontier_command
 from core.cli.gpus import gpus_command
 from core.cli.memory import memory_command
@@ -29,6 +30,7 @@ from core.cli.pipeline import pipeline_command
 from core.cli.predict import predict_command
 from core.cli.prune import prune
 from core.cli.report import report
+from core.cli.scaling import scaling_command
 from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
 from core.cli.terminal import say, say_lines
@@ -44,7 +46,7 @@ def commands() -> None:
     """From which batch size on is one target faster than another? Measure it, and read the verdict."""
 
 
-STUDIES = (diagnose_command, pipeline_command, frontier_command, memory_command, batch_command)
+STUDIES = (diagnose_command, pipeline_command, frontier_command, scaling_command, memory_command, batch_command)
 for command in (
     devices,
     selfcheck_command,
@@ -52,6 +54,7 @@ for command in (
     verdict,
     report,
     check_command,
+    fleet_command,
     trace,
     *STUDIES,
     gpus_command,

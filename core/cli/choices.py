@@ -124,6 +124,11 @@ def _plan_of_file(context: click.Context, path: Path) -> SweepPlan:
     ]
     if chosen:
         raise BadInput(f"--plan holds all choices; leave out {', '.join(chosen)}, or change the file.")
+    return read_plan(path)
+
+
+def read_plan(path: Path) -> SweepPlan:
+    """The plan in a file. Raises BadInput."""
     data = read_bytes(path, MAX_PLAN_BYTES, "a plan")
     try:
         return SweepPlan.read_json(data)

@@ -92,13 +92,20 @@ def _run(kind: Kind[Any, Any, Any], make: Make, given: dict[str, Any]) -> None:
                     raise error
                 say(NOTHING)
                 return
-            data, words = _said(kind, record, asked.context)
-            unwritten = write_out(out, json_text(data))  # before anything is printed, which may fail and be stopped
-            if words is None and record.status not in ("cancelled", "interrupted"):
-                error = error or Failure(data["reason"])
-            if error is not None:
-                conclude(None, None, error, unwritten)
-            conclude(words, data if given["as_json"] or words is None else None, unwritten)
+            answered(kind, record, asked.context, given, error)
+
+
+def answered(
+    kind: Kind[Any, Any, Any], record: Any, context: Context, given: dict[str, Any], error: Failure | None = None
+) -> None:
+    """Write and print what a record says, as ``--out`` and ``--json`` ask. Raises ``error``, or another Failure."""
+    data, words = _said(kind, record, context)
+    unwritten = write_out(given["out"], json_text(data))  # before anything is printed, which may fail and be stopped
+    if words is None and record.status not in ("cancelled", "interrupted"):
+        error = error or Failure(data["reason"])
+    if error is not None:
+        conclude(None, None, error, unwritten)
+    conclude(words, data if given["as_json"] or words is None else None, unwritten)
 
 
 def _said(kind: Kind[Any, R, Any], record: R, context: Context) -> tuple[dict[str, Any], str | None]:

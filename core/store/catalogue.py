@@ -7,11 +7,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, update
 
+from core.store.curves import put_curve, read_curves
 from core.store.listing import put_words
 from core.store.rows import plain, read_row, read_run
 from core.store.tables import RUNS
-from core.studies.kind import Kind
-from core.studies.study import run_id_of
+from core.studies.kind import Context, Kind
+from core.studies.study import part_ids_of, run_id_of
 
 DESCRIBED = 1
 """Raised when :mod:`core.store.describe` changes: what a lower version described is then described again."""
@@ -31,7 +32,9 @@ def put_description(db: Connection, study_id: str, kind: Kind[Any, Any, Any] | N
         with suppress(Exception):  # what a record cannot say is not worth losing it
             run_id = run_id_of(record)
             row = read_row(db, run_id) if run_id is not None else None
-            found = describe(kind, record, None if row is None else read_run(db, row))
+            context = Context(None if row is None else read_run(db, row), curves=read_curves(db, part_ids_of(record)))
+            found = describe(kind, record, context)
+        put_curve(db, kind, record)
     values = {
         "verdict": found.verdict, "network": found.network, "machine": found.machine, "described": DESCRIBED,
     }  # fmt: skip

@@ -25,7 +25,7 @@ from core.store.damage import is_damaged, set_aside
 from core.store.tables import MAX_BYTES, META, VERSION, Damaged, ReadOnly, StoreError, StoreUnavailable, make_indices
 from core.store.upgrade import upgrade
 
-STORE_VERSION = 4  # an older store is upgraded when it is opened (core.store.upgrade)
+STORE_VERSION = 5  # an older store is upgraded when it is opened (core.store.upgrade)
 BUSY_TIMEOUT_S = 20.0
 OPENING_LOCK = 724_011  # any number, known to every Breakeven that opens the same PostgreSQL database
 ONLY_READ = "Nothing can be measured, imported, changed or deleted here: this server is read-only."

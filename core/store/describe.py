@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from core.families import families
 from core.figures.style import machine_parts, short
+from core.numbers import counted
 from core.schema import UserError
 from core.store.rows import plain
 from core.studies.kind import Context, Kind
@@ -21,21 +22,22 @@ class Description(NamedTuple):
     """In their notation; of a sweep its row has them already."""
 
 
-def describe(kind: Kind[Any, Any, Any], record: Any, run: Any = None) -> Description:
-    """Of a record of that kind; ``run`` is what it belongs to. What it does not say is empty."""
+def describe(kind: Kind[Any, Any, Any], record: Any, context: Context) -> Description:
+    """Of a record of that kind; ``context`` is what its answer rests on. What it does not say is empty."""
     environment = getattr(getattr(record, "experiment", record), "environment", None)
     machine = ", ".join(machine_parts(environment)) if environment is not None else ""
+    if machines := getattr(record, "machines", ()):
+        machine = counted(len(machines), "machine")
     return Description(
-        _verdict(kind, record, run),
+        _verdict(kind, record, context),
         short(plain(_network(record)), MAX_WORDS),
         short(plain(machine), MAX_WORDS),
         () if kind.streams else _targets(record),
     )
 
 
-def _verdict(kind: Kind[Any, Any, Any], record: Any, run: Any) -> str:
+def _verdict(kind: Kind[Any, Any, Any], record: Any, context: Context) -> str:
     """The first sentence of what it says, in full where that is short."""
-    context = Context(run)
     try:
         text = kind.text(record, kind.answer(record, context), context)
     except UserError:
@@ -46,9 +48,10 @@ def _verdict(kind: Kind[Any, Any, Any], record: Any, run: Any) -> str:
 
 
 def _network(record: Any) -> str:
-    """Of a sweep, an experiment and what holds one: the workload; of a map the family."""
+    """Of a sweep, an experiment and what holds one, and of a fleet run: the workload; of a map the family."""
     inside = getattr(record, "experiment", record)
     plan = getattr(inside, "plan", None)
+    plan = getattr(plan, "sweep", plan)
     if (family := getattr(plan, "family", None)) is not None:
         return families()[family].title if family in families() else str(family)
     workload = getattr(inside, "workload", None) or getattr(plan, "workload", None)
@@ -58,5 +61,6 @@ def _network(record: Any) -> str:
 def _targets(record: Any) -> tuple[str, ...]:
     inside = getattr(record, "experiment", record)
     plan = getattr(inside, "plan", inside)
+    plan = getattr(plan, "sweep", plan)
     found = getattr(plan, "targets", None) or [arm.target for arm in getattr(inside, "arms", ())[:1]]
     return tuple(map(str, found or filter(None, [getattr(plan, "target", None)])))

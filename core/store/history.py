@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, RowMapping, func, select, update
 
@@ -13,7 +13,9 @@ from core.evidence import Status
 from core.files import read_only as asked_read_only
 from core.schema import UserError
 from core.store.catalogue import put_description, undescribed
+from core.store.curves import keep_curves, made, read_curves, uncondensed
 from core.store.database import Database
+from core.store.incoming import Imported, make_parts, put_back, put_run, put_study
 from core.store.listing import (
     Deletion,
     Found,
@@ -34,7 +36,6 @@ from core.store.rows import (
     head_of,
     insert_run,
     insert_study,
-    kept_as,
     now,
     plain,
     put_records,
@@ -45,19 +46,14 @@ from core.store.rows import (
 from core.store.tables import MAX_NAME, RUNS, NotResumed, RunNotFound, StoreError
 from core.studies.kind import Kind
 from core.studies.registry import kind_of
-from core.studies.study import new_id, run_id_of
+from core.studies.study import part_ids_of, run_id_of
 from core.studies.sweep.record import Run, RunRecord
+
+if TYPE_CHECKING:
+    from core.studies.sweep.condensed import CondensedRun
 
 KEEP_DELETED = timedelta(days=30)
 R = TypeVar("R")
-
-
-class Imported(NamedTuple):
-    """Where a record from a file is kept: whether it is ``new`` here, or was ``restored`` after it had been deleted."""
-
-    id: str
-    new: bool
-    restored: bool = False
 
 
 class Store:
@@ -149,7 +145,7 @@ class Store:
     def summary(self, study_id: str) -> Summary | None:
         """Of one that was not deleted; None where it is not here or cannot be listed."""
         with self._database.read() as db:
-            found, _ = read_summaries(db, [*Wanted().conditions(), RUNS.c.id == study_id], 1)
+            found, _ = read_summaries(db, [RUNS.c.deleted_at.is_(None), RUNS.c.id == study_id], 1)
         return found[0] if found else None
 
     def find(self, wanted: Wanted, limit: int, offset: int = 0) -> Found:
@@ -160,7 +156,7 @@ class Store:
     def damaged(self) -> tuple[str, ...]:
         """A sentence on each row that :meth:`summaries` leaves out."""
         with self._database.read() as db:
-            return tuple(read_summaries(db, Wanted().conditions())[1])
+            return tuple(read_summaries(db, [RUNS.c.deleted_at.is_(None)])[1])
 
     def tags(self) -> dict[str, int]:
         """Every tag in use, and how many studies have it."""
@@ -183,15 +179,16 @@ class Store:
             return db.execute(select(func.count()).select_from(RUNS).where(*undescribed())).scalar() or 0
 
     def describe(self, at_most: int = 1) -> int:
-        """Work out what a list says of the newest studies that lack it; returns how many. A damaged one says
-        nothing.
+        """Work out what a list says of the newest studies that lack it, then the condensed runs that fleets lack;
+        returns how many. A damaged one says nothing.
         """
         newest = select(RUNS.c.id).where(*undescribed()).order_by(RUNS.c.created_at.desc()).limit(at_most)
         with self._database.read() as db:
             ids = db.execute(newest).scalars().all()
+            bare = [] if ids else uncondensed(db, at_most)
         for study_id in ids:
             self._describe(study_id)
-        return len(ids)
+        return len(ids) + len(self.curves(bare))
 
     def records(self, kind: Kind[Any, R, Any], unreadable: Callable[[str], None]) -> dict[str, R]:
         """Every record of a kind by id, newest first; why another cannot be read goes to ``unreadable``."""
@@ -205,7 +202,7 @@ class Store:
 
     def delete(self, *study_ids: str) -> None:
         """Hide runs or studies, all at one time; :meth:`undo` brings them back until :func:`kept_until`. An own run
-        without a round is removed at once: there is nothing to bring back.
+        without a round is removed at once: there is nothing to bring back. With a fleet run go its machines' runs.
         """
         at, empty = now(), []
         with self._database.write() as db:
@@ -215,12 +212,14 @@ class Store:
                     raise StoreError("This run is being measured; cancel it before deleting it.")
                 if row["kind"] == SWEEP and row["label"] == "measured" and row["rounds"] == 0:
                     empty.append(study_id)
-                db.execute(update(RUNS).where(RUNS.c.id == study_id).values(deleted_at=at))
+                gone = (RUNS.c.id == study_id) | ((RUNS.c.part_of == study_id) & RUNS.c.deleted_at.is_(None))
+                db.execute(update(RUNS).where(gone).values(deleted_at=at))
             remove(db, empty)
         self.purge()
 
     def restore(self, run_id: str) -> None:
-        self._change(run_id, deleted_at=None)
+        with self._database.write() as db:
+            put_back(db, _known(db, run_id))
 
     def deletions(self, limit: int) -> tuple[Deletion, ...]:
         """What can be brought back, newest first."""
@@ -270,24 +269,19 @@ class Store:
         the same content (name and label apart) keeps the id that it has here, deleted or not; other content under a
         known id gets a new one.
         """
-        label = "recorded" if run.label == "measured" else run.label
-        status = "interrupted" if run.status == "running" else run.status
-        run = run.model_copy(update={"label": label, "status": status})
         with self._database.write() as db:
-            if (kept := kept_as(db, run)) is not None:
-                return _back(db, *kept)
-            if read_row(db, run.id) is not None:
-                run = run.model_copy(update={"id": new_id()})
-            insert_run(db, run)
-            put_description(db, run.id, kind_of(SWEEP), run)
-        return Imported(run.id, new=True)
+            return put_run(db, run)
 
     def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None:
-        """Keep a finished study of another kind than a sweep, by default under its title."""
+        """Keep a finished study of another kind than a sweep, by default under its title. The runs of a fleet run's
+        machines are kept each by itself, and from then on listed with it alone.
+        """
+        record, parts = self._parted(record)
         with self._database.write() as db:
             insert_study(db, kind, study_id, record, record.to_json(), run_id_of(record), now())
             if name is not None and plain(name):
                 db.execute(update(RUNS).where(RUNS.c.id == study_id).values(name=plain(name)[:MAX_NAME]))
+            make_parts(db, study_id, parts)
             put_description(db, study_id, kind_of(kind), record)
 
     def import_study(self, kind: str, record: Any) -> Imported:
@@ -295,18 +289,36 @@ class Store:
 
         One that is here already with the same content (label apart) keeps its id, deleted or not.
         """
-        recorded, created_at = _recorded(record), record.created_at[:40] or now()
-        alike = (RUNS.c.kind == kind) & (RUNS.c.title == plain(record.title))
+        record, parts = self._parted(record)
         with self._database.write() as db:
-            here = select(RUNS.c.id, RUNS.c.head, RUNS.c.deleted_at).where(alike)
-            for study_id, head, deleted_at in db.execute(here).all():
-                with suppress(UserError):
-                    if _recorded(type(record).from_json(head)) == recorded:
-                        return _back(db, str(study_id), deleted_at)
-            study_id = new_id()
-            insert_study(db, kind, study_id, recorded, recorded.to_json(), run_id_of(record), created_at)
-            put_description(db, study_id, kind_of(kind), recorded)
-        return Imported(study_id, new=True)
+            found = put_study(db, kind, record)
+            if found.new:
+                make_parts(db, found.id, parts)
+                put_description(db, found.id, kind_of(kind), record)
+        return found
+
+    def _parted(self, record: Any) -> tuple[Any, tuple[str, ...]]:
+        """The record without the runs that it holds whole, which are kept now, and the ids of those that become parts
+        of it: where they were not measured for it, none that was here before and stands by itself.
+        """
+        if not (runs := getattr(record, "runs", ())):
+            return record, part_ids_of(record)
+        kept = {run.id: self.import_run(run) for run in runs}
+        record = record.kept_apart({run_id: found.id for run_id, found in kept.items()})
+        if record.label == "measured":
+            return record, part_ids_of(record)
+        return record, tuple(found.id for found in kept.values() if found.new or found.restored)
+
+    def curves(self, run_ids: Sequence[str], make_at_most: int | None = None) -> dict[str, CondensedRun]:
+        """The condensed runs, by run; those that are not kept yet are made from their rounds, all or so many."""
+        with self._database.read() as db:
+            found = read_curves(db, run_ids)
+        missing = [run_id for run_id in run_ids if run_id not in found]
+        new = made(missing[:make_at_most], self.load)
+        if new and not self.read_only:
+            with suppress(StoreError), self._database.write() as db:
+                keep_curves(db, new.values())
+        return found | new
 
     def mark_interrupted(self, ended: str = "") -> int:
         """Runs that nobody measures any more become ``interrupted``; returns how many.
@@ -372,23 +384,8 @@ def _known(db: Connection, study_id: str) -> RowMapping:
     return row
 
 
-def _back(db: Connection, study_id: str, deleted_at: str | None) -> Imported:
-    """What is here already, and no longer deleted if it was."""
-    if deleted_at is not None:
-        db.execute(update(RUNS).where(RUNS.c.id == study_id).values(deleted_at=None))
-    return Imported(study_id, new=False, restored=deleted_at is not None)
-
-
 def _there(row: RowMapping | None, kind: str, what: str) -> RowMapping:
     """The row, if it is one of that kind and was not deleted. Raises RunNotFound."""
     if row is None or row["deleted_at"] is not None or row["kind"] != kind:
         raise RunNotFound(f"There is no {what[:80]} here; it was deleted, or measured on another machine.")
     return row
-
-
-def _recorded(record: Any) -> Any:
-    """The record, no longer measured here. A diagnosis takes its label from its experiment."""
-    if "label" in type(record).model_fields:
-        return record.model_copy(update={"label": "recorded"}) if record.label == "measured" else record
-    experiment = record.experiment.model_copy(update={"label": "recorded"})
-    return record.model_copy(update={"experiment": experiment})

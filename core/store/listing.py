@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, delete, func, insert, select, update
 from sqlalchemy.exc import DataError
 
 from core.evidence import Label, Status
@@ -70,16 +70,19 @@ def only_readable(
 
 class Wanted(Frozen):
     """What a list is asked for: every word of ``words`` somewhere in name, network, targets, machine, verdict, kind or
-    tags; of one ``kind``, ``label`` and ``tag`` where given.
+    tags; of one ``kind``, ``label`` and ``tag`` where given. ``part_of``: the runs of one fleet run's machines, which
+    are in no other list.
     """
 
     words: str = ""
     kind: str | None = None
     label: str | None = None
     tag: str | None = None
+    part_of: str | None = None
 
     def conditions(self) -> list[ColumnElement[bool]]:
         found: list[ColumnElement[bool]] = [RUNS.c.deleted_at.is_(None)]
+        found.append(RUNS.c.part_of.is_(None) if self.part_of is None else RUNS.c.part_of == self.part_of)
         found += [RUNS.c.words.contains(word, autoescape=True) for word in self.words.casefold().split()]
         for column, value in ((RUNS.c.kind, self.kind), (RUNS.c.label, self.label)):
             if value is not None:
@@ -187,11 +190,13 @@ class Deletion(NamedTuple):
 
 
 def read_deletions(db: Connection, limit: int) -> list[Deletion]:
-    """Newest first."""
-    at = RUNS.c.deleted_at
-    query = select(at, func.count(), func.min(RUNS.c.name)).where(at.isnot(None)).group_by(at)
+    """Newest first. What went with a fleet run is not counted beside it."""
+    at, alone = RUNS.c.deleted_at, case((RUNS.c.part_of.is_(None), RUNS.c.name))
+    name = func.coalesce(func.min(alone), func.min(RUNS.c.name))
+    query = select(at, func.count(alone), func.count(), name).where(at.isnot(None)).group_by(at)
     return [
-        Deletion(at, count, plain(str(name))) for at, count, name in db.execute(query.order_by(at.desc()).limit(limit))
+        Deletion(at, own or every, plain(str(name)))
+        for at, own, every, name in db.execute(query.order_by(at.desc()).limit(limit))
     ]
 
 

@@ -180,8 +180,8 @@ def content(run: Run) -> str:
     return ordered.model_dump_json(exclude={"id", "name", "label", "created_at"})
 
 
-def kept_as(db: Connection, run: Run) -> tuple[str, str | None] | None:
-    """Of a run whose id is taken here: id, and when it was deleted, of that with the same :func:`content`, if any."""
+def kept_as(db: Connection, run: Run) -> RowMapping | None:
+    """Of a run whose id is taken here: the row of that with the same :func:`content`, under whatever id; else None."""
     if read_row(db, run.id) is None:
         return None
     alike = (RUNS.c.title == plain(run.title)) & (RUNS.c.rounds == len(run.rounds))
@@ -191,7 +191,7 @@ def kept_as(db: Connection, run: Run) -> tuple[str, str | None] | None:
         row = read_row(db, study_id)
         with suppress(UserError):  # a damaged one is no other's equal
             if row is not None and row["kind"] == SWEEP and content(read_run(db, row)) == content(run):
-                return study_id, row["deleted_at"]
+                return row
     return None
 
 

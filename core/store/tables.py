@@ -3,7 +3,8 @@
 ``runs`` (one row a study of any kind with what a list shows, and ``head``, its JSON: of a sweep without its
 records), ``rounds`` (run, index, JSON), ``records`` (processes, setups, cells, traces, loops, energy windows and
 warnings: run, kind, key, JSON), ``tags`` (study, tag) and ``schema_version``. Until version 2 other studies than sweeps
-had a table of their own, ``studies``; version 4 added what a list says of a study, and tags.
+had a table of their own, ``studies``; version 4 added what a list says of a study, and tags; version 5 ``curves`` (run,
+version, JSON: :mod:`core.studies.sweep.condensed`) and ``part_of``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ RUNS = Table(
     Column("id", String(64), primary_key=True),
     Column("kind", String(32), nullable=False, server_default="sweep"),
     Column("run_id", String(64)),  # of the sweep that a study belongs to
+    Column("part_of", String(64)),  # the fleet run that a machine's run is part of, which alone is listed
     Column("name", String(MAX_NAME), nullable=False),
     Column("created_at", String(40), nullable=False),
     Column("label", String(16), nullable=False),
@@ -67,7 +69,14 @@ TAGS = Table(
     Column("run_id", String(64), primary_key=True),
     Column("tag", String(MAX_TAG), primary_key=True),
 )
-LISTED = {"sqlite": "created_at, id, deleted_at, kind, label, words", "postgresql": "created_at, id"}
+CURVES = Table(
+    "curves",
+    META,
+    Column("run_id", String(64), primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("json", Text, nullable=False),
+)
+LISTED = {"sqlite": "created_at, id, deleted_at, part_of, kind, label, words", "postgresql": "created_at, id"}
 """SQLite reads a list, and searches, in this index alone: rows hold their whole JSON and are ten times as long. In
 PostgreSQL that JSON is kept outside of the rows, and an index must not hold so much."""
 
@@ -78,6 +87,7 @@ def make_indices(db: Connection) -> None:
         ("runs_listed", f"runs ({LISTED[db.dialect.name]})"),
         ("runs_by_kind", "runs (kind, deleted_at, created_at, id)"),
         ("runs_by_run", "runs (run_id)"),
+        ("runs_by_part", "runs (part_of) WHERE part_of IS NOT NULL"),
         ("runs_by_status", "runs (status)"),
         ("runs_by_description", "runs (described)"),
         ("runs_deleted", "runs (deleted_at) WHERE deleted_at IS NOT NULL"),

@@ -16,7 +16,7 @@ from core.studies.registry import kind_of
 def upgrade(db: Connection) -> None:
     """Version 1 knew sweeps only, version 2 kept the other kinds in a table of their own, version 3 had no tags and did
     not keep what a list says of a study. That is worked out later, study by study (:meth:`core.store.Store.describe`);
-    until then a search finds names, titles and targets.
+    until then a search finds names, titles and targets. Version 4 listed every run by itself.
     """
     here = {column["name"] for column in inspect(db).get_columns(RUNS.name)}
     for column in RUNS.columns:
@@ -27,7 +27,8 @@ def upgrade(db: Connection) -> None:
     db.execute(update(RUNS).where(RUNS.c.words == "").values(words=words))
     if inspect(db).has_table("studies"):
         _move_studies(db, Table("studies", MetaData(), autoload_with=db))
-    db.execute(text("DROP INDEX IF EXISTS runs_by_time"))
+    for replaced in ("runs_by_time", "runs_listed"):
+        db.execute(text(f"DROP INDEX IF EXISTS {replaced}"))
     make_indices(db)
 
 

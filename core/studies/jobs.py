@@ -11,6 +11,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from core.files import READ_ONLY, read_only
@@ -71,10 +72,10 @@ class Jobs:
         with self._guard:
             if self._is_active():
                 raise Busy("A measurement is already running here; cancel it or wait until it is done.")
-            if (elsewhere := holder()) is not None:
+            if task.here and (elsewhere := holder()) is not None:
                 raise Busy(elsewhere)
             task.check(plan)
-            refuse_unusable(task.targets(plan))
+            refuse_unusable(task.targets(plan))  # none of a task that measures elsewhere
             streams = isinstance(task, Kind) and task.streams
             progress = Progress("starting", "Starting", 0, 0, 0.0, 0.0)
             snapshot = Snapshot(
@@ -136,11 +137,12 @@ class Jobs:
         last = self._snapshots[task.name]
         result, error, cancelled = None, None, False
         try:
-            with (
-                machine_lock(last.title) as held,
-                watching(self._interference, task.targets(plan)) as source,
-                metering(self._meter) as meter,
-            ):
+            with ExitStack() as stack:
+                held = source = meter = None
+                if task.here:
+                    held = stack.enter_context(machine_lock(last.title))
+                    source = stack.enter_context(watching(self._interference, task.targets(plan)))
+                    meter = stack.enter_context(metering(self._meter))
                 keep = self._keep(task.name, held)
                 tools = StudyTools(self._launcher, self._clock, stop, source, keep, self._queue, self._startups, meter)
                 result = task.run(tools, plan)
@@ -150,7 +152,7 @@ class Jobs:
             error, cancelled = str(failure), isinstance(failure, Cancelled)
         except Exception as failure:  # whatever breaks ends this measurement, never the app
             error = f"{last.title} stopped: {failure}"
-        if self._launcher is launch_processes and not stop.is_set():
+        if task.here and self._launcher is launch_processes and not stop.is_set():
             warm_up()  # the next one is to start as quickly
         last = self._snapshots[task.name]
         progress = dataclasses.replace(last.progress, phase="done")
@@ -159,10 +161,11 @@ class Jobs:
             last, progress=progress, active=False, record=record, error=error, cancelled=cancelled
         )
 
-    def _keep(self, name: str, held: Held) -> Callable[[Progress], None]:
+    def _keep(self, name: str, held: Held | None) -> Callable[[Progress], None]:
         def keep(progress: Progress) -> None:
             last = self._snapshots[name]
-            held.ends_in(progress.remaining_s)
+            if held is not None:
+                held.ends_in(progress.remaining_s)
             self._snapshots[name] = dataclasses.replace(
                 last,
                 progress=progress,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from core.spec import Target
@@ -17,10 +17,15 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Context:
-    """What an answer may rest on beside its record: the run it belongs to, and earlier records of the same kind."""
+    """What an answer may rest on beside its record: the run it belongs to, and earlier records of the same kind.
+
+    ``curves`` holds the runs that are parts of the record, by id, each condensed
+    (:class:`core.studies.sweep.condensed.CondensedRun`).
+    """
 
     run: Any = None
     earlier: tuple[Any, ...] = ()
+    curves: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +34,7 @@ class Task(Generic[P, R]):
 
     ``describe`` says what is measured ("Input pipeline of …"), for everybody who has to wait. ``targets``: where, as
     far as that may be a GPU. ``check`` raises UserError where a plan must not start. ``id_of`` gives what it makes its
-    id.
+    id. One that measures on other machines is not ``here``: it needs neither this machine's lock nor its silence.
     """
 
     name: str
@@ -38,6 +43,7 @@ class Task(Generic[P, R]):
     targets: Callable[[P], tuple[Target, ...]] = lambda _: ()
     check: Callable[[P], None] = lambda _: None
     id_of: Callable[[P], str] = lambda _: new_id()
+    here: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

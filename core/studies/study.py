@@ -53,6 +53,11 @@ class Study(Record):
     warnings: tuple[Warning, ...] = ()
 
 
+def part_ids_of(record: Any) -> tuple[str, ...]:
+    """The runs that are parts of a study, which the store keeps each by itself; none of most kinds."""
+    return tuple(getattr(record, "part_ids", ()))
+
+
 def run_id_of(record: Any) -> str | None:
     """The run that a study belongs to, if any."""
     return getattr(record, "run_id", None)

@@ -19,7 +19,7 @@ WATCH_S, RUNNING_S = 3.0, 5.0
 TITLE_CHARS = 100
 SHOWN_BY = {
     "sweep": ("sweep", "start"), "frontier": ("frontier",), "pipeline": ("pipeline",), "diagnosis": ("diagnosis",),
-    "memory": ("batch",), "noise": ("batch",), "host": ("hardware",),
+    "memory": ("batch",), "noise": ("batch",), "host": ("hardware",), "scaling": ("scaling",), "fleet": ("fleet",),
 }  # fmt: skip
 """By kind of study, the pages that show its progress themselves, with the same in it."""
 TOLD_BY = {"trace": "overhead", "selfcheck": "method", "pitfalls": "method"}

@@ -27,7 +27,7 @@ from core.ui.words import plain
 PAGE = 50  # rows
 SHOWN_ROWS = 10
 ALL_KINDS, ALL_TAGS = "All kinds", "All tags"
-FIND, KIND, TAG, NUMBER = "find", "kind", "tag", "list"
+FIND, KIND, TAG, NUMBER, FLEET = "find", "kind", "tag", "list", "fleet"
 """What the address holds of a list."""
 SAID, UPLOADS, RESUMED = "history_said", "upload_count", "resumed_sweep"
 
@@ -84,7 +84,30 @@ def _wanted() -> Wanted:
         if tags:
             tag = st.selectbox("Tag", [ALL_TAGS, *tags], key=TAG, bind="query-params", width=165,
                                format_func=lambda tag: clean(tag), on_change=_first_page)  # fmt: skip
-    return Wanted(words=words[:200], kind=names.get(kind), tag=None if tag == ALL_TAGS else tag)
+    return Wanted(words=words[:200], kind=names.get(kind), tag=None if tag == ALL_TAGS else tag, part_of=_fleet())
+
+
+def _fleet() -> str | None:
+    """The fleet run whose machines' runs are listed, which are in no other list; the way back to all studies."""
+    asked = st.query_params.get(FLEET)
+    if not asked:
+        return None
+    summary = registry.engine().store.summary(asked)
+    name = "a fleet run that is not here" if summary is None else f"“{summary.name}”"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(plain(f"The runs of the machines of {name}."), width="content")
+        st.button("All studies", icon=":material/arrow_back:", type="tertiary", key="out_of_fleet", on_click=_leave)
+    return asked
+
+
+def _enter(fleet: str) -> None:
+    st.query_params[FLEET] = fleet
+    _first_page()
+
+
+def _leave() -> None:
+    st.query_params.pop(FLEET, None)
+    _first_page()
 
 
 def _first_page() -> None:
@@ -173,6 +196,9 @@ def _one(summary: Summary, changes: bool) -> None:
     with place:
         if readable:
             kept.link(summary)
+        if summary.kind == FLEET:
+            st.button("Its machines’ runs", icon=":material/dns:", key="into_fleet", on_click=_enter,
+                      args=(summary.id,))  # fmt: skip
         if changes and can_resume(summary):
             st.button("Resume", icon=":material/restart_alt:", key="resume", on_click=_resume, args=(summary.id,),
                       disabled=busy_sentence() is not None)  # fmt: skip

@@ -12,7 +12,7 @@ from core.store import Summary
 from core.studies.kind import Context, Kind
 from core.studies.registry import kind_of
 from core.text import in_lines
-from core.ui import registry, share
+from core.ui import parts, registry, share
 from core.ui.card import label_badge, result_card
 from core.ui.words import plain
 
@@ -20,10 +20,12 @@ PAGES = {
     "sweep": ("pages/crossover.py", "run"),
     "pipeline": ("pages/pipeline.py", "study"),
     "frontier": ("pages/frontier.py", "study"),
+    "scaling": ("pages/scaling.py", "study"),
     "diagnosis": ("pages/diagnosis.py", "study"),
     "memory": ("pages/batch.py", "memory"),
     "noise": ("pages/batch.py", "noise"),
     "host": ("pages/hardware.py", "host"),
+    "fleet": ("pages/fleet.py", "study"),
 }
 """By kind: where it is shown, and what names it in that page's address."""
 OF_A_RUN = ("diagnosis", "memory", "noise")  # their page shows a run
@@ -72,6 +74,7 @@ def file(summary: Summary) -> None:
 def data(summary: Summary) -> dict[str, Any]:
     """The export; the record alone where it supports no answer."""
     kind, record, context = _read(summary)
+    record = parts.whole(record)
     try:
         return kind.export(record, kind.answer(record, context), context)
     except UserError:
@@ -82,7 +85,7 @@ def _read(summary: Summary) -> tuple[Kind[Any, Any, Any], Any, Context]:
     """The record, and what its answer may rest on. Raises UserError or OSError."""
     kind = kind_of(summary.kind)
     record = registry.load(kind.name, summary.id)
-    return kind, record, Context(_run(summary), tuple(registry.readable(kind.name).values()))
+    return kind, record, parts.context(kind, record, _run(summary))
 
 
 def _run(summary: Summary) -> object | None:

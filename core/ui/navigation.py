@@ -33,6 +33,8 @@ PAGES = {
         "The verdict of one run, its charts, and how it was measured.", "The verdict of this run and its charts"),
     "frontier": Page("Frontier", ":material/terrain:",
         "How deep, wide or large in batch it must be before the second target is faster: a map."),
+    "scaling": Page("Scaling", ":material/account_tree:",
+        "From which batch several GPUs are faster than one, how efficiently, why not earlier, and what would help."),
     "batch": Page("Batch", ":material/stacks:",
         "Which batch to train with: time to a loss, the gradient noise scale, memory and cost.",
         "Which batch to train with: noise scale, memory and cost"),
@@ -49,6 +51,9 @@ PAGES = {
     "history": Page("History", ":material/history:",
         "Every study kept here: search, open, compare, tag, rename, delete, import, export.",
         "See the runs that are here"),
+    "fleet": Page("Fleet", ":material/dns:",
+        "The same sweep on several machines: which of them is the fastest at which batch, and at what cost.",
+        "Several machines compared"),
     "method": Page("Method", ":material/menu_book:",
         "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
 }  # fmt: skip
@@ -57,7 +62,7 @@ PAGES = {
 GROUPS = {
     "": ("start", "sweep", "history", "method"),
     "Result": ("crossover", "overhead", "pipeline", "diagnosis", "batch"),
-    "Maps": ("frontier", "hardware"),
+    "Maps": ("frontier", "scaling", "hardware", "fleet"),
 }
 """What the menu holds, by heading; those without one stand in it themselves. Streamlit puts them first, and
 :mod:`core.ui.look` moves history and method behind the groups."""

@@ -175,8 +175,8 @@ def _share(snapshot: Snapshot) -> float:
     at, kept = snapshot.progress, st.session_state.get(SHOWN, ("", 0.0))
     before = kept[1] if kept[0] == snapshot.id else 0.0
     whole_s = at.elapsed_s + at.remaining_s
-    now = (whole_s - snapshot.left_s) / whole_s if whole_s > 0 else 0.0  # nothing is known before the first report
-    share = min(MOST_SHOWN, max(before, now))
+    done = (whole_s - snapshot.left_s) / whole_s if whole_s > 0 else 0.0  # nothing is known before the first report
+    share = min(MOST_SHOWN, max(before, done))
     st.session_state[SHOWN] = (snapshot.id, share)
     return share
 

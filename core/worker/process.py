@@ -28,6 +28,7 @@ from pydantic import ValidationError
 
 from core.frameworks import FRAMEWORKS
 from core.machine.cgroup import read_kills, who_killed
+from core.machine.cores import THREAD_LIMITS
 from core.machine.environment import available_memory_bytes, process_memory_limit, quota_cores
 from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
@@ -87,7 +88,7 @@ def worker_environment(target: Target) -> dict[str, str]:
     if not target.is_gpu:
         env[VISIBLE] = "-1"
     if (threads := target.threads or quota_cores()) is not None:
-        env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+        env |= dict.fromkeys(THREAD_LIMITS, str(threads))
     return env
 
 

@@ -21,7 +21,10 @@ from pydantic import ValidationError
 
 from core.families.code import in_words
 from core.frameworks import FRAMEWORKS
+from core.machine.cores import IN_A_STEP, niceness
+from core.machine.environment import quota_cores
 from core.schema import UserError, explain
+from core.spec import Target
 from core.worker.engine import Engine
 from core.worker.protocol import (
     MAX_LINE_BYTES,
@@ -78,13 +81,22 @@ class Server:
             raise CellFailed("error", "The worker was greeted twice; one process serves one target.")
         module = importlib.import_module(FRAMEWORKS[request.target.framework].module)
         self._engine, ready = module.start(request)
-        return cast(Ready, ready).model_copy(update=self._how())
+        return cast(Ready, ready).model_copy(update=self._how() | inherited(request.target))
 
     def _how(self) -> dict[str, Any]:
         """How this process was started; the framework's own figure of a start is for fresh ones."""
         if self._forked_s is None:
             return {"start": "fresh"}
         return {"start": "forked", "startup_ms": 1000 * (time.monotonic() - self._forked_s)}
+
+
+def inherited(target: Target) -> dict[str, Any]:
+    """What this process has from whoever started it and slows it: its niceness, and limits of threads that neither
+    its target nor a quota set.
+    """
+    asked = target.threads or quota_cores()
+    limits = {} if asked is not None else {name: os.environ[name] for name in IN_A_STEP if name in os.environ}
+    return {"niceness": niceness(), "inherited_threads": limits}
 
 
 def take_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from core.frameworks import FRAMEWORKS
+from core.machine.cores import THREAD_LIMITS
 from core.machine.environment import available_memory_bytes, process_memory_limit
 from core.machine.installed import python_of
 from core.spec import Target
@@ -37,7 +38,7 @@ OFF = "BREAKEVEN_FRESH_STARTS"
 """Set to anything in the environment, it has every worker started afresh."""
 FORKED = ("tensorflow",)
 """Frameworks whose forks were shown to scatter as fresh processes do (docs/validation.md), on the CPU alone."""
-LATE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+LATE = THREAD_LIMITS
 """Variables that a worker may have other than its template, where they are 1: NumPy's pool of threads, started when it
 is imported, is then none, and TensorFlow has pools of its own, which start after the fork.
 """

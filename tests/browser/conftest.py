@@ -17,6 +17,7 @@ from tests.support.browser import PATIENCE_MS
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.noises import make_noise_study
 from tests.support.runs import make_run
+from tests.support.scalings import make_scaling_study
 from tests.support.servers import answer, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +78,7 @@ def _fill(data: Path, studies: bool) -> None:
     store.finish(run.id, "finished", 17.0)
     if studies:
         store.add_study("frontier", "study-a", make_frontier_study())
+        store.add_study("scaling", "study-s", make_scaling_study())
         store.add_study("noise", "20260107-noise", make_noise_study(run))
     store.close()
 

@@ -68,11 +68,12 @@ def test_dark_browser_gets_a_dark_page_and_dark_charts(server: str, open_tab: Op
     assert page.locator(".stApp").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(16, 22, 28)"
 
 
-@pytest.mark.parametrize("path", ["crossover", "overhead", "pipeline", "diagnosis", "frontier"])
+@pytest.mark.parametrize("path", ["crossover", "overhead", "pipeline", "diagnosis", "frontier", "scaling"])
 def test_a_narrow_window_holds_the_one_picture_and_nothing_overlaps(server: str, open_tab: OpenTab, path: str) -> None:
     """The run's verdict, and traces, diagnosis and studies of the shipped example."""
     address = f"?run={make_run(1).id}" if path == "crossover" else f"?run={load_example('sweep').id}"
-    study = f"&study={example_id(kind_of(path))}" if path == "frontier" else ""
+    shown = {"frontier": example_id(kind_of("frontier")), "scaling": "study-s"}  # the latter ships none
+    study = f"&study={shown[path]}" if path in shown else ""
     page = open_tab(f"{server}/{path}{address}{study}")
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
     said = page.get_by_text(re.compile("measured" if path == "crossover" else "recorded"))

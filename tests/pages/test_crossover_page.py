@@ -14,7 +14,7 @@ from core.ui import downloads, registry
 from tests.support.commands import holds
 from tests.support.loops import loop_cost, with_loops
 from tests.support.pages import PATIENCE_S, ROOT, keep, open_page, says, text_of, titles
-from tests.support.runs import make_run
+from tests.support.runs import make_run, on_card
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -139,3 +139,13 @@ def test_downloads_hold_the_run(engine: Any) -> None:
     report = downloads.content(run, "html")
     assert b"<html" in report[:2000]
     assert run.name.encode() in report
+
+
+def test_a_cpu_and_a_gpu_at_once_are_judged_in_one_sentence_and_one_picture(engine: Any) -> None:
+    run = on_card(make_run(4, floors_ms=(0.3, 0.9), slopes_ms=(0.02, 0.002), noise=0.005, processes=6))
+    at = open_page("crossover", run=keep(engine.store, run), folds=("CPU and GPU together",))
+    says(at, " and GPU 0 together could be at most ", " faster than GPU 0 alone (95 % ", "Halves, as Mirrored")
+    assert titles(at) == ["Speed-up and crossover", "Both at once against the faster one alone"]
+    few = on_card(make_run(5, batches=(64, 100)))
+    at = open_page("crossover", run=keep(engine.store, few), folds=("CPU and GPU together",))
+    says(at, "none that was measured can be divided into two that were measured, too")

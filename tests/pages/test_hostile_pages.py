@@ -150,7 +150,14 @@ def test_two_runs_are_compared_as_text(engine: Any) -> None:
 @pytest.mark.parametrize(
     ("page", "name"),
     [(page, "run") for page in ("crossover", "batch", "hardware", "overhead", "diagnosis")]
-    + [("frontier", "study"), ("pipeline", "study"), ("diagnosis", "study"), ("batch", "noise"), ("batch", "memory")]
+    + [
+        ("frontier", "study"),
+        ("scaling", "study"),
+        ("pipeline", "study"),
+        ("diagnosis", "study"),
+        ("batch", "noise"),
+        ("batch", "memory"),
+    ]
     + [("hardware", name) for name in ("host", "gpus", "batch", "precision", "against")]
     + [("start", "gpu"), ("crossover", "gpu"), ("overhead", "target"), ("overhead", "batch")],
 )
@@ -161,7 +168,7 @@ def test_a_page_shows_its_address_as_text(page: str, name: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "page", ["start", "sweep", "frontier", "pipeline", "diagnosis", "batch", "hardware", "overhead"]
+    "page", ["start", "sweep", "frontier", "scaling", "pipeline", "diagnosis", "batch", "hardware", "overhead"]
 )
 @pytest.mark.parametrize("state", ["elsewhere", "refused", "running", "failed", "unavailable"])
 @pytest.mark.usefixtures("this_machine", "stored")
@@ -171,7 +178,7 @@ def test_a_page_shows_what_happens_as_text(page: str, state: str, engine: Any, m
         monkeypatch.setattr(frame, "folded", lambda _: None)
     if state == "elsewhere":
         engine.jobs.elsewhere = HOSTILE
-    for kind in ("frontier", "pipeline", "diagnosis", "noise", "memory", "host", "trace", "pitfalls"):
+    for kind in ("frontier", "scaling", "pipeline", "diagnosis", "noise", "memory", "host", "trace", "pitfalls"):
         if state == "running":
             engine.jobs.show(running(kind, HOSTILE, at))
         elif state == "failed":

@@ -25,7 +25,19 @@ STARTS = (
     "trace",
     "keep_card",
 )
-PAGES = ("crossover", "frontier", "batch", "hardware", "overhead", "pipeline", "diagnosis", "history", "method")
+PAGES = (
+    "crossover",
+    "frontier",
+    "scaling",
+    "batch",
+    "hardware",
+    "overhead",
+    "pipeline",
+    "diagnosis",
+    "fleet",
+    "history",
+    "method",
+)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.pages import AT, running, stop_time, text_of
-from tests.support.places import FRONTIER, PIPELINE, STUDIES, SWEEP, Place
+from tests.support.places import FRONTIER, PIPELINE, SCALING, STUDIES, SWEEP, Place
 
 pytestmark = pytest.mark.usefixtures("this_machine")
 
@@ -26,12 +26,18 @@ def test_progress_goes_by_time_never_back_and_is_whole_only_at_the_end(
     assert shown == [0, 60, 60, 98, 99]
 
 
+def test_before_the_first_report_nothing_is_done(engine: Any) -> None:
+    engine.jobs.show(running("scaling", at=replace(AT, elapsed_s=0.0, remaining_s=0.0)))
+    assert SCALING.open(engine).progress[0].value == 0
+
+
 @pytest.mark.parametrize(
     ("place", "keys"),
     [
         (SWEEP, ("form_mlp_width", "form_low", "form_budget")),
         (FRONTIER, ("frontier_mlp_width_high", "frontier_mlp_depth_low", "frontier_budget")),
         (PIPELINE, ("form_mlp_width", "pipeline_batch", "pipeline_budget")),
+        (SCALING, ("form_mlp_width", "scaling_low", "scaling_budget")),
     ],
     ids=str,
 )
@@ -45,7 +51,7 @@ def test_every_wrong_choice_is_marked_and_counted(engine: Any, place: Place, key
     assert place.start(at).disabled
 
 
-@pytest.mark.parametrize("place", [SWEEP, FRONTIER, PIPELINE], ids=str)
+@pytest.mark.parametrize("place", [SWEEP, FRONTIER, PIPELINE, SCALING], ids=str)
 def test_no_two_fields_of_a_form_share_a_name(engine: Any, place: Place) -> None:
     at = place.open(engine)
     fields = [*at.number_input, *at.selectbox, *at.text_input]

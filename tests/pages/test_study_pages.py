@@ -23,12 +23,14 @@ from tests.support.places import (
     NOISE,
     PIPELINE,
     PITFALLS,
+    SCALING,
     STUDIES,
     SWEEP,
     TASKS,
     TRACE,
     Place,
 )  # fmt: skip
+from tests.support.scalings import LOGICAL, make_scaling_study
 from tests.support.study_pages import MADE, keep, start
 
 pytestmark = pytest.mark.usefixtures("this_machine")
@@ -49,8 +51,9 @@ every_frame = pytest.mark.parametrize("place", FRAMED, ids=str)
 
 
 def test_every_kind_has_its_place() -> None:
-    assert {place.kind for place in (SWEEP, *STUDIES)} == set(kinds())
-    assert {place.kind for place in STUDIES} == set(MADE)
+    """A fleet run begins on a cluster only: tests/pages/test_fleet_page.py."""
+    assert {place.kind for place in (SWEEP, *STUDIES)} == set(kinds()) - {"fleet"}
+    assert {place.kind for place in STUDIES} == set(MADE) - {"fleet"}
 
 
 @every_frame
@@ -81,8 +84,13 @@ def test_nothing_is_drawn_before_a_measurement(engine: Any, place: Place) -> Non
             "pipeline_budget": (1, "The budget must lie between 2 and 86,400 seconds."),
             "form_threads_pipeline": (0, "greater than or equal to 1"),
         }),
+        (SCALING, {
+            "scaling_low": (0, "The smallest batch must lie between 1 and 65,536."),
+            "scaling_high": (16, "The batch range 32 to 16 is not possible"),
+            "scaling_budget": (5, "The budget must lie between 10 and 86,400 seconds."),
+        }),
     ],
-    ids=["frontier", "pipeline"],
+    ids=["frontier", "pipeline", "scaling"],
 )  # fmt: skip
 def test_a_bad_choice_gets_one_sentence_and_no_start(
     engine: Any, place: Place, bad: dict[str, tuple[float, str]]
@@ -287,6 +295,12 @@ def test_what_the_address_names_is_shown_and_what_is_not_here_is_said(engine: An
          ("2 threads are faster throughout the map", "The faster target does not change at depth 2."), True),
         (FRONTIER, lambda: make_frontier_study(truth=lambda _: 0.0, noise=0.05),
          ("it is not clear which target is faster", "not clear where on the map"), True),
+        (SCALING, lambda: make_scaling_study(status="cancelled", processes=1),
+         ("This study was cancelled; what follows rests on its 32 rounds.", "started once only"), True),
+        (SCALING, lambda: make_scaling_study(status="cancelled", processes=0),
+         ("no measured round",), False),
+        (SCALING, lambda: make_scaling_study(targets=LOGICAL),
+         ("this tries the study out and shows no speed of several devices", "no speed of several devices"), True),
         (DIAGNOSIS, lambda: helping_diagnosis(RUN, status="cancelled"),
          ("This diagnosis was cancelled; what follows rests on the 18 rounds measured until then.",), True),
         (DIAGNOSIS, lambda: make_diagnosis(RUN, processes=0, status="cancelled"),
@@ -318,7 +332,7 @@ def test_a_damaged_study_says_so_and_the_page_stays(engine: Any, place: Place) -
     assert not place.start(at).disabled
 
 
-@pytest.mark.parametrize("place", [*FRAMED, DIAGNOSIS], ids=str)
+@pytest.mark.parametrize("place", [*FRAMED, SCALING, DIAGNOSIS], ids=str)
 def test_the_newest_study_is_shown_and_older_ones_can_be_chosen(engine: Any, place: Place) -> None:
     keep(engine, place.kind, place.other(), "study-a")
     keep(engine, place.kind, study_id="study-b")
@@ -356,7 +370,7 @@ def test_a_missing_example_is_no_error(engine: Any, monkeypatch: pytest.MonkeyPa
     assert "What will be measured" in text_of(at)
 
 
-@pytest.mark.parametrize("place", [*FRAMED, DIAGNOSIS], ids=str)
+@pytest.mark.parametrize("place", [*FRAMED, SCALING, DIAGNOSIS], ids=str)
 def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine: Any, place: Place) -> None:
     keep(engine, place.kind, place.other(), "study-a")
     keep(engine, place.kind)
@@ -376,6 +390,7 @@ def test_embedded_it_is_the_verdict_and_the_charts_of_what_was_asked_for(engine:
         (SWEEP, ("number_input", "form_high"), 256, lambda run: run.plan.batches[-1] == 256),
         (FRONTIER, ("number_input", "frontier_budget"), 77, lambda plan: plan.budget_s == 77),
         (PIPELINE, ("number_input", "pipeline_batch"), 48, lambda plan: plan.batch == 48),
+        (SCALING, ("number_input", "scaling_budget"), 77, lambda plan: plan.budget_s == 77),
         (DIAGNOSIS, ("number_input", "diagnosis_budget"), 77.0, lambda plan: plan.budget_s == 77),
         (NOISE, ("number_input", "batch_budget"), 77.0, lambda plan: plan.budget_s == 77),
         (MEMORY, ("number_input", "batch_memory_budget"), 77.0, lambda search: search.plan.budget_s == 77),

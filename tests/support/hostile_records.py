@@ -10,11 +10,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from core.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse
+from core.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse, Warning
 from core.spec import Pipeline
+from core.studies.fleet.record import FleetStudy
 from core.studies.registry import kinds
+from core.studies.scaling.record import ScalingStudy
 from core.studies.sweep.record import EnergyWindow, Run
 from tests.support.diagnoses import make_diagnosis
+from tests.support.fleet_studies import make_fleet
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.hostile import HOSTILE, PATH, SHORT
 from tests.support.hosts import make_host_study
@@ -23,6 +26,7 @@ from tests.support.memories import linear, make_memory_study
 from tests.support.noises import make_noise_study
 from tests.support.pipelines import make_pipeline_experiment
 from tests.support.runs import make_environment, make_run
+from tests.support.scalings import make_scaling_study, setups
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
 KEYS = {
@@ -31,6 +35,7 @@ KEYS = {
     "NoiseStudy.run_id",
     "NoisePlan.run_id",
     "MemoryPlan.run_id",
+    "FleetMachine.run_id",
     "Arm.code",
     "Rerun.code",
 }
@@ -71,6 +76,7 @@ class Filler:
         self.filled: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self._marks: defaultdict[str, int] = defaultdict(int)
+        self._names = 0
 
     def fill(self, value: Any, annotation: Any = None, where: str = "") -> Any:
         """The value with hostile text in every place for text, those of its parts too."""
@@ -78,6 +84,8 @@ class Filler:
             return self._model(value)
         if isinstance(value, tuple) and value and not isinstance(value[0], str):
             return tuple(self.fill(part, annotation, where) for part in value)
+        if isinstance(value, dict):
+            return {key: self.fill(part, annotation, where) for key, part in value.items()}
         return value
 
     def _model(self, model: BaseModel) -> BaseModel:
@@ -108,9 +116,14 @@ class Filler:
 
     def _hostile(self, value: Any, annotation: Any, payload: str, where: str) -> Any:
         text = f"{payload} {mark(where)}"
+        if where == "FleetMachine.name":  # no two have the same
+            self._names += 1
+            return f"{text} {self._names}"
         if isinstance(value, dict):
-            return {text: text} | value
+            return {text: next((part for part in value.values() if isinstance(part, BaseModel)), text)} | value
         if isinstance(value, tuple):
+            if value and isinstance(value[0], dict):
+                return ({text: text}, *value[1:])
             if value and isinstance(value[0], tuple):  # a size and its value
                 return ((text, *value[0][1:]), *value[1:])
             if "..." in str(annotation) and where != "Run.target_names":  # which has as many as the plan
@@ -129,11 +142,13 @@ def _run() -> Run:
     environment = make_environment().model_copy(update={"gpus": (Gpu(name="Card"),)})
     noisy = Interference(other_cpu_pct=99.0, busiest=(ProcessUse(name="other", cpu_pct=99.0),), gpu_shared_by=("x",))
     rounds = tuple(one.model_copy(update={"interference": noisy}) for one in run.rounds)
-    run = run.model_copy(update={"environment": environment, "rounds": rounds})
+    held = tuple(one.model_copy(update={"inherited_threads": {"OMP_NUM_THREADS": "1"}}) for one in run.processes)
+    run = run.model_copy(update={"environment": environment, "rounds": rounds, "processes": held})
     run = run.model_copy(update={"energy": (EnergyWindow(target=0, skipped="Because."), *energy_windows())})
     int8 = OutputDifference(samples=9, largest=0.1, mean=0.01, agreeing=0.9, quantised="3 of 4 layers")
     setups = tuple(one.model_copy(update={"output_difference": int8}) for one in run.setups)
-    run = run.model_copy(update={"setups": setups})
+    held_back = tuple(one.model_copy(update={"inherited_threads": {"OMP": "1"}}) for one in run.processes)
+    run = run.model_copy(update={"setups": setups, "processes": held_back})
     run = with_loops(run, loop_cost(0), loop_cost(1).model_copy(update={"times": None, "reason": "Because."}))
     return with_traces(run, gpu_cell(4), cpu_cell(4))
 
@@ -142,6 +157,19 @@ def energy_windows() -> list[EnergyWindow]:
     card = CardUse(length_s=2.0, samples=9, busy=9, util_pct=50.0, energy_j=9.0, energy_from="counter")
     window = EnergyWindow(target=1, batch=32, steps=9, length_s=2.0, card=card)
     return [window.model_copy(update={"index": index}) for index in range(3)]
+
+
+def _fleet() -> FleetStudy:
+    """With every part that one may have, and prices of its machines."""
+    study = make_fleet(second=((0.5, 0.01),) * 3, prices={"sim-0": 1.0, "sim-1": 2.0}, absent=2, batches=(4, 32, 256))
+    plan = study.plan.model_copy(update={"machines": ({"kind": "a"},), "address": "auto"})
+    return study.model_copy(update={"plan": plan, "warnings": (Warning(code="x", text="Something."),)})
+
+
+def _scaling() -> ScalingStudy:
+    study = make_scaling_study(batches=(32, 64), processes=1, trace=(64,))
+    failed = study.cells[-1].model_copy(update={"outcome": "out_of_memory", "reason": "Because."})
+    return study.model_copy(update={"cells": (*study.cells[:-1], failed), "setups": setups("xla", "graph")})
 
 
 @cache
@@ -158,9 +186,11 @@ def plain_records() -> dict[str, Any]:
         "diagnosis": diagnosis,
         "pipeline": make_pipeline_experiment(base=base, processes=1, rounds=2, failed={"host": "No host."}),
         "frontier": make_frontier_study(starts=2, rounds=1, failed={0: "Too deep."}),
+        "scaling": _scaling(),
         "memory": memory.model_copy(update={"probes": probes}),
         "noise": make_noise_study(run),
         "host": make_host_study(rounds=3),
+        "fleet": _fleet(),
     }
 
 

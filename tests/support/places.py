@@ -13,6 +13,7 @@ from tests.support.frontier_studies import log2_speed_up, make_frontier_study
 from tests.support.noises import make_noise_study
 from tests.support.pages import keep, open_page
 from tests.support.pipelines import make_pipeline_experiment
+from tests.support.scalings import Truth, make_scaling_study
 from tests.support.study_pages import MADE
 
 
@@ -60,6 +61,10 @@ PIPELINE = Place(
     "pipeline", "pipeline", "measure_pipeline", lambda: make_pipeline_experiment(truth=lambda _: 3.0),
     "Prefetch does not help here", "5 of 14 ways of feeding seen.",
 )  # fmt: skip
+SCALING = Place(
+    "scaling", "scaling", "measure_scaling", lambda: make_scaling_study(truth=Truth(together_ms=40.0)),
+    "Use GPU 0 alone", "5 of 14 starts done.",
+)  # fmt: skip
 DIAGNOSIS = Place("diagnosis", "diagnosis", "measure_diagnosis", lambda: helping_diagnosis(RUN), "helps most")
 NOISE = Place(
     "noise", "batch", "measure_noise", lambda: make_noise_study(RUN, elapsed_s=123.0),
@@ -79,4 +84,4 @@ TRACE = Place("trace", "overhead", "trace")
 PITFALLS = Place("pitfalls", "method", "pitfalls", tab="Timing pitfalls, live")
 TASKS = (TRACE, PITFALLS)  # are kept by nobody
 FRAMED = (FRONTIER, PIPELINE)
-STUDIES = (*FRAMED, DIAGNOSIS, NOISE, MEMORY, HOST)
+STUDIES = (*FRAMED, SCALING, DIAGNOSIS, NOISE, MEMORY, HOST)

@@ -8,17 +8,21 @@ from streamlit.testing.v1 import AppTest
 from tests.support import hardware_page
 from tests.support.batch_page import RUN, memory_study
 from tests.support.diagnoses import make_diagnosis
+from tests.support.fleet_studies import make_fleet
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.noises import make_noise_study
 from tests.support.pipelines import make_pipeline_experiment
+from tests.support.scalings import make_scaling_study
 
 MADE: dict[str, Callable[[], Any]] = {
     "frontier": make_frontier_study,
     "pipeline": make_pipeline_experiment,
+    "scaling": make_scaling_study,
     "diagnosis": lambda: make_diagnosis(RUN),
     "noise": lambda: make_noise_study(RUN),
     "memory": memory_study,
     "host": lambda: hardware_page.STUDY,
+    "fleet": lambda: make_fleet(batches=(1, 8, 64)),
 }
 """A study of each kind but the sweep; those that belong to a run belong to :data:`RUN`."""
 

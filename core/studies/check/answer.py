@@ -31,8 +31,8 @@ import numpy as np
 
 from core.analysis.statistics import CONFIDENCE, MIN_UNITS, t_quantile
 from core.spec import MAX_BUDGET_S
-from core.studies.check.plan import MIN_ROUNDS
 from core.studies.check.record import CheckRecord
+from core.studies.sweep.even import MIN_ROUNDS
 from core.studies.sweep.observations import PROCESS_ALLOWANCE
 from core.studies.sweep.record import Round
 

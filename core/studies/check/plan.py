@@ -24,8 +24,6 @@ STEPS_A_START = 40
 """That preparing and timing a batch takes in one start of the workers, at the least."""
 MOST_OF_START = 0.02
 """Of the budget, for those steps of a batch that nobody asked for by name."""
-MIN_ROUNDS = 3
-"""Of a batch in one start: the fewest whose median shrugs off one stalled round."""
 
 
 class Side(Frozen):

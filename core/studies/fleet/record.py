@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from core.schema import Currency, Frozen, PerHour, PriceDay
+from core.spec import MAX_BUDGET_S
 from core.studies.study import Study
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import MAX_NAME, Run
@@ -34,7 +36,7 @@ class FleetPlan(Frozen):
 
     With ``each`` instead: on one machine for each value of that label. With neither: on every machine of the cluster.
     ``address`` is Ray's (``ray://host:port`` or ``auto``); None for runs that were collected from files. ``prices`` are
-    by machine name.
+    by machine name. A machine may stay busy with other work for ``wait_s``; then it is not measured.
     """
 
     sweep: SweepPlan
@@ -42,6 +44,7 @@ class FleetPlan(Frozen):
     each: Label | None = None
     address: Annotated[str, Field(max_length=MAX_NAME)] | None = None
     prices: Annotated[dict[Label, MachinePrice], Field(max_length=MAX_MACHINES, default_factory=dict)]
+    wait_s: Annotated[float, Field(gt=0, le=MAX_BUDGET_S)] = 3600.0
 
     @model_validator(mode="after")
     def _one_way_to_choose(self) -> Self:
@@ -85,7 +88,20 @@ class FleetStudy(Study):
     @property
     def title(self) -> str:
         count = len(self.machines)
-        return f"{self.plan.sweep.title} on {count} machine{'s' * (count != 1)}"
+        return f"{self.plan.sweep.title} on {count:,} machine{'s' * (count != 1)}"
+
+    @property
+    def part_ids(self) -> tuple[str, ...]:
+        """The run of each machine that has one."""
+        return tuple(machine.run_id for machine in self.machines if machine.run_id is not None)
+
+    def kept_apart(self, ids: Mapping[str, str]) -> Self:
+        """Without the runs themselves, which are kept elsewhere under these ids."""
+        moved = (
+            machine.model_copy(update={"run_id": None if machine.run_id is None else ids.get(machine.run_id)})
+            for machine in self.machines
+        )
+        return self.model_copy(update={"machines": tuple(moved), "runs": ()})
 
     def run_of(self, machine: FleetMachine) -> Run | None:
         """Its run where this record holds it, else None."""

@@ -50,7 +50,7 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
 
 def _against(run: Run, observations: Observations, margin: float, target: int) -> Against:
     verdict, curve = _compared(run, observations, margin, (0, target))
-    return Against(target, verdict, _speed_ups(curve) if curve is not None else ())
+    return Against(target, verdict, speed_ups(curve) if curve is not None else ())
 
 
 def compare(run: Run, margin: float | None = None, first: int = 0, second: int = 1) -> tuple[Verdict, Curve | None]:
@@ -94,7 +94,8 @@ def _cell(target: int, batch: int, by_process: dict[int, list[float]]) -> CellSt
     return CellStats(target, batch, len(pooled), center, low, high)
 
 
-def _speed_ups(curve: Curve) -> tuple[SpeedUp, ...]:
+def speed_ups(curve: Curve) -> tuple[SpeedUp, ...]:
+    """At the measured batches, with the pointwise 95 % intervals of the curve."""
     at = curve.at_batches()
     return tuple(
         SpeedUp(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from core.evidence import MAX_TARGETS, Label
 from core.figures.marks import CHARACTER_PX, NARROW_PLOT_PX, Span, add_spans, position, with_gaps
-from core.figures.style import GUIDE, PAPER, PLOT_PX, TARGET_LOOKS, literal, on_colour, short
+from core.figures.style import GUIDE, PAPER, PLOT_PX, TARGET_LOOKS, Look, literal, on_colour, short
 from core.names import all_of, are
 from core.numbers import interval_words, number
-from core.studies.sweep.answer import Answer, Band, Fit
+from core.studies.sweep.answer import Answer, Band, Fastest, Fit
 from core.studies.sweep.baseline import is_change
 from core.studies.sweep.record import Run
 from core.text import sentence_case
@@ -38,7 +40,8 @@ def add_answer(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
     if len(run.names) == 1 and (fit := answer.fits[0]) is not None:
         return _add_fit(figure, run, answer, fit, bounds)
     if answer.fastest is not None and answer.fastest.bands and answer.verdict.has_interval:
-        return _add_bands(figure, run, answer, bounds)
+        names = [sentence_case(name) for name in run.names]
+        return add_bands(figure, answer.fastest, names, TARGET_LOOKS, run.label, bounds)
     return NOTHING
 
 
@@ -76,12 +79,20 @@ def _with_bounds(value: float, low: float | None, high: float | None, scale: flo
     return f"{number(scale * value)} {unit} ({number(scale * low)} to {number(scale * high)})"
 
 
-def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float, float]) -> Added:
-    """A strip above the curves, in the colour of the fastest target; hatched in all colours where nobody can tell.
+def add_bands(
+    figure: go.Figure,
+    found: Fastest,
+    names: Sequence[str],
+    looks: Sequence[Look],
+    label: Label,
+    bounds: tuple[float, float],
+    what: str = "Fastest",
+) -> Added:
+    """A strip above the curves, in the look of the fastest; hatched in all colours where nobody can tell, grey where
+    those are more than :data:`MAX_TARGETS`.
 
-    Boundaries stand as lines with their 95 % intervals through both, and as words above.
+    Boundaries stand as lines with their 95 % intervals through both, and as words above. ``what`` the strip tells.
     """
-    assert answer.fastest is not None
     whole = CURVES_PX + STRIP_PX + GAP_PX
     figure.update_layout(
         yaxis={"domain": [0, 1 - (STRIP_PX + GAP_PX) / whole]},
@@ -90,56 +101,70 @@ def _add_bands(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
             "zeroline": False, "fixedrange": True, "anchor": "x",
         },
     )  # fmt: skip
-    for band in answer.fastest.bands:
-        _add_band(figure, run, band, bounds)
-    for text, y, size in (("Fastest", 1.0, 12.5), (run.label, 0.955, 10.5)):
+    for band in found.bands:
+        _add_band(figure, _Strip(names, looks, label, what.casefold()), band, bounds)
+    for text, y, size in ((what, 1.0, 12.5), (label, 0.955, 10.5)):
         figure.add_annotation(
             text=text, xref="paper", yref="paper", x=0, y=y, xanchor="right", yanchor="top", xshift=-6,
             showarrow=False, font={"size": size},
         )  # fmt: skip
-    changes = [boundary for boundary in answer.fastest.boundaries if is_change(boundary)]
+    changes = [boundary for boundary in found.boundaries if is_change(boundary)]
     spans = [Span(b.batch, b.low, b.high, interval_words(b.batch, b.low, b.high), GUIDE, "solid") for b in changes]
     rows = add_spans(figure, spans, bounds)
-    several = [band.level for band in answer.fastest.bands if len(band.targets) > 1]
+    several = [band.level for band in found.bands if len(band.targets) > 1]
     notes = (
-        "Lines: batches at which the fastest target changes; their 95 % intervals hold together." if spans else "",
+        f"Lines: batches at which the {what.casefold()} changes; their 95 % intervals hold together." if spans else "",
         "Hatched: not clear which (95 %)." if not all(several) else "",
         "Several colours without hatching: a tie, within the margin of each other (95 %)." if any(several) else "",
     )
     return Added(tuple(filter(None, notes)), rows, 0, whole - PLOT_PX)
 
 
-def _add_band(figure: go.Figure, run: Run, band: Band, bounds: tuple[float, float]) -> None:
+@dataclass(frozen=True)
+class _Strip:
+    """What the bands of a strip share: names and looks of all that may be the fastest, or ``what`` else is asked."""
+
+    names: Sequence[str]
+    looks: Sequence[Look]
+    label: Label
+    what: str
+
+
+def _add_band(figure: go.Figure, strip: _Strip, band: Band, bounds: tuple[float, float]) -> None:
     """One band: a filled field with the name where it fits, or one hatched field for each target nobody can tell."""
     left, right = max(band.from_batch, bounds[0]), min(band.to_batch, bounds[1])
     if band.from_batch == band.to_batch:  # a single measured batch still shows
         left, right = max(left / 1.05, bounds[0]), min(right * 1.05, bounds[1])
-    names, several = [run.names[target] for target in band.targets], len(band.targets) > 1
-    who = f"{names[0]} {are(names[0])} the fastest"
+    names, several = [strip.names[target] for target in band.targets], len(band.targets) > 1
+    who = f"{names[0]} {are(names[0])} the {strip.what}"
     if several:
-        who = f"{'a tie' if band.level else 'not clear which'}: {all_of(names)}"
-    hover = f"{sentence_case(who)}<br>batch {round(band.from_batch):,} to {round(band.to_batch):,}<br>{run.label}"
-    for row, target in enumerate(reversed(band.targets)):  # the first on top, as in the legend
-        colour, low, high = TARGET_LOOKS[target].colour, row / len(names), (row + 1) / len(names)
+        counted_or_named = all_of(names) if len(names) <= MAX_TARGETS else f"{len(names):,}"
+        who = f"{'A tie' if band.level else 'Not clear which'}: {counted_or_named}"
+    hover = f"{who}<br>batch {round(band.from_batch):,} to {round(band.to_batch):,}<br>{strip.label}"
+    fields = [(strip.looks[target].colour, target) for target in reversed(band.targets)]  # the first on top
+    if len(fields) > MAX_TARGETS:
+        fields = [(GUIDE, band.targets[0])]
+    for row, (colour, target) in enumerate(fields):
+        low, high = row / len(fields), (row + 1) / len(fields)
         x, y = with_gaps([[(left, low), (left, high), (right, high), (right, low), (left, low)]])
         hatched = several and not band.level
         fill = {"fillpattern": HATCHED | {"fgcolor": colour}} if hatched else {"fillcolor": colour}
         figure.add_scatter(
             x=x, y=y, yaxis="y2", mode="lines", fill="toself", showlegend=False, hoveron="fills",
             legendgroup=f"target {target}", line={"width": 1 if several else 0, "color": colour},
-            name=literal(sentence_case(run.names[target])), text=literal(hover).replace("&lt;br&gt;", "<br>"),
+            name=literal(strip.names[target]), text=literal(hover).replace("&lt;br&gt;", "<br>"),
             hoverinfo="text", **fill,
         )  # fmt: skip
     px = (position(right, bounds) - position(left, bounds)) * NARROW_PLOT_PX
     open_words = "a tie" if band.level else "not clear"
-    words = open_words if several else sentence_case(short(names[0], 30))
+    words = open_words if several else short(names[0], 30)
     if px > len(words) * CHARACTER_PX + 6:
-        _write(figure, words, (left, right), None if several else on_colour(TARGET_LOOKS[band.targets[0]].colour))
+        _write(figure, words, (left, right), None if several else on_colour(strip.looks[band.targets[0]].colour))
     elif not several:
-        look = TARGET_LOOKS[band.targets[0]]
+        look = strip.looks[band.targets[0]]
         figure.add_scatter(
             x=[math.sqrt(left * right)], y=[0.5], yaxis="y2", mode="markers", showlegend=False, hoverinfo="skip",
-            legendgroup=f"target {band.targets[0]}", name=f"{literal(names[0])}, the fastest",
+            legendgroup=f"target {band.targets[0]}", name=f"{literal(names[0])}, the {strip.what}",
             marker={"symbol": look.symbol, "size": 10, "color": on_colour(look.colour)},
         )  # fmt: skip
 

@@ -16,8 +16,11 @@ test from each side, not one at every batch, and the level is divided by the num
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +29,24 @@ from core.analysis.numerics import runs
 from core.analysis.statistics import Array
 from core.studies.sweep.crossover import ALPHA, STEPS, Smooth
 
-Sets = NDArray[np.int64]
-"""A set of targets at each point of a grid, as bits."""
+Sets = NDArray[Any]
+"""A set of targets at each point of a grid, as bits; beyond :data:`WORD` targets they are integers of Python."""
 Flags = NDArray[np.bool_]
+WORD = 62
+
+
+class Contest(Protocol):
+    """What :mod:`core.studies.sweep.fastest` makes bands of: several contestants over x = log2(batch)."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def has_interval(self) -> bool: ...
+    def candidates(self, alpha: float) -> Sets: ...
+    def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array: ...
+    def leaders(self) -> Sets: ...
+    def gain(self, old: Sequence[int], new: Sequence[int], part: slice) -> Array: ...
+    def is_level(self, members: Sequence[int], at: Sequence[int], alpha: float, margin: float) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -70,14 +88,15 @@ class Race:
         beaten = self._beaten(alpha / (self.count - 1)).any(axis=0)
         return as_bits(np.where(alone.any(axis=0), alone, ~beaten))
 
-    def margin(self, bits: int, alpha: float) -> Array:
+    def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array:
         """How far beyond the interval (log) the fastest is shown to be in that set; above zero: shown."""
         inside = list(members(bits))
         outside = [k for k in range(self.count) if k not in inside]
         level = alpha if len(inside) == 1 else alpha / (self.count - 1)
         by = -self.ratios - self.half_widths(level)
         by[np.broadcast_to(self.out[None, :] & ~self.out[:, None], by.shape)] = np.inf
-        return np.asarray(np.nanmax(by[np.ix_(inside, outside)], axis=0, initial=-np.inf).min(axis=0, initial=np.inf))
+        part = by[np.ix_(inside, outside, list(at))]
+        return np.asarray(np.nanmax(part, axis=0, initial=-np.inf).min(axis=0, initial=np.inf))
 
     def _beaten(self, alpha: float) -> Flags:
         """[k, l, x]: target l is slower than k beyond the interval, or could not run where k may have."""
@@ -89,9 +108,24 @@ class Race:
         wins = ((self.ratios < 0) | (self.out[None, :] & ~self.out[:, None])).sum(axis=1)
         return np.asarray(1 << np.argmax(wins, axis=0), dtype=np.int64)
 
+    def gain(self, old: Sequence[int], new: Sequence[int], part: slice) -> Array:
+        """Above zero where one of the new targets is ahead of all the old ones."""
+        return np.asarray(self.ratios[np.ix_(old, new)][:, :, part].min(axis=0).max(axis=0))
+
+    def is_level(self, members: Sequence[int], at: Sequence[int], alpha: float, margin: float) -> bool:
+        """Whether these targets are shown to be within ``margin`` of each other at all of these points."""
+        own = np.ix_(members, members, at)
+        off = np.abs(self.ratios[own]) + self.half_widths(alpha)[own]
+        return bool((off[~np.eye(len(off), dtype=bool)] <= math.log1p(margin)).all())
+
 
 def as_bits(members: Flags) -> Sets:
     """[k, x] as sets."""
+    if len(members) > WORD:
+        packed = np.packbits(members, axis=0, bitorder="little")
+        found = np.empty(members.shape[1], dtype=object)
+        found[:] = [int.from_bytes(packed[:, at].tobytes(), "little") for at in range(members.shape[1])]
+        return found
     return np.asarray((members.astype(np.int64) << np.arange(len(members))[:, None]).sum(axis=0))
 
 
@@ -100,7 +134,7 @@ def members(bits: int) -> tuple[int, ...]:
     return tuple(k for k in range(int(bits).bit_length()) if bits >> k & 1)
 
 
-def confident(race: Race) -> tuple[Sets, float]:
+def confident(race: Contest) -> tuple[Sets, float]:
     """The sets that hold the fastest target at all points together with 95 %; and the level of the tests behind them.
 
     Between two measured batches with the same set nothing else is taken to be the fastest.
@@ -148,4 +182,4 @@ def _kept(base: Sets, found: Sets) -> Sets:
         if own & ~now == 0 or allowed & ~now:
             now = own
         kept.append(now)
-    return np.array(kept, dtype=np.int64)
+    return np.array(kept, dtype=base.dtype)

@@ -10,7 +10,7 @@ A bootstrap of so few processes covers somewhat less, one of rounds, which are n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -105,7 +105,7 @@ def smooth(observations: Observations) -> Smooth:
     if observations.unit != "round":
         estimate = moderate(estimate, STEPS, values)
     center = np.where(np.isnan(estimate.center), np.interp(grid, x, estimate.center[::STEPS]), estimate.center)
-    return Smooth(grid, center, estimate, observations.allowance, _bend(x, center[::STEPS], grid))
+    return Smooth(grid, center, estimate, observations.allowance, bend_of(x, center[::STEPS], grid))
 
 
 def between_batches(x: Array) -> Array:
@@ -141,7 +141,7 @@ def _between(values: Array, weights: Array) -> Iterator[Array]:
 
 
 @dataclass(frozen=True)
-class _Segment:
+class Segment:
     """Neighbouring batches ``start`` to ``stop`` (exclusive) on one side of parity, ``sign`` ±1."""
 
     start: int
@@ -150,40 +150,45 @@ class _Segment:
 
 
 def _established(observations: Observations, center: Array) -> Array:
+    """By a t test over units. Without replicates every value counts as it is."""
+    if len(observations.values) < 2:
+        return np.sign(center)
+    return established_by(center, lambda segment, alpha: _margin(observations, segment, alpha))
+
+
+def established_by(center: Array, margin: Callable[[Segment, float], float]) -> Array:
     """Side of parity (±1) of each batch in a sign segment that is shown to be on that side, else 0.
 
     Every change of sign bounds one. The least certain segment is merged into its neighbours until each one left is
-    shown by a one-sided t test over units, corrected for the segments there were: a claimed change of lead is false
-    only when one of its two segments is. Without replicates every value counts as it is.
+    shown by a one-sided test (``margin``, at a two-sided level, is above zero), corrected for the segments there were:
+    a claimed change of lead is false only when one of its two segments is.
     """
-    if len(observations.values) < 2:
-        return np.sign(center)
     signs = np.where(center < 0, -1.0, 1.0)
-    segments = [_Segment(start, stop, float(signs[start])) for start, stop in runs(signs)]
+    segments = [Segment(start, stop, float(signs[start])) for start, stop in runs(signs)]
     alpha = 2 * ALPHA * 2 / max(2, len(segments))
-    known: dict[_Segment, float] = {}  # a segment stays as it is while others are merged
+    known: dict[Segment, float] = {}  # a segment stays as it is while others are merged
     while True:
-        known |= {segment: _margin(observations, segment, alpha) for segment in segments if segment not in known}
+        known |= {segment: margin(segment, alpha) for segment in segments if segment not in known}
         margins = [known[segment] for segment in segments]
         if len(segments) == 1 or min(margins) > 0:
             break
         segments = _merged(segments, int(np.argmin(margins)))
     found = np.zeros(len(center))
-    for segment, margin in zip(segments, margins, strict=True):
-        if margin > 0:
+    for segment, by in zip(segments, margins, strict=True):
+        if by > 0:
             part = slice(segment.start, segment.stop)
             found[part] = np.where(segment.sign * center[part] > 0, segment.sign, 0.0)
     return found
 
 
-def _merged(segments: list[_Segment], index: int) -> list[_Segment]:
+def _merged(segments: list[Segment], index: int) -> list[Segment]:
     """Without the segment at ``index``: its batches go to its neighbour or neighbours, which lie on the same side."""
     first, last = max(0, index - 1), min(len(segments) - 1, index + 1)
     keeper = segments[first] if first < index else segments[last]
-    return [*segments[:first], _Segment(segments[first].start, segments[last].stop, keeper.sign), *segments[last + 1 :]]
+    return [*segments[:first], Segment(segments[first].start, segments[last].stop, keeper.sign), *segments[last + 1 :]]
 
 
-def _margin(observations: Observations, segment: _Segment, alpha: float) -> float:
+def _margin(observations: Observations, segment: Segment, alpha: float) -> float:
     """How far, in half widths beyond the first, the segment lies on its side for certain; above 0: shown.
 
     A sign segment is where the data happen to lie on one side, so a unit's own values may not choose or weigh its
@@ -208,7 +213,7 @@ def _margin(observations: Observations, segment: _Segment, alpha: float) -> floa
     return float(slope / half) - 1.0 if half > 0 else float(np.sign(slope))
 
 
-def _bend(x: Array, y: Array, grid: Array) -> Array:
+def bend_of(x: Array, y: Array, grid: Array) -> Array:
     """How far the curve may bend away from the straight line between two measured batches.
 
     Linear interpolation errs by at most w(1 − w)/2 · h² · max|y″| (h the gap, w the place in it); y″ is taken from the

@@ -22,6 +22,8 @@ from core.studies.sweep.quantised import output_difference, output_difference_li
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
 from core.studies.sweep.reliability import distinct
+from core.studies.sweep.split import together
+from core.studies.sweep.split_text import split_fields, split_lines
 from core.studies.sweep.starts import start_lines
 from core.studies.sweep.verdict_export import fastest_fields, fastest_lines, single_fields, verdict_fields
 from core.text import escaped_json, in_lines, sentence_case
@@ -101,13 +103,17 @@ def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
 
 
 def verdict_data(run: Run, answer: Answer) -> dict[str, object]:
-    """The verdict as the object that ``python -m core verdict --json`` prints. ``ran_as``: see :class:`RanAs`."""
+    """The verdict as the object that ``python -m core verdict --json`` prints. ``ran_as``: see :class:`RanAs`;
+    ``together``: see :mod:`core.studies.sweep.split`, of a CPU and an accelerator only.
+    """
     if answer.fastest is not None:
         found = fastest_fields(run, answer)
     else:
         found = verdict_fields(answer.verdict) if answer.against else single_fields(answer)
     ran = [ran_as(run, target) for target in range(len(run.target_names))]
-    return {**found, "ran_as": [None if one is None else one.data for one in ran]}
+    at_once = together(run)
+    more = {} if at_once is None else {"together": split_fields(run, at_once)}
+    return {**found, "ran_as": [None if one is None else one.data for one in ran], **more}
 
 
 def is_formula(text: str) -> bool:
@@ -220,6 +226,8 @@ def verdict_text(run: Run, answer: Answer) -> str:
         "",
         *loop_lines(run, answer),
     ]
+    if (at_once := together(run)) is not None:
+        lines += split_lines(run, at_once)
     lines.append(f"All times are {run.label}: {run.name}, {run.status}, {moment(run.created_at)}")
     lines += placement_lines(run)
     lines += card_text(run)

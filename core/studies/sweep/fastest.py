@@ -16,7 +16,7 @@ import numpy as np
 
 from core.analysis.numerics import HUGE, rising_zeros, runs
 from core.studies.sweep.answer import Band, Boundary, Fastest
-from core.studies.sweep.candidates import Race, Sets, confident, members
+from core.studies.sweep.candidates import Contest, Race, Sets, confident, members
 from core.studies.sweep.crossover import STEPS, between_batches, smooth
 from core.studies.sweep.observations import Observations, observe
 from core.studies.sweep.record import Run
@@ -67,6 +67,11 @@ def find_fastest(
     x = between_batches(np.log2(np.unique(np.concatenate([table.batches for table in known.values()]))))
     first_out = [math.log2((failed or {}).get(target, math.inf)) for target in range(count)]
     race = Race(x, count, {pair: smooth(table) for pair, table in known.items()}, x >= np.array(first_out)[:, None])
+    return bands_of(race, margin)
+
+
+def bands_of(race: Contest, margin: float) -> Fastest:
+    """Bands and boundaries; ``margin`` is what a tie is held against."""
     if not race.has_interval:
         return _answer(race, _stretches(race.leaders()), None, margin)
     sets, alpha = confident(race)
@@ -129,7 +134,7 @@ def _nested(here: _Stretch, after: _Stretch) -> bool:
     return not here.is_single and not after.is_single and here.bits | after.bits in (here.bits, after.bits)
 
 
-def _answer(race: Race, stretches: Sequence[_Stretch], alpha: float | None, margin: float) -> Fastest:
+def _answer(race: Contest, stretches: Sequence[_Stretch], alpha: float | None, margin: float) -> Fastest:
     """``alpha``: the level of the tests behind the stretches; None without intervals."""
     boundaries = tuple(_boundary(race, before, after, alpha) for before, after in pairwise(stretches))
     edges = [2.0 ** race.x[0], *(boundary.batch for boundary in boundaries), 2.0 ** race.x[-1]]
@@ -140,26 +145,22 @@ def _answer(race: Race, stretches: Sequence[_Stretch], alpha: float | None, marg
     return Fastest(bands, boundaries)
 
 
-def _is_level(race: Race, stretch: _Stretch, alpha: float | None, margin: float) -> bool:
+def _is_level(race: Contest, stretch: _Stretch, alpha: float | None, margin: float) -> bool:
     """Whether all targets of a stretch are shown to be within ``margin`` at each measured batch of it."""
     if stretch.is_single or alpha is None:
         return False
     at = [i for i in range(stretch.first, stretch.last + 1) if i % STEPS == 0]
-    own = np.ix_(members(stretch.bits), members(stretch.bits), at)
-    off = np.abs(race.ratios[own]) + race.half_widths(alpha)[own]
-    return bool((off[~np.eye(len(off), dtype=bool)] <= math.log1p(margin)).all())
+    return race.is_level(members(stretch.bits), at, alpha, margin)
 
 
-def _boundary(race: Race, before: _Stretch, after: _Stretch, alpha: float | None) -> Boundary:
+def _boundary(race: Contest, before: _Stretch, after: _Stretch, alpha: float | None) -> Boundary:
     old, new = members(before.bits), members(after.bits)
     low, high = float(race.x[before.last]), float(race.x[after.first])
     if before.bits & after.bits:
         place = low if before.is_single else high if after.is_single else (low + high) / 2
         return Boundary(2.0**place, None, None, old, new)
     part = slice(before.last, after.first + 1)
-    # above zero where one of the new targets is ahead of all the old ones
-    lead = race.ratios[np.ix_(old, new)][:, :, part].min(axis=0).max(axis=0)
-    changes = rising_zeros(race.x[part], lead)
+    changes = rising_zeros(race.x[part], race.gain(old, new, part))
     place = changes[len(changes) // 2] if changes else (low + high) / 2
     if alpha is None:
         return Boundary(2.0**place, None, None, old, new)
@@ -168,9 +169,8 @@ def _boundary(race: Race, before: _Stretch, after: _Stretch, alpha: float | None
     return Boundary(2.0**place, 2.0**low, 2.0**high, old, new)
 
 
-def _end(race: Race, bits: int, inside: int, outside: int, alpha: float) -> float:
+def _end(race: Contest, bits: int, inside: int, outside: int, alpha: float) -> float:
     """Where, between two points, the fastest is no longer shown to be in that set."""
-    margin = race.margin(bits, alpha)
-    a, b = np.clip((margin[inside], margin[outside]), -HUGE, HUGE)
+    a, b = np.clip(race.margin(bits, alpha, (inside, outside)), -HUGE, HUGE)
     x = race.x
     return float(x[inside] + (x[outside] - x[inside]) * (a / (a - b))) if a > 0 >= b else float(x[inside])

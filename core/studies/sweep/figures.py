@@ -8,7 +8,17 @@ from operator import attrgetter
 
 import plotly.graph_objects as go
 
-from core.figures.marks import FAILED_WORDS, Overlay, Point, add_curve, anchor, bounds_text, position
+from core.figures.marks import (
+    FAILED_WORDS,
+    Overlay,
+    Point,
+    Span,
+    add_curve,
+    add_spans,
+    anchor,
+    bounds_text,
+    position,
+)
 from core.figures.style import (
     PLOT_PX,
     TARGET_LOOKS,
@@ -44,8 +54,8 @@ def step_time_figure(run: Run, answer: Answer, beside: Overlay | None = None) ->
     return _cells_figure(run, answer, title, "Step time (ms)", "ms", value, beside, with_answer=True)
 
 
-def throughput_figure(run: Run, answer: Answer) -> go.Figure:
-    """Samples a second of every target by batch, with 95 % bands."""
+def throughput_figure(run: Run, answer: Answer, spans: Sequence[Span] = (), notes: Sequence[str] = ()) -> go.Figure:
+    """Samples a second of every target by batch, with 95 % bands; ``spans`` are marked, ``notes`` in the footnote."""
 
     def value(cell: CellStats) -> tuple[float, float | None, float | None]:
         def rate(step_ms: float | None) -> float | None:
@@ -53,7 +63,8 @@ def throughput_figure(run: Run, answer: Answer) -> go.Figure:
 
         return cell.samples_per_s, rate(cell.high_ms), rate(cell.low_ms)
 
-    return _cells_figure(run, answer, "Throughput by batch size", "Samples a second", "samples/s", value)
+    title = "Throughput by batch size"
+    return _cells_figure(run, answer, title, "Samples a second", "samples/s", value, spans=spans, notes=notes)
 
 
 Value = Callable[[CellStats], tuple[float, float | None, float | None]]
@@ -68,14 +79,16 @@ def _cells_figure(
     value: Value,
     beside: Overlay | None = None,
     with_answer: bool = False,
+    spans: Sequence[Span] = (),
+    notes: Sequence[str] = (),
 ) -> go.Figure:
     """``beside`` adds step times, so that ``value`` must be those, too, as it must with ``with_answer``: that is what
     a single target's fit or the bands of three and more say, drawn with the curves.
     """
     figure, names = go.Figure(), [sentence_case(short(name, 48)) for name in run.names]
-    more, notes, rows = list[float](), tuple[str, ...](), name_rows(names)
+    more, rows = list[float](), name_rows(names)
     if beside is not None:
-        more, notes = beside.add_steps(figure), beside.foot
+        more, notes = beside.add_steps(figure), (*notes, *beside.foot)
         rows, title = len(names) + beside.legend_rows, title + beside.suffix
     for target, (name, look) in enumerate(zip(names, TARGET_LOOKS, strict=False)):
         notation = run.target_names[target]
@@ -88,10 +101,11 @@ def _cells_figure(
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(log_axis(axis, y, decade_ticks(*log_range(every))))
     added = add_answer(figure, run, answer, x) if with_answer else NOTHING
+    label_rows = added.label_rows + add_spans(figure, spans, x)
     foot = [_band_note(answer), *added.notes, *notes, *ran_line(run)]
     framed = frame(
         figure, title, [workload_line(run)], foot, run,
-        legend_rows=rows + added.legend_rows, label_rows=added.label_rows, plot_px=PLOT_PX + added.plot_px,
+        legend_rows=rows + added.legend_rows, label_rows=label_rows, plot_px=PLOT_PX + added.plot_px,
     )  # fmt: skip
     return framed if beside is not None else name_legend(framed, names)
 

@@ -9,9 +9,10 @@ target is ahead. Medians inside a unit remove stalls; what differs between units
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
@@ -71,28 +72,57 @@ def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
     Raises UserError where the table would be larger than any sweep makes one.
     """
     pairs = [(pair, ratio) for pair in run.rounds if (ratio := pair.log_ratio(first, second)) is not None]
-    unit = check_table(pair for pair, _ in pairs)
+    return _finished(run, pairs)
+
+
+def observe_alone(run: Run, target: int) -> Observations:
+    """The same of the log step times (ms) of one target alone. What hits its neighbours in a round does not cancel."""
+    times = [(item, math.log(step_ms)) for item in run.rounds if (step_ms := item.step_ms(target)) is not None]
+    return _finished(run, times)
+
+
+def _finished(run: Run, values: Sequence[tuple[Round, float]]) -> Observations:
+    """The table of these rounds, filled between batches, with what its units cannot show."""
+    found = _tabulate(values, check_table(item for item, _ in values))
+    return replace(
+        found,
+        values=fill(found.x, found.values) if len(found.batches) else found.values,
+        unpaired=len(run.rounds) - len(values),
+        allowance=_allowance(found.values, found.unit) if run.processes else 0.0,
+    )
+
+
+def observe_times(run: Run, first: int, second: int, by: Unit) -> tuple[Observations, Observations]:
+    """Such tables of log step times (ms), from the rounds that have both targets, without anything interpolated. ``by``
+    is the unit; of fewer than three passes the rounds.
+
+    Raises UserError as :func:`observe` does.
+    """
+    times = [(pair, pair.step_ms(first), pair.step_ms(second)) for pair in run.rounds]
+    both = [(pair, math.log(a), math.log(b)) for pair, a, b in times if a is not None and b is not None]
+    check_table(pair for pair, _, _ in both)
+    if by == "pass" and len({pair.pass_index for pair, _, _ in both}) < MIN_UNITS:
+        by = "round"
+    return _tabulate([(pair, a) for pair, a, _ in both], by), _tabulate([(pair, b) for pair, _, b in both], by)
+
+
+def _tabulate(found: Sequence[tuple[Round, float]], unit: Unit) -> Observations:
+    """The medians of a number of rounds by unit and batch."""
     cells: dict[tuple[int, int], list[float]] = defaultdict(list)
-    total = Counter(pair.batch for pair, _ in pairs)
+    total = Counter(item.batch for item, _ in found)
     seen: Counter[int] = Counter()
-    for pair, ratio in sorted(pairs, key=lambda p: p[0].index):
-        stretch = seen[pair.batch] * min(MAX_STRETCHES, total[pair.batch]) // total[pair.batch]
-        seen[pair.batch] += 1
-        key = pair.process if unit == "process" else pair.pass_index if unit == "pass" else stretch
-        cells[key, pair.batch].append(ratio)
+    for item, value in sorted(found, key=lambda one: one[0].index):
+        stretch = seen[item.batch] * min(MAX_STRETCHES, total[item.batch]) // total[item.batch]
+        seen[item.batch] += 1
+        key = item.process if unit == "process" else item.pass_index if unit == "pass" else stretch
+        cells[key, item.batch].append(value)
     batches = sorted({batch for _, batch in cells})
     units = sorted({key for key, _ in cells})
     values = np.full((len(units), len(batches)), np.nan)
     row, column = ({key: place for place, key in enumerate(keys)} for keys in (units, batches))
-    for (key, batch), ratios in cells.items():
-        values[row[key], column[batch]] = median(ratios)
-    return Observations(
-        batches=np.array(batches, dtype=float),
-        values=fill(np.log2(np.array(batches, dtype=float)), values) if batches else values,
-        unit=unit,
-        unpaired=len(run.rounds) - len(pairs),
-        allowance=_allowance(values, unit) if run.processes else 0.0,
-    )
+    for (key, batch), several in cells.items():
+        values[row[key], column[batch]] = median(several)
+    return Observations(np.array(batches, dtype=float), values, unit, 0)
 
 
 def _allowance(values: Array, unit: Unit) -> float:

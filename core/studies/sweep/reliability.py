@@ -14,6 +14,7 @@ from core.analysis.statistics import MIN_UNITS
 from core.evidence import Block, Interference, Warning
 from core.numbers import counted, number, percent
 from core.spec import Target
+from core.studies.sweep.hindered import hindered
 from core.studies.sweep.observations import Observations
 from core.studies.sweep.record import Run
 from core.text import sentence_case
@@ -47,7 +48,7 @@ def of_targets(run: Run) -> tuple[Warning, ...]:
     for item in run.rounds:
         for block in item.blocks:
             cells[block.target, item.batch].append(block)
-    return (*_modes(run, cells), *_threads(run, cells), *_logical(run))
+    return (*hindered(run.processes), *_modes(run, cells), *_threads(run, cells), *_logical(run))
 
 
 def few_processes(run: Run) -> tuple[Warning, ...]:

@@ -106,7 +106,7 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
         points = speed_up_points(one.speed_ups, run.target_names[one.target])
         name = sentence_case(short(run.names[one.target], 48))
         add_curve(figure, points, name, TARGET_LOOKS[one.target], run.label, f"target {one.target}")
-        _add_crossovers(figure, one, name)
+        add_crossovers(figure, one, name, TARGET_LOOKS[one.target].colour)
         every += points
     values += values_of(every)
     batches += [p.batch for p in every]
@@ -130,10 +130,9 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
     return name_legend(frame(figure, title, under, foot, run, legend_rows=name_rows(names)), names)
 
 
-def _add_crossovers(figure: go.Figure, one: Against, name: str) -> None:
+def add_crossovers(figure: go.Figure, one: Against, name: str, colour: str) -> None:
     """Where a curve passes 1×: a mark with its interval as a bar."""
     found = [c for c in one.verdict.crossovers if c.low is not None and c.high is not None]
-    colour = TARGET_LOOKS[one.target].colour
     if not found:
         return
     bars = {

@@ -76,7 +76,7 @@ def fastest_lines(run: Run, answer: Answer, margin: float | None = None) -> list
         return []
     edges: list[Boundary | None] = [None, *answer.fastest.boundaries, None]
     bands = [
-        sentence_case(band_words(run, band, margin_of(run, margin), before, after, first=True))
+        sentence_case(band_words(run.names, band, margin_of(run, margin), before, after, first=True))
         for band, before, after in zip(answer.fastest.bands, edges, edges[1:], strict=False)
     ]
     columns = (f"against {run.names[0]}", "batch", "95 % from", "to", "verdict")

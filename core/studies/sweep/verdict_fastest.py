@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from core.evidence import Warning
+from core.evidence import MAX_TARGETS, Warning
 from core.names import all_of, are, one_of
 from core.numbers import percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
@@ -58,12 +59,16 @@ def sentence(run: Run, found: Fastest, margin: float) -> str:
         return f"Not clear: {all_of(run.names)} share no measured batch size."
     if not _has_interval(run):
         return _without_interval(run, found)
+    return f"{'; '.join(bands_words(run.names, found, margin))}."
+
+
+def bands_words(names: Sequence[str], found: Fastest, margin: float, what: str = "fastest") -> list[str]:
+    """Each band in words that follow on from those of the one before."""
     edges = [None, *found.boundaries, None]
-    parts = [
-        band_words(run, band, margin, before, after, first=not i)
+    return [
+        band_words(names, band, margin, before, after, first=not i, what=what)
         for i, (band, before, after) in enumerate(zip(found.bands, edges, edges[1:], strict=False))
     ]
-    return f"{'; '.join(parts)}."
 
 
 def _without_interval(run: Run, found: Fastest) -> str:
@@ -74,18 +79,32 @@ def _without_interval(run: Run, found: Fastest) -> str:
 
 
 def band_words(
-    run: Run, band: Band, margin: float, before: Boundary | None, after: Boundary | None, *, first: bool
+    names: Sequence[str],
+    band: Band,
+    margin: float,
+    before: Boundary | None,
+    after: Boundary | None,
+    *,
+    first: bool,
+    what: str = "fastest",
 ) -> str:
-    """A band in words; the interval of its upper boundary is said with it. ``first``: nothing was said before it."""
-    where = _where(band, before, after, first)
-    names = [run.names[target] for target in band.targets]
-    if len(names) > 1 and band.level:
-        return f"{all_of(names)} are within {percent(margin)} of each other {where}"
-    doubt = "not clear whether " if len(names) > 1 else ""
-    return f"{doubt}{one_of(names)} {f'{are(names[-1])} the fastest ' if first or before is None else ''}{where}"
+    """A band in words; the interval of its upper boundary is said with it. ``first``: nothing was said before it.
+
+    More than six are machines, and are counted.
+    """
+    where = where_words(band, before, after, first)
+    own = [names[target] for target in band.targets]
+    many = f"{len(own):,} machines" if len(own) > MAX_TARGETS else ""
+    if len(own) > 1 and band.level:
+        return f"{many or all_of(own)} are within {percent(margin)} of each other {where}"
+    doubt = "not clear whether " if len(own) > 1 else ""
+    who = f"not clear which of {many}" if many else f"{doubt}{one_of(own)}"
+    verb = "is" if many else are(own[-1])
+    return f"{who} {f'{verb} the {what} ' if first or before is None else ''}{where}"
 
 
-def _where(band: Band, before: Boundary | None, after: Boundary | None, spell: bool) -> str:
+def where_words(band: Band, before: Boundary | None, after: Boundary | None, spell: bool) -> str:
+    """``up to batch 12 (95 % interval 9 to 15)``; ``spell`` out what is in the brackets."""
     bounds = ""
     if after is not None and after.low is not None and after.high is not None:
         bounds = f" ({'95 % interval ' if spell else ''}{rounded(after.low)} to {rounded(after.high)})"

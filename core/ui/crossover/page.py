@@ -11,8 +11,9 @@ from core.hardware.against import Against
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.record import Run
+from core.studies.sweep.split import pairs_of
 from core.ui import charts, evidence, frame, navigation, registry, share, verdict
-from core.ui.crossover import repeats
+from core.ui.crossover import repeats, together
 from core.ui.hardware import modelled, published
 from core.ui.words import plain
 
@@ -81,6 +82,8 @@ class _Parts:
             for kind in charts.kinds_of(run):
                 if kind != first_chart(run) and (kind != "speed-up" or len(run.names) > 1):
                     found[charts.CHARTS[kind][0]] = partial(self._chart, kind)
+            if pairs_of(run):
+                found["CPU and GPU together"] = partial(together.show, run, self._image)
         if run.label == "measured" and len((measured := repeats.of(run)).occasions) > 1:
             found["The same, measured before"] = partial(repeats.table, measured)
         found["Every step time"] = partial(evidence.cells, run, answer)

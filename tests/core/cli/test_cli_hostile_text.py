@@ -33,8 +33,11 @@ from tests.support.commands import Command, refused
 from tests.support.hostile import ACTING, FORGED, HOSTILE, MARKUP, SHORT
 from tests.support.hostile_records import KEYS, hostile_records, mark, plain_records, text_fields, texts_of
 
-REFUSED = {"Run.id", "Target.device", "FrontierPlan.family", "FrontierPlan.sizes"}
-"""Fields that take names of this program only."""
+REFUSED = {
+    "Run.id", "Target.device", "FrontierPlan.family", "FrontierPlan.sizes", "MachinePrice.currency",
+    "MachinePrice.dated", "FleetPlan.each",
+}  # fmt: skip
+"""Fields that take names of this program only, a unit or a day; and what stands in the place of another one."""
 ACTING_IN_LINES = set(ACTING) - {"\n"}
 RECORDS, FILLER = hostile_records()
 RUN = RECORDS["sweep"]

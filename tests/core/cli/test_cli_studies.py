@@ -24,6 +24,7 @@ COMMANDS = {
     "pipeline": ("pipeline", "--preset", "784-128-10", "--target", "cpu", "--batch", 64, "--budget", 60),
     "frontier": ("frontier", "--depths", "2,4", "--widths", "16:256:0.5", "--batches", "1:64:0.5", *TARGETS),
     "diagnosis": ("diagnose", "run.json", "--budget", 60),
+    "scaling": ("scaling", "--preset", "784-128-10", "--targets", "cpu", "cpu:2", "--batches", "8:64", "--budget", 60),
     "memory": ("memory", "--preset", "784-512-512-10", "--target", "cpu", "--limit", "1.2GB", "--budget", 200),
 }
 

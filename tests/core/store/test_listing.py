@@ -11,6 +11,7 @@ from sqlalchemy import event, text, update
 from core.store import RunNotFound, Store, StoreError, Wanted
 from core.store.describe import describe
 from core.store.tables import RUNS
+from core.studies.kind import Context
 from core.studies.registry import kind_of
 from core.studies.sweep.record import Run
 from tests.support.batch_page import RUN
@@ -93,10 +94,10 @@ def test_a_list_says_what_each_kind_of_study_says(store: Store) -> None:
         summary = store.summary(f"the-{kind}")
         assert summary is not None
         record, known = made(), kind_of(kind)
-        assert summary.verdict == describe(known, record, RUN).verdict
+        assert summary.verdict == describe(known, record, Context(RUN)).verdict
         assert summary.verdict
         assert bool(summary.network) == any(summary.target_names) == (kind != "host")
-        assert summary.machine.startswith("Example CPU") or kind == "host"
+        assert summary.machine.startswith("Example CPU") or kind in ("host", "fleet")
     sweep = store.summary(run_id)
     assert sweep is not None
     assert sweep.verdict.count(".") == 1

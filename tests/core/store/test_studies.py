@@ -118,9 +118,11 @@ def make_old(url: str, version: int) -> str:
     with store._database.write() as db:
         for index in inspect(db).get_indexes("runs"):
             db.execute(text(f"DROP INDEX {index['name']}"))
-        db.execute(text("DROP TABLE tags"))
+        db.execute(text("DROP TABLE curves"))
+        if version < 4:
+            db.execute(text("DROP TABLE tags"))
         db.execute(text("CREATE INDEX runs_by_time ON runs (created_at)"))
-        for column in (*LATER, *(("kind", "run_id") if version < 3 else ())):
+        for column in ("part_of", *(LATER if version < 4 else ()), *(("kind", "run_id") if version < 3 else ())):
             db.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         if version == 2:
             columns = (
@@ -137,7 +139,7 @@ def make_old(url: str, version: int) -> str:
     return run_id
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_an_older_store_is_upgraded_and_loses_nothing(url: str, version: int) -> None:
     run_id = make_old(url, version)
     for _ in range(2):

@@ -126,6 +126,20 @@ def test_a_study_runs_in_the_background_under_the_machines_lock(jobs: Jobs, mach
     assert store.studies == [("pipeline", study_id, done.record)]
 
 
+def test_what_is_measured_elsewhere_neither_waits_for_this_machine_nor_holds_it(
+    jobs: Jobs, machine: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(tools: StudyTools, _: Any) -> str:
+        with machine_lock("what is measured here meanwhile"):
+            return f"{tools.interference} {tools.meter}"
+
+    monkeypatch.setattr("core.studies.jobs.holder", lambda: "Another process measures.")
+    with pytest.raises(Busy):
+        jobs.start(Task(name="near", describe=str, run=run), "a plan")
+    jobs.start(Task(name="away", describe=str, run=run, here=False), "a plan")
+    assert ended(jobs, machine).record == "None None"
+
+
 def test_a_task_reports_and_is_not_kept(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:
     jobs.start(Task(name="demo", describe=lambda n: f"{n} times", run=lambda _, n: 2 * n), 21)
     done = ended(jobs, machine)

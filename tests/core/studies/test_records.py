@@ -9,10 +9,17 @@ from core.schema import UserError
 from core.studies.experiment.record import Experiment
 from core.studies.registry import kinds, load_example
 from core.studies.study import Record
+from tests.support.fleet_studies import make_fleet
 from tests.support.hosts import make_host_study
+from tests.support.scalings import make_scaling_study
 
 SHIPPED = {name: load_example(name) for name, kind in kinds().items() if kind.example is not None}
-RECORDS: dict[str, Record] = {**SHIPPED, "host": make_host_study()}
+RECORDS: dict[str, Record] = {
+    **SHIPPED,
+    "host": make_host_study(),
+    "scaling": make_scaling_study(),
+    "fleet": make_fleet(batches=(1, 8)),
+}
 NO_RECORDS = ["", "nonsense", "[]", "null", "{}", '{"schema_version": 1}', '{"a": NaN}', "[" * 10]
 
 

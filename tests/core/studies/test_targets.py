@@ -6,6 +6,7 @@ import pytest
 
 from core.spec import Target, Workload
 from core.studies.diagnosis.run import DiagnosisPlan
+from core.studies.fleet.record import FleetPlan
 from core.studies.frontier.plan import FrontierPlan
 from core.studies.gradient_noise.plan import NoisePlan
 from core.studies.host.run import HostPlan
@@ -16,6 +17,7 @@ from core.studies.registry import kinds
 from core.studies.sweep.start import new_run
 from core.ui.overhead.tracing import TRACE, Asked
 from tests.support.runs import make_run, on_card
+from tests.support.scalings import TWO, scaling_plan
 from tests.support.sweeps import plan
 
 GPU = Target(device="gpu:0")
@@ -30,13 +32,17 @@ PLANS: dict[str, Any] = {
     "noise": NoisePlan(workload=WORK, target=GPU),
     "pipeline": PipelinePlan(workload=WORK, target=GPU),
     "host": HostPlan(),
+    "fleet": FleetPlan(sweep=plan()),
+    "scaling": scaling_plan(),
 }
 
 
 @pytest.mark.parametrize("kind", kinds().values(), ids=lambda kind: kind.name)
 def test_every_kind_says_where_it_measures(kind: Any) -> None:
     on_gpu = [target for target in kind.targets(PLANS[kind.name]) if target.is_gpu]
-    assert on_gpu == ([] if kind.name == "host" else [GPU])  # what the host costs is measured on its CPU
+    # what the host costs is measured on its CPU, and a fleet run on other machines
+    asked = {"host": [], "fleet": [], "scaling": [GPU, TWO]}
+    assert on_gpu == asked.get(kind.name, [GPU])
 
 
 def test_a_trace_is_of_one_target() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from core.spec import Target
 from core.worker.process import ProcessWorker
 from core.worker.protocol import CellFailed, Describe, Release, WorkerLost
+from core.worker.server import inherited
 
 SERVER = """
 import os, sys, types
@@ -134,3 +136,21 @@ def test_a_child_of_user_code_that_comes_back_answers_nothing(worker_of: Worker,
     for _ in range(3):
         assert worker.ask(request, 60).name == "mine"
     worker.ask(Release(batch=1), 60)
+
+
+def test_it_says_what_it_inherited_and_its_target_did_not_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.worker.server.quota_cores", lambda: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    found = inherited(Target())
+    assert found == {"niceness": os.nice(0), "inherited_threads": {"OMP_NUM_THREADS": "1"}}
+    assert inherited(Target(threads=2))["inherited_threads"] == {}
+    monkeypatch.setattr("core.worker.server.quota_cores", lambda: 1)
+    assert inherited(Target())["inherited_threads"] == {}
+
+
+def test_a_real_worker_says_it_with_its_first_word(worker_of: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    ready = worker_of("pass").ready
+    assert ready.niceness == os.nice(0)
+    assert ready.inherited_threads in ({"OMP_NUM_THREADS": "3"}, {})  # a quota of CPUs sets it

@@ -1,10 +1,11 @@
 """Interference becomes warnings with their numbers."""
 
 import re
+from typing import Any
 
 import pytest
 
-from core.evidence import Block, Interference, ProcessUse
+from core.evidence import Block, Interference, Process, ProcessUse
 from core.spec import Target
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.record import Round, Run
@@ -127,3 +128,23 @@ def test_the_answer_says_so_however_many_targets_there_are(count: int) -> None:
     run = new_run(plan("32,64", targets=targets)).model_copy(update={"rounds": rounds})
     codes = {warning.code for warning in analyse(run).verdict.warnings}
     assert {"two_modes_0", "threads_0"} <= codes
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        (
+            {"niceness": 15},
+            "Worker processes ran at niceness 15, so that all others came before",
+        ),
+        ({"inherited_threads": {"OMP_NUM_THREADS": "1"}}, "Worker processes inherited OMP_NUM_THREADS=1, which limits"),
+        ({"niceness": 0, "inherited_threads": {}}, ""),
+        ({}, ""),
+    ],
+)
+def test_workers_that_were_held_back_are_said(held: dict[str, Any], words: str) -> None:
+    process = Process(index=0, target=0, pid=1, startup_ms=1.0, device="CPU:0", **held)
+    run = cpu_run(threads=1).model_copy(update={"processes": (process,)})
+    assert Run.from_json(run.to_json()) == run
+    found = said(run, "hindered")
+    assert found.startswith(words) if words else not found

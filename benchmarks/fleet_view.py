@@ -1,0 +1,167 @@
+"""Does a fleet run stay quick to open as its machines grow in number? 10 to 1,000 machines of 500 rounds each.
+
+    python -m benchmarks.fleet_view [--machines 10 100 300 1000] [--url postgresql://…] [--repeats 9] [--json FILE]
+
+The runs are made, not measured: templates of 500 rounds, copied under ids of their own, each with a condensed curve
+that scatters as machines of eight kinds do, two targets each. SQLite in a temporary folder, and the empty PostgreSQL
+database of ``--url`` (``.ci/postgres start`` makes one), in which it leaves its tables. What a page does on the data's
+side is timed: reading the study and the condensed runs, the answer, its picture, its table, the history beside it.
+Nothing is cached between two times; a first, uncounted one warms the modules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from sqlalchemy import insert, select, text
+
+from benchmarks.history import empty, median_ms
+from core.store import Store, Wanted
+from core.store.curves import keep_curves
+from core.store.tables import RECORDS, ROUNDS, RUNS
+from core.studies.fleet.answer import FleetAnswer, answer_of
+from core.studies.fleet.figures import speed_up_figure
+from core.studies.fleet.kind import FLEET
+from core.studies.fleet.record import FleetMachine, FleetPlan, FleetStudy
+from core.studies.fleet.text import columns, row, shown_batches
+from core.studies.sweep.condensed import CondensedRun, condense
+from tests.support.runs import make_plan, make_run
+
+GOAL_MS = 500.0
+KINDS, BATCHES, PROCESSES, ROUNDS_EACH = 8, tuple(2**i for i in range(10)), 5, 500
+STUDY_ID = "20260105-made-fleet"
+PAGE_ROWS = ("open the fleet run", "condensed runs", "answer", "picture", "table")
+"""What a page takes together."""
+
+
+def fill(store: Store, count: int) -> FleetStudy:
+    """A fleet run of so many made machines, with their rounds."""
+    rng, runs, a_pass = np.random.default_rng(1), [], ROUNDS_EACH // PROCESSES // len(BATCHES)
+    for kind in range(KINDS):
+        run = make_run(
+            kind, batches=BATCHES, processes=PROCESSES, passes=1, rounds_per_pass=a_pass,
+            floors_ms=(0.2 + 0.05 * kind, 0.5 + 0.08 * kind), slopes_ms=(0.03 / (1 + kind), 0.008 / (1 + kind)),
+        )  # fmt: skip
+        runs.append(run.model_copy(update={"id": f"made-{kind}"}))
+        store.add(runs[-1])
+    templates, ids = [condense(run) for run in runs], [f"made-{n % KINDS}-{n:05d}" for n in range(count)]
+    with store._database.write() as db:
+        rows = [dict(db.execute(select(RUNS).where(RUNS.c.id == run.id)).mappings().one()) for run in runs]
+        db.execute(insert(RUNS), [rows[n % KINDS] | {"id": one, "name": one} for n, one in enumerate(ids)])
+        for run in runs:
+            for table in (ROUNDS, RECORDS):
+                others = ", ".join(f'part."{column.name}"' for column in table.columns if column.name != "run_id")
+                db.execute(
+                    text(
+                        f"INSERT INTO {table.name} SELECT runs.id, {others} FROM runs, {table.name} AS part "
+                        f"WHERE runs.id LIKE '{run.id}-%' AND part.run_id = '{run.id}'"
+                    )
+                )
+        keep_curves(db, (_unlike(templates[n % KINDS], one, rng) for n, one in enumerate(ids)))
+    machines = tuple(
+        FleetMachine(name=f"made-{n:04d}", state="finished", run_id=one, starts=1, labels={"kind": f"k{n % KINDS}"})
+        for n, one in enumerate(ids)
+    )
+    study = FleetStudy(
+        created_at="2026-01-05T09:00:00+00:00", plan=FleetPlan(sweep=make_plan(BATCHES)), machines=machines
+    )
+    store.add_study(FLEET.name, STUDY_ID, study)
+    with store._database.read() as db:  # as PostgreSQL does by itself, in time
+        db.execution_options(isolation_level="AUTOCOMMIT").execute(
+            text("ANALYZE" if store._database.is_sqlite else "VACUUM ANALYZE")
+        )
+    return study
+
+
+def _unlike(template: CondensedRun, run_id: str, rng: np.random.Generator) -> CondensedRun:
+    """As another machine of that kind would be: 3 % faster or slower, and scattered as its errors say."""
+    curves = []
+    for curve in template.curves:
+        off = rng.normal(0, 0.03) + rng.normal(0, 0.01, len(curve.batches))
+        logs = tuple(log + float(o) for log, o in zip(curve.log_ms, off, strict=True))
+        curves.append(curve.model_copy(update={"log_ms": logs}))
+    return template.model_copy(update={"run_id": run_id, "curves": tuple(curves)})
+
+
+def asked(store: Store, study: FleetStudy) -> dict[str, Callable[[], object]]:
+    """What is timed, by name."""
+    curves = store.curves(study.part_ids)
+    answer: FleetAnswer = answer_of(study, curves)
+    batches = shown_batches(answer)
+    return {
+        "open the fleet run": lambda: store.study(FLEET, STUDY_ID),
+        "condensed runs": lambda: store.curves(study.part_ids),
+        "answer": lambda: answer_of(study, curves),
+        "picture": lambda: speed_up_figure(study, answer),
+        "table": lambda: (columns(answer, batches), [row(answer, result, batches) for result in answer.results]),
+        "history, newest": lambda: store.find(Wanted(), 50),
+        "history, its machines": lambda: store.find(Wanted(part_of=STUDY_ID), 50),
+        "history, a search": lambda: store.find(Wanted(words="threads"), 50),
+    }
+
+
+def measure(url: str, count: int, repeats: int) -> dict[str, float]:
+    """Medians in ms, what a page takes together, and the memory that this program has taken by then."""
+    store = Store(url)
+    start = time.perf_counter()
+    study = fill(store, count)
+    print(f"{store.where}: {count:,} machines made in {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    found = {name: median_ms(act, repeats) for name, act in asked(store, study).items()}
+    store.close()
+    page = sum(found[name] for name in PAGE_ROWS)
+    return found | {"a page, together": page, "memory (MB)": psutil.Process().memory_info().rss / 1e6}
+
+
+def growth(found: dict[int, dict[str, float]], name: str) -> float | None:
+    """The exponent of the growth from the smallest to the largest number of machines: 1 is in proportion."""
+    sizes = sorted(found)
+    if len(sizes) < 2:
+        return None
+    first, last = found[sizes[0]][name], found[sizes[-1]][name]
+    return math.log(max(last, 1e-3) / max(first, 1e-3)) / math.log(sizes[-1] / sizes[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--machines", type=int, nargs="+", default=[10, 100, 300, 1000])
+    parser.add_argument("--url", help="of an empty PostgreSQL database, to be measured, too")
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON, too")
+    options = parser.parse_args()
+    os.environ.pop("BREAKEVEN_DATABASE_URL", None)
+    stores: dict[str, dict[int, dict[str, float]]] = {"SQLite": {}}
+    for count in options.machines:
+        with tempfile.TemporaryDirectory() as folder:
+            stores["SQLite"][count] = measure(f"sqlite:///{folder}/runs.sqlite3", count, options.repeats)
+        if options.url:
+            empty(options.url)
+            stores.setdefault("PostgreSQL", {})[count] = measure(options.url, count, options.repeats)
+    worst = 0.0
+    for store, found in stores.items():
+        print(f"| {store}, median ms | {' | '.join(f'{count:,}' for count in found)} | growth |")
+        print(f"| --- |{' ---: |' * (len(found) + 1)}")
+        for name in next(iter(found.values())):
+            power = growth(found, name)
+            cells = " | ".join(f"{column[name]:.0f}" for column in found.values())
+            print(f"| {name} | {cells} | {'' if power is None else f'{power:.2f}'} |")
+        worst = max(worst, *(column["a page, together"] for column in found.values()))
+    print(f"slowest page {worst:.0f} ms (goal under {GOAL_MS:.0f}): {'met' if worst < GOAL_MS else 'not met'}")
+    if options.json:
+        data: dict[str, Any] = {"label": "made", "stores": stores}
+        options.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    sys.exit(0 if worst < GOAL_MS else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""Does dividing a batch between two targets at once gain what their two curves allow? Tried on two halves of the CPU.
+
+    python -m benchmarks.together [--case alike|unlike] [--starts 4] [--rounds 6] [--json FILE]
+
+Linux only. Two worker processes, each bound to half of the cores, stand for two devices; in the case *unlike* one of
+them computes in mixed bfloat16, which takes another time. First the curves: each half with the other idle, and with
+the other busy, in rounds whose order is drawn. From the idle curves ``best_splits`` says how to divide a batch and what
+that gains at most. Then, in fresh processes and again in rounds: the whole batch on either half, the parts of the best
+split each alone, that split on both at once, half the batch on each at once. *At once*: both workers are told to run
+their blocks, and the round ends when the last has; with one such barrier a block, and with one after every step. No
+gradients are summed. Each start of the workers is one observation; intervals are 95 % t intervals over starts.
+
+All of that is done twice, with the time of the clock and with the CPU time of the workers, in which other programs that
+take a core away do not show. A barrier after every step waits outside of the workers, so that it has the clock only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from core.analysis.statistics import estimate_columns
+from core.evidence import Block, Process
+from core.spec import Pipeline, Target, Workload
+from core.studies.sweep.record import Round, Run
+from core.studies.sweep.split import Split, best_splits
+from core.worker.process import ProcessWorker
+from core.worker.protocol import Prepare, RunBlock
+
+WORKLOAD = Workload(network="784-512-512-10")
+GRID = (8, 16, 32, 64, 128, 256, 512)
+TRIED = (128, 512)
+BLOCK_MS, WARMUP_MS = 60.0, 500.0
+START_S, ASK_S = 240.0, 240.0
+CASES = {"alike": Target(threads=1), "unlike": Target(threads=1, precision="mixed_bfloat16")}
+"""What the second half runs; the first runs :data:`FIRST`."""
+FIRST = CASES["alike"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One batch, as times as fast as the faster half alone: what the idle curves ``predicted``, what the parts took
+    when each ran alone in the rounds of the trial (``bound``), and both at once with a barrier a block, or a step (None
+    in CPU time).
+    """
+
+    batch: int
+    samples: tuple[int, int]
+    predicted: Estimate
+    bound: Estimate
+    at_once: Estimate
+    stepwise: Estimate | None
+    halves_predicted: Estimate
+    halves: Estimate
+
+
+def split_cores() -> tuple[set[int], set[int]]:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise SystemExit("Two cores are needed, one for each half.")
+    middle = len(cores) // 2
+    return set(cores[:middle]), set(cores[middle:])
+
+
+def started(target: Target, cores: set[int]) -> ProcessWorker:
+    """A worker on those cores: a process has its parent's when it starts."""
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        return ProcessWorker(target.model_copy(update={"threads": len(cores)}))
+    finally:
+        os.sched_setaffinity(0, own)
+
+
+Times = tuple[float, float]
+"""Milliseconds a step: by the worker's clock, and of its CPU time."""
+CLOCKS = ("clock", "CPU time")
+
+
+class Halves:
+    """Both workers of one start."""
+
+    def __init__(self, workers: Sequence[ProcessWorker]) -> None:
+        self._workers, self._pool = workers, ThreadPoolExecutor(2)
+        self._steps: dict[tuple[int, int], int] = {}
+
+    def prepare(self, number: int, batch: int) -> None:
+        done = self._workers[number].ask(
+            Prepare(workload=WORKLOAD, pipeline=Pipeline(), batch=batch, block_ms=BLOCK_MS, warmup_ms=WARMUP_MS,
+                    latency_samples=1), ASK_S,
+        )  # fmt: skip
+        self._steps[number, batch] = done.steps_per_block
+
+    def alone(self, number: int, batch: int, steps: int | None = None) -> Times:
+        steps = steps or self._steps[number, batch]
+        done = self._workers[number].ask(RunBlock(batch=batch, steps=steps), ASK_S)
+        assert done.cpu_ms is not None
+        return done.block_ms / steps, done.cpu_ms / steps
+
+    def busy(self, number: int, batch: int) -> Times:
+        """The same while the other runs that batch, too, for twice as long."""
+        steps = [self._steps[half, batch] * (1 if half == number else 2) for half in (0, 1)]
+        return list(self._pool.map(self.alone, (0, 1), (batch, batch), steps))[number]
+
+    def at_once(self, parts: tuple[int, int]) -> Times:
+        """Of both, which wait for each other at the end of the block."""
+        steps = min(self._steps[number, part] for number, part in enumerate(parts))
+        (clock, cpu), (other_clock, other_cpu) = self._pool.map(self.alone, (0, 1), parts, (steps, steps))
+        return max(clock, other_clock), max(cpu, other_cpu)
+
+    def stepwise(self, parts: tuple[int, int]) -> Times:
+        """The same with a wait after each step, by this program's clock alone."""
+        steps = min(self._steps[number, part] for number, part in enumerate(parts))
+        begin = time.perf_counter()
+        for _ in range(steps):
+            list(self._pool.map(self.alone, (0, 1), parts, (1, 1)))
+        return 1000 * (time.perf_counter() - begin) / steps, math.nan
+
+    def check_cores(self, halves: Sequence[set[int]]) -> None:
+        """Every thread of either worker is bound to its half."""
+        for worker, cores in zip(self._workers, halves, strict=True):
+            for thread in Path(f"/proc/{worker.ready.pid}/task").iterdir():
+                found = os.sched_getaffinity(int(thread.name))
+                assert found == cores, f"a thread of the worker for {worker.target} is bound to {found}, not to {cores}"
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+@contextmanager
+def halves_of(second: Target) -> Iterator[Halves]:
+    cores = split_cores()
+    workers = [started(target, own) for target, own in zip((FIRST, second), cores, strict=True)]
+    halves = Halves(workers)
+    try:
+        for worker in workers:
+            worker.wait_ready(START_S)
+        yield halves
+        halves.check_cores(cores)  # at the end, when all threads are there
+    finally:
+        halves.close()
+        for worker in workers:
+            worker.close()
+
+
+def curves(second: Target, starts: int, rounds: int, order: random.Random) -> dict[str, tuple[Run, Run]]:
+    """By each clock the rounds of all starts with the other half idle, and busy."""
+    found: dict[str, tuple[list[Round], list[Round]]] = {clock: ([], []) for clock in CLOCKS}
+    for start in range(starts):
+        with halves_of(second) as halves:
+            for batch in GRID:
+                for number in (0, 1):
+                    halves.prepare(number, batch)
+            for batch in [batch for _ in range(rounds) for batch in order.sample(GRID, len(GRID))]:
+                for which, way in enumerate((halves.alone, halves.busy)):
+                    took = {number: way(number, batch) for number in order.sample((0, 1), 2)}
+                    for clock, both in enumerate(found.values()):
+                        blocks = tuple(
+                            Block(target=number, process=start, steps=1, step_ms=times[clock])
+                            for number, times in sorted(took.items())
+                        )
+                        kept = both[which]
+                        kept.append(Round(index=len(kept), pass_index=start, batch=batch, blocks=blocks))
+        print(f"curves {start + 1} of {starts}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+    return {
+        clock: (run_of(idle, starts, second), run_of(busy, starts, second)) for clock, (idle, busy) in found.items()
+    }
+
+
+def run_of(rounds: list[Round], starts: int, second: Target) -> Run:
+    processes = tuple(
+        Process(index=start, target=target, pid=1, startup_ms=1.0, device="cpu")
+        for start in range(starts)
+        for target in (0, 1)
+    )
+    names = str(FIRST), f"{second} on the other half"
+    return Run(
+        id="halves-of-the-cpu", name="Two halves of the CPU", created_at="", label="measured", status="finished",
+        target_names=names, processes=processes, rounds=tuple(rounds),
+    )  # fmt: skip
+
+
+WAYS = ("first", "second", "part of first", "part of second", "at once", "stepwise", "halves")
+
+
+def trial(second: Target, splits: Sequence[Split], starts: int, rounds: int, order: random.Random) -> list[np.ndarray]:
+    """Of each split the log milliseconds a step [clock, start, way], the medians of its rounds."""
+    found = [np.empty((len(CLOCKS), starts, len(WAYS))) for _ in splits]
+    for start in range(starts):
+        with halves_of(second) as halves:
+            for number in (0, 1):
+                batches = {size for split in splits for size in (split.batch, split.samples[number], split.batch // 2)}
+                for batch in sorted(batches - {0}):
+                    halves.prepare(number, batch)
+            for at, split in enumerate(splits):
+                found[at][:, start] = _rounds(halves, split, rounds, order)
+        print(f"trial {start + 1} of {starts}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+    return found
+
+
+def _rounds(halves: Halves, split: Split, rounds: int, order: random.Random) -> np.ndarray:
+    one, other = split.samples
+    ways = {
+        "first": lambda: halves.alone(0, split.batch),
+        "second": lambda: halves.alone(1, split.batch),
+        "part of first": lambda: halves.alone(0, one),
+        "part of second": lambda: halves.alone(1, other),
+        "at once": lambda: halves.at_once((one, other)),
+        "stepwise": lambda: halves.stepwise((one, other)),
+        "halves": lambda: halves.at_once((split.batch // 2, split.batch // 2)),
+    }
+    took: dict[str, list[Times]] = defaultdict(list)
+    for _ in range(rounds):
+        for way in order.sample(WAYS, len(WAYS)):
+            took[way].append(ways[way]())
+    return np.array([np.log(np.median(took[way], axis=0)) for way in WAYS]).T
+
+
+def estimate(logs: np.ndarray) -> Estimate:
+    """Ratio from the logs of each start, with its 95 % t interval."""
+    found = estimate_columns(logs[:, None], trimmed=False)
+    middle, half = float(found.center[0]), float(found.half_width(0.05)[0])
+    return Estimate(*(math.exp(end) for end in (middle, middle - half, middle + half)))
+
+
+def tried(split: Split, logs: np.ndarray) -> Tried:
+    """``logs`` are [start, way] by one clock."""
+    first, second, *parts, at_once, stepwise, halves = logs.T
+    alone = first if first.mean() < second.mean() else second
+    bound = alone - np.maximum(*parts)
+    best, even = ((one.ratio, one.low or math.nan, one.high or math.nan) for one in (split.best, split.even))
+    return Tried(
+        split.batch, split.samples, Estimate(*best), estimate(bound), estimate(alone - at_once),
+        None if np.isnan(stepwise).any() else estimate(alone - stepwise), Estimate(*even), estimate(alone - halves),
+    )  # fmt: skip
+
+
+def disturbance(idle: Run, busy: Run) -> dict[str, Estimate]:
+    """How many times as long a step takes while the other half is busy, for each half, over all batches."""
+    found = {}
+    for target, name in enumerate(("first", "second")):
+        starts: dict[int, list[float]] = defaultdict(list)
+        for quiet, loud in zip(idle.rounds, busy.rounds, strict=True):
+            before, after = quiet.step_ms(target), loud.step_ms(target)
+            assert before is not None
+            assert after is not None
+            starts[quiet.process].append(math.log(after / before))
+        found[name] = estimate(np.array([median(logs) for logs in starts.values()]))
+    return found
+
+
+def report(case: str, clock: str, results: Sequence[Tried], busier: dict[str, Estimate]) -> None:
+    print(f"\n{case}, by {clock}: times as fast as the faster half alone, 95 % intervals")
+    for one in results:
+        print(
+            f"batch {one.batch}, {one.samples[0]} + {one.samples[1]}: predicted {one.predicted}, bound from the parts "
+            f"{one.bound}, at once {one.at_once}, with a barrier a step {one.stepwise}; halves predicted "
+            f"{one.halves_predicted}, at once {one.halves}"
+        )
+    print("; ".join(f"a step of the {name} half takes {one} times as long while the other is busy"
+                    for name, one in busier.items()), flush=True)  # fmt: skip
+
+
+def measured(case: str, starts: int, rounds: int) -> list[dict[str, object]]:
+    """By each clock; how to divide a batch is taken from the CPU times, which other programs disturb less."""
+    order, second, load = random.Random(0), CASES[case], os.getloadavg()[0]
+    runs = curves(second, starts, rounds, order)
+    known = {clock: _splits(idle) for clock, (idle, _) in runs.items()}
+    chosen = [split for split in known["CPU time"] if min(split.samples)]
+    logs, found = trial(second, chosen, starts, rounds, order), []
+    for number, (clock, splits) in enumerate(known.items()):
+        at = {split.batch: split for split in splits}
+        predicted = [replace(split, best=at[split.batch].best, even=at[split.batch].even) for split in chosen]
+        results = [tried(split, one[number]) for split, one in zip(predicted, logs, strict=True)]
+        busier = disturbance(*runs[clock])
+        report(case, clock, results, busier)
+        kept = {
+            "tried": [asdict(one) for one in results],
+            "busier": {name: asdict(one) for name, one in busier.items()},
+        }
+        found.append({"case": case, "clock": clock, **kept, "load": [load, os.getloadavg()[0]]})
+    return found
+
+
+def _splits(idle: Run) -> list[Split]:
+    found = best_splits(idle, 0, 1)
+    assert found is not None
+    return [split for split in found.splits if split.batch in TRIED]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--starts", type=int, default=4, help="of the workers, for the curves and again for the trial")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results, too")
+    options = parser.parse_args()
+    results = [one for case in options.case for one in measured(case, options.starts, options.rounds)]
+    if options.json:
+        options.json.write_text(json.dumps({"label": "measured", "cases": results}, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""``fleet``: one plan on the machines of a Ray cluster, or runs of several machines from files, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.cli.choices import read_plan
+from core.cli.currency import currency_option
+from core.cli.files import FILE, BadInput, Failure, check_writable, json_flag, read_bytes, refusing
+from core.cli.lists import ListsCommand
+from core.cli.study_command import NOTHING, History, answered, stop_signals, store_option
+from core.cli.terminal import say, shown_progress
+from core.numbers import counted
+from core.schema import UserError, parse_json
+from core.spec import MAX_BUDGET_S
+from core.studies.fleet.collect import Found, collect
+from core.studies.fleet.labels import labels
+from core.studies.fleet.record import FleetPlan, FleetStudy, MachinePrice
+from core.studies.kind import Context, Kind
+from core.studies.progress import Progress
+from core.studies.registry import kind_of
+from core.studies.runner import Cancelled, NullRecorder, Stop, StudyFailed, StudyTools
+from core.studies.study import MAX_RECORD_BYTES, new_id
+from core.studies.sweep.imports import read_run
+from core.text import shown
+
+DEFAULT_WAIT_S = 3600.0
+
+
+@click.command("fleet", ListsCommand)
+@click.argument("path", type=FILE, metavar="[PLAN]", required=False)
+@click.option("--machines", multiple=True, metavar="LABEL=VALUE,…", help="A machine with these labels; once for each.")
+@click.option("--each", metavar="LABEL", help="One machine for each value of this label.")
+@click.option("--address", envvar="BREAKEVEN_RAY_ADDRESS", help="Of a Ray cluster: auto, host:port or ray://host:port.")
+@click.option("--wait", "wait_s", type=click.FloatRange(1, MAX_BUDGET_S), default=DEFAULT_WAIT_S, show_default=True,
+              help="Seconds that a machine may stay busy with other work.")  # fmt: skip
+@click.option("--collect", multiple=True, type=FILE, help="Files of runs, one for each machine, in place of PLAN.")
+@click.option("--price", "prices", multiple=True, help="An hour of a machine, such as node1=2.50; once for each.")
+@click.option("--priced-on", help="The day of the prices, such as 2026-11-01 (default: today).")
+@currency_option
+@click.option("--out", type=FILE, help="Write what it says and was measured, in JSON.")
+@json_flag
+@click.option("--name", help="Name in the history.")
+@store_option
+def fleet_command(**given: Any) -> None:
+    """Measure a plan on several machines at once, and say which is the fastest at which batch.
+
+    PLAN is a file as for “sweep --plan”. It runs on every machine of a Ray cluster, or on those that --machines or
+    --each choose; each is had alone. With --collect nothing is measured: files of “sweep --out” are put together.
+    """
+    if given["out"] is not None:
+        check_writable(given["out"])
+    with History(given["store"]) as history:
+        study, error = _collected(given) if given["collect"] else _measured(given, history)
+        if study is None:
+            if error is not None:
+                raise error
+            say(NOTHING)
+            return
+        if history.queue is not None:
+            history.queue.add_study("fleet", new_id(), study if given["collect"] else _bare(study), given["name"])
+        for machine in study.machines:
+            if machine.state != "finished":
+                say(f"{machine.name}: {machine.state}. {machine.reason}".rstrip())
+        answered(fleet_kind(), study, Context(), given, error)
+
+
+def fleet_kind() -> Kind[Any, Any, Any]:
+    return kind_of("fleet")
+
+
+def _bare(study: FleetStudy) -> FleetStudy:
+    """Without its runs, which the history has."""
+    return study.model_copy(update={"runs": ()})
+
+
+def _measured(given: dict[str, Any], history: History) -> tuple[FleetStudy | None, Failure | None]:
+    """Measure what the flags ask for. No study where that was stopped before there was anything. Raises BadInput."""
+    from core.studies.fleet.coordinator import run_fleet
+    from core.studies.fleet.run import connected
+    from core.studies.fleet.spool import Spool
+    from core.worker import clock, process
+
+    plan, stop = _plan(given), Stop()
+    with connected(plan) as cluster, stop_signals(stop), Spool(history.queue or NullRecorder()) as spool:
+        say(f"{plan.sweep.title} on a cluster of {counted(len(cluster.nodes()), 'machine')}")
+        try:
+            with shown_progress() as show, told(show) as report:
+                tools = StudyTools(process.launch_processes, clock.WallClock(), stop, None, report, spool)
+                study = run_fleet(tools, plan, cluster)
+        except Cancelled:
+            return None, None
+        except StudyFailed as error:
+            return None, Failure(str(error))
+        runs = tuple(spool.run(machine.run_id) for machine in study.machines if machine.run_id is not None)
+        return study.model_copy(update={"runs": runs}), None
+
+
+@contextmanager
+def told(show: Any) -> Iterator[Any]:
+    """Progress, and once each what a machine waits for or was started again for; the end says what others ended by."""
+    said: set[tuple[str, str]] = set()
+
+    def report(progress: Progress) -> None:
+        for machine in progress.record.machines:
+            news = machine.reason and machine.state in ("waiting", "finished")
+            if news and (machine.name, machine.reason) not in said:
+                said.add((machine.name, machine.reason))
+                say(f"{machine.name}: {machine.reason}")
+        show(progress)
+
+    yield report
+
+
+def _plan(given: dict[str, Any]) -> FleetPlan:
+    """Raises BadInput."""
+    if given["path"] is None:
+        raise BadInput("A fleet run needs a plan in JSON, as for “sweep --plan”, or --collect and files of runs.")
+    sweep = read_plan(given["path"])
+    with refusing():
+        return FleetPlan(
+            sweep=sweep,
+            machines=tuple(map(labels, given["machines"])),
+            each=given["each"],
+            address=given["address"],
+            prices=_prices(given),
+            wait_s=given["wait_s"],
+        )
+
+
+def _prices(given: dict[str, Any]) -> dict[str, MachinePrice]:
+    """By machine. Raises UserError."""
+    dated, found = given["priced_on"] or date.today().isoformat(), {}
+    for text in given["prices"]:
+        name, equals, amount = text.rpartition("=")
+        if not (name.strip() and equals):
+            raise UserError(f"“{shown(text)}” is no price; accepted is machine=2.50.")
+        try:
+            per_hour = float(amount)
+        except ValueError:
+            raise UserError(f"“{shown(amount)}” is no price; accepted is a number such as 2.50.") from None
+        found[name.strip()] = MachinePrice(per_hour=per_hour, currency=given["money"].currency, dated=dated)
+    return found
+
+
+def _collected(given: dict[str, Any]) -> tuple[FleetStudy, Failure | None]:
+    """The fleet run of files; those that cannot be read are said, and cost only themselves. Raises BadInput."""
+    if chosen := [flag for flag in ("path", "machines", "each") if given[flag]]:
+        raise BadInput(f"--collect measures nothing; leave out {' and '.join(_flag(flag) for flag in chosen)}.")
+    found: list[Found] = []
+    unread: list[str] = []
+    for path in given["collect"]:
+        try:
+            found += found_in(path)
+        except BadInput as error:
+            unread.append(error.message)
+    for sentence in unread:
+        say(sentence)
+    with refusing():
+        study = collect(found, _prices(given), unread)
+    for warning in study.warnings:
+        if warning.text not in unread:
+            say(warning.text)
+    return study, None
+
+
+def _flag(name: str) -> str:
+    return "the plan" if name == "path" else f"--{name}"
+
+
+def found_in(path: Path) -> Sequence[Found]:
+    """The run in a file, or the runs of a fleet run. Raises BadInput."""
+    data = read_bytes(path, MAX_RECORD_BYTES, "a run in JSON")
+    with refusing(f"{shown(str(path))}: "):
+        try:
+            return (Found(path, read_run(data, path.name)),)
+        except UserError:
+            fleet = fleet_in(data)
+            if fleet is None:
+                raise
+    names = {machine.run_id: machine.name for machine in fleet.machines}
+    return [Found(path, run, names.get(run.id, "")) for run in fleet.runs]
+
+
+def fleet_in(data: bytes) -> FleetStudy | None:
+    """The fleet run that a file holds, by itself or under ``record``; None where it holds none."""
+    try:
+        parsed = parse_json(data)
+        record = parsed.get("record", parsed) if isinstance(parsed, dict) else None
+        return FleetStudy.from_data(record) if isinstance(record, dict) and "machines" in record else None
+    except UserError:
+        return None

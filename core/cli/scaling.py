@@ -1,0 +1,75 @@
+"""``scaling``: from which batch size several devices are faster than one, how efficiently, and why not earlier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from core.cli.choices import workload_of, workload_options
+from core.cli.files import refusing
+from core.cli.model_code import launcher_for
+from core.cli.networks import network_options
+from core.cli.study_command import Asked, History, study_command
+from core.machine.environment import list_devices, resources
+from core.names import side_by_side
+from core.spec import Target, parse_batches
+from core.studies.scaling.kind import SCALING
+from core.studies.scaling.plan import (
+    DEFAULT_BATCHES,
+    DEFAULT_SCALING_S,
+    TRY_OUT,
+    ScalingPlan,
+    shared_grid,
+    usual_targets,
+)
+from core.studies.sweep.fits import check_fits
+
+
+@study_command(SCALING)
+@network_options()
+@workload_options
+@click.option(
+    "--targets",
+    multiple=True,
+    help="One device, then more and more, such as gpu:0 gpu:0+1 gpu:0+1+2+3 (default: the machine's GPUs).",
+)
+@click.option(
+    "--batches",
+    default=DEFAULT_BATCHES,
+    show_default=True,
+    help="Of all devices together: a range low:high, to which what weak scaling needs is added, or a list 64,128.",
+)
+@click.option("--budget", "budget_s", type=float, default=DEFAULT_SCALING_S, show_default=True, help="Seconds.")
+@click.option("--no-trace", is_flag=True, help="No profiler traces at the end; the all-reduce is then not measured.")
+def scaling_command(given: dict[str, Any], _: History) -> Asked:
+    """From which batch size are several devices faster than one? And if they are not, why, and what would help?
+
+    One device and several run the same steps in turn: with the same batch size (strong scaling) and with the same batch
+    size on each device (weak scaling). Logical CPUs (cpu cpu:2) try that out and show no speed.
+    """
+    with refusing():
+        plan = _plan(given)
+    launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
+    here = resources()
+    if here.memory_available_bytes is not None:
+        with refusing():
+            check_fits(plan.as_sweep, here.memory_available_bytes, here.limited_words)
+    says = [f"{plan.workload.title}, {len(plan.batches)} batch sizes: {side_by_side(plan.names)}"]
+    return Asked(plan, says=(*says, *([f"{TRY_OUT}."] if plan.is_tried_out else [])), launcher=launcher)
+
+
+def _plan(given: dict[str, Any]) -> ScalingPlan:
+    targets = tuple(map(Target.parse, given["targets"])) or usual_targets(list_devices().usable_gpus)
+    batches = parse_batches(given["batches"])
+    if ":" in given["batches"]:  # a list is taken by its word
+        batches = shared_grid(batches, targets)
+    return ScalingPlan.model_validate(
+        {
+            "workload": workload_of(given),
+            "targets": targets,
+            "batches": batches,
+            "budget_s": given["budget_s"],
+            "trace": not given["no_trace"],
+        }
+    )

@@ -1,0 +1,73 @@
+"""The condensed run kept beside each sweep, so that whoever compares many machines reads no rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, delete, insert, select
+
+from core.schema import UserError
+from core.store.tables import CURVES, RUNS
+from core.studies.kind import Kind
+
+if TYPE_CHECKING:
+    from core.studies.sweep.condensed import CondensedRun
+    from core.studies.sweep.record import Run
+
+AT_ONCE = 500  # ids in one statement
+
+
+def put_curve(db: Connection, kind: Kind[Any, Any, Any], record: Any) -> None:
+    """Keep the condensed run of a sweep that has rounds, in place of an older one."""
+    if not kind.streams or not record.rounds:
+        return
+    from core.studies.sweep.condensed import condense  # loads what analyses
+
+    found = []
+    with suppress(Exception):  # what cannot be condensed is not worth losing a run
+        found.append(condense(record))
+    keep_curves(db, found)
+
+
+def keep_curves(db: Connection, curves: Iterable[CondensedRun]) -> None:
+    """In place of older ones."""
+    for one in curves:
+        db.execute(delete(CURVES).where(CURVES.c.run_id == one.run_id))
+        db.execute(insert(CURVES).values(run_id=one.run_id, version=one.version, json=one.model_dump_json()))
+
+
+def read_curves(db: Connection, ids: Sequence[str]) -> dict[str, CondensedRun]:
+    """Those that are kept, by run; none of a deleted run, nor one that another version made."""
+    from core.studies.sweep.condensed import CONDENSED, CondensedRun
+
+    found: dict[str, CondensedRun] = {}
+    joined = CURVES.join(RUNS, RUNS.c.id == CURVES.c.run_id)
+    kept = select(CURVES.c.run_id, CURVES.c.json).select_from(joined)
+    kept = kept.where(CURVES.c.version == CONDENSED, RUNS.c.deleted_at.is_(None))
+    for start in range(0, len(ids), AT_ONCE):
+        for run_id, body in db.execute(kept.where(CURVES.c.run_id.in_(ids[start : start + AT_ONCE]))):
+            with suppress(ValueError):  # a damaged one is made again
+                found[run_id] = CondensedRun.model_validate_json(body)
+    return found
+
+
+def uncondensed(db: Connection, limit: int) -> list[str]:
+    """Runs of fleets that have no condensed run of this version; those being measured get one at their end."""
+    from core.studies.sweep.condensed import CONDENSED
+
+    kept = select(CURVES.c.run_id).where(CURVES.c.version == CONDENSED)
+    there = RUNS.c.part_of.isnot(None), RUNS.c.deleted_at.is_(None), RUNS.c.status != "running", RUNS.c.rounds > 0
+    return list(db.execute(select(RUNS.c.id).where(*there, RUNS.c.id.notin_(kept)).limit(limit)).scalars())
+
+
+def made(ids: Iterable[str], load: Callable[[str], Run]) -> dict[str, CondensedRun]:
+    """From the rounds themselves; one that cannot be read is left out."""
+    from core.studies.sweep.condensed import condense
+
+    found: dict[str, CondensedRun] = {}
+    for run_id in ids:
+        with suppress(UserError):
+            found[run_id] = condense(load(run_id))
+    return found

@@ -1,0 +1,100 @@
+"""Each machine against the baseline machine: where it is faster, crossovers with their intervals. Unpaired."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from core.analysis.statistics import Array
+from core.studies.fleet.unpaired import Ratio, Times, ratio
+from core.studies.sweep.answer import Against, Crossover, Kind, SpeedUp, Verdict
+from core.studies.sweep.crossover import ALPHA, SURE_ALPHA, Crossing, Curve, Segment, established_by, find_crossings
+
+
+def against_baseline(times: Times, baseline: int, margin: float, names: Sequence[str]) -> list[Against | None]:
+    """By machine; None for the baseline and where a machine shares no batch with it.
+
+    Each comparison holds by itself, as that of two targets; the bands of the fastest hold together.
+    """
+    found = ratio(times.of([baseline]), times)
+    at = found.at(times.measured)
+    half, sure = at.half_width(ALPHA), at.scatter(2 * ALPHA)
+    # A change of lead needs both sides to be shown, at the least of these levels: only such curves are worth drawing
+    may_cross = np.any(at.center > sure, axis=1) & np.any(at.center < -sure, axis=1)
+    curves = _Curves(times, found, at) if may_cross.any() else None
+    answers: list[Against | None] = []
+    for machine, name in enumerate(names):
+        known = ~np.isnan(at.center[machine])
+        if machine == baseline or not known.any():
+            answers.append(None)
+            continue
+        crossings = find_crossings(curves.of(machine)) if curves is not None and may_cross[machine] else ()
+        pair = (names[baseline], name)
+        verdict = _verdict(pair, at.center[machine][known], half[machine][known], crossings, margin)
+        batches = [batch for batch, has in zip(times.batches, known.tolist(), strict=True) if has]
+        answers.append(Against(machine, verdict, _speed_ups(batches, at.center[machine][known], half[machine][known])))
+    return answers
+
+
+class _Curves:
+    """Of each machine against the baseline, as those of two targets. What they share is worked out once for all."""
+
+    def __init__(self, times: Times, found: Ratio, at: Ratio) -> None:
+        self._times, self._at, self._center = times, at, found.center
+        self._half, self._sure = found.half_width(ALPHA), found.scatter(SURE_ALPHA)
+        self._levels: dict[float, Array] = {}
+
+    def of(self, machine: int) -> Curve:
+        """Over the batches that both machines have."""
+        has = ~np.isnan(self._center[machine])
+        center, half, measured = self._center[machine][has], self._half[machine][has], self._times.measured[has]
+        shown = np.where(np.abs(center) > self._sure[machine][has], np.sign(center), 0.0)
+        known = ~np.isnan(self._at.center[machine])
+
+        def margin(segment: Segment, alpha: float) -> float:
+            """The batches of a segment are tested one by one, at the level divided by their number (Bonferroni)."""
+            part = slice(segment.start, segment.stop)
+            level = self._scatter(alpha / (segment.stop - segment.start))[machine][known][part]
+            return float(np.max(segment.sign * center[measured][part] / np.maximum(level, 1e-12))) - 1.0
+
+        established = np.zeros(len(center))
+        established[measured] = established_by(center[measured], margin)
+        x = self._times.x[has]
+        return Curve(x, center, center - half, center + half, established, shown, measured.astype(float))
+
+    def _scatter(self, alpha: float) -> Array:
+        if alpha not in self._levels:
+            self._levels[alpha] = self._at.scatter(alpha)
+        return self._levels[alpha]
+
+
+def _verdict(
+    pair: tuple[str, str], center: Array, half: Array, crossings: tuple[Crossing, ...], margin: float
+) -> Verdict:
+    low, high = center - half, center + half
+    signs = np.where(low > 0, 1, np.where(high < 0, -1, 0))
+    known = bool(np.isfinite(half).any())
+    level = (low >= -math.log1p(margin)) & (high <= math.log1p(margin))
+    kind: Kind = "inconclusive"
+    ahead = None
+    if crossings:
+        kind = "crossover"
+    elif (signs == signs[0]).all() and signs[0]:
+        kind, ahead = "ahead", pair[int(signs[0] > 0)]
+    elif level.all():
+        kind = "tie"
+    return Verdict(
+        kind=kind, targets=pair, reason=f"unpaired_{kind}" if known else "unpaired_no_interval", sentence="",
+        ahead=ahead, crossovers=tuple(Crossover(*c.batches, pair[int(c.rising)]) for c in crossings),
+    )  # fmt: skip
+
+
+def _speed_ups(batches: Sequence[int], center: Array, half: Array) -> tuple[SpeedUp, ...]:
+    sure = np.isfinite(half)
+    middle, low, high = np.exp(center), np.exp(center - half), np.exp(center + half)
+    return tuple(
+        SpeedUp(batch, float(middle[i]), float(low[i]) if sure[i] else None, float(high[i]) if sure[i] else None)
+        for i, batch in enumerate(batches)
+    )

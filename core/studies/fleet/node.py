@@ -1,0 +1,221 @@
+"""The side of a fleet run that measures: one run on this machine, in a thread of its own, told when it is asked.
+
+The same engine as ``sweep`` runs here, under this machine's lock. Whoever started it and asks no more is gone: the run
+then ends by itself. Nothing here knows Ray.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from core.evidence import Status
+from core.families.code import refuse_code
+from core.machine.cores import unhindered
+from core.machine.environment import capture_environment, refuse_unusable, resources
+from core.machine.interference import InterferenceSampler
+from core.machine.lock import Busy, Held, machine_lock
+from core.machine.meter import Meter
+from core.schema import UserError
+from core.studies.fleet import messages
+from core.studies.fleet.messages import Ended, Item, Waits
+from core.studies.progress import Progress
+from core.studies.runner import (
+    Cancelled,
+    InterferenceSource,
+    MeterSource,
+    Stop,
+    StudyTools,
+    metering,
+    now,
+    watching,
+)
+from core.studies.sweep.fits import check_fits
+from core.studies.sweep.record import Run
+from core.studies.sweep.supervisor import run_sweep
+from core.userdata.source import check_data
+from core.worker.clock import Clock, WallClock
+from core.worker.interpreters import refuse_python
+from core.worker.process import launch_processes
+from core.worker.protocol import Launcher
+from core.worker.templates import TEMPLATES
+
+ANSWER_S = 5.0
+"""An answer comes so often at least, also an empty one."""
+ALONE_S = 90.0
+"""Without a question for so long nobody is there any more."""
+BUSY_AGAIN_S = 1.0
+
+
+class NodeRun:
+    """Measures one run and keeps what is new until it is known elsewhere. Everything but the engine is replaceable for
+    tests.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher = launch_processes,
+        clock: Clock | None = None,
+        interference: Callable[[], InterferenceSource | None] = InterferenceSampler,
+        meter: Callable[[], MeterSource | None] = Meter,
+    ) -> None:
+        self._launcher, self._clock = launcher, clock or WallClock()
+        self._interference, self._meter = interference, meter
+        self._stop = Stop()
+        self._changed = threading.Condition()
+        self._items: deque[bytes] = deque()
+        self._known = 0
+        self._oldest_s: float | None = None
+        self._asked_s = time.monotonic()
+        self._progress = Progress("starting", "Starting", 0, 0, 0.0, 0.0)
+        self._run_id = ""
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def begin(self, run: bytes) -> None:
+        """Measure a run without rounds, given as JSON. Returns at once."""
+        asked = Run.from_json(run)
+        self._run_id = asked.id
+        self._thread = threading.Thread(target=self._measure, args=(asked,), name="breakeven-fleet", daemon=True)
+        self._thread.start()
+
+    def take(self, question: int, known: int, hold_s: float, answer_s: float = ANSWER_S) -> bytes:
+        """The answer to a question: the items after number ``known``, up to which none is needed here any more.
+
+        Waits until there are some and the oldest has been here for ``hold_s``, or the run has ended, or ``answer_s``
+        have passed.
+        """
+        end_s = time.monotonic() + answer_s
+        with self._changed:
+            self._asked_s = time.monotonic()
+            while self._known < known and self._items:
+                self._items.popleft()
+                self._known += 1
+            while (left_s := self._wait_s(end_s, hold_s)) > 0:
+                self._changed.wait(left_s)
+            self._asked_s = time.monotonic()
+            self._oldest_s = None
+            activity, left_s = self._progress.activity, max(0.0, self._progress.remaining_s)
+            items = messages.fitting(tuple(self._items))
+            return messages.answer(self._run_id, question, self._known + 1, items, activity, left_s)
+
+    def cancel(self) -> None:
+        """Stop in order; what was measured is still told."""
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _wait_s(self, end_s: float, hold_s: float) -> float:
+        """How long an answer may wait yet."""
+        now_s = time.monotonic()
+        if self._ended:
+            return 0.0
+        if self._items:
+            end_s = min(end_s, (self._oldest_s or now_s) + hold_s)
+        return end_s - now_s
+
+    # -- what the engine's thread does -----------------------------------------------------------------------------
+
+    def _measure(self, run: Run) -> None:
+        status, elapsed_s, reason, refused = "failed", 0.0, "", False
+        recorder = _Told(self._tell)
+        try:
+            unhindered()  # of this thread: what it starts inherits that
+            self._refuse(run)
+            with self._machine(run) as held:
+                run = run.model_copy(update={"environment": capture_environment(), "created_at": now()})
+                self._sweep(run, recorder, held)
+        except Cancelled:
+            status = self._stop.status
+        except UserError as error:
+            reason, refused = str(error), not recorder.began
+        except Exception as error:  # a defect ends this run, and is told
+            reason = f"It stopped: {error}"
+        status, elapsed_s = recorder.ended or (status, elapsed_s)
+        if self._launcher is launch_processes:
+            TEMPLATES.close()
+        self._tell(Ended(status=status, elapsed_s=elapsed_s, reason=reason[: messages.MAX_SAID], refused=refused))
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _refuse(self, run: Run) -> None:
+        """Raises UserError where this machine cannot measure the plan, or must not."""
+        assert run.plan is not None
+        plan = run.plan
+        refuse_code(plan.workload.network)
+        refuse_python(plan.targets)
+        refuse_unusable(plan.targets)
+        if plan.pipeline.data is not None:
+            check_data(plan.pipeline.data)
+        here = resources()
+        if here.memory_available_bytes is not None:
+            check_fits(plan, here.memory_available_bytes, here.limited_words)
+
+    def _sweep(self, run: Run, recorder: _Told, held: Held) -> None:
+        assert run.plan is not None
+        with ExitStack() as stack:
+            source = stack.enter_context(watching(self._interference, run.plan.targets))
+            meter = stack.enter_context(metering(self._meter))
+
+            def report(progress: Progress) -> None:
+                held.ends_in(progress.remaining_s)
+                self._progress = progress
+                self._see_alone()
+
+            run_sweep(StudyTools(self._launcher, self._clock, self._stop, source, report, recorder, meter=meter), run)
+
+    @contextmanager
+    def _machine(self, run: Run) -> Iterator[Held]:
+        """This machine's lock, waited for as long as another measurement holds it. Raises Cancelled."""
+        told = ""
+        with ExitStack() as stack:
+            while True:
+                try:
+                    held = stack.enter_context(machine_lock(run.name))
+                    break
+                except Busy as busy:
+                    if str(busy) != told:
+                        told = str(busy)
+                        self._tell(Waits(reason=told[: messages.MAX_SAID]))
+                self._see_alone()
+                if self._stop.wait(BUSY_AGAIN_S):
+                    raise Cancelled
+            yield held
+
+    def _see_alone(self) -> None:
+        if time.monotonic() - self._asked_s > ALONE_S:
+            self._stop.interrupt()
+
+    def _tell(self, *items: Item) -> None:
+        encoded = [messages.encode(item) for item in items]
+        with self._changed:
+            self._items.extend(encoded)
+            if self._oldest_s is None:
+                self._oldest_s = time.monotonic()
+            self._changed.notify_all()
+
+
+class _Told:
+    """A recorder that tells what it is given. ``ended`` is how the run did, and its seconds."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        self._tell = tell
+        self.began = False
+        self.ended: tuple[Status, float] | None = None
+
+    def begin(self, run: Run) -> None:
+        self.began = True
+        self._tell(run)
+
+    def record(self, run_id: str, records: tuple[Any, ...]) -> None:  # noqa: ARG002
+        self._tell(*records)
+
+    def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:  # noqa: ARG002
+        self.ended = status, elapsed_s
+
+    def delete(self, run_id: str) -> None: ...

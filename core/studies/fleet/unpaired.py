@@ -1,0 +1,365 @@
+"""Step times of machines over the batch, compared unpaired: nothing that hits one machine alone cancels.
+
+Two runs on different machines share no round. The variance of the log-ratio of their step times is therefore the sum of
+each machine's own, judged by how much its worker processes differ, with degrees of freedom after Welch (1947); an
+interval is wider than that of two targets in one run. What is the same during a whole run (a slow neighbour, a cold
+room) is in no interval: such a run says how the machine was then.
+
+A machine counts with its fastest target at each batch, unless one target is asked for. The smallest of several
+estimates is too small where they tie: of c targets that may be the fastest on one machine and d on the other, each test
+is made at the level times 2 / (c + d), which bounds the error whatever ties (a union bound over them).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.analysis.statistics import Array, normal_quantile, t_at
+from core.studies.sweep.candidates import Flags, Sets, as_bits, members
+from core.studies.sweep.condensed import TargetCurve
+from core.studies.sweep.crossover import STEPS, bend_of, between_batches
+
+TIE_ALPHA = 0.001  # targets of a machine count as tied unless they differ at 99.9 %: a lucky one must not look alone
+AT_ONCE = 100_000  # values of a block of pairs
+FEWEST_RIVALS = 6
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Log step times [machine, x] over x = log2(batch); ``measured`` marks the batches that at least two machines were
+    measured at, and between two of those lie ``STEPS`` − 1 points. NaN where a machine was not.
+
+    ``shape`` is what a second difference is multiplied by: w(1 − w)/2 · h² at the place w of a gap h.
+    ``error`` and ``df`` are those of the mean over processes, ``unseen`` is added for what processes cannot show.
+    ``before`` and ``after`` are the second differences at the batches around a point; ``gap``: how far a machine that
+    skipped a batch may bend there. ``target`` is the one that counts, ``tied`` how many may be the fastest.
+    """
+
+    x: Array
+    shape: Array
+    measured: Flags
+    center: Array
+    error: Array
+    df: Array
+    unseen: Array
+    before: Array
+    after: Array
+    gap: Array
+    target: Whole
+    tied: Array
+
+    def of(self, machines: Sequence[int]) -> Times:
+        """Of these machines alone, in this order."""
+        return self._each(lambda rows: rows[list(machines)])
+
+    def at_batches(self) -> Times:
+        """At the measured batches only."""
+        return self.at(np.flatnonzero(self.measured).tolist())
+
+    def at(self, points: Sequence[int]) -> Times:
+        """At these points only."""
+        at = list(points)
+        found = self._each(lambda rows: rows[:, at])
+        return replace(found, x=self.x[at], shape=self.shape[at], measured=self.measured[at])
+
+    def gathered(self, machine: Whole) -> Times:
+        """As one machine, at each point another one."""
+        points = np.arange(len(self.x))
+        return self._each(lambda rows: rows[machine, points][None])
+
+    def _each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Times:
+        return replace(self, **{name: change(getattr(self, name)) for name in MACHINE_ROWS})
+
+    def shifted(self, logs: Array) -> Times:
+        """With a number added to each machine's log step times, such as the log of its price."""
+        return replace(self, center=self.center + logs[:, None])
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        return tuple(round(2.0**x) for x in self.x[self.measured].tolist())
+
+    @property
+    def known(self) -> Flags:
+        return ~np.isnan(self.center)
+
+    def own_half_width(self, alpha: float) -> Array:
+        """Of each machine's log step time by itself, at a level that is divided by the targets that may be it."""
+        quantile = t_at(1 - alpha / (2 * self.tied), self.df)
+        unseen = normal_quantile(1 - alpha / 2) * self.unseen
+        return np.sqrt((quantile * self.error) ** 2 + unseen**2 + self.gap**2)
+
+
+MACHINE_ROWS = ("center", "error", "df", "unseen", "before", "after", "gap", "target", "tied")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """log(t_first / t_second) with what its intervals are made of; any shape."""
+
+    center: Array
+    error: Array
+    df: Array
+    tied: Array
+    unseen: Array
+    bend: Array
+
+    def at(self, points: Flags) -> Ratio:
+        """At these points, along the last axis."""
+        return Ratio(*(getattr(self, field.name)[..., points] for field in fields(self)))
+
+    def half_width(self, alpha: float) -> Array:
+        """Half of the 1 − alpha interval; infinite where there is none, NaN where there is no ratio."""
+        return np.hypot(self.scatter(alpha), self.bend)
+
+    def scatter(self, alpha: float) -> Array:
+        """The same without what may bend between batches."""
+        quantile = t_at(1 - alpha / self.tied, self.df)
+        return np.hypot(quantile * self.error, normal_quantile(1 - alpha / 2) * self.unseen)
+
+
+def ratio(first: Times, second: Times, outer: bool = False) -> Ratio:
+    """Of ``first`` over ``second``, machine by machine; one of them may have a single machine. With ``outer`` of each
+    with each, as [first, second, x].
+    """
+
+    def both(name: str) -> tuple[Array, Array]:
+        a, b = getattr(first, name), getattr(second, name)
+        return (a[:, None], b[None]) if outer else (a, b)
+
+    (u, v), (error, other_error), (n, m), (s, t) = both("center"), both("error"), both("df"), both("tied")
+    a, b = error**2, other_error**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        welch = np.where(a + b > 0, (a + b) ** 2 / (a**2 / n + b**2 / m), n + m)
+    (early, other_early), (late, other_late) = both("before"), both("after")
+    turn = np.maximum(np.abs(early - other_early), np.abs(late - other_late))
+    (unseen, other_unseen), (gap, other_gap) = both("unseen"), both("gap")
+    return Ratio(
+        center=u - v,
+        error=np.sqrt(a + b),
+        df=np.where((n > 0) & (m > 0), np.nan_to_num(welch), 0.0),
+        tied=s + t,
+        unseen=np.hypot(unseen, other_unseen),
+        bend=np.sqrt((first.shape * turn) ** 2 + gap**2 + other_gap**2),
+    )
+
+
+def _shape(x: Array) -> Array:
+    place = np.arange(len(x)) % STEPS / STEPS
+    batches = x[::STEPS]
+    gaps = np.append(np.diff(batches), 1.0)[np.arange(len(x)) // STEPS]
+    return np.asarray(place * (1 - place) / 2 * gaps**2)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """A contest of machines, as :mod:`core.studies.sweep.fastest` makes bands of. ``rivals`` is what the level of a
+    comparison with many is divided by: the others in the whole fleet, also those that take no part any more.
+    """
+
+    times: Times
+    rivals: int
+
+    @property
+    def x(self) -> Array:
+        return self.times.x
+
+    @property
+    def has_interval(self) -> bool:
+        return bool((self.times.df > 0).any())
+
+    def candidates(self, alpha: float) -> Sets:
+        """The machines that may be the fastest at each point for itself, at level ``alpha``; never empty."""
+        best = self._best()
+        ahead = self.times.gathered(best)
+        found = ratio(ahead, self.times)
+        beats = -found.center > found.half_width(alpha)
+        own = np.arange(len(self.times.center))[:, None] == best
+        alone = (beats | ~self.times.known | own).all(axis=0)
+        return as_bits(np.where(alone, own, self.left_in(alpha)))
+
+    def left_in(self, alpha: float) -> Flags:
+        """[machine, x]: no rival beats it at the level divided by the number of rivals."""
+        rivals = self.times.of(self._strongest(range(len(self.times.center))))
+        found = ratio(rivals, self.times, outer=True)
+        beaten = (-found.center > found.half_width(alpha / self.rivals)).any(axis=0)
+        return np.asarray(~beaten & self.times.known)
+
+    def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array:
+        """How far beyond the interval (log) the fastest is shown to be in that set; above zero: shown."""
+        inside = members(bits)
+        outside = sorted(set(range(len(self.times.center))) - set(inside))
+        if not outside:
+            return np.full(len(at), np.inf)
+        level = alpha if len(inside) == 1 else alpha / self.rivals
+        times = self.times.at(at)
+        others = times.of(outside)
+        found = ratio(times.of(self._strongest(inside)), others, outer=True)
+        by = -found.center - found.half_width(level)
+        best = np.nanmax(np.where(np.isnan(by), -np.inf, by), axis=0)
+        return np.asarray(np.where(others.known, best, np.inf).min(axis=0))
+
+    def leaders(self) -> Sets:
+        return as_bits(np.arange(len(self.times.center))[:, None] == self._best())
+
+    def gain(self, old: Sequence[int], new: Sequence[int], part: slice) -> Array:
+        """Above zero where one of the new machines is ahead of all the old ones."""
+        before, after = (self._filled[list(some)][:, part].min(axis=0) for some in (old, new))
+        return np.asarray(np.nan_to_num(before - after))
+
+    def is_level(self, members: Sequence[int], at: Sequence[int], alpha: float, margin: float) -> bool:
+        """Whether these machines are shown to be within ``margin`` of each other at all of these points."""
+        chosen = self.times.of(members).at(at)
+        widest = np.argsort(-np.abs(chosen.center - np.nanmean(chosen.center, axis=0)).max(axis=1)).tolist()
+        some = max(1, AT_ONCE // chosen.center.size)
+        for start in range(0, len(widest), some):  # the first of them settle it where it is no tie
+            rows = widest[start : start + some]
+            found = ratio(chosen.of(rows), chosen, outer=True)
+            off = np.abs(found.center) + found.half_width(alpha)
+            others = np.array(rows)[:, None] != np.arange(len(chosen.center))
+            if not (off[others] <= math.log1p(margin)).all():
+                return False
+        return True
+
+    @property
+    def _filled(self) -> Array:
+        return np.where(self.times.known, self.times.center, np.inf)
+
+    def _best(self) -> Whole:
+        return np.asarray(np.argmin(self._filled, axis=0))
+
+    def _strongest(self, machines: Sequence[int]) -> list[int]:
+        """Those that others are tested against: all of them where that is little work, else the fastest at each batch.
+        Fewer tests leave more machines in, which errs on the safe side.
+        """
+        some = list(machines)
+        room = max(FEWEST_RIVALS, AT_ONCE // self.times.center.size)
+        if len(some) <= room:
+            return some
+        at = self.times.measured
+        slow = self._filled[some][:, at] + self.times.error[some][:, at]
+        order = np.argsort(slow, axis=0).ravel()
+        return [some[place] for place in dict.fromkeys(order.tolist())][:room]
+
+
+def contenders(times: Times, alpha: float) -> list[int]:
+    """The machines that may be the fastest at one of the measured batches at least, at the harshest level of any test:
+    no other is ever in a set.
+    """
+    at = times.at_batches()
+    left = Machines(at, max(1, len(times.center) - 1)).left_in(alpha / len(at.x))
+    return np.flatnonzero(left.any(axis=1)).tolist()
+
+
+def common_batches(machines: Sequence[Sequence[TargetCurve]]) -> Array:
+    """What at least two machines were measured at, rising."""
+    seen = [np.unique([batch for curve in curves for batch in curve.batches]) for curves in machines]
+    batches, counts = np.unique(np.concatenate([np.zeros(0), *seen]), return_counts=True)
+    return np.asarray(batches[counts > 1], dtype=float)
+
+
+def times_of(machines: Sequence[Sequence[TargetCurve]], batches: Array) -> Times:
+    """Each machine's targets as one curve, that of the fastest at each point; ``batches`` as
+    :func:`common_batches` gives them, at least one.
+
+    A machine has no step time where one of its targets was skipped that may be the fastest there; where it failed the
+    others count.
+    """
+    at = np.log2(batches)
+    x = between_batches(at)
+    most = max(map(len, machines))
+    columns = [_columns(curve, at) for curves in machines for curve in [*curves, *[NOTHING] * (most - len(curves))]]
+    center, error, df, gap, unseen, failed, tried = (
+        np.stack(part).reshape(len(machines), most, -1) for part in zip(*columns, strict=True)
+    )
+    turns = _second_differences(at, center)
+    rows = {
+        "center": _spread(center),
+        "error": _spread(error),
+        "df": np.minimum(_held(df), _held(df, following=True)),
+        "unseen": np.broadcast_to(unseen, (*unseen.shape[:2], len(x))),
+        "before": _held(turns),
+        "after": _held(turns, following=True),
+        "gap": _spread(gap),
+    }
+    filled = np.where(np.isnan(rows["center"]), np.inf, rows["center"])
+    best = np.argmin(filled, axis=1)
+    chosen = {name: np.take_along_axis(row, best[:, None], axis=1)[:, 0] for name, row in rows.items()}
+    skipped = (np.isnan(rows["center"]) & (x < failed - 1e-9) & (tried > 0)).any(axis=1)
+    tied = _tied(rows, chosen, filled)
+    chosen["center"] = np.where(skipped, np.nan, chosen["center"])
+    return Times(x, _shape(x), np.arange(len(x)) % STEPS == 0, **chosen, target=best, tied=tied)
+
+
+NOTHING = TargetCurve()
+
+
+def _tied(rows: Mapping[str, Array], chosen: Mapping[str, Array], filled: Array) -> Array:
+    """How many targets of each machine may be its fastest."""
+    if filled.shape[1] == 1:
+        return np.ones((len(filled), filled.shape[2]))
+    apart = np.sqrt(rows["error"] ** 2 + chosen["error"][:, None] ** 2)
+    level = t_at(1 - TIE_ALPHA / 2, np.minimum(rows["df"], chosen["df"][:, None])) * apart
+    unseen = normal_quantile(1 - TIE_ALPHA / 2) * np.hypot(rows["unseen"], chosen["unseen"][:, None])
+    with np.errstate(invalid="ignore"):
+        near = filled - chosen["center"][:, None] <= np.hypot(level, unseen)
+    return np.maximum(1, (near & np.isfinite(filled)).sum(axis=1)).astype(float)
+
+
+def _columns(curve: TargetCurve, at: Array) -> tuple[Array, ...]:
+    """Of a target at log2 of the shared batches: center, error, degrees of freedom, how far it may bend where it
+    skipped one; then what is unseen, log2 of the batch from which it failed, and whether it was tried.
+    """
+    failed = np.array([math.log2(curve.failed_from) if curve.failed_from else np.inf])
+    if not curve.batches:
+        nothing = np.full(len(at), np.nan), np.full(len(at), np.inf), np.zeros(len(at)), np.zeros(len(at))
+        return (*nothing, np.zeros(1), failed, np.zeros(1))
+    own, logs = np.log2(np.array(curve.batches, dtype=float)), np.array(curve.log_ms)
+    error = np.array([np.inf if value is None else value for value in curve.error])
+    df, more = np.array(curve.df), (np.array([curve.allowance]), failed, np.ones(1))
+    place = np.minimum(np.searchsorted(own, at - 1e-9), len(own) - 1)
+    exact = np.abs(own[place] - at) < 1e-9
+    if exact.all():
+        return logs[place], error[place], df[place], np.zeros(len(at)), *more
+    inside = (at > own[0] - 1e-9) & (at < own[-1] + 1e-9)
+    left = np.where(exact, place, np.maximum(place - 1, 0))  # of two neighbours the worse one
+    gap = np.zeros(len(at))
+    if inside.any() and len(own) > 1:
+        gap[inside] = bend_of(own, logs, np.clip(at[inside], own[0], own[-1]))
+    center = np.where(inside, np.interp(at, own, logs), np.nan)
+    return center, np.maximum(error[left], error[place]), np.minimum(df[left], df[place]), gap, *more
+
+
+def _spread(values: Array) -> Array:
+    """From the batches, along the last axis, to all points of the grid, linear between two."""
+    place = np.arange(STEPS) / STEPS
+    left, right = values[..., :-1, None], values[..., 1:, None]
+    with np.errstate(invalid="ignore"):
+        between = np.where(place == 0, left, left * (1 - place) + right * np.where(place == 0, 0.0, place))
+    return np.concatenate([between.reshape(*values.shape[:-1], -1), values[..., -1:]], axis=-1)
+
+
+def _held(values: Array, following: bool = False) -> Array:
+    """The same with the value of the batch before a point, or of the ``following`` one; at a batch its own."""
+    if following:
+        moved = np.concatenate([values[..., 1:], values[..., -1:]], axis=-1)
+        held = np.repeat(moved, STEPS, axis=-1)
+        held[..., ::STEPS] = values
+    else:
+        held = np.repeat(values, STEPS, axis=-1)
+    return held[..., : (values.shape[-1] - 1) * STEPS + 1]
+
+
+def _second_differences(x: Array, y: Array) -> Array:
+    """Of curves along the last axis at their points, those at the ends as their neighbours; 0 where not known."""
+    if len(x) < 3:
+        return np.zeros(y.shape)
+    slopes = np.diff(y) / np.diff(x)
+    second = 2 * np.diff(slopes) / (x[2:] - x[:-2])
+    return np.nan_to_num(np.concatenate([second[..., :1], second, second[..., -1:]], axis=-1))

@@ -1,0 +1,198 @@
+"""What a scaling study says: from which batch several devices are faster than one, how efficiently, and why not more.
+
+With n devices, B samples in a step of all together and t₁ and tₙ the step times:
+
+- strong efficiency, the batch being the same: t₁(B) / (n·tₙ(B)), the speed-up over n;
+- weak efficiency, the batch a replica being the same: t₁(b) / tₙ(n·b);
+- what the smaller batch a replica leaves: t₁(B) / (n·t₁(B/n)), of one device alone, which computes some batches more
+  efficiently than others.
+
+The first is the product of the other two, so that they tell apart why several devices are no faster: too little work a
+replica, or the cost of working together (all-reduce, launching the step on each device, sharing the batch out).
+
+Each is a ratio of step times from the same start of the workers; their intervals are those of a sweep's speed-ups
+(:mod:`core.studies.sweep.crossover`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from core.evidence import Block
+from core.studies.scaling.all_reduce import AllReduce, all_reduces
+from core.studies.scaling.record import ScalingStudy
+from core.studies.sweep.analyse import analyse, speed_ups
+from core.studies.sweep.answer import Answer, SpeedUp, Verdict
+from core.studies.sweep.crossover import build_curve
+from core.studies.sweep.observations import observe
+from core.studies.sweep.record import Round, Run
+
+Loss = Literal["replica", "together"]
+"""What most of the efficiency is lost to: the smaller batch a replica, or working together."""
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """A share of what n devices could do, 0.9 being 90 %, with its 95 % interval (None: too few rounds).
+
+    ``batch`` is global, ``a_replica`` what each of several devices computes of it.
+    """
+
+    batch: int
+    a_replica: int
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why several devices are slower than one at a batch, or how they come to their efficiency: ``strong`` is the
+    product of ``replica`` and ``together``. ``main``: which of the two loses clearly more, None where neither does.
+    """
+
+    strong: Efficiency
+    replica: Efficiency
+    together: Efficiency
+    main: Loss | None
+
+    @property
+    def batch(self) -> int:
+        return self.strong.batch
+
+
+@dataclass(frozen=True)
+class Several:
+    """One target of several devices, number ``target``, against one device. ``strong`` and ``replica`` are by rising
+    global batch, ``weak`` too, at n times the batch of one device. ``slower``: why, at the largest batch at which one
+    device is clearly faster, by more than a tie; ``largest``: the same at the largest batch of all.
+    """
+
+    target: int
+    replicas: int
+    name: str
+    verdict: Verdict
+    speed_ups: tuple[SpeedUp, ...]
+    strong: tuple[Efficiency, ...]
+    weak: tuple[Efficiency, ...]
+    replica: tuple[Efficiency, ...]
+    traced: tuple[AllReduce, ...]
+    slower: Why | None = None
+    largest: Why | None = None
+
+    @property
+    def best(self) -> Efficiency | None:
+        """The highest strong efficiency that has an interval: what a large enough batch comes to."""
+        return max((one for one in self.strong if one.low is not None), key=lambda one: one.low or 0.0, default=None)
+
+    def speed_up(self, batch: int) -> SpeedUp | None:
+        return next((one for one in self.speed_ups if one.batch == batch), None)
+
+
+@dataclass(frozen=True)
+class ScalingAnswer:
+    """``run`` is the study as a sweep, of which ``answer`` is; ``several`` by rising number of devices."""
+
+    study: ScalingStudy
+    run: Run
+    answer: Answer
+    several: tuple[Several, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.answer.verdict
+
+
+def scaling_answer(study: ScalingStudy) -> ScalingAnswer:
+    """Raises UserError where there is no round."""
+    run = study.run
+    answer = analyse(run)
+    by_target = {one.target: one for one in answer.against}
+    found = tuple(
+        _several(study, run, by_target[target].verdict, by_target[target].speed_ups, target)
+        for target in study.plan.several
+        if target in by_target
+    )
+    return ScalingAnswer(study, run, answer, found)
+
+
+def _several(study: ScalingStudy, run: Run, verdict: Verdict, ratios: tuple[SpeedUp, ...], target: int) -> Several:
+    count = study.plan.targets[target].replicas
+    together = _ratios(paired(run, 0, target, count))
+    alone = _ratios(paired(run, 0, 0, count))
+    made = Several(
+        target=target,
+        replicas=count,
+        name=study.plan.names[target],
+        verdict=verdict,
+        speed_ups=ratios,
+        strong=tuple(_efficiency(one, one.batch, count, lambda ratio: ratio / count) for one in ratios),
+        weak=tuple(_efficiency(one, count * one.batch, count, lambda ratio: ratio) for one in together),
+        # one device at b over the same at n·b, so that the share is the inverse
+        replica=tuple(_efficiency(one, count * one.batch, count, lambda ratio: 1 / (count * ratio)) for one in alone),
+        traced=all_reduces(study, target),
+    )
+    slower = [one.batch for one in ratios if verdict.kind != "tie" and one.high is not None and one.high < 1]
+    return replace(made, slower=_last(made, slower), largest=_last(made, [one.batch for one in ratios]))
+
+
+def _efficiency(one: SpeedUp, batch: int, count: int, of: Callable[[float], float]) -> Efficiency:
+    bounds = None if one.low is None or one.high is None else sorted((of(one.low), of(one.high)))
+    low, high = (None, None) if bounds is None else bounds
+    return Efficiency(batch, batch // count, of(one.ratio), low, high)
+
+
+def _ratios(run: Run) -> tuple[SpeedUp, ...]:
+    """Step time of the first target over that of the second, by the first one's batch."""
+    table = observe(run)
+    return speed_ups(build_curve(table)) if len(table.batches) else ()
+
+
+def _last(made: Several, batches: list[int]) -> Why | None:
+    """At the largest of these batches at which all three are known with their intervals."""
+    for batch in reversed(batches):
+        found = [
+            next((one for one in kind if one.batch == batch and one.low is not None), None)
+            for kind in (made.strong, made.replica, made.weak)
+        ]
+        strong, replica, together = found
+        if strong is not None and replica is not None and together is not None:
+            return Why(strong, replica, together, _main(replica, together))
+    return None
+
+
+def _main(replica: Efficiency, together: Efficiency) -> Loss | None:
+    """Which factor is clearly the smaller one; both have their intervals."""
+    if (replica.high or 1.0) < (together.low or 0.0):
+        return "replica"
+    return "together" if (together.high or 1.0) < (replica.low or 0.0) else None
+
+
+def paired(run: Run, first: int, second: int, factor: int) -> Run:
+    """Two targets alone, or one twice, as 0 and 1: in each round the first one's block at a batch, and the second
+    one's at ``factor`` times that batch from the same pass of the same start.
+    """
+    others: dict[tuple[int, int, int], Iterator[Block]] = {
+        place: iter(blocks) for place, blocks in _blocks(run, second).items()
+    }
+    found: list[Round] = []
+    for (process, pass_index, batch), blocks in _blocks(run, first).items():
+        beside = others.get((process, pass_index, factor * batch), iter(()))
+        for one, other in zip(blocks, beside, strict=False):
+            pair = (one.model_copy(update={"target": 0}), other.model_copy(update={"target": 1}))
+            found.append(Round(index=len(found), pass_index=pass_index, batch=batch, blocks=pair))
+    names = run.target_names[first], run.target_names[second]
+    return run.model_copy(update={"target_names": names, "plan": None, "rounds": tuple(found)})
+
+
+def _blocks(run: Run, target: int) -> dict[tuple[int, int, int], list[Block]]:
+    """A target's blocks by process, pass and batch, in their order."""
+    found: dict[tuple[int, int, int], list[Block]] = defaultdict(list)
+    for item in run.rounds:
+        for block in item.blocks:
+            if block.target == target:
+                found[block.process, item.pass_index, item.batch].append(block)
+    return found

@@ -1,0 +1,21 @@
+"""The scaling study as a kind."""
+
+from core.studies.kind import Kind
+from core.studies.scaling.answer import ScalingAnswer, scaling_answer
+from core.studies.scaling.export import scaling_data, scaling_text
+from core.studies.scaling.plan import ScalingPlan
+from core.studies.scaling.record import ScalingStudy
+from core.studies.scaling.run import run_scaling
+
+SCALING: Kind[ScalingPlan, ScalingStudy, ScalingAnswer] = Kind(
+    name="scaling",
+    title="Scaling study",
+    record=ScalingStudy,
+    describe=lambda plan: f"Scaling of {plan.title}",
+    run=run_scaling,
+    targets=lambda plan: plan.targets,
+    answer=lambda study, _: scaling_answer(study),
+    text=lambda _, answer, __: scaling_text(answer),
+    export=lambda _, answer, __: scaling_data(answer),
+)
+KIND = SCALING

@@ -1,0 +1,64 @@
+"""Measure a scaling study: one device and several side by side, in many starts of their workers; then some traces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from core.machine.environment import capture_environment
+from core.studies.runner import NullRecorder, StudyTools, now
+from core.studies.scaling.plan import ScalingPlan
+from core.studies.scaling.record import ScalingStudy
+from core.studies.sweep import schedule
+from core.studies.sweep.analyse import compare
+from core.studies.sweep.even import Even
+from core.studies.sweep.record import MAX_NAME, Run
+
+
+def run_scaling(tools: StudyTools, plan: ScalingPlan) -> ScalingStudy:
+    """Measure within the budget. What fails becomes an outcome of its cell, and the other targets go on there.
+
+    Raises Cancelled where nothing was measured yet, StudyFailed where nothing could be compared.
+    """
+    sweep = plan.as_sweep
+    run = Run(
+        id="scaling",
+        name=plan.title[:MAX_NAME],
+        created_at=now(),
+        label="measured",
+        status="running",
+        target_names=sweep.target_names,
+        plan=sweep,
+        environment=capture_environment(),
+    )
+    even = Even(
+        replace(tools, recorder=NullRecorder()),  # the study is kept as a whole
+        sweep,
+        run,
+        targets_at=plan.targets_at,
+        whole=False,
+        reserve_s=schedule.trace_reserve_s(sweep),
+        closing=partial(_trace, plan),
+        so_far=partial(ScalingStudy.of, plan),
+    )
+    return ScalingStudy.of(plan, even.execute())
+
+
+def _trace(plan: ScalingPlan, even: Even) -> None:
+    """Steps of several devices, at the batches that tell most; one device has no all-reduce."""
+    if not plan.trace:
+        return
+    wanted = {target: _telling(even.run, target) for target in plan.several}
+    for place in range(max(map(len, wanted.values()))):
+        for target, batches in wanted.items():
+            if place < len(batches) and even.clock.now_s() < even.final_s:
+                even.tell("tracing", f"Tracing some steps of batch {batches[place]:,} on {plan.names[target]}")
+                even.workers.trace(target, batches[place])
+
+
+def _telling(run: Run, target: int) -> tuple[int, ...]:
+    """The largest batch of a target, the one nearest its crossover with one device, and the smallest."""
+    measured = tuple(sorted({item.batch for item in run.rounds if item.step_ms(target) is not None}))
+    verdict, _ = compare(run, None, 0, target)
+    found = schedule.batches_to_trace(measured, tuple(change.batch for change in verdict.crossovers))
+    return tuple(sorted(found, key=lambda batch: batch != measured[-1]))

@@ -1,0 +1,136 @@
+"""A run in a few numbers: what comparing it with other machines' runs needs of it.
+
+The store keeps this beside each run of a fleet, so that a page that compares a thousand machines reads no rounds. It is
+a copy: :data:`CONDENSED` is raised when what it holds changes, and what an earlier version made is made again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from core.evidence import MAX_TARGETS, Label, Status, TargetIndex
+from core.figures.style import machine_parts
+from core.schema import Frozen
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import Against
+from core.studies.sweep.baseline import ahead_words
+from core.studies.sweep.crossover import STEPS, smooth
+from core.studies.sweep.energy import Source, energy_of
+from core.studies.sweep.fastest import failed_from
+from core.studies.sweep.observations import Observations, Unit, observe_alone
+from core.studies.sweep.record import Run
+
+CONDENSED = 1
+Numbers = tuple[float, ...]
+
+
+class TargetCurve(Frozen):
+    """Step times of one target by measured batch, rising: the mean of ``log`` (step time in ms) over ``unit``s, its
+    standard error, and the degrees of freedom behind that (0, with the error None: unknown).
+
+    ``allowance`` is the standard deviation to add for what the units cannot show (:class:`Observations`), ``unstable``
+    whether they disagree too much; ``failed_from`` the smallest batch above all others at which the target failed.
+    """
+
+    batches: tuple[int, ...] = ()
+    log_ms: Numbers = ()
+    error: tuple[float | None, ...] = ()
+    df: Numbers = ()
+    rounds: int = 0
+    units: int = 0
+    unit: Unit = "round"
+    allowance: float = 0.0
+    unstable: bool = False
+    failed_from: int | None = None
+
+
+class OwnCrossover(Frozen):
+    """Another target against the run's baseline: where it is faster, in words, and each crossover with its interval."""
+
+    target: TargetIndex
+    words: str
+    crossovers: tuple[tuple[float, float | None, float | None], ...] = ()
+
+
+class Joules(Frozen):
+    """Energy a sample (J) of a target at a batch, with its 95 % interval; None where the windows are too few."""
+
+    target: TargetIndex
+    batch: int
+    value: float
+    low: float | None
+    high: float | None
+    source: Source
+
+
+class CondensedRun(Frozen):
+    """``curves`` are one a target, ``hardware`` is processor and GPUs in words."""
+
+    version: int = CONDENSED
+    run_id: str
+    target_names: tuple[str, ...]
+    label: Label
+    status: Status
+    hardware: str = ""
+    rounds: int = 0
+    elapsed_s: float = 0.0
+    curves: Annotated[tuple[TargetCurve, ...], Field(max_length=MAX_TARGETS)] = ()
+    own: tuple[OwnCrossover, ...] = ()
+    energy: tuple[Joules, ...] = ()
+    notes: int = 0
+
+
+def condense(run: Run) -> CondensedRun:
+    """Raises UserError where the rounds are more than any sweep makes."""
+    targets, failed = range(len(run.target_names)), failed_from(run)
+    answer = analyse(run) if run.rounds else None
+    return CondensedRun(
+        run_id=run.id,
+        target_names=run.target_names,
+        label=run.label,
+        status=run.status,
+        hardware=", ".join(machine_parts(run.environment)) if run.environment is not None else "",
+        rounds=len(run.rounds),
+        elapsed_s=run.elapsed_s,
+        curves=tuple(_curve(run, target).model_copy(update={"failed_from": failed.get(target)}) for target in targets),
+        own=() if answer is None else tuple(map(_own, answer.against)),
+        energy=tuple(
+            Joules(target=cell.target, batch=cell.batch, value=cell.gross.value, low=cell.gross.low,
+                   high=cell.gross.high, source=cell.source)
+            for cell in energy_of(run).cells
+        ),
+        notes=0 if answer is None else len(answer.verdict.warnings),
+    )  # fmt: skip
+
+
+def _curve(run: Run, target: int) -> TargetCurve:
+    rounds = sum(item.step_ms(target) is not None for item in run.rounds)
+    return target_curve(observe_alone(run, target)).model_copy(update={"rounds": rounds})
+
+
+def target_curve(seen: Observations) -> TargetCurve:
+    """From the log step times of its units."""
+    if not len(seen.batches):
+        return TargetCurve()
+    found = smooth(seen).estimate
+    error, df = found.error[::STEPS], found.df[::STEPS]
+    known = np.isfinite(error) & (df > 0)
+    return TargetCurve(
+        batches=tuple(round(batch) for batch in seen.batches.tolist()),
+        log_ms=tuple(found.center[::STEPS].tolist()),
+        error=tuple(value if sure else None for value, sure in zip(error.tolist(), known.tolist(), strict=True)),
+        df=tuple(np.where(known, df, 0.0).tolist()),
+        units=len(seen.values),
+        unit=seen.unit,
+        allowance=seen.allowance,
+        unstable=seen.unstable,
+    )
+
+
+def _own(one: Against) -> OwnCrossover:
+    found = [(c.batch, c.low, c.high) for c in one.verdict.crossovers if math.isfinite(c.batch)]
+    return OwnCrossover(target=one.target, words=ahead_words(one), crossovers=tuple(found))

@@ -1,0 +1,189 @@
+"""Rounds spread evenly: many short starts of fresh workers, every batch in each of them, targets in turn.
+
+What differs from process to process does not get less with more rounds of the same process, so the budget goes to as
+many starts as it allows. How many there are follows from times alone, never from which target is faster, and nothing
+ends it early: an interval that is looked at until it says something says it too often.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from core.analysis.statistics import MIN_UNITS
+from core.evidence import Ended
+from core.studies.progress import Phase, Progress
+from core.studies.runner import Cancelled, StudyFailed, StudyTools, cut_short, start_words, unheard
+from core.studies.sweep.ledger import Ledger
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.studies.sweep.schedule import VISIT_ROUNDS
+from core.studies.sweep.workers import Workers
+
+MIN_ROUNDS = 3
+"""Of a batch in one start: the fewest whose median shrugs off one stalled round."""
+TELL_EVERY_S = 0.25
+FEWEST_ROUNDS, MOST_ROUNDS = 4, 40  # of a batch in one start
+SCATTER_RATIO = 1.4  # of rounds' log-ratios over processes', as both were seen to scatter (docs/validation.md)
+
+
+class Even:
+    """One such measurement of a plan, into a run without rounds.
+
+    ``targets_at`` says which targets have a batch, by default all. With ``whole`` a batch at which one of them failed
+    is left out; else the others go on there. ``reserve_s`` of the budget are kept for ``closing``, which gets the
+    workers of the last start. ``so_far`` makes what progress holds of the run.
+    """
+
+    def __init__(
+        self,
+        tools: StudyTools,
+        plan: SweepPlan,
+        run: Run,
+        *,
+        targets_at: Callable[[int], tuple[int, ...]] | None = None,
+        whole: bool = True,
+        reserve_s: float = 0.0,
+        closing: Callable[[Even], None] | None = None,
+        so_far: Callable[[Run], Any] | None = None,
+    ) -> None:
+        self._plan, self._tools, self.clock, self.ledger = plan, tools, tools.clock, Ledger(run, tools.recorder)
+        self._all = tuple(range(len(plan.targets)))
+        self._targets_at, self._whole = targets_at or (lambda _: self._all), whole
+        self._reserve_s, self._closing, self._so_far = reserve_s, closing, so_far
+        self.workers = Workers(plan, self.ledger, tools, deadline_s=lambda: self._until_s)
+        self._begin_s = self.clock.now_s()
+        self._until_s = self._end_s
+        self._done = 0
+        self._wanted = 0
+        self._next_told_s = float("-inf")
+
+    def execute(self) -> Run:
+        """The run with what was measured within the budget. What fails becomes an outcome of its cell.
+
+        Raises Cancelled where nothing was measured yet, StudyFailed where nothing could be compared.
+        """
+        status: Ended = "finished"
+        failure = ""
+        try:
+            while self._open_batches() and self._has_time():
+                self._one_start()
+            if self._closing is not None and self.rounds:
+                self._until_s = self.final_s
+                self._closing(self)
+        except Cancelled:
+            status = self._tools.stopped_as
+        except StudyFailed as error:
+            status, failure = "failed", str(error)
+        finally:
+            self.workers.close()
+        if not self.rounds:
+            if status in ("cancelled", "interrupted"):
+                raise Cancelled
+            raise StudyFailed(failure or self.ledger.first_reason or "Nothing could be measured within the budget.")
+        if failure:
+            self.ledger.add(cut_short(f"{self.rounds} rounds", failure))
+        return self.ledger.finish(status, self._elapsed_s)
+
+    @property
+    def run(self) -> Run:
+        """As it is so far."""
+        return self.ledger.run(self._elapsed_s)
+
+    @property
+    def rounds(self) -> int:
+        """Those that compare something."""
+        return sum(len(item.blocks) >= min(2, len(self._all)) for item in self.run.rounds)
+
+    @property
+    def final_s(self) -> float:
+        """When the budget ends, by the clock."""
+        return self._begin_s + self._plan.budget_s + self.workers.lost_s
+
+    def tell(self, phase: Phase, activity: str) -> None:
+        """What is done, and what is known so far; of the latter, which takes time to make, not every visit."""
+        now_s = self.clock.now_s()
+        if self._tools.report is unheard or (phase == "measuring" and now_s < self._next_told_s):
+            return
+        left_s = max(0.0, self.final_s - now_s)
+        record = None if self._so_far is None else self._so_far(self.run)
+        if record is not None:
+            self._next_told_s = now_s + TELL_EVERY_S
+        self._tools.report(Progress(phase, activity, self._done, self._wanted, self._elapsed_s, left_s, record))
+
+    def _one_start(self) -> None:
+        """Fresh workers, and passes over the batches until this start's share of the time is used."""
+        begin_s = self.clock.now_s()
+        self._until_s = self._end_s
+        self.tell("restarting" if self._done else "starting", start_words(len(self._all)))
+        self.workers.start()
+        passes = 0
+        while passes == 0 or self.clock.now_s() < self._until_s:
+            before_s = self.clock.now_s()
+            self._pass(self._open_batches(), passes % 2 == 1)
+            if self.clock.now_s() <= before_s:
+                break  # nothing could run
+            if passes == 0:
+                self._until_s = min(self._end_s, begin_s + (self._end_s - begin_s) / self._starts_from(begin_s))
+            passes += 1
+        self._done += 1
+
+    def _pass(self, batches: Sequence[int], down: bool) -> None:
+        pass_index = self.ledger.next_pass
+        for batch in reversed(batches) if down else batches:
+            if self.clock.now_s() >= self._until_s:
+                return
+            self.tell("measuring", f"Measuring batch {batch:,}")
+            self.workers.visit(batch, VISIT_ROUNDS, pass_index, self._targets_at(batch))
+
+    def _starts_from(self, begin_s: float) -> int:
+        """How many starts, the one that began then among them, the time from then on is best divided into.
+
+        Two-stage sampling (Cochran 1977, §10.6), as for a sweep's epochs: with c₁ the cost of a start and c₂ of a round
+        of every batch, √(c₁ / c₂) · σ₂ / σ₁ rounds in each start are best.
+        """
+        setup_s, round_s = self._costs()
+        best = SCATTER_RATIO * math.sqrt(setup_s / round_s)
+        rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, best))
+        left_s = self._end_s - begin_s
+        count = int(left_s / (setup_s + rounds * round_s))
+        if self._done + count < MIN_UNITS:  # fewer starts support no interval of their own
+            count = min(MIN_UNITS - self._done, int(left_s / (setup_s + MIN_ROUNDS * round_s)))
+        count = max(1, count)
+        self._wanted = self._done + count
+        return count
+
+    def _costs(self) -> tuple[float, float]:
+        """Seconds that starting and preparing take, and a round of every batch."""
+        batches = self._open_batches()
+        targets = [len(self._open_at(batch)) for batch in batches] or [len(self._all)]
+        costs = self.workers.costs(sum(targets) / len(targets))
+        return costs.startup_s + len(batches) * costs.prepare_s, max(1, len(batches)) * costs.round_s
+
+    def _has_time(self) -> bool:
+        """For one more start with enough rounds."""
+        if self._done == 0:
+            return True
+        setup_s, round_s = self._costs()
+        return self._done < self._wanted and self._end_s - self.clock.now_s() >= setup_s + MIN_ROUNDS * round_s
+
+    def _open_batches(self) -> tuple[int, ...]:
+        """Those that nothing has failed at, or where some go on."""
+        return tuple(
+            batch
+            for batch in self._plan.batches
+            if (still := len(self._open_at(batch))) == len(self._targets_at(batch)) or (still and not self._whole)
+        )
+
+    def _open_at(self, batch: int) -> tuple[int, ...]:
+        return tuple(target for target in self._targets_at(batch) if self.workers.is_open(target, batch))
+
+    @property
+    def _elapsed_s(self) -> float:
+        return self.clock.now_s() - self._begin_s
+
+    @property
+    def _end_s(self) -> float:
+        """When measuring ends."""
+        return self.final_s - self._reserve_s

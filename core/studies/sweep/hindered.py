@@ -1,0 +1,26 @@
+"""Workers that were held back by what they inherited: their niceness, and limits of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.evidence import Process, Warning
+from core.text import sentence_case
+
+
+def hindrance(processes: Iterable[Process]) -> str:
+    """What held workers back, a clause; empty where nothing did, or nothing was recorded of it."""
+    known = tuple(processes)
+    if (nice := max((process.niceness or 0 for process in known), default=0)) > 0:
+        return f"worker processes ran at niceness {nice}, so that all others came before them"
+    for limits in (process.inherited_threads for process in known):
+        if limits:
+            named = ", ".join(f"{name}={value}" for name, value in sorted(limits.items()))
+            return f"worker processes inherited {named}, which limits their threads, though no target asked for that"
+    return ""
+
+
+def hindered(processes: Iterable[Process]) -> tuple[Warning, ...]:
+    """A warning where workers were held back."""
+    why = hindrance(processes)
+    return (Warning(code="hindered", text=f"{sentence_case(why)}; step times may be longer for it."),) if why else ()

@@ -1,0 +1,257 @@
+"""A batch divided between two targets that run at once: the best split, and a bound on what it gains. Pure.
+
+A split gives each target some samples of the batch, and its step takes as long as the slower of the two parts. Both
+times come from the measured curves: log step time linear in log2(batch) between measured batches, never beyond them.
+What the targets cost each other (synchronising, summing gradients, cores and memory that they share) is not in it, so
+that the gain is a bound. Not to divide is one of the splits: the best one is never slower than the faster target alone.
+
+With l the log step time of a target i that computes the whole batch B, and of a target s that computes its part b_s of
+split k, the log gain is g = max over k of min over i and s of l_i(B) − l_s(b_s). It rises with each of the differences,
+so that its bounds are the same maximum of minima over theirs (intersection-union, Berger 1982). That holds also where
+another difference becomes the least, at a crossover or where whole numbers of samples lie far apart, where a bootstrap
+or a derivative would not; elsewhere it is wider than it need be.
+
+A difference has a t interval over the worker processes that measured both, where these are three or more. But a sweep
+spends its time near the crossover, and measures large batches in one pass. There the interval is put together from
+those of both step times, as if nothing of their noise cancelled (MOVER, Zou and Donner 2008): t intervals over passes,
+with the variance pooled over batches where a batch has few, and what processes were seen to differ by elsewhere.
+Between measured batches the bend of the curve is added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from core.analysis.statistics import MIN_UNITS, Array, Estimate, estimate_columns, moderate, normal_quantile
+from core.studies.sweep.answer import SpeedUp
+from core.studies.sweep.crossover import ALPHA, bend_of
+from core.studies.sweep.observations import PROCESS_ALLOWANCE, Observations, observe_times
+from core.studies.sweep.record import Run
+
+MOST_SPLITS = 2_049
+"""Of one batch that are compared: evenly spread, they miss the step time of the best by a 4,000th at most."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """One batch and its best split: ``samples`` of either target (one has none where not to divide is the best) and
+    the step time (ms) that both curves predict. ``alone``: which of the two, 0 or 1, is faster with all of it.
+
+    ``best`` and ``even`` are how many times as fast the best split and halves are as the faster target alone, at most.
+    """
+
+    batch: int
+    samples: tuple[int, int]
+    step_ms: float
+    alone: int
+    best: SpeedUp
+    even: SpeedUp
+
+
+@dataclass(frozen=True)
+class Together:
+    """``targets`` by number; ``splits`` of every measured batch of which each can have a measured share, rising.
+
+    ``most`` is the largest speed-up of the best splits that have an interval; its own holds for the largest of them.
+    """
+
+    targets: tuple[int, int]
+    splits: tuple[Split, ...]
+    most: SpeedUp
+
+    @property
+    def with_interval(self) -> tuple[Split, ...]:
+        return tuple(split for split in self.splits if split.best.low is not None)
+
+
+def together(run: Run) -> Together | None:
+    """Of a CPU and an accelerator that one program could train or predict on at once; of several such pairs the one
+    with the highest throughput at its largest batch. None where no such pair has two measured parts of a batch.
+
+    Raises UserError where the rounds are more than any sweep makes.
+    """
+    found = [best_splits(run, *pair) for pair in pairs_of(run)]
+    return max((one for one in found if one is not None), key=_samples_per_ms, default=None)
+
+
+def pairs_of(run: Run) -> tuple[tuple[int, int], ...]:
+    """A CPU target and one of other hardware, by number, that compute the same network alike: targets on the same
+    hardware cannot run at once, one framework sums the gradients, and int8 gives other outputs. Each is one device:
+    several divide every batch evenly among them.
+    """
+    if run.plan is None:
+        return ()
+    targets, training = list(enumerate(run.plan.targets)), run.plan.workload.training
+    return tuple(
+        (first, second)
+        for first, on_cpu in targets
+        for second, other in targets
+        if on_cpu.on_cpu and not other.on_cpu and on_cpu.replicas == other.replicas == 1
+        if (on_cpu.precision == "int8") == (other.precision == "int8")
+        if not training or on_cpu.framework == other.framework
+    )
+
+
+def best_splits(run: Run, first: int, second: int) -> Together | None:
+    """The same of two targets by number, whatever hardware they are on. None where no batch can be divided into two
+    measured parts.
+
+    Raises UserError where the rounds are more than any sweep makes.
+    """
+    tables = zip(observe_times(run, first, second, "process"), observe_times(run, first, second, "pass"), strict=True)
+    unseen = PROCESS_ALLOWANCE / math.sqrt(2) if run.processes else 0.0
+    curves = tuple(_Curve(by_process, by_pass, unseen) for by_process, by_pass in tables)
+    batches = [int(batch) for batch in curves[0].batches if batch >= 2 * curves[0].batches[0]]
+    if not batches:
+        return None
+    least = int(curves[0].batches[0])
+    every = [_Ways.of(curves, batch, _whole_splits(batch, least)) for batch in batches]
+    halves = [_Ways.of(curves, batch, np.array([[batch - batch // 2], [batch // 2]])) for batch in batches]
+    best, even = ([way.speed_up(_half_widths(curves, way, ALPHA)) for way in ways] for ways in (every, halves))
+    splits = tuple(way.split(_or_alone(b), e) for way, b, e in zip(every, best, even, strict=True))
+    alpha = ALPHA / max(1, sum(one.low is not None for one in best))
+    lower = [way.speed_up(_half_widths(curves, way, alpha)) for way in every]
+    return Together((first, second), splits, _largest([split.best for split in splits], lower))
+
+
+def _whole_splits(batch: int, least: int) -> Array:
+    """[target, way]: whole numbers of samples, ``least`` or more for either."""
+    first = np.unique(np.round(np.linspace(least, batch - least, min(batch - 2 * least + 1, MOST_SPLITS))))
+    return np.stack([first, batch - first])
+
+
+def _or_alone(found: SpeedUp) -> SpeedUp:
+    """Not to divide the batch is always possible."""
+    low, high = (None if end is None else max(1.0, end) for end in (found.low, found.high))
+    return SpeedUp(found.batch, max(1.0, found.ratio), low, high)
+
+
+def _largest(best: Sequence[SpeedUp], lower: Sequence[SpeedUp]) -> SpeedUp:
+    """Of several estimates the largest. Its upper bound needs no correction: the truly largest one passes its own with
+    2.5 % alone. The bounds of ``lower`` hold for all of them together.
+    """
+    known = [one for one in best if one.high is not None]
+    top = max(known or best, key=lambda one: one.ratio)
+    lows, highs = ([end for one in of if (end := getattr(one, name)) is not None] for of, name in
+                   ((lower, "low"), (known, "high")))  # fmt: skip
+    return SpeedUp(top.batch, top.ratio, max(1.0, *lows) if known else None, max(highs) if known else None)
+
+
+def _samples_per_ms(found: Together) -> float:
+    return found.splits[-1].batch / found.splits[-1].step_ms
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """Log step times of one target, by process and by pass; ``unseen``: by how much processes of a target differ."""
+
+    by_process: Observations
+    by_pass: Observations
+    unseen: float
+
+    @property
+    def batches(self) -> Array:
+        return self.by_process.batches
+
+    @cached_property
+    def middle(self) -> Array:
+        return estimate_columns(self.by_process.values, trimmed=False).center
+
+    def at(self, samples: Array) -> Array:
+        return np.interp(np.log2(samples), self.by_process.x, self.middle)
+
+    def bend(self, samples: Array) -> Array:
+        return bend_of(self.by_process.x, self.middle, np.log2(samples))
+
+    def of_processes(self, samples: float) -> Array:
+        """What each process measured there, or what lies between two of its times; NaN where it has none."""
+        x, values, at = self.by_process.x, self.by_process.values, math.log2(samples)
+        right = min(int(np.searchsorted(x, at)), len(x) - 1)
+        if x[right] == at:
+            return np.asarray(values[:, right])
+        weight = (at - x[right - 1]) / (x[right] - x[right - 1])
+        return np.asarray((1 - weight) * values[:, right - 1] + weight * values[:, right])
+
+    @cached_property
+    def _estimate(self) -> Estimate:
+        found = estimate_columns(self.by_pass.values, trimmed=self.by_pass.unit == "round")
+        return found if self.by_pass.unit == "round" else moderate(found, 1, self.by_pass.values)
+
+    def half_width(self, samples: float, alpha: float) -> float:
+        """Half of the 1 − alpha interval of the log step time there, the wider of the neighbouring batches'."""
+        processes = np.sum(~np.isnan(self.by_process.values), axis=0)
+        unseen = normal_quantile(1 - alpha / 2) * self.unseen / np.sqrt(processes)
+        half = np.hypot(self._estimate.half_width(alpha), unseen)
+        right = min(int(np.searchsorted(self.batches, samples)), len(half) - 1)
+        exact = self.batches[right] == samples
+        return float(half[right] if exact else half[right - 1 : right + 1].max())
+
+
+Curves = tuple[_Curve, ...]
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """Ways to divide one batch. ``whole``: log step time of it all on either target; [target, way]: ``samples``, the
+    log step times of those ``parts``, and how far these may be off between measured batches (``bends``).
+    """
+
+    batch: int
+    whole: Array
+    samples: Array
+    parts: Array
+    bends: Array
+
+    @classmethod
+    def of(cls, curves: Curves, batch: int, samples: Array) -> _Ways:
+        rows = list(zip(curves, samples, strict=True))
+        whole = np.concatenate([curve.at(np.array([batch])) for curve in curves])
+        parts, bends = (np.stack([getattr(curve, what)(row) for curve, row in rows]) for what in ("at", "bend"))
+        return cls(batch, whole, samples, parts, bends)
+
+    @property
+    def fastest(self) -> Array:
+        """The samples of either target by the way whose slower part is the fastest."""
+        return np.asarray(self.samples[:, np.argmin(self.parts.max(axis=0))])
+
+    def speed_up(self, widths: Array) -> SpeedUp:
+        """Over the faster target alone: the most over ways of the least over [whole, part]. ``widths`` are half widths
+        of the differences.
+        """
+        gains = self.whole[:, None, None] - self.parts[None]
+        half = np.hypot(widths[:, :, None], self.bends[None])
+        middle, low, high = (float(each.min(axis=(0, 1)).max()) for each in (gains, gains - half, gains + half))
+        if not np.isfinite(widths).all():
+            return SpeedUp(self.batch, math.exp(middle), None, None)
+        return SpeedUp(self.batch, math.exp(middle), math.exp(low), math.exp(high))
+
+    def split(self, best: SpeedUp, even: SpeedUp) -> Split:
+        alone = int(np.argmin(self.whole))
+        first, second = (int(samples) for samples in self.fastest)
+        if best.ratio == 1.0:
+            first, second = (self.batch, 0) if alone == 0 else (0, self.batch)
+        return Split(self.batch, (first, second), math.exp(self.whole[alone]) / best.ratio, alone, best, even)
+
+
+def _half_widths(curves: Curves, way: _Ways, alpha: float) -> Array:
+    """[whole, part]: half of the 1 − alpha interval of log(time of all on one / time of a part in the fastest way)."""
+    parts = list(zip(curves, way.fastest, strict=True))
+    return np.array([
+        [_half_width(whole, way.batch, part, float(samples), alpha) for part, samples in parts] for whole in curves
+    ])  # fmt: skip
+
+
+def _half_width(whole: _Curve, batch: int, part: _Curve, samples: float, alpha: float) -> float:
+    differences = whole.of_processes(batch) - part.of_processes(samples)
+    known = differences[~np.isnan(differences)]
+    if len(known) < MIN_UNITS:
+        return math.hypot(whole.half_width(batch, alpha), part.half_width(samples, alpha))
+    own = estimate_columns(known[:, None], trimmed=False)
+    # other processes count for the curves, too, whose difference may then be another one
+    other = float(whole.at(np.array([batch]))[0] - part.at(np.array([samples]))[0] - own.center[0])
+    return float(own.half_width(alpha)[0]) + abs(other)

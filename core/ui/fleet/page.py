@@ -1,0 +1,109 @@
+"""The Fleet page: the fleet run that is shown, in the frame of every result; its machines while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.schema import UserError
+from core.studies.fleet.kind import FLEET
+from core.studies.fleet.record import FleetPlan, FleetStudy
+from core.studies.progress import Snapshot
+from core.ui import frame, registry
+from core.ui.fleet import form, machines
+from core.ui.fleet.result import Asked, Parts, asked, compared, curves_of
+from core.ui.study_page import POLL_S, StudyPage, busy_sentence
+from core.ui.words import plain
+
+QUESTION = "Which machine is the fastest at which batch?"
+
+
+def _counts(snapshot: Snapshot) -> str:
+    return machines.summary(snapshot.record.machines) if snapshot.record is not None else ""
+
+
+PAGE: StudyPage[FleetPlan, FleetStudy] = StudyPage(FLEET, "Measure the fleet", counts=_counts)
+
+
+def show() -> None:
+    """The whole page. While a fleet is measured its machines stand in the place of a result."""
+    head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
+    with left:
+        shown = PAGE.shown()
+    if st.context.is_embedded:
+        if shown is not None:
+            _result(*shown, head)
+    elif PAGE.running() is not None:
+        with head:
+            frame.top(QUESTION)
+        PAGE.progress()
+        st.fragment(_live, run_every=POLL_S)()
+    elif shown is None:
+        with head:
+            frame.top(QUESTION)
+        PAGE.failure()
+        st.markdown(
+            "The same sweep runs on each machine, and this page says which of them is the fastest at which batch, "
+            "from which batch another one is, and what a sample costs on each."
+        )
+        form.show(PAGE, busy_sentence(), expanded=True)
+    else:
+        with right:
+            PAGE.failure()
+            form.show(PAGE, busy_sentence(), expanded=False)
+        _result(*shown, head)
+
+
+def _live() -> None:
+    """The machines of the fleet run that is measured now, and what those that have ended say so far."""
+    snapshot = PAGE.running()
+    if snapshot is None or not isinstance(snapshot.record, FleetStudy):
+        return
+    study, ended = snapshot.record, curves_of(snapshot.record)
+    machines.show(study, ended, "fleet-live")
+    try:
+        found = Parts(f"{snapshot.id}-live", study, ended, Asked())
+    except UserError:
+        st.caption("The comparison begins when two machines have ended.")
+        return
+    st.markdown(f"**So far:** {plain(found.sentence)}")
+
+
+def _result(study_id: str, study: FleetStudy, head: DeltaGenerator) -> None:
+    said, fields = st.container(), st.container()
+    curves = curves_of(study)
+    try:
+        names = compared(study, curves)
+        with fields:
+            wanted = asked(study, names)
+        parts = Parts(study_id, study, curves, wanted)
+    except UserError as error:
+        _without(study_id, study, head, str(error))
+        return
+    frame.show(
+        QUESTION, _inside(said, parts.verdict), parts.picture, notes=parts.notes, evidence=parts.evidence(),
+        share=parts.share, head=head,
+    )  # fmt: skip
+
+
+def _inside(place: DeltaGenerator, draw: Callable[[], None]) -> Callable[[], None]:
+    def inside() -> None:
+        with place:
+            draw()
+
+    return inside
+
+
+def _without(study_id: str, study: FleetStudy, head: DeltaGenerator, why: str) -> None:
+    """A fleet run that supports no comparison: why, and what became of its machines."""
+    if not st.context.is_embedded:
+        with head:
+            frame.top(QUESTION)
+    st.info(plain(why), icon=":material/info:")
+    machines.show(study, curves_of(study), f"fleet-machines-{study_id}")
+    for warning in study.warnings:
+        st.warning(plain(warning.text), icon=":material/warning:")
+    if not registry.read_only():
+        st.caption("Runs that were measured on other machines can be collected above.")

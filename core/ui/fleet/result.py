@@ -1,0 +1,240 @@
+"""What a fleet run says, on a page: the verdict, one picture, the table for a review, costs, machines, the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from core.evidence import MAX_TARGETS
+from core.numbers import counted, duration, moment
+from core.schema import UserError
+from core.studies.fleet.answer import FleetAnswer, answer_of
+from core.studies.fleet.export import fleet_data, machines_csv
+from core.studies.fleet.figures import cost_figure, drawn, speed_up_figure, throughput_figure
+from core.studies.fleet.record import ENDED, FleetStudy, MachinePrice
+from core.studies.fleet.text import cheapest_words, columns, fleet_text, notes, row, shown_batches
+from core.studies.sweep.condensed import CondensedRun
+from core.text import clean, sentence_case
+from core.ui import charts, evidence, parts, registry, share
+from core.ui.addresses import addressed_target, target_address
+from core.ui.card import draw_notes, label_badge, result_card
+from core.ui.downloads import File, study_files
+from core.ui.fleet import machines, prices
+from core.ui.navigation import link
+from core.ui.states import Notice, stopped
+from core.ui.tables import cleaned, written
+from core.ui.words import plain
+
+BASELINE, TARGET, CHOSEN = "baseline", "target", "machines"
+"""What the address holds of a fleet run beside its id."""
+EACH_BEST = "Its fastest at each batch"
+FEW = 12  # machines whose table stands open as it would in a document
+UNFOLDED = 0  # of the notes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a visitor wants compared."""
+
+    baseline: str | None = None
+    target: int | None = None
+    chosen: tuple[str, ...] = ()
+
+    def address(self, study: FleetStudy) -> dict[str, str]:
+        """What a link must hold so that it shows the same."""
+        found = {} if self.baseline in (None, study.machines[0].name) else {BASELINE: str(self.baseline)}
+        found |= {} if self.target is None else {TARGET: target_address(self.target)}
+        return found | ({CHOSEN: ",".join(self.chosen)} if self.chosen else {})
+
+
+def asked(study: FleetStudy, compared: tuple[str, ...]) -> Asked:
+    """From the fields, which begin as the address says; none in a frame of another page."""
+    names, targets = list(compared), range(len(study.plan.sweep.targets))
+    given, query = st.query_params.get(BASELINE), st.query_params.get(CHOSEN, "")
+    first = names.index(given) if given in names else 0
+    target = addressed_target(st.query_params.get(TARGET), targets)
+    chosen = [name for name in query.split(",") if name in names][: MAX_TARGETS - 1]
+    if st.context.is_embedded:
+        return Asked(names[first], target, tuple(chosen))
+    study_key = hash((study.created_at, *names[:3], len(names)))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        baseline = st.selectbox("Baseline", names, first, key=f"fleet_{BASELINE}-{study_key}", width=240,
+                                format_func=lambda name: clean(name),
+                                help="The machine that all others are compared with.")  # fmt: skip
+        if len(targets) > 1:
+            words = {None: EACH_BEST} | {t: sentence_case(study.plan.sweep.names[t]) for t in targets}
+            target = st.selectbox(
+                "Of each machine", list(words), list(words).index(target), key=f"fleet_{TARGET}-{study_key}", width=240,
+                format_func=lambda t: clean(words[t]),
+                help="Each machine counts as it is best used, or with one target alone.",
+            )  # fmt: skip
+        if len(names) > MAX_TARGETS:
+            chosen = st.multiselect(
+                "Machines with a curve of their own", names, chosen, key=f"fleet_{CHOSEN}-{study_key}", width=420,
+                max_selections=MAX_TARGETS - 1, format_func=lambda name: clean(name),
+                placeholder="The baseline and the fastest",
+            )  # fmt: skip
+    found = Asked(baseline, target, tuple(chosen))
+    _put(study, found)
+    return found
+
+
+def _put(study: FleetStudy, found: Asked) -> None:
+    wanted = found.address(study)
+    for name in (BASELINE, TARGET, CHOSEN):
+        if name in wanted:
+            st.query_params[name] = wanted[name]
+        else:
+            st.query_params.pop(name, None)
+
+
+def curves_of(study: FleetStudy) -> Mapping[str, CondensedRun]:
+    """The condensed runs of the machines that have ended, as far as they are there."""
+    ids = [machine.run_id for machine in study.machines if machine.run_id is not None and machine.state in ENDED]
+    return registry.engine().store.curves(ids, parts.MADE_AT_ONCE)
+
+
+class Parts:
+    """What the frame of a result holds, for one fleet run. Raises UserError where it supports no answer."""
+
+    def __init__(self, study_id: str, study: FleetStudy, curves: Mapping[str, CondensedRun], wanted: Asked) -> None:
+        self._id, self._study, self._curves, self._asked = study_id, study, curves, wanted
+        self._prices = prices.chosen(study_id, study)
+        self._answer = answered(study_id, study, curves, wanted, self._prices)
+        self._key = (study_id, wanted, _key(self._prices), len(curves))
+
+    @property
+    def sentence(self) -> str:
+        return self._answer.sentence
+
+    def verdict(self) -> None:
+        answer, study = self._answer, self._study
+        about = [f"{counted(len(answer.results), 'machine')} compared, unpaired · {study.plan.sweep.title}"]
+        if study.created_at:
+            about[0] += f" · {moment(study.created_at, with_time=False)}"
+        cheapest = cheapest_words(answer)
+        more = [f"{cheapest} {prices.days(self._prices)}".strip()] if cheapest else []
+        result_card("Fleet", [label_badge(answer.label)], answer.sentence, about, status=study.status, more=more)
+
+    def picture(self) -> None:
+        self._chart("fleet", speed_up_figure, border=True)
+
+    def notes(self) -> None:
+        self._table()
+        draw_notes([Notice("info", text) for text in self._notices()], UNFOLDED)
+
+    def evidence(self) -> dict[str, Callable[[], None]]:
+        """By title."""
+        return {
+            "Machines, their states and runs": self._machines,
+            "Throughput by batch size": partial(self._chart, "fleet-throughput", throughput_figure),
+            "Cost of a million samples": self._cost,
+            "How it was measured": self._how,
+        }
+
+    def share(self) -> None:
+        name, study, answer = f"fleet-{self._id}", self._study, self._answer
+        files = study_files(
+            name, lambda: fleet_data(parts.whole(study), answer), text=lambda: fleet_text(study, answer),
+            figure=partial(speed_up_figure, study, answer, self._asked.chosen),
+            meaning="What the fleet run says, and its machines' runs as far as one file holds them.",
+        )  # fmt: skip
+        table = File("Machines (CSV)", "csv", "text/csv", "One row for each machine and batch size.",
+                     lambda: machines_csv(study, answer).encode())  # fmt: skip
+        share.panel(name, {"study": self._id} | self._asked.address(study), [*files, table])
+
+    def _chart(self, name: str, figure: Callable[..., object], border: bool = False) -> None:
+        charts.show(
+            name, partial(figure, self._study, self._answer, self._asked.chosen), self._answer.sentence,
+            f"{name}-{self._id}", self._key, border=border,
+        )  # fmt: skip
+
+    def _table(self) -> None:
+        """What a design review asks for: each machine with its step times and where it is faster."""
+        answer, batches = self._answer, shown_batches(self._answer)
+        names = columns(answer, batches)
+        few = len(answer.results) <= FEW
+        first = [] if few else [answer.results[machine] for machine in drawn(answer, self._asked.chosen)]
+        rest = [result for result in answer.results if result not in first]
+        table = pd.DataFrame([row(answer, result, batches) for result in (*first, *rest)], columns=names)
+        if few:
+            st.table(written(table), border="horizontal", hide_index=True)
+        else:
+            height = machines.HEAD_PX + 10 * machines.ROW_PX
+            st.dataframe(cleaned(table), hide_index=True, key="fleet-review", height=height,
+                         alt="One row a machine: step times, and where it is faster than the baseline.")  # fmt: skip
+
+    def _notices(self) -> list[str]:
+        study, answer = self._study, self._answer
+        found = stopped(study.status, "fleet run", "what was measured until then is compared")
+        there = sum(machine.run_id is not None for machine in study.machines)
+        if waiting := there - len(self._curves):
+            found.append(
+                f"{counted(waiting, 'run')} of {there:,} cannot be compared yet: each was deleted, is still measured, "
+                "or is being prepared in the background."
+            )
+        return [*found, *notes(study, answer)]
+
+    def _machines(self) -> None:
+        st.caption(plain(machines.summary(self._study.machines)))
+        machines.show(self._study, self._curves, f"fleet-machines-{self._id}")
+        link("history", "Their runs in the history", fleet=self._id)
+
+    def _cost(self) -> None:
+        if any(result.price is not None for result in self._answer.results):
+            self._chart("fleet-cost", cost_figure)
+        if not st.context.is_embedded:
+            prices.fields(self._id, self._study, self._prices)
+
+    def _how(self) -> None:
+        runs = [result.run for result in self._answer.results]
+        facts = (
+            ("Machines", f"{len(self._study.machines):,}", "Asked for; those without step times are in their table."),
+            ("Rounds", f"{sum(run.rounds for run in runs):,}", "On all machines together."),
+            ("Starts of the workers", _range([max(c.units for c in run.curves) for run in runs]),
+             "On each machine; a start is one observation."),
+            ("Time", duration(self._study.elapsed_s), "From the first machine to the last."),
+        )  # fmt: skip
+        evidence.how_measured(
+            facts, None,
+            "Each machine runs the sweep by itself, so that no round has two machines. Step times are compared by the "
+            "t test of unequal variances (Welch), with processes as observations; the statements on which machine is "
+            "the fastest hold together with 95 %, each comparison with the baseline by itself.",
+        )  # fmt: skip
+
+
+def _range(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _key(found: Mapping[str, MachinePrice]) -> int:
+    return hash(tuple(sorted((name, price.per_hour, price.currency) for name, price in found.items())))
+
+
+def answered(
+    study_id: str,
+    study: FleetStudy,
+    curves: Mapping[str, CondensedRun],
+    wanted: Asked,
+    found: Mapping[str, MachinePrice],
+) -> FleetAnswer:
+    """Worked out once for the same runs, choices and prices. Raises UserError."""
+    known = frozenset((run_id, run.rounds) for run_id, run in curves.items())
+    return registry.once(
+        ("fleet", study_id, study.status, wanted.baseline, wanted.target, _key(found), known),
+        lambda: answer_of(study, curves, wanted.baseline, wanted.target, found),
+    )
+
+
+def compared(study: FleetStudy, curves: Mapping[str, CondensedRun]) -> tuple[str, ...]:
+    """The machines that have step times. Raises UserError where fewer than two have."""
+    found = tuple(m.name for m in study.machines if (run := curves.get(m.run_id or "")) is not None and run.rounds)
+    if len(found) < 2:
+        answer_of(study, curves)  # says why
+        raise UserError("A comparison needs the runs of two machines.")
+    return found

@@ -1,0 +1,69 @@
+"""From what the Scaling form holds to a study, with one sentence beside each field that is wrong. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.frameworks import MAX_REPLICAS
+from core.spec import MAX_BATCH, MIN_BATCH, Target, geometric_grid
+from core.studies.scaling.plan import LOGICAL, MIN_SCALING_S, ScalingPlan, doubling, of_counts, shared_grid
+from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_workload
+
+TRY_OUT = 0
+"""In place of a number of devices: two logical CPUs."""
+
+
+@dataclass(frozen=True)
+class ScalingDraft:
+    """The form as it stands; None in a number means an emptied field.
+
+    ``workload`` holds what :func:`core.ui.checks.checked_workload` takes, ``gpus`` those of this machine that can be
+    used, ``devices`` how many of them are measured at most.
+    """
+
+    workload: dict[str, Any]
+    gpus: tuple[str, ...]
+    devices: int
+    precision: str
+    execution: str
+    low: int | None
+    high: int | None
+    budget_s: float | None
+
+
+def choices(gpus: Sequence[str]) -> tuple[int, ...]:
+    """How many devices may be measured at most: of the GPUs, two and more, and the try-out."""
+    most = min(len(gpus), MAX_REPLICAS)
+    return (*(count for count in doubling(most) if count > 1), TRY_OUT)
+
+
+def targets_of(gpus: Sequence[str], devices: int) -> tuple[Target, ...]:
+    """One device, then twice as many and so on."""
+    return LOGICAL if devices == TRY_OUT else of_counts(gpus, doubling(devices))
+
+
+def build_study(draft: ScalingDraft) -> Outcome[ScalingPlan]:
+    """Validate a draft. Fields: workload, each size, devices, low, high, batches, budget."""
+    checks = Checks()
+    workload = checked_workload(checks, **draft.workload)
+    way = {"precision": draft.precision, "execution": draft.execution}
+    targets = checks.attempt("devices", lambda: _targets(draft, way))
+    ends = {
+        "low": checks.attempt("low", lambda: checked_number("The smallest batch", draft.low, MIN_BATCH, MAX_BATCH)),
+        "high": checks.attempt("high", lambda: checked_number("The largest batch", draft.high, MIN_BATCH, MAX_BATCH)),
+    }
+    low, high = ends["low"], ends["high"]
+    batches = None
+    if targets is not None and low is not None and high is not None:
+        batches = checks.attempt("batches", lambda: shared_grid(geometric_grid(low, high), targets))
+    budget_s = checks.attempt("budget", lambda: checked_budget(draft.budget_s, MIN_SCALING_S))
+    if checks.errors:
+        return Outcome(None, checks.errors)
+    data = {"workload": workload, "targets": targets, "batches": batches, "budget_s": budget_s}
+    return Outcome(checks.attempt("batches", lambda: ScalingPlan.model_validate(data)), checks.errors)
+
+
+def _targets(draft: ScalingDraft, way: dict[str, str]) -> tuple[Target, ...]:
+    return tuple(Target.model_validate(target.model_dump() | way) for target in targets_of(draft.gpus, draft.devices))

@@ -1,0 +1,92 @@
+"""The form of the Scaling page: workload, how many devices, batch sizes, budget; the one button."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from core.frameworks import FRAMEWORKS
+from core.names import side_by_side
+from core.numbers import counted, duration
+from core.spec import MAX_BATCH, MIN_BATCH, Target
+from core.studies.scaling.plan import DEFAULT_SCALING_S, LOGICAL, ScalingPlan
+from core.text import clean
+from core.ui import machine
+from core.ui.fields import precision_field, workload_fields
+from core.ui.places import KEEP, Places
+from core.ui.scaling.draft import TRY_OUT, ScalingDraft, build_study, choices, targets_of
+from core.ui.scaling.page import PAGE, TRY_BUTTON
+from core.ui.words import EXECUTIONS
+
+LOW, HIGH = 32, 4096
+WAYS = ("keras", "graph")
+
+
+def show(busy: str | None, top: Any = None) -> ScalingPlan | None:
+    """The whole form; the study as chosen, or None while something is wrong. ``busy``: why nothing can be started;
+    ``top``: the place of the button, else above the fields.
+    """
+    top = top or st.container()
+    here, wrong = machine.devices(), Places()
+    gpus = here.usable_gpus
+    workload = workload_fields(wrong)
+    devices = _devices(gpus)
+    wrong.here("devices")
+    precision, execution = _way(here, gpus, devices)
+    st.markdown("**Batch sizes, of all devices together**")
+    with st.grid(2, min_column_width=120, gap="small"):
+        low = wrong.number("low", "Smallest batch", LOW, "scaling_low", f"{MIN_BATCH} to {MAX_BATCH:,}; doubling.")
+        high = wrong.number(
+            "high", "Largest batch", HIGH, "scaling_high",
+            "Each batch size is measured on one device and, shared out evenly, on several. Large ones show what the "
+            "devices can come to.",
+        )  # fmt: skip
+    wrong.here("batches")
+    budget = st.number_input(
+        "Budget (seconds)", value=round(DEFAULT_SCALING_S), step=60, key="scaling_budget", persist_state=KEEP,
+        help="For the whole study. Workers are started again and again, since intervals rest on how much they differ.",
+    )  # fmt: skip
+    wrong.here("budget")
+    outcome = build_study(ScalingDraft(workload, gpus, devices, precision, execution, low, high, budget))
+    wrong.fill(outcome.errors)
+    with top:
+        PAGE.form_button(outcome, busy, _says, label=TRY_BUTTON if devices == TRY_OUT else PAGE.button)
+    return outcome.plan
+
+
+def _devices(gpus: tuple[str, ...]) -> int:
+    chosen: int = st.selectbox(
+        "Devices", choices(gpus), key="scaling_devices", persist_state=KEEP,
+        format_func=lambda devices: clean(_offered(gpus, devices)),
+        help="Logical CPUs share the cores of this machine: they show how a study goes, and no speed.",
+    )  # fmt: skip
+    return chosen
+
+
+def _offered(gpus: tuple[str, ...], devices: int) -> str:
+    if devices == TRY_OUT:
+        return "Try-out that shows no speed: CPU against 2 logical CPUs"
+    return " · ".join(_counted(target) for target in targets_of(gpus, devices))
+
+
+def _counted(target: Target) -> str:
+    return counted(target.replicas, "GPU")
+
+
+def _way(here: machine.Machine, gpus: tuple[str, ...], devices: int) -> tuple[str, str]:
+    """Precision and execution, of all targets alike."""
+    first = LOGICAL[0] if devices == TRY_OUT else Target(device=gpus[0])
+    with st.grid(2, min_column_width=120, gap="small"):
+        precision = precision_field("scaling", first, here, FRAMEWORKS["tensorflow"], first.device)
+        execution = st.selectbox(
+            "Execution", WAYS, key="scaling_execution", persist_state=KEEP, format_func=EXECUTIONS.__getitem__,
+            help="default: what compile() itself chooses, on one GPU XLA where every layer supports it, on several a "
+            "graph. graph: on all of them, so that only the number of devices differs.",
+        )  # fmt: skip
+    return precision, execution
+
+
+def _says(plan: ScalingPlan) -> str:
+    sizes = counted(len(plan.batches), "batch size")
+    return f"{plan.workload.title}: {side_by_side(plan.names)}, {sizes}, {duration(plan.budget_s)}."

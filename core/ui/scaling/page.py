@@ -1,0 +1,144 @@
+"""The Scaling page: the study that is shown, in the frame of every result, and the form for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.schema import UserError
+from core.studies.progress import Snapshot
+from core.studies.scaling.answer import scaling_answer
+from core.studies.scaling.figures import speed_figure
+from core.studies.scaling.kind import SCALING
+from core.studies.scaling.plan import TRY_OUT, ScalingPlan
+from core.studies.scaling.record import ScalingStudy
+from core.studies.scaling.words import headline
+from core.ui import charts, frame, machine, navigation
+from core.ui.scaling.result import Parts, heading
+from core.ui.study_page import StudyPage, busy_sentence
+from core.ui.tables import written
+from core.ui.words import plain
+
+QUESTION = "From which batch are several devices faster than one?"
+TRY_BUTTON = "Try it out on logical CPUs"
+REDRAW_S = 12.0
+Form = Callable[[str | None, DeltaGenerator], ScalingPlan | None]
+
+
+def _counts(snapshot: Snapshot) -> str:
+    done, wanted = snapshot.progress.cells_done, snapshot.progress.cells_total
+    return f"{done:,} of {max(done, wanted):,} starts done."
+
+
+PAGE = StudyPage(SCALING, "Measure scaling", counts=_counts)
+
+
+def show(form: Form) -> None:
+    """The whole page. While a study is measured its progress stands in the place of a result."""
+    head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
+    with left:
+        shown = PAGE.shown()
+    if st.context.is_embedded:
+        if shown is not None:
+            _result(*shown, head)
+    elif PAGE.running() is not None or shown is None:
+        with head:
+            frame.top(QUESTION)
+        if PAGE.running() is not None:
+            PAGE.progress()
+            so_far()
+        else:
+            PAGE.failure()
+            needs_two()
+        _ask(form, own=False)
+    else:
+        with right:
+            PAGE.failure()
+            _ask(form, own=True)
+        _result(*shown, head)
+
+
+def _result(study_id: str, study: ScalingStudy, head: DeltaGenerator) -> None:
+    try:
+        parts = Parts(study_id, study)
+    except UserError as error:
+        if not st.context.is_embedded:
+            with head:
+                frame.top(heading(study))
+        st.info(plain(str(error)), icon=":material/info:")
+        return
+    frame.show(
+        heading(study), parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
+        head=head,
+    )  # fmt: skip
+
+
+def needs_two() -> None:
+    """Where this machine has no two GPUs: that it needs them, and what there is instead."""
+    gpus = machine.devices().usable_gpus
+    if len(gpus) > 1:
+        return
+    found = "has one GPU that can be used" if gpus else "has no GPU that can be used"
+    st.info(
+        plain(
+            f"A scaling study needs two devices, and this machine {found}. Run the command scaling where there are "
+            "several and import its file here. Logical CPUs of this machine try the study out; they share its cores "
+            "and show no speed."
+        ),
+        icon=":material/memory_alt:",
+    )
+    navigation.link("history", "Import a study in History")
+
+
+def _ask(form: Form, *, own: bool) -> None:
+    """The form for the next study, folded where there is a result."""
+    top = st.container(horizontal=True, vertical_alignment="center")
+    title = "Measure another one" if own else "What to measure"
+    with st.expander(plain(title), icon=":material/tune:", expanded=not own):
+        plan = form(busy_sentence(), top)
+        if not own:
+            before(plan)
+
+
+def before(plan: ScalingPlan | None) -> None:
+    """What a study is, what its result shows, and what the one chosen would measure."""
+    st.markdown(
+        "One device and several run the same steps in turn: with the same batch size, and with the same batch size on "
+        "each device. The result shows the throughput of each by batch size, from which batch several devices are "
+        "faster than one, and the efficiency: throughput over that of one device times the number of devices. Where "
+        "it is low it says why (the fixed cost of a step, a small batch a replica, the all-reduce) and what would help."
+    )
+    if plan is None:
+        return
+    st.markdown("**What will be measured**")
+    rows = [
+        {"Devices": name, "Batch sizes": ", ".join(f"{b:,}" for b in plan.batches if b % target.replicas == 0)}
+        for name, target in zip(plan.names, plan.targets, strict=True)
+    ]
+    st.table(written(pd.DataFrame(rows)), border="horizontal", hide_index=True)
+    if plan.is_tried_out:
+        st.caption(f"{TRY_OUT}.")
+
+
+@st.fragment(run_every=REDRAW_S)
+def so_far() -> None:
+    """The curves of the running study as far as they are known."""
+    running = PAGE.running()
+    if running is None or running.record is None:
+        return
+    try:
+        answer = scaling_answer(running.record)
+    except UserError:
+        st.caption("The first points appear with the first rounds; starting TensorFlow takes some seconds.")
+        return
+    with st.container(border=True):
+        st.markdown("**Estimate so far**")
+        st.markdown(plain(headline(answer)))
+    charts.show(
+        "scaling-live", partial(speed_figure, answer), f"Throughput so far. {headline(answer)}", "scaling-so-far",
+        border=False,
+    )  # fmt: skip

@@ -1,0 +1,48 @@
+"""``scaling``: a whole study on simulated workers, its text and JSON, and what it refuses."""
+
+import pytest
+
+from core.studies.scaling.record import ScalingStudy
+from tests.support.commands import Command, as_json, done, holds, refused
+from tests.support.simulation import Machine
+
+SHORT = ("scaling", "--preset", "784-128-10", "--targets", "cpu", "cpu:2", "--budget", 60)
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_try_out_says_what_it_is_worth_first(cli: Command) -> None:
+    out, err = done(cli(*SHORT, "--batches", "8:512"))
+    assert out.splitlines()[0].startswith(
+        "Logical CPUs share the cores of one CPU: this tries the study out and shows no"
+    )
+    holds(out, "2 logical CPUs are faster from batch", "strong efficiency", "All times are measured:")
+    holds(err, "7 batch sizes: CPU against 2 logical CPUs", "shows no speed of several devices.")
+
+
+@pytest.mark.usefixtures("machine")
+def test_json_has_exactly_the_promised_keys(cli: Command) -> None:
+    data = as_json(cli(*SHORT, "--batches", "8,16", "--no-trace", "--json"))
+    assert list(data) == [
+        "headline", "label", "verdict", "tried_out", "efficiency", "reasons", "remedies", "several", "record",
+    ]  # fmt: skip
+    assert data["tried_out"] is True
+    study = ScalingStudy.from_data(data["record"])
+    assert study.plan.batches == (8, 16)
+    assert study.traces == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "A scaling study needs two devices, and this machine has no GPU."),
+        (("--targets", "cpu:2", "cpu"), "the first target is one device, such as cpu; “cpu:2” has several"),
+        (("--targets", "cpu", "cpu,threads=2"), "has more devices than the one before it"),
+        (("--targets", "cpu", "cpu:3", "--batches", "8,16"), "no batch size is a multiple of 3"),
+        (("--targets", "cpu", "cpu:2", "--budget", "5"), "greater than or equal to 10"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_sentence(
+    cli: Command, machine: Machine, arguments: tuple[str, ...], says: str
+) -> None:
+    assert says in refused(cli("scaling", "--preset", "784-128-10", *arguments))
+    assert machine.starts == 0

@@ -1,0 +1,97 @@
+"""The Scaling page: what it says without two GPUs, the form, a result, the estimate so far."""
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.evidence import Gpu
+from core.studies.progress import Snapshot
+from core.ui import machine
+from tests.support.pages import AT, chart_titles, open_page, says, text_of, titles, unfold
+from tests.support.scalings import FOUR, ONE, TWO, Truth, make_scaling_study
+from tests.support.study_pages import keep, start
+
+pytestmark = pytest.mark.usefixtures("this_machine")
+
+
+def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Let this machine have so many GPUs."""
+    names = tuple(f"gpu:{index}" for index in range(count))
+    words = {"cpu": "CPU"} | {name: f"GPU {index} · Card" for index, name in enumerate(names)}
+    here = machine.Machine(("cpu", *names), words, 8, (), gpus=(Gpu(name="Card"),) * count)
+    monkeypatch.setattr(machine, "devices", lambda: here)
+
+
+def page(**query: str) -> AppTest:
+    return open_page("scaling", **query)
+
+
+@pytest.mark.parametrize(("count", "found"), [(0, "has no GPU that can be used"), (1, "has one GPU that can be used")])
+def test_without_two_gpus_it_says_so_and_offers_a_labelled_try_out(
+    engine: Any, monkeypatch: pytest.MonkeyPatch, count: int, found: str
+) -> None:
+    with_gpus(monkeypatch, count)
+    at = page()
+    says(at, f"A scaling study needs two devices, and this machine {found}.", "they share its cores and show no speed")
+    assert at.button(key="measure_scaling").label == "Try it out on logical CPUs"
+    assert at.selectbox(key="scaling_devices").options == ["Try-out that shows no speed: CPU against 2 logical CPUs"]
+    assert "Import a study in History" in text_of(at)
+    assert not chart_titles(at)
+    plan = start(engine, at, "scaling")
+    assert [str(target) for target in plan.targets] == ["cpu", "cpu:2"]
+    assert plan.batches == (32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+
+def test_with_gpus_they_are_doubled_and_all_run_alike(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_gpus(monkeypatch, 3)
+    at = page()
+    assert "needs two devices" not in text_of(at)
+    choice = at.selectbox(key="scaling_devices")
+    assert choice.options[:2] == ["1 GPU · 2 GPUs", "1 GPU · 2 GPUs · 3 GPUs"]
+    choice.select_index(1).run()
+    at.selectbox(key="form_precision_scaling").set_value("mixed_float16").run()
+    at.selectbox(key="scaling_execution").set_value("graph").run()
+    assert at.button(key="measure_scaling").label == "Measure scaling"
+    plan = start(engine, at, "scaling")
+    way = "precision=mixed_float16,execution=graph"
+    assert [str(target) for target in plan.targets] == [f"gpu:0,{way}", f"gpu:0+1,{way}", f"gpu:0+1+2,{way}"]
+    assert {96, 192} < set(plan.batches)  # which weak scaling on three devices needs
+
+
+def test_a_result_says_where_it_crosses_why_not_earlier_and_what_helps(engine: Any) -> None:
+    keep(engine, "scaling", make_scaling_study(trace=(32, 256, 4096)))
+    at = page()
+    assert [title.value for title in at.title] == ["From which batch are GPUs 0 and 1 faster than GPU 0?"]
+    assert titles(at) == ["Throughput by batch size"]
+    says(
+        at, "GPUs 0 and 1 are faster from batch 4", "a strong efficiency of 9",
+        "Why GPUs 0 and 1 are slower at batch 256",
+        "The all-reduce of GPUs 0 and 1 takes 31.2 % (30.9 to 31.5) of a step at batch 256 (traced).",
+        "A larger batch a replica helps GPUs 0 and 1", "Gradient accumulation on GPUs 0 and 1",
+    )  # fmt: skip
+    at = unfold(at, "Efficiency by batch size", "Every batch size", "How it was measured")
+    assert titles(at) == ["Throughput by batch size", "Efficiency by batch size"]
+    table = at.dataframe[0].value
+    assert list(table["Batch"]) == [32, 64, 128, 256, 512, 1024, 2048, 4096]
+    assert table["Weak efficiency"][0] == ""
+    says(at, "The first is the product of the other two.")
+
+
+def test_one_device_that_is_faster_throughout_is_advised(engine: Any) -> None:
+    keep(engine, "scaling", make_scaling_study(truth=Truth(together_ms=40.0), targets=(ONE, TWO, FOUR)))
+    at = page()
+    says(at, "Use fewer devices: GPU 0 is faster than GPUs 0 to 3 at all batch sizes.")
+    assert [title.value for title in at.title] == ["From which batch are GPUs 0 to 3 faster than GPU 0?"]
+
+
+def test_while_it_runs_the_curves_so_far_are_shown(engine: Any) -> None:
+    study = make_scaling_study(processes=2)
+    engine.jobs.show(Snapshot("scaling", "20260105-running", "Scaling of x", AT, record=study))
+    at = page()
+    says(at, "Estimate so far", "GPUs 0 and 1 are faster from batch 4")
+    assert titles(at) == ["Throughput by batch size"]
+    engine.jobs.show(
+        Snapshot("scaling", "20260105-running", "Scaling of x", AT, record=study.model_copy(update={"rounds": ()}))
+    )
+    assert "The first points appear with the first rounds" in text_of(page())
