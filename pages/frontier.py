@@ -22,9 +22,7 @@ if running:
     result.so_far()
     PAGE.measure(form.show, page.before)
 else:
-    PAGE.measure(form.show, None if own else page.before)
+    PAGE.measure(form.show, None if own else page.before, example=shown is not None and not own)
     PAGE.failure()
     if shown is not None:
-        if not own:
-            st.caption("A finished example, recorded on another machine.")
         result.show(*shown, head)

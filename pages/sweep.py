@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.ui import navigation
+from core.ui import look, navigation
 from core.ui.hardware import modelled
 from core.ui.study_page import busy_sentence
 from core.ui.sweep import form, live
@@ -16,10 +16,11 @@ if live.PAGE.running() is not None:
     with st.expander("Choices of the next sweep", icon=":material/tune:"):
         form.show(busy_sentence())
 else:
-    # the form comes first, so that its button does on a phone, too
-    chosen, shown = st.columns([6, 7], gap="medium")
+    top = st.container(horizontal=True, vertical_alignment="center")
+    with st.container(key=look.ANSWER_FIRST):
+        chosen, shown = st.columns([6, 7], gap="medium")
     with chosen:
-        form.show(busy_sentence())
+        form.show(busy_sentence(), top)
     with shown:
         live.stopped()
         live.PAGE.failure()

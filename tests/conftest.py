@@ -34,6 +34,9 @@ SLOW = ("browser", "tensorflow", "statistical", "ray")
 MOST_PROCESSES = 8  # each of them holds Streamlit and Plotly
 POSTGRES = "BREAKEVEN_TEST_POSTGRES_URL"
 LEFT_OUT = pytest.StashKey[Counter[str]]()
+COLLECTED = pytest.StashKey[list[str]]()
+"""Every test of this process, those that are left out too; then, after a “!”, each framework that was imported."""
+FRAMEWORKS = ("tensorflow", "keras", "torch", "jax")
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +70,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """``-m fast`` alone is applied after ``-k``: a test counts as left out only if it would have run without it."""
+    config.stash[COLLECTED] = [item.nodeid for item in items] + [
+        f"!{one}" for one in FRAMEWORKS if sys.modules.get(one)
+    ]
     plain = config.option.markexpr == "fast"
     for item in items:
         if _slow(item) is None:

@@ -64,6 +64,7 @@ def test_a_gpu_that_cannot_be_used_is_refused_before_a_worker_starts(
     assert not list(tmp_path.glob("activity-*"))  # which a worker leaves
 
 
+@pytest.mark.tensorflow
 def test_a_probe_says_why_the_framework_finds_no_gpu(in_state: Any, capfd: pytest.CaptureFixture[str]) -> None:
     """In a worker process of its own; the cause is in what TensorFlow logs."""
     in_state("driver_old")

@@ -33,6 +33,7 @@ from core.store.owner import is_alive, this_process
 from core.store.prune import AT_ONCE, prunable, remove
 from core.store.rows import (
     SWEEP,
+    head_of,
     insert_run,
     insert_study,
     now,
@@ -84,7 +85,7 @@ class Store:
         self._database.close()
 
     def begin(self, run: Run) -> None:
-        """Keep a new run, or resume one that was stopped (same id), with status ``running``.
+        """Keep a new run, or resume one that was stopped (same id), with status ``running`` and the plan that goes on.
 
         One that was stopped must have been measured here, and no other living process may be measuring it. Raises
         NotResumed.
@@ -98,6 +99,8 @@ class Store:
             elif _is_measured(row) and row["owner"] != this_process():
                 raise NotResumed(f"Run {run.id} is being measured by another process; wait for it or cancel it there.")
             started = {"status": "running", "owner": this_process(), "seen_at": now(), "deleted_at": None}
+            if row is not None:
+                started["head"] = head_of(run)
             db.execute(update(RUNS).where(RUNS.c.id == run.id).values(started))
 
     def record(self, run_id: str, records: tuple[RunRecord, ...]) -> None:
@@ -263,7 +266,8 @@ class Store:
         """Keep a run that came from a file.
 
         Measured elsewhere becomes ``recorded``, ``running`` becomes ``interrupted``. A run that is here already with
-        the same content (name and label apart) keeps its id, deleted or not; other content gets a new id.
+        the same content (name and label apart) keeps the id that it has here, deleted or not; other content under a
+        known id gets a new one.
         """
         with self._database.write() as db:
             return put_run(db, run)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, select, update
 
 from core.schema import UserError
 from core.store.catalogue import put_description
-from core.store.rows import SWEEP, content, insert_run, insert_study, now, plain, read_row, read_run
+from core.store.rows import SWEEP, insert_run, insert_study, kept_as, now, plain, read_row
 from core.store.tables import RUNS
 from core.studies.registry import kind_of
 from core.studies.study import new_id, run_id_of
@@ -29,14 +29,14 @@ class Imported(NamedTuple):
 
 def put_run(db: Connection, run: Run) -> Imported:
     """Measured elsewhere becomes ``recorded``, ``running`` becomes ``interrupted``. A run that is here already with
-    the same content (name and label apart) keeps its id, deleted or not; other content gets a new id.
+    the same content (name and label apart) keeps the id that it has here, deleted or not; other content under a
+    known id gets a new one.
     """
     status = "interrupted" if run.status == "running" else run.status
     run = _recorded(run).model_copy(update={"status": status})
-    row = read_row(db, run.id)
-    if row is not None and content(read_run(db, row)) == content(run):
-        return put_back(db, row)
-    if row is not None:
+    if (kept := kept_as(db, run)) is not None:
+        return put_back(db, kept)
+    if read_row(db, run.id) is not None:
         run = run.model_copy(update={"id": new_id()})
     insert_run(db, run)
     put_description(db, run.id, kind_of(SWEEP), run)

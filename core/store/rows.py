@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, TypeVar
@@ -96,6 +96,11 @@ def _check_size(size: int) -> None:
         raise UserError(f"It holds more than {MAX_BYTES // 2**20} MiB.")
 
 
+def head_of(run: Run) -> str:
+    """What is kept of a run in its own row: all but its records."""
+    return run.model_dump_json(exclude=RECORD_FIELDS)
+
+
 def insert_run(db: Connection, run: Run) -> None:
     row = {
         **run.model_dump(include={"id", "created_at", "label", "status", "elapsed_s"}),
@@ -105,7 +110,7 @@ def insert_run(db: Connection, run: Run) -> None:
         "target_a": plain(run.target_names[0]),
         "target_b": "\n".join(map(plain, run.target_names[1:])),
         "seen_at": now(),
-        "head": run.model_dump_json(exclude=RECORD_FIELDS),
+        "head": head_of(run),
     }
     db.execute(insert(RUNS).values(row | {"words": searched(row)}))
     records: tuple[tuple[RunRecord, ...], ...] = (
@@ -173,6 +178,21 @@ def content(run: Run) -> str:
     warnings = tuple(sorted(run.warnings, key=lambda w: w.code))
     ordered = run.model_copy(update={"cells": cells, "warnings": warnings})
     return ordered.model_dump_json(exclude={"id", "name", "label", "created_at"})
+
+
+def kept_as(db: Connection, run: Run) -> RowMapping | None:
+    """Of a run whose id is taken here: the row of that with the same :func:`content`, under whatever id; else None."""
+    if read_row(db, run.id) is None:
+        return None
+    alike = (RUNS.c.title == plain(run.title)) & (RUNS.c.rounds == len(run.rounds))
+    alike &= (RUNS.c.kind == SWEEP) & (RUNS.c.elapsed_s == run.elapsed_s)
+    own_first = select(RUNS.c.id).where(alike | (RUNS.c.id == run.id)).order_by(RUNS.c.id != run.id)
+    for study_id in db.execute(own_first).scalars().all():
+        row = read_row(db, study_id)
+        with suppress(UserError):  # a damaged one is no other's equal
+            if row is not None and row["kind"] == SWEEP and content(read_run(db, row)) == content(run):
+                return row
+    return None
 
 
 def plain(value: str) -> str:

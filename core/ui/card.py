@@ -12,7 +12,7 @@ from core.evidence import Label
 from core.numbers import counted
 from core.ui.method_text import LABELS
 from core.ui.states import ICONS, Notice
-from core.ui.words import LABEL_ICONS, plain
+from core.ui.words import LABEL_ICONS, plain, together
 
 Colour = Literal["green", "blue", "violet", "orange", "grey", "red"]
 LABEL_COLOURS: dict[Label, Colour] = {
@@ -46,11 +46,11 @@ def result_card(
     status: str = "finished",
     icon: str = "",
     more: Iterable[str] = (),
-    beside: Callable[[], None] | None = None,
+    below: Callable[[], None] | None = None,
 ) -> DeltaGenerator:
     """Heading with badges, the sentence, ``more`` paragraphs, and the lines ``about`` what it is of; all plain text.
 
-    ``beside`` draws at the right end of the first line. Returns the card, for what stands below them.
+    ``below`` draws one line more. Returns the card, for what stands below them.
     """
     card = st.container(border=True)
     with card:
@@ -60,13 +60,13 @@ def result_card(
                 st.badge(plain(badge.words), icon=badge.icon, color=badge.colour, help=plain(badge.help or "") or None)
             if status != "finished":
                 st.badge(plain(status), icon=":material/flag:", color="orange")
-            if beside is not None:
-                st.space("stretch")
-                beside()
-        st.header(f"{icon} {plain(sentence)}".strip(), anchor=False)
+        st.header(f"{icon} {plain(together(sentence))}".strip(), anchor=False)
         for paragraph in more:
             st.markdown(plain(paragraph))
         st.caption("  \n".join(plain(line) for line in about))
+        if below is not None:
+            with st.container(horizontal=True, vertical_alignment="center"):
+                below()
     return card
 
 

@@ -6,8 +6,9 @@ it as text, which can be read on a phone, and the picture's own are cut off (:mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from functools import partial
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -17,7 +18,7 @@ from core.hardware.against import Against
 from core.hardware.marks import overlay
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.compare_figures import interference_figure
-from core.studies.sweep.figures import step_time_figure, throughput_figure
+from core.studies.sweep.figures import step_time_figure, throughput_figure, workload_line
 from core.studies.sweep.overhead_figure import overhead_figure
 from core.studies.sweep.record import Run
 from core.studies.sweep.speed_up_figure import speed_up_figure
@@ -30,7 +31,7 @@ CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {
     "step time": ("Step time by batch size", step_time_figure),
     "speed-up": ("Speed-up and crossover", speed_up_figure),
     "throughput": ("Throughput by batch size", throughput_figure),
-    "overhead": ("Fitted overhead share by batch size", overhead_figure),
+    "overhead": ("Fixed-cost share by batch size (fitted)", overhead_figure),
     "noise": ("How steady the machine was", interference_figure),
 }
 WITH_CARD = ("step time", "speed-up")  # have room for a modelled GPU
@@ -51,14 +52,17 @@ def show(
     *,
     image: str = "svg",
     border: bool = True,
+    said: Collection[str] = (),
 ) -> None:
-    """A figure in the theme's colours; with a ``key`` it is drawn once for the same name, key and theme."""
+    """A figure in the theme's colours; with a ``key`` it is drawn once for the same name, key and theme. What the page
+    has ``said`` above it is not repeated under its title.
+    """
     dark = st.context.theme.type == "dark"
     figure = _kept((name, *key), dark, make) if key else _themed(make, dark)
     words = words_of(figure)
     with st.container(border=border, gap="xsmall"):
         st.markdown(f"**{plain(words.title)}**")
-        _lines(words.under)
+        _lines(line for line in words.under if line not in said)
         with st.container(key=plot_key(words, name)):
             st.plotly_chart(
                 figure, theme=None, key=f"chart-{name}", config=chart_config(image, f"breakeven-{file}"), alt=clean(alt)
@@ -92,11 +96,13 @@ def chart(
         return
     (title, figure), name, said = CHARTS[kind], kind.replace(" ", "-"), answer.verdict.sentence
     make, file, key = partial(figure, run, answer), f"{run.id}-{name}", registry.revision(run)
+    said_above = (workload_line(run),)  # by the verdict's card
+    look: dict[str, Any] = {"image": image, "border": border, "said": said_above}
     if card is None or kind not in WITH_CARD:
-        show(f"{place}{name}", make, f"{title} of {run.name}. {said}", file, key, image=image, border=border)
+        show(f"{place}{name}", make, f"{title} of {run.name}. {said}", file, key, **look)
     else:
         alt = f"{title} of {run.name}. {said} {card.crossover.sentence}"
-        show(f"{place}{name}", partial(make, overlay(card)), alt, f"{file}-modelled", image=image, border=border)
+        show(f"{place}{name}", partial(make, overlay(card)), alt, f"{file}-modelled", **look)
 
 
 def grid(kinds: tuple[str, ...], run: Run, answer: Answer, *, image: str = "svg", card: Against | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import itemgetter
 
 import pandas as pd
 import streamlit as st
@@ -36,8 +37,6 @@ def ask(ids: Sequence[str]) -> None:
 
 def show() -> None:
     """What the address names, with the way back to all studies."""
-    if not st.context.is_embedded:
-        st.button("All studies", icon=":material/arrow_back:", type="tertiary", key="all_studies", on_click=_leave)
     ids = asked()
     runs = [run for run in map(_load, ids[:MAX_COMPARED]) if run is not None]
     if len(ids) > MAX_COMPARED:
@@ -45,6 +44,8 @@ def show() -> None:
     if len(runs) < 2:
         st.title("Comparison", anchor=False)
         st.info("Fewer than two of these runs can be compared.", icon=":material/difference:")
+        if not st.context.is_embedded:
+            _back()
         return
     answers = [answer for answer in map(registry.answer_of, runs) if answer is not None]
     rows = comparison_rows(runs, answers)
@@ -55,6 +56,10 @@ def show() -> None:
         notes=partial(_table, runs, rows),
         share=partial(_share, runs, answers, rows),
     )
+
+
+def _back() -> None:
+    st.button("All studies", icon=":material/arrow_back:", type="tertiary", key="all_studies", on_click=_leave)
 
 
 def _leave() -> None:
@@ -94,7 +99,7 @@ def _share(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) 
         "runs": [row._asdict() | {"id": run.id} for row, run in zip(rows, runs, strict=True)],
     }
     files = downloads.study_files(
-        "comparison", lambda: data, figure=partial(comparison_figure, runs, answers),
+        "comparison", lambda: data, figure=partial(comparison_figure, runs, answers), rows=itemgetter("runs"),
         meaning="What the runs say and by how much they differ; each run's own file holds its rounds.",
     )  # fmt: skip
     share.panel("comparison", {ADDRESS: ",".join(run.id for run in runs)}, files)
@@ -105,5 +110,6 @@ def _table(runs: Sequence[Run], rows: Sequence[Row]) -> None:
     if st.context.is_embedded:
         return
     with st.container(horizontal=True):
+        _back()
         for row, run in zip(rows, runs, strict=True):
             link("crossover", f"Open {row.letter}", run=run.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.card_export import cards_csv
-from core.studies.sweep.export import cells_csv, rounds_csv, run_json
+from core.studies.sweep.export import cells_csv, csv_text, rounds_csv, run_json
 from core.studies.sweep.record import Run
 from core.text import json_text
 from core.ui import registry
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Figure = Callable[[], "go.Figure"]
+Rows = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
+"""What of a study's data is a table."""
 EVERY_BLOCK = "What the study says and every block that was measured."
+TABLE = "The numbers for a spreadsheet, with their intervals."
 SLIDE = "The picture for a slide or a document."
 SHARP = "The same without pixels; it follows a reader's light or dark."
 FOR_REVIEW = "Verdict, table and notes for a pull request or an issue; save the SVG picture beside it."
@@ -76,10 +79,11 @@ def study_files(
     *,
     text: Callable[[], str] | None = None,
     figure: Figure | None = None,
+    rows: Rows | None = None,
     meaning: str = EVERY_BLOCK,
 ) -> list[File]:
     """Files of a study: its picture from the ``figure`` of its page, what its command says (``text``) in Markdown with
-    that picture and as a report, and its ``data`` as JSON.
+    that picture and as a report, its ``data`` as JSON, and as CSV the ``rows`` of them that a table has.
     """
     files = []
     if figure is not None:
@@ -93,7 +97,25 @@ def study_files(
             File("Markdown", "md", "text/markdown", FOR_REVIEW, lambda: _markdown(text(), picture)),
             File("Report (HTML)", "html", "text/html", REPORT, lambda: _page(text(), figure)),
         ]
-    return [*files, File("JSON", "json", "application/json", meaning, lambda: json_bytes(data))]
+    files.append(File("JSON", "json", "application/json", meaning, lambda: json_bytes(data)))
+    if rows is not None:
+        files.append(File("CSV", "csv", "text/csv", TABLE, lambda: csv_bytes(rows(data()))))
+    return files
+
+
+def csv_bytes(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """A line a row; what is inside a part of it has the part's name before its own, and lists are left to the JSON."""
+    flat = [dict(_flat(row)) for row in rows]
+    columns = tuple(dict.fromkeys(name for row in flat for name in row))
+    return csv_text(columns, ([row.get(name) for name in columns] for row in flat)).encode()
+
+
+def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}_")
+        elif not isinstance(value, list | tuple):
+            yield f"{before}{name}", value
 
 
 def json_bytes(make: Callable[[], Mapping[str, Any]]) -> bytes:

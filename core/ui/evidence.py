@@ -59,7 +59,7 @@ def cells(run: Run, answer: Answer | None) -> None:
             "warmup_ms": column("Warm-up (ms)", format="%.0f", help="Spent until steady; not in the step time."),
             "latency_ms": column("Latency (ms)", format=ms, help="One step with a synchronisation of its own."),
             "memory_mb": column("Memory peak (MB)", format="%.0f"),
-            "overhead_pct": column("Overhead, fitted (%)", format="%.0f"),
+            "overhead_pct": column("Fixed cost (%)", format="%.0f", help="Share of a step, by the fit."),
             "stop_reason": "Stopped because",
             "execution": st.column_config.TextColumn("Ran as", help="What the target's execution came to."),
             "precision": "Precision",
@@ -74,7 +74,7 @@ def cells(run: Run, answer: Answer | None) -> None:
 
 
 def fits(run: Run, answer: Answer) -> None:
-    """Fixed cost and slope of each target, with intervals, and where half of the step is overhead."""
+    """Fixed cost and cost per sample of each target, with intervals, and where half of the step is fixed cost."""
     rows = [fit_row(run, fit) for fit in answer.fits if fit is not None]
     if not rows:
         st.caption("Too few batch sizes for a fit, which takes three.")
@@ -97,7 +97,7 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
         "Fixed cost (ms)": with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms),
         "Cost per sample (µs)": with_bounds(fit.slope_ms, fit.slope_low_ms, fit.slope_high_ms, 1000.0),
         "q": number(fit.q),
-        "Half overhead at batch": with_bounds(fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high),
+        "Half fixed cost at batch": with_bounds(fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high),
         "Median error": percent(fit.median_error, 1),
         "Trusted": trust,
     }

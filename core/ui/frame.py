@@ -40,15 +40,15 @@ def show(
         folded(evidence)
 
 
-def top(heading: str, share: Draw | None = None) -> None:
-    """The heading of a page, with *Share* beside it where there is something to share."""
-    if share is None:
+def top(heading: str, beside: Draw | None = None, label: str = "Share", icon: str = ":material/share:") -> None:
+    """The heading of a page, and ``beside`` it under one button what is not always needed."""
+    if beside is None:
         st.title(plain(heading), anchor=False)
         return
     left, right = st.columns([6, 1], vertical_alignment="center")  # in a horizontal container a long one would wrap
     left.title(plain(heading), anchor=False)
-    with right.popover("Share", icon=":material/share:", width="stretch"):
-        share()
+    with right.popover(label, icon=icon, width="stretch"):
+        beside()
 
 
 def choice_and_form(has_choice: bool) -> tuple[DeltaGenerator, DeltaGenerator]:

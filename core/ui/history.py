@@ -17,7 +17,7 @@ from core.studies.sweep.imports import MAX_BYTES, check_size, read_run
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
 from core.text import clean, sentence_case
-from core.ui import comparison, deleted, downloads, kept, registry, verdict
+from core.ui import comparison, deleted, downloads, frame, kept, registry, verdict
 from core.ui.navigation import link
 from core.ui.study_page import busy_sentence
 from core.ui.sweep.live import can_resume, resume
@@ -50,10 +50,7 @@ def show() -> None:
         st.info("Only a comparison has an embedded view; open this page by itself.", icon=":material/frame_inspect:")
         return
     changes = not registry.read_only()
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.title("History", anchor=False, width="content")
-        if changes:
-            _import()
+    frame.top("History", _import if changes else None, "Import", ":material/upload_file:")
     _said()
     deleted.newest()
     registry.mark_interrupted()
@@ -298,13 +295,11 @@ def _say(kind: str, text: str, study_id: str = "") -> None:
 def _import() -> None:
     """The upload field; taken in a callback, then emptied, so that a rerun never imports twice."""
     count = st.session_state.get(UPLOADS, 0)
-    with st.popover("Import", icon=":material/upload_file:"):
-        st.file_uploader(
-            "A run or study exported as JSON, or a CSV file with the columns target, batch, step_ms and, optionally, "
-            "round",
-            type=["json", "csv"], max_upload_size=MAX_BYTES // 1_000_000,
-            key=f"upload-{count}", on_change=_take, args=(f"upload-{count}",),
-        )  # fmt: skip
+    st.file_uploader(
+        "A run or study exported as JSON, or a CSV file with the columns target, batch, step_ms and, optionally, round",
+        type=["json", "csv"], max_upload_size=MAX_BYTES // 1_000_000,
+        key=f"upload-{count}", on_change=_take, args=(f"upload-{count}",),
+    )  # fmt: skip
 
 
 def _take(key: str) -> None:

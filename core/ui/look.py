@@ -6,6 +6,8 @@ import streamlit as st
 
 from core.figures.style import FOOT_PX, ROW_PX, STRIP_SIZES, Words
 
+ANSWER_FIRST = "answer-first"
+"""Key of a container with columns, the last of which holds the answer."""
 RULES = """
 /* The menu in the order of the story: measure, result, maps, history, method (Streamlit puts groups last). */
 [data-testid=stTopNav] { reading-flow: flex-visual; }
@@ -15,8 +17,9 @@ RULES = """
 /* White stands out from the dark theme's main colour, but as text that is too dark for its background. */
 button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-dark(#0B6BA8, #8CC8F5); }
 
-/* A phone: headings that leave room for the answer. */
+/* A phone: headings that leave room for the answer, which comes before a long form. */
 @media (max-width: 640px) {
+    .st-key-answer-first [data-testid=stColumn]:last-child { order: -1; }
     h1 { font-size: 1.5rem !important; }
     h2 { font-size: 1.375rem !important; }
     h3 { font-size: 1.25rem !important; }

@@ -1,4 +1,4 @@
-"""“Measure 60 s more” beside a verdict: what more time would do, and the button that gives it."""
+"""“Measure 60 s more” below a verdict: what more time would do, and the button that gives it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_of_here(study: Study) -> bool:
     return ours and same_machine(study.environment, machine.now()) is not False
 
 
-def beside(run: Run, answer: Answer | None) -> None:
+def below(run: Run, answer: Answer | None) -> None:
     """What more time would do for the verdict of this run, with its button; nothing where it cannot go on here."""
     if answer is None or st.context.is_embedded or not can_go_on(run, answer):
         return
@@ -71,10 +71,10 @@ def offer(says: str, seconds: float, begin: Callable[[], Any], *, urgent: bool, 
         return
     busy = busy_sentence()
     what = f"Measure again for {duration(seconds)}" if again else f"Measure {duration(seconds)} more"
-    st.caption(plain(says), width="content")
     pressed = st.button(
         plain(what), icon=":material/replay:" if again else ":material/more_time:", key="measure_more",
         type="primary" if urgent else "secondary", disabled=busy is not None, help=plain(busy or help),
     )  # fmt: skip
+    st.caption(plain(says), width="content")
     if pressed and busy is None:
         begin()

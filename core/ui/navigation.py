@@ -42,7 +42,7 @@ PAGES = {
         "From which batch size GPUs that are not here would be faster than this CPU: modelled, with its error.",
         "Against GPUs that are not here, modelled"),
     "overhead": Page("Overhead", ":material/stacked_bar_chart:",
-        "Where a step goes: traced parts beside the fitted share, a timeline, kernels, what ran on the host."),
+        "Where a step goes: traced parts, a timeline, kernels, what ran on the host."),
     "pipeline": Page("Pipeline", ":material/water_pump:",
         "How much of a step the input takes, which prefetch is enough, from which cost on the device starves."),
     "diagnosis": Page("Diagnosis", ":material/stethoscope:",

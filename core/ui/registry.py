@@ -150,11 +150,6 @@ def find_run(run_id: str) -> Run:
     raise RunNotFound(f"There is no run {run_id[:64]} here; it was deleted, or measured on another machine.")
 
 
-def summaries() -> tuple[Summary, ...]:
-    """The newest stored sweeps, newest first."""
-    return engine().store.summaries(SWEEP.name, newest=RECENT)
-
-
 def mark_interrupted() -> None:
     """Before runs are offered to be resumed or deleted: none of them is running that nobody measures."""
     jobs = engine().jobs
@@ -198,9 +193,14 @@ def load(kind: str, study_id: str) -> Any:
     return engine().store.study(known, study_id)
 
 
+def summaries(kind: str = SWEEP.name) -> tuple[Summary, ...]:
+    """The newest stored studies of a kind, newest first."""
+    return engine().store.summaries(kind, newest=RECENT)
+
+
 def readable(kind: str) -> dict[str, Any]:
-    """The newest stored studies of a kind that can be read, newest first; one that cannot says so where it is shown."""
-    return only_readable(engine().store.summaries(kind, newest=RECENT), lambda summary: load(kind, summary.id))
+    """Those :func:`summaries` that can be read; one that cannot says so where it is shown."""
+    return only_readable(summaries(kind), lambda summary: load(kind, summary.id))
 
 
 def newest_own(fits: Callable[[Run], bool] = lambda _: True) -> Run | None:

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
+from core.studies.kind import Context, Kind
 from core.studies.sweep.record import Run
 from core.ui import downloads
 from core.ui.downloads import EVERY_BLOCK as EVERY_BLOCK
-from core.ui.downloads import File, json_bytes
+from core.ui.downloads import Figure, File, Rows, json_bytes
 from core.ui.words import plain
 
+T = TypeVar("T")
+ALONE = Context()
 ONLY_HERE = (
     "This link opens on this computer only, because the dashboard listens on {host}. Send others a file, or see "
     "docs/team.md for a team’s server."
@@ -43,6 +46,22 @@ def panel(name: str, query: Mapping[str, str], files: Iterable[File]) -> None:
     with st.container(horizontal=True, gap="small"):
         downloads.draw(name, files)
     _without_menus(base)
+
+
+def study(
+    kind: Kind[Any, Any, Any], study_id: str, record: Any, query: Mapping[str, str], figure: Figure, rows: Rows,
+    context: Context = ALONE,
+) -> None:  # fmt: skip
+    """A button of its own for a study that is one part of a page: ``query`` as for :func:`panel`, ``figure`` and
+    ``rows`` as for its files.
+    """
+
+    def of(make: Callable[[Any, Any, Context], T]) -> Callable[[], T]:
+        return lambda: make(record, kind.answer(record, context), context)
+
+    name = f"{kind.name}-{study_id}"
+    with st.popover(f"Share this {kind.noun}", icon=":material/share:"):
+        panel(name, query, downloads.study_files(name, of(kind.export), text=of(kind.text), figure=figure, rows=rows))
 
 
 def address(query: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.numbers import counted, duration
 from core.schema import UserError
@@ -24,6 +25,7 @@ from core.ui.words import plain
 POLL_S = 4.0
 CANCEL_HELP = "Stops soon. What was measured until then is kept."
 STOPPING = "Stopping; what was measured is kept."
+EXAMPLE = "A finished example stands below."
 SHOWN = "progress_shown"
 P = TypeVar("P")
 R = TypeVar("R")
@@ -177,6 +179,13 @@ def _share(snapshot: Snapshot) -> float:
     share = min(MOST_SHOWN, max(before, done))
     st.session_state[SHOWN] = (snapshot.id, share)
     return share
+
+
+def choices_beside() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """One line: the place of a button with what it measures, and at its end the fields that decide it, folded."""
+    row = st.container(horizontal=True, vertical_alignment="center")
+    top = row.container(horizontal=True, vertical_alignment="center")
+    return top, row.popover("Choices", icon=":material/tune:")
 
 
 def impossible(count: int) -> str:
@@ -342,25 +351,27 @@ class StudyPage(Generic[P, R]):
             self.measure(form, before)
             return
         known = shown is not None and not self.is_example(shown[0])
-        self.measure(form, None if known else before)
+        self.measure(form, None if known else before, shown is not None and not known)
         self.failure()
         if shown is not None:
-            if self.is_example(shown[0]):
-                st.caption(f"A finished example, recorded on another machine. Press “{self.button}” for this one.")
             result(*shown)
 
-    def measure(self, form: Form[P], before: Callable[[P | None], None] | None = None) -> None:
-        """The button of the next study, and folded the fields that decide it, with what is to be said ``before``."""
+    def measure(self, form: Form[P], before: Callable[[P | None], None] | None = None, example: bool = False) -> None:
+        """The button of the next study, and beside it the fields that decide it, with what is to be said ``before``.
+        ``example``: the shipped one stands below.
+        """
         if registry.read_only():
             return
-        top = st.container(horizontal=True, vertical_alignment="center")
-        with st.expander(f"Choices of the next {self.kind.noun}", icon=":material/tune:"):
-            fields, about = st.columns(2, gap="large")
+        top, choices = choices_beside()
+        with choices:
+            fields, about = st.columns(2, gap="large") if before is not None else (st.container(), st.container())
             with fields:
                 plan = form(busy_sentence(), top)
             if before is not None:
                 with about:
                     before(plan)
+        if example:
+            top.caption(EXAMPLE)
 
 
 def _title(summary: Summary) -> str:

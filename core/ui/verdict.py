@@ -42,8 +42,12 @@ def card(
     about, more = how_it_ran(run, answer)
     if brief:
         about, more = (" · ".join(about[-2:]),), ()
-    beside = partial(more_time.beside, run, answer)
-    with result_card(heading, [label_badge(run.label)], sentence, about, status=run.status, more=more, beside=beside):
+    if answer is not None and not answer.verdict.has_interval:  # then no number stands in the headline
+        sentence, _, values = sentence.partition(". ")
+        sentence, more = f"{sentence.rstrip('.')}.", (*filter(None, (values,)), *more)
+    more_below = partial(more_time.below, run, answer)
+    badges = [label_badge(run.label)]
+    with result_card(heading, badges, sentence, about, status=run.status, more=more, below=more_below):
         if answer is not None and not brief:
             numbers(run, answer)
             if len(run.names) > 2:
@@ -88,7 +92,7 @@ def _fit(fit: Fit | None) -> None:
     half, low, high = fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high
     if half is not None and low is not None and high is not None:
         meaning = "Above this batch more than half of a step is work that grows with the batch."
-        interval_metric("Half of a step is overhead", interval_words(half, low, high), meaning, before="at batch ")
+        interval_metric("Half of a step is fixed cost", interval_words(half, low, high), meaning, before="at batch ")
 
 
 def _crossovers(run: Run, answer: Answer) -> None:

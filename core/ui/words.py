@@ -57,3 +57,8 @@ NO_GPU_ADVICE = (
 def plain(text: str) -> str:
     """Text from outside as Streamlit's Markdown shows it as it is: one line, no markup, link, image or icon."""
     return in_markdown(text).replace(":", "&#58;")
+
+
+def together(text: str) -> str:
+    """A text in which no line ends between a number and its %."""
+    return text.replace(" %", "\u00a0%")

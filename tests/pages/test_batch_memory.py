@@ -38,8 +38,8 @@ def test_memory_is_predicted_until_it_is_confirmed(engine: Any) -> None:
 def test_the_button_confirms_the_largest_batch_of_that_target(engine: Any) -> None:
     run_id = kept(engine, memory=memory_study(0))
     at = unfold(open_page("batch", run=run_id), "Memory")
-    at.button_group(key=f"batch_memory_target-{run_id}").select(1).run()
-    at.number_input(key="batch_limit-cpu").set_value(3.0).run()
+    at.button_group(key=f"batch_memory_target-{run_id}").select(1)
+    at.number_input(key="batch_limit-cpu").set_value(3.0)
     at.number_input(key="batch_memory_budget").set_value(45.0).run()
     asked = start(engine, at, "memory")
     plan = asked.plan

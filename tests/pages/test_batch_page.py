@@ -9,6 +9,7 @@ import pytest
 
 from core.studies.gradient_noise.kind import GRADIENT_NOISE
 from core.studies.sweep.analyse import analyse
+from core.ui import downloads
 from core.ui.batch import page, result
 from core.ui.share import json_bytes
 from tests.support.batch_page import FIRST, NAMES, RATE, RUN, SAMPLE, SECOND, TIME, kept, memory_study
@@ -46,9 +47,9 @@ def test_without_a_noise_study_there_is_throughput_and_a_button_that_measures_on
 def test_the_button_starts_a_study_of_what_was_chosen(engine: Any) -> None:
     run_id = kept(engine)
     at = open_page("batch", run=run_id)
-    at.number_input(key="batch_rate").set_value(0.01).run()
-    at.number_input(key="batch_loss").set_value(0.5).run()
-    at.number_input(key="batch_budget").set_value(30.0).run()
+    at.number_input(key="batch_rate").set_value(0.01)
+    at.number_input(key="batch_loss").set_value(0.5)
+    at.number_input(key="batch_budget").set_value(30.0)
     at.number_input(key="batch_reference").set_value(32).run()
     plan = start(engine, at, "noise")
     assert GRADIENT_NOISE.describe(plan).startswith("Gradient noise of 784-128-10 (training, adam) on CPU, batch 32")
@@ -118,6 +119,26 @@ def test_the_noise_scale_has_its_own_evidence(engine: Any) -> None:
     assert not at.button(key="measure_noise").disabled
 
 
+@pytest.mark.parametrize(
+    ("part", "name", "sentence"),
+    [("Gradient noise scale", "noise", "The gradient noise scale is"), ("Memory", "memory", "Batch 500 fits")],
+)
+def test_each_of_the_two_studies_is_shared_by_itself(
+    engine: Any, monkeypatch: pytest.MonkeyPatch, part: str, name: str, sentence: str
+) -> None:
+    run_id = kept(engine, noise=make_noise_study(RUN), memory=memory_study())
+    shared: dict[str, dict[str, Any]] = {}
+    monkeypatch.setattr(downloads, "draw", lambda of, files: shared.update({of: {f.ending: f.make for f in files}}))
+    at = unfold(open_page("batch", run=run_id, context={"url": "http://localhost:8501/batch"}), part)
+    files = shared[f"{name}-20260107-{name}"]
+    assert list(files) == ["png", "svg", "md", "html", "json", "csv"]
+    assert sentence in files["md"]().decode()
+    assert b"<svg" in files["svg"]()
+    record = json.loads(files["json"]())["record"]
+    assert len(files["csv"]().splitlines()) == 1 + len(record["draws" if name == "noise" else "probes"])
+    assert f"http://localhost:8501/batch?run={run_id}&{name}=20260107-{name}" in [code.value for code in at.code]
+
+
 def test_inference_has_no_noise_scale_and_says_so(engine: Any) -> None:
     inference = RUN.plan.workload.model_copy(update={"mode": "infer"})
     at = open_page("batch", run=kept(engine, planned(RUN, workload=inference)))
@@ -136,8 +157,8 @@ def test_a_cancelled_study_without_the_loss_gives_relative_times(engine: Any) ->
 def test_prices_give_costs_a_crossover_and_a_file_with_them(engine: Any) -> None:
     at = unfold(open_page("batch", run=kept(engine, noise=make_noise_study(RUN))), "Cost")
     assert titles(at) == [TIME]
-    at.number_input(key=f"batch_price-{FIRST}").set_value(0.2).run()
-    at.number_input(key=f"batch_price-{SECOND}").set_value(0.3).run()
+    at.number_input(key=f"batch_price-{FIRST}").set_value(0.2)
+    at.number_input(key=f"batch_price-{SECOND}").set_value(0.3)
     at.number_input(key="batch_epoch").set_value(60_000).run()
     assert titles(at) == [TIME, "Cost of a million samples by batch"]
     text = text_of(at)
@@ -153,7 +174,7 @@ def test_wrong_prices_are_refused_in_words(engine: Any) -> None:
     at = unfold(open_page("batch", run=kept(engine)), "Cost")
     at.number_input(key=f"batch_price-{FIRST}").set_value(-1.0).run()
     assert "A price an hour must be above 0" in at.error[0].value
-    at.number_input(key=f"batch_price-{FIRST}").set_value(1.0).run()
+    at.number_input(key=f"batch_price-{FIRST}").set_value(1.0)
     at.text_input(key="money_currency").input("€").run()
     assert "A currency is three letters" in at.error[0].value
     assert "money" not in at.query_params
@@ -162,7 +183,7 @@ def test_wrong_prices_are_refused_in_words(engine: Any) -> None:
 def test_one_money_unit_counts_on_every_page_and_stands_in_the_address(engine: Any) -> None:
     run_id = kept(engine)
     at = unfold(open_page("batch", run=run_id), "Cost")
-    at.number_input(key=f"batch_price-{FIRST}").set_value(1.0).run()
+    at.number_input(key=f"batch_price-{FIRST}").set_value(1.0)
     at.text_input(key="money_currency").input("eur").run()
     at.number_input(key="money_rate-EUR").set_value(0.5).run()
     assert f"{NAMES[0]} at 1 EUR an hour (" in text_of(at)

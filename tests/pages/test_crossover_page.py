@@ -18,7 +18,7 @@ from tests.support.runs import make_run, on_card
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-FOLDS = ("Step time by batch size", "Throughput by batch size", "Fitted overhead share by batch size",
+FOLDS = ("Step time by batch size", "Throughput by batch size", "Fixed-cost share by batch size (fitted)",
          "Every step time", "Fixed cost and cost per sample (fitted)", "How it was measured")  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_verdict_charts_cells_and_evidence(engine: Any) -> None:
     text = text_of(at)
     assert titles(at)[:4] == [
         "Speed-up and crossover", "Step time by batch size", "Throughput by batch size",
-        "Overhead share by batch size (fitted)",
+        "Fixed-cost share by batch size (fitted)",
     ]  # fmt: skip
     cells = at.dataframe[0].value
     assert len(cells) == 22

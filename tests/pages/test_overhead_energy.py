@@ -51,7 +51,7 @@ def test_a_cpu_target_has_the_energy_but_no_card(engine: Any) -> None:
 def test_without_traces_it_is_shown_as_well_and_a_slow_gpu_is_said(engine: Any) -> None:
     run = with_traces(with_energy(reasons=("hw_thermal",)))
     at = open_page("overhead", run=keep(engine.store, run), target="second", folds=FOLDS)
-    assert titles(at) == ["Overhead share by batch size (fitted)", BUSY, ENERGY]
+    assert titles(at) == ["Fixed-cost share by batch size (fitted)", BUSY, ENERGY]
     says(at, "thermal slowdown by the hardware. Mind its cooling")
 
 

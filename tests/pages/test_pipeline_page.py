@@ -25,7 +25,7 @@ def tables_text(at: AppTest) -> str:
 @pytest.mark.usefixtures("engine")
 def test_before_anything_was_measured_the_page_says_what_will_be() -> None:
     at = open_page(PAGE)
-    says(at, "What will be measured", "A finished example, recorded on another machine")
+    says(at, "What will be measured", "A finished example stands below.")
     arms = next(table.value for table in at.table if "Pipeline" in table.value)
     assert list(arms["Way of feeding"][:3]) == [
         "Resident on the device", "Host array fed each step", "As chosen",
@@ -93,8 +93,10 @@ def test_the_result_is_verdict_charts_table_and_method(engine: Any) -> None:
     keep(engine, PAGE, experiment)
     at = open_page(PAGE, folds=FOLDS)
     text = text_of(at)
-    assert at.header[0].value.startswith("Not input-bound (95 %")
-    holds(text, "Prefetch stops helping at 2", "The device starves from about", "share the cores")
+    assert at.header[0].value.startswith("Not input-bound (95")
+    holds(
+        text, "Not input-bound (95 %", "Prefetch stops helping at 2", "The device starves from about", "share the cores"
+    )
     assert chart_titles(at) == [
         "<b>Step time by way of feeding</b>",
         "<b>Step time and input-bound share by preprocessing cost</b>",

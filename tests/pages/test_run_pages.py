@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
 from core.studies.sweep.imports import read_run
 from core.ui import navigation
@@ -118,6 +120,29 @@ def test_crossover_links_to_the_pages_of_its_run_and_they_link_back(engine: Any,
     (link,) = [link.proto for link in open_page("crossover", run=run_id).page_link if link.label == label]
     assert (link.page, link.query_string) == (page, f"run={run_id}")
     assert "verdict of this run and its charts" in text_of(open_page(page, run=run_id))
+
+
+def test_the_menu_stays_with_the_run_that_was_opened_until_another_was_measured(engine: Any) -> None:
+    older, newer, newest = (
+        keep(engine.store, RUN.model_copy(update={"id": f"20260{month}01-aaaaaa", "created_at": f"2026-0{month}-01"}))
+        for month in (1, 2, 3)
+    )
+    engine.store.delete(newest)
+    at = open_page("crossover", run=older)
+    assert from_the_menu(at, "overhead") == older
+    engine.store.restore(newest)
+    assert from_the_menu(at, "crossover") == newest
+    engine.store.delete(newest)
+    assert from_the_menu(at, "overhead") == newer
+
+
+def from_the_menu(at: AppTest, page: str) -> str:
+    """The run that a page shows when it is opened without one in its address."""
+    at.query_params.clear()
+    at._page_hash = calc_hash(page)
+    at.run()
+    shown = at.query_params["run"]
+    return shown if isinstance(shown, str) else str(shown[0])
 
 
 @pytest.mark.parametrize("page", navigation.PAGES)

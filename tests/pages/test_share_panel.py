@@ -1,12 +1,17 @@
 """*Share* beside a result: its link and whom it reaches, the view without menus, a button a file."""
 
+from typing import Any
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.support.pages import PATIENCE_S, says
+from core.ui import downloads
+from tests.support.batch_page import kept
+from tests.support.pages import PATIENCE_S, open_page, says
 from tests.support.runs import make_run
+from tests.support.study_pages import keep
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = pytest.mark.usefixtures("this_machine")
 
 
 def page() -> None:
@@ -40,3 +45,26 @@ def test_a_run_s_panel(url: str, said: str) -> None:
     assert link == f"{url.partition('?')[0]}?run={make_run().id}&gpu=L4"
     assert embedded == f"{link}&embed=true"
     says(at, said)
+
+
+@pytest.mark.parametrize(
+    ("page", "column"),
+    [("frontier", "setting_depth"), ("pipeline", "step_ms"), ("diagnosis", "gain"), ("batch", "step_ms_value"),
+     ("hardware", "gpu")],
+)  # fmt: skip
+def test_every_result_has_every_file(engine: Any, monkeypatch: pytest.MonkeyPatch, page: str, column: str) -> None:
+    shared: list[downloads.File] = []
+    monkeypatch.setattr(downloads, "draw", lambda _, files: shared.extend(files))
+    run = kept(engine)
+    of_a_run = page in ("diagnosis", "batch", "hardware")
+    query = {"run": run} if of_a_run else {}
+    if page not in ("batch", "hardware"):
+        query["study"] = keep(engine, page)
+    open_page(page, **query)
+    files = {file.ending: file.make for file in shared}
+    assert list(files) == ["png", "svg", "md", "html", "json", "csv"]
+    assert files["md"]().startswith(b"### ")
+    assert files["svg"]().startswith(b"<svg")
+    head, *rows = files["csv"]().decode().splitlines()
+    assert column in head.split(",")
+    assert rows

@@ -16,14 +16,14 @@ def test_progress_goes_by_time_never_back_and_is_whole_only_at_the_end(
     engine: Any, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_time(monkeypatch)
-    engine.jobs.show(running(place.kind, at=replace(AT, elapsed_s=60.0, remaining_s=40.0)))
+    engine.jobs.show(running(place.kind, at=replace(AT, elapsed_s=0.0, remaining_s=0.0)))
     at = place.open(engine)
     shown = [at.progress[0].value]
-    for elapsed_s, remaining_s in ((61.0, 60.0), (118.0, 2.0), (125.0, 0.0)):
+    for elapsed_s, remaining_s in ((60.0, 40.0), (61.0, 60.0), (118.0, 2.0), (125.0, 0.0)):
         later = replace(AT, cells_done=14, elapsed_s=elapsed_s, remaining_s=remaining_s)
         engine.jobs.show(running(place.kind, at=later))
         shown.append(at.run().progress[0].value)
-    assert shown == [60, 60, 98, 99]
+    assert shown == [0, 60, 60, 98, 99]
 
 
 def test_before_the_first_report_nothing_is_done(engine: Any) -> None:

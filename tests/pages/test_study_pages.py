@@ -67,33 +67,44 @@ def test_nothing_is_drawn_before_a_measurement(engine: Any, place: Place) -> Non
 
 
 @pytest.mark.parametrize(
-    ("place", "key", "value", "sentence"),
+    ("place", "bad"),
     [
-        (FRONTIER, "frontier_mlp_depth_low", 0, "goes from 1 to 64"),
-        (FRONTIER, "frontier_mlp_width_high", 16, "must rise"),
-        (FRONTIER, "frontier_mlp_batch_count", 40, "1 to 16 values"),
-        (FRONTIER, "frontier_mlp_point_width", 64, "or none of them"),
-        (FRONTIER, "frontier_budget", 1, "between 2 and 86,400 seconds"),
-        (FRONTIER, "form_threads_frontier_0", 2, "choose targets that differ"),
-        (FRONTIER, "form_frontier_mlp_classes", 0, "accepted are 1 to 10,000"),
-        (PIPELINE, "pipeline_batch", 0, "The batch size must lie between 1 and 65,536."),
-        (PIPELINE, "pipeline_cost_random", -1.0, "The preprocessing cost must lie between 0 and 1,000,000 µs"),
-        (PIPELINE, "pipeline_budget", 1, "The budget must lie between 2 and 86,400 seconds."),
-        (PIPELINE, "form_threads_pipeline", 0, "greater than or equal to 1"),
-        (SCALING, "scaling_low", 0, "The smallest batch must lie between 1 and 65,536."),
-        (SCALING, "scaling_high", 16, "The batch range 32 to 16 is not possible"),
-        (SCALING, "scaling_budget", 5, "The budget must lie between 10 and 86,400 seconds."),
+        (FRONTIER, {
+            "frontier_mlp_depth_low": (0, "goes from 1 to 64"),
+            "frontier_mlp_width_high": (16, "must rise"),
+            "frontier_mlp_batch_count": (40, "1 to 16 values"),
+            "frontier_mlp_point_width": (64, "or none of them"),
+            "frontier_budget": (1, "between 2 and 86,400 seconds"),
+            "form_threads_frontier_0": (2, "choose targets that differ"),
+            "form_frontier_mlp_classes": (0, "accepted are 1 to 10,000"),
+        }),
+        (PIPELINE, {
+            "pipeline_batch": (0, "The batch size must lie between 1 and 65,536."),
+            "pipeline_cost_random": (-1.0, "The preprocessing cost must lie between 0 and 1,000,000 µs"),
+            "pipeline_budget": (1, "The budget must lie between 2 and 86,400 seconds."),
+            "form_threads_pipeline": (0, "greater than or equal to 1"),
+        }),
+        (SCALING, {
+            "scaling_low": (0, "The smallest batch must lie between 1 and 65,536."),
+            "scaling_high": (16, "The batch range 32 to 16 is not possible"),
+            "scaling_budget": (5, "The budget must lie between 10 and 86,400 seconds."),
+        }),
     ],
-    ids=str,
-)
+    ids=["frontier", "pipeline", "scaling"],
+)  # fmt: skip
 def test_a_bad_choice_gets_one_sentence_and_no_start(
-    engine: Any, place: Place, key: str, value: float, sentence: str
+    engine: Any, place: Place, bad: dict[str, tuple[float, str]]
 ) -> None:
     at = place.open(engine)
-    at.number_input(key=key).set_value(value).run()
-    assert len(at.error) == 1
-    assert sentence in at.error[0].value
-    assert place.start(at).disabled
+    for key, (value, sentence) in bad.items():
+        usual = at.number_input(key=key).value
+        at.number_input(key=key).set_value(value).run()
+        (error,) = at.error
+        assert sentence in error.value
+        assert place.start(at).disabled
+        at.number_input(key=key).set_value(usual)
+    at.run()
+    assert not place.start(at).disabled
 
 
 @pytest.mark.parametrize(
@@ -179,16 +190,15 @@ def test_a_measurement_of_another_process_is_said(engine: Any, place: Place) -> 
     assert place.start(at).disabled
 
 
-@every_button
-def test_a_page_sees_within_seconds_that_another_process_measures(
-    engine: Any, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One look at the lock every three seconds; the page runs again only when what it says has changed."""
+def test_a_page_sees_within_seconds_that_another_process_measures(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look at the lock every three seconds; the page runs again only when what it says has changed. The router
+    does so above every page (tests/pages/test_chip.py).
+    """
     seen: list[Any] = []
     reruns: list[bool] = []
     real = chip._show
     monkeypatch.setattr(chip, "_show", lambda *given: seen.append(given))
-    place.open(engine)
+    open_page("frontier")
     [(page, was)] = seen
     assert was is None
     monkeypatch.setattr(chip.st, "rerun", lambda: reruns.append(True))
@@ -339,7 +349,7 @@ def test_the_newest_study_is_shown_and_older_ones_can_be_chosen(engine: Any, pla
 def test_the_example_is_shown_until_there_is_a_study_and_by_its_address(engine: Any, place: Place) -> None:
     kind: Kind[Any, Any, Any] = kind_of(place.kind)
     at = place.open(engine)
-    says(at, "A finished example, recorded on another machine", "What will be measured")
+    says(at, "A finished example stands below.", "What will be measured")
     assert (shown := chart_titles(at))
     keep(engine, place.kind)  # labelled recorded, as an imported one is
     assert "A finished example" not in text_of(place.open(engine))

@@ -5,19 +5,15 @@ from typing import Any
 
 import pytest
 
-from core.ui import charts, navigation
+from core.ui import charts, frame, navigation
 from tests.support.noises import make_noise_study
 from tests.support.pages import keep, open_page, text_of, titles
 from tests.support.targets import run_of
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
 
-TABS = {
-    "batch": ("Batch", "Noise scale", "Memory", "Cost", "Every number"),
-    "hardware": ("Curves", "All cards", "What limits it", "Host and evidence"),
-}
 OF_A_RUN = ("crossover", "overhead", "batch", "diagnosis", "hardware")
-OPENED = [(page, tab, count) for count in (1, 6) for page in OF_A_RUN for tab in TABS.get(page, ("",))]
-OPENED += [(page, "", 3) for page in OF_A_RUN] + [(page, "", 6) for page in navigation.PAGES if page not in OF_A_RUN]
+OPENED = [(page, count) for count in (1, 3, 6) for page in OF_A_RUN]
+OPENED += [(page, 6) for page in navigation.PAGES if page not in OF_A_RUN]
 
 
 def stored(engine: Any, count: int) -> str:
@@ -28,12 +24,14 @@ def stored(engine: Any, count: int) -> str:
 
 
 @pytest.mark.usefixtures("this_machine")
-@pytest.mark.parametrize(("page", "tab", "count"), OPENED)
-def test_a_page_opens_and_says_names(engine: Any, page: str, tab: str, count: int) -> None:
+@pytest.mark.parametrize(("page", "count"), OPENED)
+def test_a_page_opens_and_says_names(engine: Any, monkeypatch: pytest.MonkeyPatch, page: str, count: int) -> None:
+    """What it folds away, too."""
+    monkeypatch.setattr(frame, "folded", lambda parts: [draw() for draw in parts.values()])
     of_run = {"run": stored(engine, count)} if page in OF_A_RUN else {}
     if not of_run:
         stored(engine, count)
-    at = open_page(page, tab, **of_run)
+    at = open_page(page, folds=("Host overhead",), **of_run)
     assert not [error.value for error in at.error]
     shown = text_of(at) + json.dumps([json.loads(chart.proto.spec)["layout"] for chart in at.get("plotly_chart")])
     shown += "".join(option.content for group in at.button_group for option in group.proto.options)
@@ -59,7 +57,7 @@ def test_of_one_target_no_speed_up_is_drawn(engine: Any) -> None:
     folds = (*(charts.CHARTS[kind][0] for kind in ("speed-up", "overhead", "throughput")), "How it was measured")
     at = open_page("crossover", run=stored(engine, 1), folds=folds)
     assert titles(at) == [
-        "Step time by batch size", "Overhead share by batch size (fitted)", "Throughput by batch size",
+        "Step time by batch size", "Fixed-cost share by batch size (fitted)", "Throughput by batch size",
         "How steady the machine was",
     ]  # fmt: skip
 

@@ -176,7 +176,7 @@ def text_of(at: AppTest) -> str:
     parts = [str(element.value) for kind in kinds for element in getattr(at, kind)]
     parts += [f"{metric.label} {metric.value} {metric.delta}" for metric in at.metric]
     parts += [link.label for link in at.page_link]
-    return "\n".join(parts).replace("&#58;", ":").replace("\\", "").replace("&amp;", "&")
+    return "\n".join(parts).replace("&#58;", ":").replace("\\", "").replace("&amp;", "&").replace("\u00a0", " ")
 
 
 def says(at: AppTest, *sentences: str) -> None:

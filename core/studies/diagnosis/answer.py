@@ -165,7 +165,7 @@ def _evidence(
         return f"{times} In the trace {host} of a step is launch and host."
     if name in ("xla", "graph", "steps", "batch") and fit is not None:
         share = fit.overhead_share(diagnosis.batch)
-        return f"{times} The fitted overhead share at batch {diagnosis.batch:,} is {percent(share)}."
+        return f"{times} By the fit, {percent(share)} of a step at batch {diagnosis.batch:,} is fixed cost."
     if name == "precision" and mean is not None:
         return f"{times} In the trace {percent(mean.compute_ms / mean.step_ms)} of a step is compute."
     return times

@@ -13,7 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from core.figures.marks import FAILED_WORDS, anchor
-from core.figures.style import GUIDE, INK, PAPER, TARGET_LOOKS, flat_legend, frame, literal, short, wrapped
+from core.figures.style import GUIDE, INK, TARGET_LOOKS, flat_legend, frame, literal, short, wrapped
 from core.names import are
 from core.studies.frontier.answer import FailedSetting, FrontierAnswer, FrontierSlice, MapCell
 from core.studies.frontier.marks import (
@@ -35,10 +35,10 @@ from core.studies.frontier.plan import Axis, FrontierPlan, Setting
 
 BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
 RIGHT_PX = 62  # for the colour bar
-PLOT_PX = 300
+PLOT_PX = 260
 TITLE_AT = 24  # characters of a target in the title
 REASON_AT = 60  # characters of a line beside the pointer
-COLUMNS = 2  # of the legend; its names are short enough for a phone
+COLUMNS = 3  # of the legend; a phone has more rows of it
 CORNER_PX, CORNER_AT = 22, 20  # characters that leave room for the other corner in the narrowest chart
 
 
@@ -253,8 +253,22 @@ def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, lab
     rows = math.ceil(sum(trace.showlegend is not False for trace in figure.data if trace.type == "scatter") / COLUMNS)
     title = f"{_found_words(answer, found)}, at {found.fixed} {found.value:,.0f}"
     frame(figure, title, under, foot, study, legend_rows=rows, label_rows=label_rows, plot_px=PLOT_PX)
-    figure.update_layout(legend={"bgcolor": PAPER}, margin={"r": RIGHT_PX})
-    return flat_legend(figure, size=12, color=INK)
+    figure.update_layout(margin={"r": RIGHT_PX})
+    _name(figure)
+    return flat_legend(figure, size=12)
+
+
+def _name(figure: go.Figure) -> None:
+    """In the legend every mark is drawn in a grey that is seen on light and dark paper; on the map it is ink."""
+    for trace in [one for one in figure.data if one.type == "scatter" and one.showlegend is not False]:
+        marker, line = trace.marker, trace.line
+        figure.add_scatter(
+            x=[None], y=[None], mode=trace.mode, name=trace.name, hoverinfo="skip", opacity=trace.opacity,
+            line={"color": GUIDE, "width": line.width, "dash": line.dash},
+            marker={"color": GUIDE, "symbol": marker.symbol, "size": marker.size,
+                    "line": {"color": GUIDE, "width": marker.line.width}},
+        )  # fmt: skip
+        trace.showlegend = False
 
 
 def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:

@@ -234,10 +234,12 @@ def _hover(fed: Fed) -> str:
     return "<br>".join([*lines, f"{fed.rounds} rounds"])
 
 
-def _framed(figure: go.Figure, experiment: Experiment, title: str, foot: list[str], rows: int = 0) -> go.Figure:
+def about_lines(experiment: Experiment) -> tuple[str, str]:
+    """What was fed, and the pipeline as chosen."""
     base = next((arm for arm in experiment.arms if arm.code == BASE), experiment.arms[0])
-    under = [
-        f"{experiment.workload.title} on {full_name(base.target)}, batch {base.batch:,}",
-        f"As chosen: {base.pipeline.title}",
-    ]
-    return frame(figure, title, under, foot, experiment, legend_rows=0, label_rows=rows)
+    step = f"{experiment.workload.title} on {full_name(base.target)}, batch {base.batch:,}"
+    return step, f"As chosen: {base.pipeline.title}"
+
+
+def _framed(figure: go.Figure, experiment: Experiment, title: str, foot: list[str], rows: int = 0) -> go.Figure:
+    return frame(figure, title, about_lines(experiment), foot, experiment, legend_rows=0, label_rows=rows)

@@ -153,7 +153,7 @@ class Fit:
         return float((self.floor_ms**self.q + (self.slope_ms * batch) ** self.q) ** (1 / self.q))
 
     def overhead_share(self, batch: float) -> float:
-        """1 − slope·b / T(b): the fitted share of a step that is not marginal work (docs/design.md, Overhead share)."""
+        """1 − slope·b / T(b): the fixed-cost share, fitted (docs/design.md, Overhead share)."""
         return 1.0 - self.slope_ms * batch / self.step_ms(batch)
 
     def overhead_bounds(self, batch: float) -> tuple[float, float] | None:

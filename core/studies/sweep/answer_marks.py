@@ -18,7 +18,7 @@ from core.studies.sweep.baseline import is_change
 from core.studies.sweep.record import Run
 from core.text import sentence_case
 
-STRIP_PX, GAP_PX = 44, 22
+STRIP_PX, GAP_PX, CURVES_PX = 44, 22, PLOT_PX - 40
 HATCHED = {"shape": "/", "size": 7, "solidity": 0.55, "fillmode": "replace", "bgcolor": "rgba(0,0,0,0)"}
 
 
@@ -67,7 +67,8 @@ def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tupl
     spans = []
     half = fit.half_overhead_batch
     if half is not None and fit.half_overhead_low is not None and bounds[0] <= half <= bounds[1]:
-        words = f"half of the step is overhead at {interval_words(half, fit.half_overhead_low, fit.half_overhead_high)}"
+        at = interval_words(half, fit.half_overhead_low, fit.half_overhead_high)
+        words = f"half of the step is fixed cost at {at}"
         spans.append(Span(half, fit.half_overhead_low, fit.half_overhead_high, words, GUIDE, "solid"))
     return Added(tuple(notes), add_spans(figure, spans, bounds), 2)
 
@@ -92,7 +93,7 @@ def add_bands(
 
     Boundaries stand as lines with their 95 % intervals through both, and as words above. ``what`` the strip tells.
     """
-    whole = PLOT_PX + STRIP_PX + GAP_PX
+    whole = CURVES_PX + STRIP_PX + GAP_PX
     figure.update_layout(
         yaxis={"domain": [0, 1 - (STRIP_PX + GAP_PX) / whole]},
         yaxis2={
@@ -116,7 +117,7 @@ def add_bands(
         "Hatched: not clear which (95 %)." if not all(several) else "",
         "Several colours without hatching: a tie, within the margin of each other (95 %)." if any(several) else "",
     )
-    return Added(tuple(filter(None, notes)), rows, 0, STRIP_PX + GAP_PX)
+    return Added(tuple(filter(None, notes)), rows, 0, whole - PLOT_PX)
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,13 @@ def check_size(size: int) -> None:
         )
 
 
+OTHERS = {
+    b"\x89PNG": "a PNG picture", b"\xff\xd8\xff": "a JPEG picture", b"%PDF": "a PDF", b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "a gzip archive", b"\x89HDF": "an HDF5 file", b"SQLite format 3\0": "an SQLite database",
+}  # fmt: skip
+"""What is chosen by mistake, by its first bytes."""
+
+
 def run_name(filename: str) -> str:
     """A name to show for an uploaded file: its stem, printable, without folders."""
     stem = PurePosixPath(filename.replace("\\", "/")).name.rsplit(".", 1)[0]
@@ -90,6 +97,8 @@ def run_name(filename: str) -> str:
 def _text(data: bytes) -> str:
     if not data.strip():
         raise UserError(f"The file is empty; {ACCEPTED}, or a JSON file exported by Breakeven.")
+    if kind := next((kind for begin, kind in OTHERS.items() if data.startswith(begin)), ""):
+        raise UserError(f"The file is {kind}, whatever its name; {ACCEPTED}, or a JSON file exported by Breakeven.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

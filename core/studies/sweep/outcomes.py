@@ -22,3 +22,8 @@ STOPS = {
     "answered": "answer precise enough",
     "failed": "failed",
 }
+
+
+def failed_words(batch: int, outcome: str) -> str:
+    """Why larger batches are not tried."""
+    return f"batch {batch:,} failed ({outcome.replace('_', ' ')})."

@@ -1,4 +1,4 @@
-"""Fitted overhead share by batch, and the fit itself beside the step times of a single target."""
+"""Fixed-cost share by batch, fitted, and the fit itself beside the step times of a single target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.text import sentence_case
 
 
 def overhead_figure(run: Run, answer: Answer) -> go.Figure:
-    """Fitted share (%) of a step that is overhead, by batch, with the batch where it is one half."""
+    """Share (%) of a step that does not grow with the batch, fitted, with the batch where it is one half."""
     figure = go.Figure()
     batches = [float(cell.batch) for cell in answer.cells]
     notes, names = [], [sentence_case(short(name, 40)) for name in run.names]
@@ -33,15 +33,15 @@ def overhead_figure(run: Run, answer: Answer) -> go.Figure:
             notes.append(f"{name}: fit not to be trusted{f' ({fit.note})' if fit.note else ''}.")
         if fit.half_overhead_batch is not None and fit.half_overhead_low is not None:
             half = interval_words(fit.half_overhead_batch, fit.half_overhead_low, fit.half_overhead_high)
-            notes.append(f"{name}: half of the step is overhead at batch {half}.")
+            notes.append(f"{name}: half of the step is fixed cost at batch {half}.")
             if min(batches) <= fit.half_overhead_batch <= max(batches):
                 figure.add_scatter(
                     x=[fit.half_overhead_batch], y=[50], mode="markers", showlegend=False, hoverinfo="skip",
-                    marker={**look.marker(run.label), "size": 13}, name=f"{literal(name)}, half overhead",
+                    marker={**look.marker(run.label), "size": 13}, name=f"{literal(name)}, half fixed cost",
                 )  # fmt: skip
     add_level(figure, 50)
     figure.update_xaxes(batch_axis(batches or [1, 2]))
-    figure.update_yaxes(linear_axis("Fitted overhead share", (0, 104), " %", (0, 25, 50, 75, 100)))
+    figure.update_yaxes(linear_axis("Fixed-cost share (fitted)", (0, 104), " %", (0, 25, 50, 75, 100)))
     if not any(answer.fits):
         figure.add_annotation(
             text="Too few batch sizes for a fit", xref="paper", yref="paper", x=0.5, y=0.5, showarrow=False
@@ -49,7 +49,7 @@ def overhead_figure(run: Run, answer: Answer) -> go.Figure:
     banded = any(fit is not None and fit.trusted and fit.half_overhead_low is not None for fit in answer.fits)
     bands = " Bands: 95 % intervals." if banded else ""
     foot = [*notes, f"Fitted from {run.label} step times.{bands}", *ran_line(run)]
-    title, under = "Overhead share by batch size (fitted)", [workload_line(run)]
+    title, under = "Fixed-cost share by batch size (fitted)", [workload_line(run)]
     return name_legend(frame(figure, title, under, foot, run, legend_rows=name_rows(names)), names)
 
 
@@ -60,7 +60,7 @@ def fine_grid(batches: Iterable[float]) -> list[float]:
 
 
 def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, target: int) -> None:
-    """The fitted share on a fine grid, with a marker at each measured batch; dotted where not to be trusted."""
+    """The fixed-cost share on a fine grid, with a marker at each measured batch; dotted where not to be trusted."""
     look, group = TARGET_LOOKS[target], f"target {target}"
     grid = fine_grid(batches)
     shown = literal(name)
@@ -80,7 +80,7 @@ def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, tar
 
 
 def _banded(fit: Fit, batch: float) -> Point:
-    """The fitted share at a batch with its interval, in percent."""
+    """The fixed-cost share at a batch with its interval, in percent."""
     share, bounds = 100 * fit.overhead_share(batch), fit.overhead_bounds(batch)
     if bounds is None:
         return Point(batch, share, None, None, "")

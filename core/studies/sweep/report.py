@@ -43,7 +43,7 @@ CHART_PX = 860
 CLOCK = "Named as setting the clock"
 CELL_COLUMNS = (
     "Target", "Batch size", "Rounds", "Step ms", "95 % from", "to", "Samples/s", "µs a sample",
-    "Overhead share, fitted", "First call ms", "Warm-up ms", "Latency ms", "Memory peak", "Outcome", "Why",
+    "Fixed-cost share, fitted", "First call ms", "Warm-up ms", "Latency ms", "Memory peak", "Outcome", "Why",
 )  # fmt: skip
 CARD_NUMBERS = (
     ("Batch", "batch", 1),

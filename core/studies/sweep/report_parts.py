@@ -60,7 +60,7 @@ def notes(run: Run, answer: Answer | None) -> tuple[str, ...]:
 
 
 def answer_table(run: Run, answer: Answer) -> Table:
-    """What the verdict rests on: of one target its step times and overhead shares, of two both and the speed-up, of
+    """What the verdict rests on: of one target its step times and fixed-cost shares, of two both and the speed-up, of
     more each against the baseline.
     """
     if len(run.names) > 2:
@@ -70,7 +70,7 @@ def answer_table(run: Run, answer: Answer) -> Table:
     names = [sentence_case(name) for name in run.names]
     batches = sorted({cell.batch for cell in answer.cells})
     ratios = {one.batch: one for one in answer.speed_ups}
-    last = "Overhead share (fitted)" if len(names) == 1 else f"Speed-up of {run.names[1]} over {run.names[0]}"
+    last = "Fixed-cost share (fitted)" if len(names) == 1 else f"Speed-up of {run.names[1]} over {run.names[0]}"
     rows = tuple(
         (
             f"{batch:,}",

@@ -1,4 +1,4 @@
-"""What can be said of one target measured alone: fixed cost, cost per sample and overhead share, with intervals."""
+"""What can be said of one target measured alone: fixed cost, cost per sample and fixed-cost share, with intervals."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _said(run: Run, fit: Fit | None, cells: tuple[CellStats, ...]) -> tuple[str,
     if floor is None or slope is None:
         return "no_interval", f"{name}: step times too few or too scattered for a fixed cost and a cost per sample."
     shares = [share for batch in (cells[0].batch, cells[-1].batch) if (share := _share(fit, batch)) is not None]
-    overhead = f"; overhead is {' and '.join(shares)}" if shares else ""
-    return "floor_and_slope", f"{name}: a fixed cost of {floor} and {slope}{overhead}."
+    share = f"; of a step, {' and '.join(shares)} is fixed cost" if shares else ""
+    return "floor_and_slope", f"{name}: a fixed cost of {floor} and {slope}{share}."
 
 
 def _us(ms: float | None) -> float | None:
@@ -56,7 +56,7 @@ def _share(fit: Fit, batch: int) -> str | None:
         return None
     share, low, high = (percent(value, 1)[:-2] for value in (fit.overhead_share(batch), *bounds))
     interval = "its whole interval too" if low == high else f"{low} to {high}"
-    return f"{share} % of a step at batch {batch:,} ({interval})"
+    return f"{share} % at batch {batch:,} ({interval})"
 
 
 def _next(fit: Fit | None, cells: tuple[CellStats, ...]) -> int | None:

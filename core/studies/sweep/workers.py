@@ -20,6 +20,7 @@ from core.studies.sweep import windows
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.loop import why_not
 from core.studies.sweep.order import order_of_round
+from core.studies.sweep.outcomes import failed_words
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import EnergyWindow, LoopCost, Round
 from core.studies.sweep.schedule import Costs
@@ -241,11 +242,11 @@ class Workers:
         return any(max((b for b in ran if b < end), default=0) < batch < end for end, ran in failed)
 
     def is_runnable(self, target: int, batch: int) -> bool:
-        """The same; where it is not, the cell says why."""
-        uneven = self._plan.why_uneven(target, batch)
+        """The same; where it is not, the cell names the smallest batch that failed, whichever came first."""
+        uneven, cell = self._plan.why_uneven(target, batch), self._ledger.cell(target, batch)
         if not uneven and self.is_open(target, batch):
             return True
-        if self._ledger.cell(target, batch) is None:
+        if cell is None or (cell.outcome, cell.stop_reason) == ("skipped", "failed"):
             reason = f"Skipped, because {uneven or self._targets[target].blocked_by}"
             self._ledger.set_cell(target, batch, "skipped", reason, "failed")
         return False
@@ -330,9 +331,8 @@ class Workers:
         self._rounds.append((self._clock.now_s() - begin, len(targets)))
 
     def _fail(self, target: int, batch: int, error: WorkerError) -> None:
-        state = self._targets[target]
-        self._targets[target].prepared.discard(batch)
-        name = self._names[target]
+        state, name = self._targets[target], self._names[target]
+        state.prepared.discard(batch)
         if isinstance(error, WorkerLost):
             self._note_loss(target, batch, error)
         if self._ledger.rounds_of(target, batch):
@@ -351,7 +351,7 @@ class Workers:
             if again:
                 self._forgiven = True
             else:
-                self._block(target, batch, f"batch {batch:,} failed ({error.outcome.replace('_', ' ')}).")
+                self._block(target, batch, failed_words(batch, error.outcome))
         if isinstance(error, WorkerLost):
             # far above all that it ran, a loss says nothing of the target
             state.losses += batch <= FAR * max(state.step_ms, default=batch)
@@ -388,7 +388,7 @@ class Workers:
             for batch in self._plan.batches:
                 cell = self._ledger.cell(target, batch)
                 if cell is not None and cell.outcome not in ("measured", "pending", "skipped"):
-                    self._block(target, batch, f"batch {batch:,} failed before the restart.")
+                    self._block(target, batch, failed_words(batch, cell.outcome))
 
 
 def _each(seen: list[tuple[float, int]], default_s: float) -> float:

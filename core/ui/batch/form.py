@@ -130,6 +130,10 @@ def memory(run: Run, target: int) -> int | None:
         return page.usual_limit_bytes(run, target)
     assert run.plan is not None
     chosen, wrong, busy = run.plan.targets[target], Places(), busy_sentence()
+    if chosen.device.startswith("gpu:") and not machine.devices().has_gpu:
+        st.info(plain(f"{run.names[target]} is not on this machine now, so no batch can be tried on it."),
+                icon=":material/info:")  # fmt: skip
+        return page.usual_limit_bytes(run, target)
     free_bytes = available_memory_bytes()
     usual = default_limit_bytes(chosen, free_bytes, machine.now().gpus)
     with st.container(horizontal=True, vertical_alignment="bottom"):

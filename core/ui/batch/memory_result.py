@@ -11,12 +11,14 @@ from core.analysis.execution import chosen_line
 from core.evidence import same_machine
 from core.figures.style import environment_line
 from core.numbers import byte_size, counted, duration
+from core.studies.kind import Context
 from core.studies.memory.answer import MemoryAnswer, MemoryPrediction, batch_words, steady_words, wrong_fits
 from core.studies.memory.figures import memory_figure, parts_figure
+from core.studies.memory.kind import MEMORY
 from core.studies.memory.record import MemoryStudy
 from core.studies.sweep.record import Run
 from core.text import sentence_case
-from core.ui import charts
+from core.ui import charts, share
 from core.ui.batch import form, page
 from core.ui.batch.draft import target_order
 from core.ui.batch.page import Evidence
@@ -84,6 +86,12 @@ def _confirmed(run: Run, target: int, study_id: str, study: MemoryStudy) -> None
     for warning in study.warnings:
         st.warning(plain(warning.text), icon=":material/warning:")
     _pictures(run, target, answer.prediction, answer, study)
+    share.study(
+        MEMORY, study_id, study, {"run": run.id, "memory": study_id},
+        partial(memory_figure, study.plan.workload, target, answer.prediction, answer, study),
+        lambda data: data["record"]["probes"],
+        Context(earlier=page.memory_studies()),
+    )  # fmt: skip
     st.header("What was tried", anchor=False)
     st.table(written(probes_table(study)), border="horizontal", hide_index=True)
     if words := steady_words(study):

@@ -130,7 +130,7 @@ def memory_studies() -> tuple[MemoryStudy, ...]:
 
 def memory_key() -> tuple[str, ...]:
     """Changes whenever :func:`memory_studies` would."""
-    return tuple(summary.id for summary in registry.engine().store.summaries(MEMORY.name))
+    return tuple(summary.id for summary in registry.summaries(MEMORY.name))
 
 
 def prediction_of(run: Run, target: int, limit_bytes: int) -> MemoryPrediction:

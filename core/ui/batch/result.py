@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from core.figures.style import environment_line, short
 from core.numbers import bounded, duration
 from core.studies.gradient_noise.export import noise_sentence
 from core.studies.gradient_noise.figures import loss_figure, noise_scale_figure
+from core.studies.gradient_noise.kind import GRADIENT_NOISE
 from core.studies.memory.export import memory_data
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
@@ -144,9 +145,10 @@ def noise(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
         )
         st.caption(f"{RANDOM_LABELS} Step times of a sweep do not depend on labels, so that a sweep may draw them.")
         return  # its button stands under the heading
-    study, scale = studies.noise[1], answer.noise
+    (study_id, study), scale = studies.noise, answer.noise
+    picture = partial(noise_scale_figure, study, scale)
     with st.grid(2, min_column_width=560, gap="medium"):
-        chart("noise-scale", run, studies, answer, lambda: noise_scale_figure(study, scale),
+        chart("noise-scale", run, studies, answer, picture,
               f"Gradient noise scale along the training. {noise_sentence(scale)}")  # fmt: skip
         chart("loss", run, studies, answer, lambda: loss_figure(study), "Held-out loss along the training.")
     st.caption(
@@ -155,6 +157,8 @@ def noise(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
             f"{len(study.draws):,} draws of gradients in {duration(study.elapsed_s)}. {RANDOM_LABELS}"
         )
     )
+    query = {"run": run.id, "noise": study_id}
+    share.study(GRADIENT_NOISE, study_id, study, query, picture, lambda data: data["record"]["draws"])
     st.header("Measure it again", anchor=False)
     form.noise(run)
 
@@ -225,10 +229,16 @@ def sharing(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
     shown = {name: st.query_params[name] for name in named if name in st.query_params}
     files = study_files(
         f"{run.id}-batch", partial(content, run, studies, answer), text=lambda: in_lines(answer.sentences),
-        figure=partial(_main_figure, run, studies, answer),
+        figure=partial(_main_figure, run, studies, answer), rows=_points,
         meaning="What is said here with your prices, and the noise and memory studies that it follows from.",
     )  # fmt: skip
     share.panel(f"{run.id}-batch", {"run": run.id} | shown | money.address(), files)
+
+
+def _points(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A row for each target at each batch."""
+    for target in data["targets"]:
+        yield from ({"target": target["name"]} | point for point in target["points"])
 
 
 def content(run: Run, studies: Evidence, answer: BatchAnswer) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 
 import pandas as pd
 import streamlit as st
@@ -88,7 +89,7 @@ class Parts:
         text = partial(diagnosis_text, self._run, self._diagnosis, self._answer)
         drawn = measured_findings(self._answer)
         figure = partial(diagnosis_figure, self._run, self._diagnosis, self._answer) if drawn else None
-        share.panel(name, query, study_files(name, data, text=text, figure=figure))
+        share.panel(name, query, study_files(name, data, text=text, figure=figure, rows=itemgetter("findings")))
 
 
 def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
@@ -129,7 +130,7 @@ def _card(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
     result_card(
         "Diagnosis", [head, label_badge(experiment.label)], answer.sentence,
         (f"{about} · {environment_line(experiment)}",), status=experiment.status, icon=head.icon,
-        beside=partial(_again, run, diagnosis, answer),
+        below=partial(_again, run, diagnosis, answer),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -67,8 +68,9 @@ def heading(study: FrontierStudy) -> str:
 def _sharing(study_id: str, answer: FrontierAnswer) -> None:
     name = f"frontier-{study_id}"
     files = study_files(
-        name, partial(frontier_data, answer), text=partial(frontier_text, answer), figure=partial(_at_its_point, answer)
-    )
+        name, partial(frontier_data, answer), text=partial(frontier_text, answer),
+        figure=partial(_at_its_point, answer), rows=itemgetter("measured"),
+    )  # fmt: skip
     share.panel(name, {"study": study_id}, files)
 
 
@@ -192,7 +194,8 @@ def _map(study_id: str, answer: FrontierAnswer, fixed: Axis, place: Setting) -> 
         st.caption(f"The faster target does not change at {at}.")
     charts.show("frontier", partial(frontier_figure, answer, section, place),
                 f"Map of the speed-up at {at}. {answer.sentence}",
-                f"frontier-{study_id}-{fixed}-{getattr(place, fixed)}", (study_id, fixed, place))  # fmt: skip
+                f"frontier-{study_id}-{fixed}-{getattr(place, fixed)}", (study_id, fixed, place),
+                said=(fixed_words(answer.study.plan),))  # fmt: skip
 
 
 def table(answer: FrontierAnswer) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import asdict
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -230,7 +231,7 @@ def sharing(seen: Compared) -> None:
     name, shown = f"{seen.run.id}-modelled-hardware", _in_the_picture(seen)
     files = study_files(
         name, partial(content, seen), text=lambda: in_lines(reading.crossover.sentence for reading in shown),
-        figure=partial(clear_figure, seen.run, seen.answer, seen.options.index, shown),
+        figure=partial(clear_figure, seen.run, seen.answer, seen.options.index, shown), rows=itemgetter("cards"),
         meaning="Every card with its curve, crossover, speed-up and cost; each number says whether it is modelled.",
     )  # fmt: skip
     share.panel(name, {"run": seen.run.id, **seen.options.query(), "host": seen.host.key, **money.address()}, files)

@@ -86,7 +86,7 @@ def _most_telling(cells: tuple[TracedCell, ...], answer: Answer | None) -> int:
 
 def nothing_traced(run: Run, target: int) -> None:
     """Say that there is nothing to show for the target, and what there is."""
-    said = "No batch of this run was traced, so only the fitted overhead share is known."
+    said = "No batch of this run was traced, so only its fixed-cost share is known, fitted to the step times."
     if any(cell.target != target for cell in run.traces):
         traced = sorted({cell.target for cell in run.traces})
         have = "has" if len(traced) == 1 else "have"
@@ -94,7 +94,7 @@ def nothing_traced(run: Run, target: int) -> None:
             f"No batch of {run.names[target]} was traced; {all_of([run.names[one] for one in traced])} {have} a trace."
         )
     st.info(plain(said), icon=":material/stacked_bar_chart:")
-    link("crossover", "The fitted share of every target", run=run.id)
+    link("crossover", "The fixed-cost share of every target", run=run.id)
 
 
 def card(run: Run, cell: TracedCell) -> None:
@@ -150,7 +150,7 @@ def _chart(name: str, run: Run, make: partial[go.Figure], alt: str, *key: int) -
 
 
 def explanation(cell: TracedCell, fit: Fit | None) -> None:
-    """Why the fitted and the traced share differ."""
+    """Why the fixed-cost share and the overhead share differ."""
     for sentence in words.fitted_against_traced(cell, fit):
         st.markdown(plain(sentence))
 

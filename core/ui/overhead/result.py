@@ -13,7 +13,7 @@ from core.traces.record import TracedCell
 from core.ui import charts, frame, registry, share
 from core.ui.overhead import doing, page, tracing
 
-FITTED = "Overhead share (fitted), and how it differs from the trace"
+FITTED = "Fixed-cost share (fitted), and how it differs from the trace"
 
 
 def show(run: Run) -> None:

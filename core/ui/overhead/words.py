@@ -88,7 +88,7 @@ def distrust(cell: TracedCell) -> str | None:
         return (
             f"The split at batch {cell.batch:,} is not to be trusted: the profiler lost "
             f"{counted(cell.dropped_events, 'event')} of the device, so kernels or copies are missing. Trace the batch "
-            "again; the fitted share needs no profiler."
+            "again; the fixed-cost share needs no profiler."
         )
     if cell.trusted:
         return None
@@ -96,7 +96,7 @@ def distrust(cell: TracedCell) -> str | None:
         f"The split at batch {cell.batch:,} is not to be trusted: a step took {number(cell.profiled_step_ms)} ms under "
         f"the profiler and {number(cell.unprofiled_step_ms)} ms without it, {number(cell.profiler_ratio)} times as "
         f"long (at most {TRUSTED_RATIO} is trusted). So much of what the trace shows is the profiler's own work, most "
-        "of it on the host. The fitted share needs no profiler."
+        "of it on the host. The fixed-cost share needs no profiler."
     )
 
 
@@ -112,37 +112,38 @@ def retraced(cell: TracedCell) -> str | None:
 
 
 def fitted_against_traced(cell: TracedCell, fit: Fit | None) -> tuple[str, ...]:
-    """Why the fitted and the traced overhead share of a cell differ, the difference first."""
+    """Why the fixed-cost share (fitted) and the overhead share (traced) of a cell differ, the difference first."""
     if fit is None:
-        return ("There is no fitted share to compare with: it takes step times at three batch sizes or more.",)
+        return ("There is no fixed-cost share to compare with: its fit takes step times at three batch sizes or more.",)
     traced, fitted = cell.device.mean().overhead_share, fit.overhead_share(cell.batch)
     points = 100 * (fitted - traced)
-    by_fit = f"{percent(fitted)} of a step does not grow with the batch (the overhead share, fitted)"
-    by_trace = f"during {percent(traced)} of a step {'no operation runs' if on_cpu(cell) else 'nothing is computed'}"
-    begin = f"These are two things. At batch {cell.batch:,}, {by_fit}; {by_trace} (traced)"
+    by_fit = f"{percent(fitted)} of a step does not grow with the batch (fixed-cost share, fitted)"
+    idle = "no operation runs" if on_cpu(cell) else "nothing is computed"
+    by_trace = f"during {percent(traced)} of a step {idle} (overhead share, traced)"
+    begin = f"These are two things. At batch {cell.batch:,}, {by_fit}; {by_trace}"
     if abs(points) < AGREE_PP:
         sentences = [f"{begin}: they agree within {AGREE_PP:.0f} percentage points."]
     elif points > 0:
-        sentences = [f"{begin}: the fitted share is {points:.0f} percentage points higher.", *_fit_is_higher(cell)]
+        sentences = [f"{begin}: the fixed-cost share is {points:.0f} percentage points higher.", *_fit_is_higher(cell)]
     else:
-        sentences = [f"{begin}: the traced share is {-points:.0f} percentage points higher.", *_trace_is_higher(cell)]
+        sentences = [f"{begin}: the overhead share is {-points:.0f} percentage points higher.", *_trace_is_higher(cell)]
     if not fit.trusted:
         sentences.append(f"The fit itself is to be read with care. {fit.note}".strip())
     if not cell.trusted:
-        sentences.append("The trace is not to be trusted at this batch; go by the fitted share.")
+        sentences.append("The trace is not to be trusted at this batch; go by the fixed-cost share.")
     return tuple(sentences)
 
 
 def _fit_is_higher(cell: TracedCell) -> list[str]:
     if on_cpu(cell):
         why = (
-            "The fit counts as overhead all that does not grow with the batch, also fixed work inside operations, such "
-            "as the optimizer's on every weight. The trace counts an operation as compute while any thread runs it, "
-            "even where the others wait."
+            "The fit counts as fixed cost all that does not grow with the batch, also fixed work inside operations, "
+            "such as the optimizer's on every weight. The trace counts an operation as compute while any thread runs "
+            "it, even where the others wait."
         )
     else:
         why = (
-            "The fit counts as overhead all that does not grow with the batch, also the fixed part of every kernel. "
+            "The fit counts as fixed cost all that does not grow with the batch, also the fixed part of every kernel. "
             "The trace counts a kernel as busy even while it leaves most of the device idle, as small ones do."
         )
     slowed = _slowed(cell)
@@ -155,14 +156,14 @@ def _trace_is_higher(cell: TracedCell) -> list[str]:
     if fed >= WORTH_SHARE:
         sentences.append(
             f"Copies and waiting for input are {percent(fed)} of the traced step. They mostly grow with the batch, "
-            "which the fit takes for work and the trace for overhead."
+            "which the fit takes for cost per sample and the trace for overhead."
         )
     if slowed := _slowed(cell):
-        sentences.append(f"{slowed}, so the traced share comes out too high.")
+        sentences.append(f"{slowed}, so the overhead share comes out too high.")
     if not sentences:
         sentences.append(
-            "The fit takes for work all that grows with the batch, also gaps between operations and work of the host; "
-            "in the trace these are overhead."
+            "The fit takes for cost per sample all that grows with the batch, also gaps between operations and work of "
+            "the host; in the trace these are overhead."
         )
     return sentences
 

@@ -15,12 +15,11 @@ from core.studies.pipeline.plan import PipelinePlan
 from core.studies.progress import Snapshot
 from core.ui import frame
 from core.ui.pipeline.result import RANDOM_BESIDE, Parts
-from core.ui.study_page import StudyPage, busy_sentence
+from core.ui.study_page import EXAMPLE, StudyPage, busy_sentence, choices_beside
 from core.ui.tables import written
 from core.ui.words import plain
 
 QUESTION = "Does the input keep up with the device?"
-EXAMPLE = "A finished example, recorded on another machine. The button above measures this one."
 Form = Callable[[str | None, DeltaGenerator], PipelinePlan | None]
 
 
@@ -70,14 +69,13 @@ def _ask(form: Form, *, example: bool, own: bool) -> None:
     """The form for the next study, folded where there is a result; why the last one has none, and what is watched."""
     if example or own:
         PAGE.failure()
-    title = "Measure another pipeline" if own else "Measure a pipeline on this machine"
-    top = st.container(horizontal=True, vertical_alignment="center")
-    with st.expander(plain(title), icon=":material/tune:", expanded=not (example or own)):
+    top, choices = choices_beside() if example or own else (st.container(), st.container())
+    with choices:
         plan = form(busy_sentence(), top)
         if not own:
             before(plan)
     if example:
-        st.caption(EXAMPLE)
+        top.caption(EXAMPLE)
 
 
 def before(study: PipelinePlan | None) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 
 import pandas as pd
 import streamlit as st
 
 from core.analysis.execution import chosen_line
 from core.figures.style import environment_line
-from core.names import full_name
 from core.numbers import duration, number
 from core.studies.experiment.more_time import longer_budget_s
 from core.studies.experiment.record import Arm, Experiment
 from core.studies.pipeline.answer import Fed, PipelineAnswer, pipeline_answer
 from core.studies.pipeline.export import pipeline_data, pipeline_text
-from core.studies.pipeline.figures import calls_figure, cost_figure, feeding_figure
+from core.studies.pipeline.figures import about_lines, calls_figure, cost_figure, feeding_figure
 from core.studies.pipeline.input_share import MODERATE
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import BASE, PipelinePlan, has_work
@@ -75,7 +75,8 @@ class Parts:
         name, figure = f"pipeline-{self._id}", partial(feeding_figure, self._experiment, self._answer)
         data = partial(pipeline_data, self._experiment, self._answer)
         text = partial(pipeline_text, self._experiment, self._answer)
-        share.panel(name, {"study": self._id}, study_files(name, data, text=text, figure=figure))
+        files = study_files(name, data, text=text, figure=figure, rows=itemgetter("arms"))
+        share.panel(name, {"study": self._id}, files)
 
     @property
     def _charts(self) -> tuple[str, ...]:
@@ -86,7 +87,7 @@ class Parts:
         title, figure = CHARTS[name]
         charts.show(
             f"pipeline-{name}", partial(figure, self._experiment, self._answer), f"{title}. {self._answer.sentence}",
-            f"pipeline-{self._id}-{name}", (self._id,), border=border,
+            f"pipeline-{self._id}-{name}", (self._id,), border=border, said=about_lines(self._experiment),
         )  # fmt: skip
 
     def _table(self) -> None:
@@ -143,11 +144,10 @@ def halves(answer: PipelineAnswer) -> tuple[tuple[float, float], ...]:
 
 
 def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
-    arm = _base(experiment)
-    about = f"{experiment.workload.title} on {full_name(arm.target)}, batch {arm.batch:,}; {arm.pipeline.title}"
+    about = ". ".join(about_lines(experiment))
     result_card("Input pipeline", [label_badge(experiment.label)], answer.sentence,
                 (f"{about} · {environment_line(experiment)}",), status=experiment.status,
-                beside=partial(_again, experiment, answer))  # fmt: skip
+                below=partial(_again, experiment, answer))  # fmt: skip
 
 
 def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:

@@ -34,10 +34,12 @@ PREFETCH_HELP = (
 )
 
 
-def show(busy: str | None) -> None:
-    """The whole form. ``busy``: a sentence why nothing can be started now, or None."""
+def show(busy: str | None, top: Any = None) -> None:
+    """The whole form. ``busy``: a sentence why nothing can be started now, or None; ``top``: the place of the button,
+    else above the fields.
+    """
     here = machine.devices()
-    top = st.container(gap="xsmall")
+    top = top or st.container(gap="xsmall")
     settings.follow(here)
     wrong, places = Places(), [st.container() for _ in range(2)]
     said = settings.differences()
@@ -74,7 +76,7 @@ def show(busy: str | None) -> None:
     wrong.fill(outcome.errors)
     with top:
         begin = lambda plan: PAGE.start(new_run(plan, name.strip() or None))  # noqa: E731
-        PAGE.form_button(outcome, busy, says, begin, width="stretch")
+        PAGE.form_button(outcome, busy, says, begin)
 
 
 def _batches(wrong: Places) -> tuple[tuple[Any, ...], str]:

@@ -152,10 +152,11 @@ def latest(beside: Beside, more: dict[str, str]) -> None:
         return
     answer = registry.answer_of(run)
     heading = "Finished example" if run.label == "recorded" else "Your newest run"
-    verdict.card(run, answer, heading=heading, notices_shown=None)
+    verdict.card(run, answer, heading=heading, notices_shown=None, brief=True)
     card = beside(run, answer)
     if answer is not None:
         charts.chart(main_chart(run) if card is None else "speed-up", run, answer, card=card)
+        verdict.numbers(run, answer)
     verdict.show_notices(run, answer, 1)
     label = "All charts, and how it was measured"
     link("crossover", label, ":material/arrow_forward:", run=run.id, **more)

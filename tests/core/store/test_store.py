@@ -17,6 +17,7 @@ from core.store import RunNotFound, Store, StoreError
 from core.store import owner as owner_module
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.study import new_id
+from core.studies.sweep.more_time import extended
 from core.studies.sweep.record import Cell, Run
 from tests.support.pipelines import make_pipeline_experiment
 from tests.support.runs import make_run
@@ -152,6 +153,8 @@ def test_the_same_id_with_other_content_gets_a_new_id(store: Store) -> None:
     assert new != first.id
     assert store.load(first.id) == first
     assert store.load(new).rounds == other.rounds
+    assert store.import_run(other) == (new, False, False), "which is known again"
+    assert len(store.summaries()) == 2
 
 
 def test_a_modelled_run_stays_modelled(store: Store) -> None:
@@ -222,11 +225,12 @@ def test_an_interrupted_run_goes_on_with_its_rounds(store: Store) -> None:
     store.begin(bare(run))
     store.record(run.id, run.rounds[:4])
     store.finish(run.id, "interrupted", 3.0)
-    store.begin(store.load(run.id))
+    store.begin(extended(store.load(run.id), 200.0))
     store.record(run.id, run.rounds[4:6])
     store.finish(run.id, "finished", 6.0)
     loaded = store.load(run.id)
     assert (loaded.rounds, loaded.status, loaded.elapsed_s) == (run.rounds[:6], "finished", 6.0)
+    assert loaded.plan.budget_s == 203.0, "with the time that it was given then"
 
 
 def test_a_run_of_another_machine_is_not_resumed(store: Store) -> None:

@@ -51,6 +51,12 @@ def test_a_study_s_files_say_what_its_command_says() -> None:
     assert [file.ending for file in study_files("x1", dict)] == ["json"]
 
 
+def test_the_rows_of_a_study_become_a_table() -> None:
+    data = {"rows": [{"at": {"depth": 2}, "ms": 0.5, "all": [1, 2]}, {"at": {"depth": 4}, "why": "=1+1"}]}
+    (file,) = [file for file in study_files("x1", lambda: data, rows=lambda data: data["rows"]) if file.ending == "csv"]
+    assert file.make().decode() == "at_depth,ms,why\n2,0.5,\n4,,'=1+1\n"
+
+
 def test_markdown_of_a_run_names_the_picture_beside_it() -> None:
     run = make_run()
     assert f"](breakeven-{run.id}.svg)" in content(run, "md").decode()

@@ -128,7 +128,7 @@ def test_the_evidence_has_both_times() -> None:
     assert finding(found, "xla").evidence.startswith("0.804 ms a step as it is, 0.402 ms with it.")
     # 0.804 ms over 8; four times the step over 4 × 8 samples, 1.6 times faster
     assert finding(found, "batch").evidence.startswith("100 µs a sample at batch 8, 62.8 at 32.")
-    assert "fitted overhead share at batch 8 is" in finding(found, "xla").evidence
+    assert "of a step at batch 8 is fixed cost." in finding(found, "xla").evidence
 
 
 def test_the_evidence_quotes_the_nearest_trace_of_the_target_that_is_to_be_trusted() -> None:

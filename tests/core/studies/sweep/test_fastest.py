@@ -178,7 +178,7 @@ def test_one_target_has_floor_slope_and_share_or_no_claim() -> None:
     assert (verdict.kind, verdict.reason) == ("single", "floor_and_slope")
     assert verdict.sentence.startswith("CPU: a fixed cost of 0.2")
     assert "95 % interval" in verdict.sentence
-    assert "of a step at batch 256" in verdict.sentence
+    assert " % at batch 256 (" in verdict.sentence
     run = run_of((CPU,))
     few = run.model_copy(update={"rounds": tuple(item for item in run.rounds if item.batch <= 2)})
     assert analyse(few).verdict.reason == "too_few_batches"

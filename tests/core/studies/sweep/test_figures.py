@@ -115,7 +115,7 @@ def test_overhead_says_fitted_and_marks_the_half_or_why_it_is_empty() -> None:
     assert fit.half_overhead_batch is not None
     figure = overhead_figure(RUN, ANSWER)
     assert "fitted" in words(figure).lower()
-    half = next(t for t in figure.data if t.name == "1 thread, half overhead")
+    half = next(t for t in figure.data if t.name == "1 thread, half fixed cost")
     assert list(half.x) == [fit.half_overhead_batch]
     shares = curve(figure, "1 thread, fitted")
     assert shares.y[0] == pytest.approx(100 * fit.overhead_share(BATCHES[0]))

@@ -165,6 +165,7 @@ def test_more_than_a_thousand_batch_sizes_are_refused(sizes: int) -> None:
 
 def test_text_that_is_not_utf8_is_refused() -> None:
     assert "UTF-8" in refusal("target,batch,step_ms\né,1,1\n".encode("latin-1"))
+    assert "The file is a PNG picture, whatever its name; accepted" in refusal(b"\x89PNG\r\n\x1a\n")
     assert "UTF-8" in refusal("target,batch,step_ms\n".encode("utf-16"))
 
 

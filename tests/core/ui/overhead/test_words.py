@@ -63,7 +63,7 @@ def test_lost_events_are_reported_whatever_the_ratio() -> None:
     assert reported is not None
     assert "split at batch 32 is not to be trusted: the profiler lost 1,200 events of the device" in reported
     assert words.distrust(gpu_cell(32, ratio=1.0, dropped_events=0)) is None
-    assert "go by the fitted share" in explained(gpu_cell(dropped_events=1), fit_with(0.8))
+    assert "go by the fixed-cost share" in explained(gpu_cell(dropped_events=1), fit_with(0.8))
 
 
 def test_retraces_are_reported_with_the_remedy() -> None:
@@ -84,7 +84,7 @@ def test_shares_that_agree_need_no_explanation() -> None:
 def test_a_higher_fit_is_explained_by_what_does_not_grow(cell: TracedCell, why: str) -> None:
     reported = explained(cell, fit_with(0.8))
     points = round(100 * (0.8 - cell.device.mean().overhead_share))
-    assert f"the fitted share is {points} percentage points higher" in reported
+    assert f"the fixed-cost share is {points} percentage points higher" in reported
     assert why in reported
     assert "farther apart" not in reported
 
@@ -97,7 +97,7 @@ def test_a_profiler_that_slows_hides_part_of_a_higher_fit() -> None:
 
 def test_a_higher_trace_is_explained_by_copies_and_the_profiler() -> None:
     reported = explained(gpu_cell(ratio=1.2), fit_with(0.1))
-    assert "the traced share is 29 percentage points higher" in reported
+    assert "the overhead share is 29 percentage points higher" in reported
     assert "Copies and waiting for input are 12 %" in reported
     assert "comes out too high" in reported
 
@@ -113,7 +113,7 @@ def test_doubts_about_either_side_are_added() -> None:
     doubtful = replace(fit_with(0.8), trusted=False, note="Measure larger batches.")
     reported = explained(gpu_cell(ratio=1.6), doubtful)
     assert "read with care. Measure larger batches." in reported
-    assert "go by the fitted share" in reported
+    assert "go by the fixed-cost share" in reported
 
 
 def test_without_a_fit_there_is_nothing_to_compare() -> None:
