@@ -94,7 +94,7 @@ def speed_up_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str
         c.low is not None for m in shown if (one := answer.results[m].against) for c in one.verdict.crossovers
     )
     y = log_range(values, 0.08)
-    figure.update_yaxes(ratio_axis(f"Speed-up over {baseline}", y))
+    figure.update_yaxes(ratio_axis(f"Speed-up over {literal(baseline)}", y))
     bars = " Bars at 1×: 95 % intervals of crossovers." if crossed else ""
     title = f"{counted(len(answer.results), 'machine')} over each other: speed-up over {baseline}"
     return _framed(_Chart(figure, study, answer, shown, title, answer.fastest, "Fastest"), bars)
