@@ -2,7 +2,7 @@
 
 Decided from the source: an argument that Streamlit takes for Markdown may hold constants, names of constants (in
 capitals), numbers with a format, words of a closed set, and calls that are listed here. All else must be wrapped in
-``plain`` (or ``written``, a table of such texts; ``cleaned`` and ``clean`` where no markup is known).
+``plain`` or ``unbroken`` (or ``written``, a table of such texts; ``cleaned`` and ``clean`` where no markup is known).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMED = {"label", "help", "text", "value", "delta", "body", "placeholder", "form
 NUMBER_FIELDS = {"number_input", "date_input", "select_slider", "checkbox", "toggle"}
 """Elements whose value is no text."""
 TABLES = {"table": "written", "dataframe": "cleaned"}
-ESCAPED = {"plain", "clean", "written", "cleaned"}
+ESCAPED = {"plain", "unbroken", "clean", "written", "cleaned"}
 NUMBERS = {"number", "duration", "percent", "byte_size", "counted", "len", "rounded", "bounded", "table_number",
            "large", "round", "checked_on"}  # fmt: skip
 CLOSED = {"label", "noun", "capitalize", "upper", "__getitem__"}

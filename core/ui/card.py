@@ -12,7 +12,7 @@ from core.evidence import Label
 from core.numbers import counted
 from core.ui.method_text import LABELS
 from core.ui.states import ICONS, Notice
-from core.ui.words import LABEL_ICONS, plain, together
+from core.ui.words import LABEL_ICONS, plain, unbroken
 
 Colour = Literal["green", "blue", "violet", "orange", "grey", "red"]
 LABEL_COLOURS: dict[Label, Colour] = {
@@ -60,7 +60,7 @@ def result_card(
                 st.badge(plain(badge.words), icon=badge.icon, color=badge.colour, help=plain(badge.help or "") or None)
             if status != "finished":
                 st.badge(plain(status), icon=":material/flag:", color="orange")
-        st.header(f"{icon} {plain(together(sentence))}".strip(), anchor=False)
+        st.header(f"{icon} {unbroken(sentence)}".strip(), anchor=False)
         for paragraph in more:
             st.markdown(plain(paragraph))
         st.caption("  \n".join(plain(line) for line in about))

@@ -59,6 +59,6 @@ def plain(text: str) -> str:
     return in_markdown(text).replace(":", "&#58;")
 
 
-def together(text: str) -> str:
-    """A text in which no line ends between a number and its %."""
-    return text.replace(" %", "\u00a0%")
+def unbroken(text: str) -> str:
+    """As :func:`plain`, and no line ends between a number and its %."""
+    return plain(text).replace(" %", "\u00a0%")

@@ -50,6 +50,11 @@ def test_one_sentence_and_one_picture_and_all_else_folded(engine: Any) -> None:
     assert [fold.label for fold in at.expander][-len(FOLDS) :] == list(FOLDS)
 
 
+def test_no_line_of_a_verdict_ends_between_a_number_and_its_percent(engine: Any) -> None:
+    at = open_page("crossover", run=keep(engine.store, make_run(4)))
+    assert "95\u00a0% interval" in at.header[0].value
+
+
 def test_the_same_measured_before_is_a_note_and_a_table_of_its_own(engine: Any) -> None:
     run = make_run(4)
     alone = open_page("crossover", run=keep(engine.store, run))
