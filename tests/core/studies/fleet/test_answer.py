@@ -191,18 +191,27 @@ def test_unpaired_answers_are_right_few(count: int) -> None:
     assert judged("changes far apart", count, 6).right >= 5 / 6
 
 
-@pytest.mark.parametrize("count", [pytest.param(n, marks=MANY) for n in (3, 6)])
-@pytest.mark.parametrize("truth", ["changes far apart", "changes close together", "others slower throughout"])
-def test_unpaired_answers_are_right_in_95_of_100(truth: str, count: int) -> None:
-    row = judged(truth, count, 1000)
-    assert 0.93 <= row.right <= 0.98
+@pytest.mark.parametrize(
+    ("truth", "count", "fleets"),
+    [
+        pytest.param(*case, marks=MANY)
+        for case in (
+            ("changes far apart", 3, 600), ("changes close together", 3, 600), ("others slower throughout", 3, 600),
+            ("changes close together", 6, 400),
+        )
+    ],
+)  # fmt: skip
+def test_unpaired_answers_are_right_in_95_of_100(truth: str, count: int, fleets: int) -> None:
+    """benchmarks/fleet_bands.py judges 1,000 of each kind."""
+    row = judged(truth, count, fleets)
+    assert 0.92 <= row.right <= 0.985
     assert row.crossovers > 0.8
-    assert 0.93 <= row.covered <= 0.975
+    assert 0.92 <= row.covered <= 0.98
 
 
 @pytest.mark.parametrize("count", [pytest.param(n, marks=MANY) for n in (3, 6)])
 def test_unpaired_equal_machines_are_no_more_often_told_apart(count: int) -> None:
-    assert judged("all equal", count, 500).right >= 0.94
+    assert judged("all equal", count, 200).right >= 0.94
 
 
 def test_a_wrong_answer_is_called_wrong() -> None:

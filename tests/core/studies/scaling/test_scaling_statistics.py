@@ -21,7 +21,7 @@ def answers(studies: int, noise: NoiseModel | None = None) -> list[Several]:
     return [scaling_answer(scaled(scaling_machine(noise=noise, seed=seed), plan)).several[0] for seed in range(studies)]
 
 
-@pytest.mark.parametrize("studies", [2, pytest.param(200, marks=MANY)], ids=["few", "many"])
+@pytest.mark.parametrize("studies", [2, pytest.param(100, marks=MANY)], ids=["few", "many"])
 def test_efficiencies_and_crossover_are_covered(studies: int) -> None:
     found = answers(studies)
     least = 0.95 - 2 * math.sqrt(0.05 * 0.95 / studies) - 0.02
