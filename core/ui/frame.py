@@ -4,14 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.schema import UserError
 from core.ui.words import plain
 
 Draw = Callable[[], None]
 NOTHING: Mapping[str, Draw] = MappingProxyType({})
+
+
+class Parts(Protocol):
+    """What a result consists of."""
+
+    def verdict(self) -> None: ...
+
+    def picture(self) -> None: ...
+
+    def notes(self) -> None: ...
+
+    def evidence(self) -> Mapping[str, Draw]: ...
+
+    def share(self) -> None: ...
+
+
+def show_parts(heading: str, make: Callable[[], Parts], head: DeltaGenerator) -> None:
+    """A result, or under its heading the sentence why there is none, where ``make`` raises UserError."""
+    try:
+        parts = make()
+    except UserError as error:
+        if not st.context.is_embedded:
+            with head:
+                top(heading)
+        st.info(plain(str(error)), icon=":material/info:")
+        return
+    show(
+        heading, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
+        head=head,
+    )  # fmt: skip
 
 
 def show(

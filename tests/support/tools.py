@@ -18,3 +18,15 @@ def tools_for(
     """``machine`` has ``launch`` and ``clock``; ``launch`` replaces its own."""
     launch, cancel, recorder = launch or machine.launch, cancel or threading.Event(), recorder or NullRecorder()
     return StudyTools(launch, machine.clock, cancel, interference, report, recorder, meter=meter)
+
+
+class StopsLater(threading.Event):
+    """A wish to stop that comes after so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.left = looks
+
+    def is_set(self) -> bool:
+        self.left -= 1
+        return self.left < 0

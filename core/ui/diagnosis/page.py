@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
@@ -47,11 +49,7 @@ def show(run: Run) -> None:
     else:
         with right:
             _another(run, answer, why)
-        parts = Parts(run, *found)
-        frame.show(
-            heading, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
-            head=head,
-        )  # fmt: skip
+        frame.show_parts(heading, partial(Parts, run, *found), head)
     navigation.link("crossover", run=run.id)
 
 

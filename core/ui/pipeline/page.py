@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.schema import UserError
 from core.studies.experiment.record import Experiment
 from core.studies.pipeline.kind import PIPELINE
 from core.studies.pipeline.plan import PipelinePlan
@@ -17,7 +17,6 @@ from core.ui import frame
 from core.ui.pipeline.result import RANDOM_BESIDE, Parts
 from core.ui.study_page import EXAMPLE, StudyPage, busy_sentence, choices_beside
 from core.ui.tables import written
-from core.ui.words import plain
 
 QUESTION = "Does the input keep up with the device?"
 Form = Callable[[str | None, DeltaGenerator], PipelinePlan | None]
@@ -30,6 +29,10 @@ def _counts(snapshot: Snapshot) -> str:
 PAGE = StudyPage(PIPELINE, "Measure the pipeline", counts=_counts)
 
 
+def _result(head: DeltaGenerator, study_id: str, experiment: Experiment) -> None:
+    frame.show_parts(QUESTION, partial(Parts, study_id, experiment), head)
+
+
 def show(form: Form) -> None:
     """The whole page. While a study is measured its progress stands in the place of a result."""
     head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
@@ -37,7 +40,7 @@ def show(form: Form) -> None:
         shown = PAGE.shown()
     if st.context.is_embedded:
         if shown is not None:
-            _result(*shown, head)
+            _result(head, *shown)
     elif PAGE.running() is not None or shown is None:
         with head:
             frame.top(QUESTION)
@@ -47,22 +50,7 @@ def show(form: Form) -> None:
         example = PAGE.is_example(shown[0])
         with right:
             _ask(form, example=example, own=not example)
-        _result(*shown, head)
-
-
-def _result(study_id: str, experiment: Experiment, head: DeltaGenerator) -> None:
-    try:
-        parts = Parts(study_id, experiment)
-    except UserError as error:
-        if not st.context.is_embedded:
-            with head:
-                frame.top(QUESTION)
-        st.info(plain(str(error)), icon=":material/info:")
-        return
-    frame.show(
-        QUESTION, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
-        head=head,
-    )  # fmt: skip
+        _result(head, *shown)
 
 
 def _ask(form: Form, *, example: bool, own: bool) -> None:

@@ -37,6 +37,10 @@ def _counts(snapshot: Snapshot) -> str:
 PAGE = StudyPage(SCALING, "Measure scaling", counts=_counts)
 
 
+def _result(head: DeltaGenerator, study_id: str, study: ScalingStudy) -> None:
+    frame.show_parts(heading(study), partial(Parts, study_id, study), head)
+
+
 def show(form: Form) -> None:
     """The whole page. While a study is measured its progress stands in the place of a result."""
     head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
@@ -44,7 +48,7 @@ def show(form: Form) -> None:
         shown = PAGE.shown()
     if st.context.is_embedded:
         if shown is not None:
-            _result(*shown, head)
+            _result(head, *shown)
     elif PAGE.running() is not None or shown is None:
         with head:
             frame.top(QUESTION)
@@ -59,22 +63,7 @@ def show(form: Form) -> None:
         with right:
             PAGE.failure()
             _ask(form, own=True)
-        _result(*shown, head)
-
-
-def _result(study_id: str, study: ScalingStudy, head: DeltaGenerator) -> None:
-    try:
-        parts = Parts(study_id, study)
-    except UserError as error:
-        if not st.context.is_embedded:
-            with head:
-                frame.top(heading(study))
-        st.info(plain(str(error)), icon=":material/info:")
-        return
-    frame.show(
-        heading(study), parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share,
-        head=head,
-    )  # fmt: skip
+        _result(head, *shown)
 
 
 def needs_two() -> None:

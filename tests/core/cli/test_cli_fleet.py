@@ -153,7 +153,6 @@ def test_files_are_collected_and_damaged_ones_cost_themselves(cli: Command, tmp_
     assert [machine["name"] for machine in added["machines"]] == ["a100", "t4", "h100"]
 
 
-@pytest.mark.skipif("fleet" not in kinds(), reason="the kind is registered elsewhere")
 def test_what_was_measured_or_collected_is_in_the_history(
     cli: Command, cluster: Clusters, plan_file: Path, tmp_path: Path
 ) -> None:

@@ -1,6 +1,5 @@
 """The runner of checks on a simulated machine: starts, order, budget, and what goes wrong on one side."""
 
-import threading
 from collections import Counter
 
 import pytest
@@ -12,6 +11,7 @@ from core.studies.runner import Cancelled, StudyFailed
 from core.worker.protocol import Prepare
 from tests.support.checks import NEW, OLD, check_machine, check_plan, checked
 from tests.support.simulation import LAUNCHED, QUIET, Fault, Machine
+from tests.support.tools import StopsLater
 
 
 def starts(record: CheckRecord) -> int:
@@ -98,27 +98,15 @@ def test_a_start_that_fails_later_leaves_what_was_measured() -> None:
     assert "Cut short after" in check_text(record, check_answer(record))
 
 
-class Stopping(threading.Event):
-    """Set after so many looks."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self.left = looks
-
-    def is_set(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-
 def test_cancelled_before_there_was_a_round_there_is_nothing() -> None:
     machine: Machine = check_machine()
     with pytest.raises(Cancelled):
-        checked(machine, cancel=Stopping(1))
+        checked(machine, cancel=StopsLater(1))
     assert machine.open_workers == 0
 
 
 def test_cancelled_later_what_was_measured_is_said() -> None:
-    record = checked(check_machine(2.0), cancel=Stopping(150))
+    record = checked(check_machine(2.0), cancel=StopsLater(150))
     assert record.run.status == "cancelled"
     answer = check_answer(record)
     assert "The check was cancelled after" in check_text(record, answer)

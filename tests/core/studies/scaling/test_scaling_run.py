@@ -1,6 +1,5 @@
 """The runner of scaling studies on a simulated machine: batches, starts, budget, traces, and what goes wrong."""
 
-import threading
 from collections import Counter
 
 import pytest
@@ -12,6 +11,7 @@ from core.studies.scaling.record import ScalingStudy
 from tests.support.scalings import BATCHES, FOUR, ONE, TWO, scaled, scaling_machine, scaling_plan
 from tests.support.simulation import LAUNCHED, QUIET, Fault
 from tests.support.sweeps import MemoryRecorder
+from tests.support.tools import StopsLater
 
 
 def test_every_batch_is_measured_in_every_start_by_all_that_share_it_out() -> None:
@@ -68,25 +68,13 @@ def test_where_nothing_can_be_compared_it_is_one_sentence() -> None:
     assert LAUNCHED[-1].open_workers == 0
 
 
-class Stopping(threading.Event):
-    """Set after so many looks."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self.left = looks
-
-    def is_set(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-
 def test_cancelled_it_keeps_what_was_measured_and_without_a_round_nothing() -> None:
-    study = scaled(scaling_machine(), cancel=Stopping(150))
+    study = scaled(scaling_machine(), cancel=StopsLater(150))
     assert study.status == "cancelled"
     assert study.rounds
     assert study.traces == ()
     with pytest.raises(Cancelled):
-        scaled(scaling_machine(), cancel=Stopping(1))
+        scaled(scaling_machine(), cancel=StopsLater(1))
 
 
 def test_progress_holds_the_study_so_far_and_says_how_many_starts_are_done() -> None:
