@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, insert, select
 
 from core.schema import UserError
-from core.store.tables import CURVES, RUNS
+from core.store.tables import AT_ONCE, CURVES, RUNS
 from core.studies.kind import Kind
 
 if TYPE_CHECKING:
     from core.studies.sweep.condensed import CondensedRun
     from core.studies.sweep.record import Run
-
-AT_ONCE = 500  # ids in one statement
 
 
 def put_curve(db: Connection, kind: Kind[Any, Any, Any], record: Any) -> None:

@@ -11,12 +11,10 @@ from sqlalchemy import Connection, RowMapping, select, update
 from core.schema import UserError
 from core.store.catalogue import put_description
 from core.store.rows import SWEEP, insert_run, insert_study, kept_as, now, plain, read_row
-from core.store.tables import RUNS
+from core.store.tables import AT_ONCE, RUNS
 from core.studies.registry import kind_of
 from core.studies.study import new_id, run_id_of
 from core.studies.sweep.record import Run
-
-AT_ONCE = 500  # ids in one statement
 
 
 class Imported(NamedTuple):

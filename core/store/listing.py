@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError
 from core.evidence import Label, Status
 from core.schema import Frozen, UserError
 from core.store.rows import SEARCHED, SWEEP, naming, plain, searched
-from core.store.tables import MAX_TAG, MAX_TAGS, RUNS, TAGS, StoreError
+from core.store.tables import AT_ONCE, MAX_TAG, MAX_TAGS, RUNS, TAGS, StoreError
 
 R = TypeVar("R")
 COLUMNS = (
@@ -20,7 +20,6 @@ COLUMNS = (
     "machine",
 )  # fmt: skip
 NEWEST = RUNS.c.created_at.desc(), RUNS.c.id.desc()
-MANY = 500  # ids that are worth naming in a question
 
 
 def _words(value: str) -> str:
@@ -166,7 +165,7 @@ def _is_text(value: object) -> bool:
 def _tags_of(db: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """By study."""
     query = select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag)
-    if len(ids) <= MANY:
+    if len(ids) <= AT_ONCE:
         query = query.where(TAGS.c.run_id.in_(ids))
     found: dict[str, tuple[str, ...]] = {}
     for study_id, tag in db.execute(query):

@@ -15,6 +15,7 @@ from core.schema import UserError
 from core.studies.runner import StudyFailed, Unavailable
 
 MAX_NAME = 200
+AT_ONCE = 500  # ids that one statement names
 MAX_TAG, MAX_TAGS = 40, 20  # characters of one; tags of one study
 MAX_BYTES = 40 * 2**20  # of the JSON of one record, and of all of a run: some 130,000 rounds, read in 1 GB
 
