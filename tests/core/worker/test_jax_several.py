@@ -5,6 +5,7 @@ Left out with the reason where JAX is not installed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -221,6 +222,16 @@ with fits.held():
 found["fit off by"] = float(np.abs(weights(ours) - weights(fits)).max())
 found["moved"] = float(np.abs(weights(ours) - weights(network()[0])).max())
 
+# a state that a failed step took down with it
+for leaf in jax.tree_util.tree_leaves(ours.state):
+    leaf.delete()
+again = JaxStep(ours, workload, step.feed)
+with again.fed():
+    found["again"] = data_parallel.first_step(again, devices)[1].summary
+with step.fed():
+    step.run(1)
+    step.check_finite()
+
 # inference whose outputs every device holds whole
 asked = Workload(network="20-16-4", mode="infer")
 told = JaxStep(Network(asked, target), asked, kept(itertools.repeat(devices.put(arrays[:1]))))
@@ -255,6 +266,7 @@ def test_the_gradient_of_two_devices_is_that_of_one_with_the_whole_batch(summed:
 def test_our_steps_on_two_devices_are_those_of_fit_there(summed: dict[str, Any]) -> None:
     assert summed["moved"] > 0.01
     assert summed["fit off by"] < 1e-6
+    assert summed["again"] == summed["placed"], "a network whose state was lost begins anew on both"
 
 
 @pytest.mark.parametrize(
@@ -279,6 +291,31 @@ def test_what_could_go_wrong_on_several_devices_is_refused_in_words(
 def test_copies_that_differ_after_a_step_are_an_error_in_words(summed: dict[str, Any]) -> None:
     assert summed["apart"].startswith("error: After one step ")
     assert summed["apart"].endswith("/bias is not the same on CPU:0 and CPU:1: gradients were not summed.")
+
+
+REPLICATED = """
+import jax
+from core.worker.jax.devices import Devices
+
+def put(self, batch):
+    mesh = self.distribution.device_mesh.backend_mesh
+    return tuple(jax.device_put(part, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())) for part in batch)
+
+Devices.put = put
+from core.worker.server import main
+main()
+"""
+
+
+@pytest.mark.parametrize("pipeline", [Pipeline(), Pipeline(kind="host")], ids=lambda p: p.kind)
+def test_a_cell_whose_devices_all_compute_the_whole_batch_is_refused(pipeline: Pipeline) -> None:
+    worker = ProcessWorker(TWO, None, (sys.executable, "-c", REPLICATED))
+    try:
+        worker.wait_ready(WAIT_S)
+        with pytest.raises(CellFailed, match="were given 4 and 4 samples of a batch of 4, not an equal share each"):
+            worker.ask(cell(pipeline=pipeline), WAIT_S)
+    finally:
+        worker.close()
 
 
 CARDS = """
