@@ -1,8 +1,7 @@
-"""Does a fleet run stay quick and small as machines grow in number, lose nothing, and measure what a direct run does?
+"""Does a fleet run stay quick and small as machines grow in number, and lose nothing?
 
     python -m benchmarks.fleet growth [--machines 10 30 100 300 1000] [--rounds 500] [--json FILE]
     python -m benchmarks.fleet faults [--machines 1000] [--json FILE]
-    python -m benchmarks.fleet fidelity [--pairs 8] [--budget 30] [--json FILE]
 
 *growth*: the coordinator on a simulated cluster (no Ray), into a store (SQLite in a temporary folder): wall time, CPU
 time and peak memory, a process for each number of machines. The exit status is 0 where both grow as the machines do or
@@ -10,22 +9,14 @@ less (1.3 times that, beyond what no machine needs).
 
 *faults*: every kind of planted fault on an equal share of the machines, in the first start, in both, or never; every
 round that a machine told must be in the records once, and whole runs must be whole. 0 where nothing is lost.
-
-*fidelity*: the same plan directly (``sweep``) and through Ray, in turn, each time in the other order, on a cluster of
-one node here. The ratio of step times, Ray over direct, of each cell; its mean over all pairs and a 95 % interval by
-Student's t over pairs. 0 where the ratio lies within 0.98 to 1.02. Some 10 minutes on an idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import multiprocessing
-import os
 import resource
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,15 +24,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from core.analysis.statistics import t_quantile
-from core.spec import Target, Workload
 from core.studies.fleet.coordinator import run_fleet
-from core.studies.fleet.record import FleetStudy
-from core.studies.sweep.imports import read_run
-from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run
 from tests.support.fleets import (
     HARMLESS,
     RETRIED,
@@ -56,11 +39,6 @@ from tests.support.fleets import (
 )
 
 MOST_GROWTH = 1.3
-LOW, HIGH = 0.98, 1.02
-PLAN = SweepPlan(
-    workload=Workload(network="784-512-512-10"), targets=(Target(threads=1), Target(threads=2)), batches=(1, 32, 256),
-    refine=False, trace=False, step_width=0.001,
-)  # fmt: skip
 
 
 def grow(number: int, rounds: int, url: str, answer: Any) -> None:
@@ -140,82 +118,17 @@ def faults(number: int) -> tuple[bool, list[dict[str, Any]]]:
     return good, [{"fault": fault, "both": both, **row} for (fault, both), row in rows.items()]
 
 
-def fidelity(pairs: int, budget_s: float) -> tuple[bool, list[dict[str, Any]]]:
-    from ray.cluster_utils import Cluster
-
-    if os.nice(0) > 0:
-        raise SystemExit("Run this without nice: a direct run would keep it, and the workers of a fleet do not.")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        os.environ["BREAKEVEN_DATA_DIR"] = name
-        (folder / "plan.json").write_text(PLAN.model_copy(update={"budget_s": budget_s}).model_dump_json())
-        if os.geteuid() != 0:
-            os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": os.cpu_count()})
-        try:
-            taken = [_pair(folder, cluster.address, n) for n in range(pairs)]
-        finally:
-            cluster.shutdown()
-    logs = np.array([[math.log(through[cell] / direct[cell]) for cell in sorted(direct)] for direct, through in taken])
-    cells = sorted(taken[0][0])
-    for place, (target, batch) in enumerate(cells):
-        print(f"target {target} at batch {batch:5,}: Ray over direct {math.exp(logs[:, place].mean()):.4f}")
-    means = logs.mean(axis=1)
-    half = t_quantile(0.975, len(means) - 1) * means.std(ddof=1) / math.sqrt(len(means))
-    ratio, low, high = (math.exp(means.mean() + change) for change in (0.0, -half, half))
-    print(f"Ray over direct, {pairs} pairs: {ratio:.4f}, 95 % interval {low:.4f} to {high:.4f}")
-    rows = [{"ratio": ratio, "low": low, "high": high, "pairs": [float(math.exp(mean)) for mean in means]}]
-    return LOW <= ratio <= HIGH, rows
-
-
-def _pair(folder: Path, address: str, number: int) -> tuple[dict[tuple[int, int], float], ...]:
-    """Step times of a direct run and of one through Ray, one after the other."""
-    found = {}
-    for way in ("direct", "ray") if number % 2 == 0 else ("ray", "direct"):
-        out = folder / f"{way}-{number}.json"
-        command = ["sweep", "--plan"] if way == "direct" else ["fleet"]
-        command += [str(folder / "plan.json"), "--out", str(out), "--no-store"]
-        command += ["--address", address] if way == "ray" else []
-        done = subprocess.run([sys.executable, "-m", "core", *command], capture_output=True, text=True, check=False)
-        assert out.exists(), done.stderr  # of one machine there is no comparison, at which a fleet run ends with 1
-        found[way] = steps(_run_in(out, way))
-    print(f"pair {number + 1}: {statistics.fmean(found['ray'][c] / found['direct'][c] for c in found['ray']):.4f}",
-          flush=True)  # fmt: skip
-    return found["direct"], found["ray"]
-
-
-def _run_in(path: Path, way: str) -> Run:
-    data = path.read_bytes()
-    if way == "direct":
-        return read_run(data, path.name)
-    parsed = json.loads(data)
-    return FleetStudy.from_data(parsed.get("record", parsed)).runs[0]
-
-
-def steps(run: Run) -> dict[tuple[int, int], float]:
-    """The step time of each cell: the median over processes of their medians."""
-    blocks: dict[tuple[int, int], dict[int, list[float]]] = {}
-    for item in run.rounds:
-        for block in item.blocks:
-            blocks.setdefault((block.target, item.batch), {}).setdefault(block.process, []).append(block.step_ms)
-    return {cell: statistics.median(map(statistics.median, of.values())) for cell, of in blocks.items()}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["growth", "faults", "fidelity"])
+    parser.add_argument("what", choices=["growth", "faults"])
     parser.add_argument("--machines", type=int, nargs="+")
     parser.add_argument("--rounds", type=int, default=500)
-    parser.add_argument("--pairs", type=int, default=8)
-    parser.add_argument("--budget", type=float, default=30.0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.what == "growth":
         good, rows = growth(given.machines or [10, 30, 100, 300, 1000], given.rounds)
-    elif given.what == "faults":
-        good, rows = faults((given.machines or [1000])[0])
     else:
-        good, rows = fidelity(given.pairs, given.budget)
+        good, rows = faults((given.machines or [1000])[0])
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1))
     return 0 if good else 1

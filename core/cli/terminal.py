@@ -64,7 +64,7 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
 
         def render(self, task: rich.Task) -> Text:
             left_s = max(0, round(task.fields["end_s"] - time.monotonic()))
-            return Text(f"{duration(left_s)} left" if task.total else "", style="progress.remaining")
+            return Text(f"{duration(left_s)} left" if left_s else "", style="progress.remaining")
 
     words = rich.TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
     # drawn once a second: drawing more often would take time from what is measured
@@ -75,9 +75,8 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
     task = bar.add_task("Starting", total=None, end_s=0.0)
 
     def show(at: Progress) -> None:
-        whole_s = max(at.elapsed_s + at.remaining_s, 1e-9)
         end_s = time.monotonic() + at.remaining_s
-        bar.update(task, total=whole_s, completed=at.elapsed_s, description=_words(at), end_s=end_s)
+        bar.update(task, total=1.0, completed=at.share(at.remaining_s), description=_words(at), end_s=end_s)
 
     bar.start()
     try:

@@ -11,7 +11,8 @@ Phase = Literal["starting", "measuring", "restarting", "tracing", "finishing", "
 
 @dataclass(frozen=True)
 class Progress:
-    """``activity`` is a sentence in the present tense. ``remaining_s`` is what is left of the budget at most.
+    """``activity`` is a sentence in the present tense. ``remaining_s`` is what is left of the budget at most, 0 where
+    that is not known.
 
     ``record`` is what was measured so far and ``answer`` what follows from it, of studies that tell as they go.
     """
@@ -24,6 +25,13 @@ class Progress:
     remaining_s: float
     record: Any = None
     answer: Any = None
+
+    def share(self, left_s: float) -> float:
+        """How much is done, where so many seconds are left: of the time, or of the cells where no time is known."""
+        if self.remaining_s <= 0:
+            return self.cells_done / self.cells_total if self.cells_total else 0.0
+        whole_s = self.elapsed_s + self.remaining_s
+        return (whole_s - left_s) / whole_s
 
 
 @dataclass(frozen=True)

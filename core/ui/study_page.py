@@ -156,7 +156,7 @@ def _progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None) ->
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.markdown(f"**{plain(snapshot.title)}**", width="content")
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
-                if not stopping and snapshot.progress.elapsed_s > 0:
+                if not stopping and snapshot.progress.remaining_s > 0:
                     time_left(snapshot.left_s, snapshot.id, f"left_{task.name}")
                 st.button("Stopping" if stopping else "Cancel", icon=":material/stop_circle:", on_click=cancel,
                           key=f"cancel_{task.name}", disabled=stopping, help=CANCEL_HELP)  # fmt: skip
@@ -174,9 +174,7 @@ def _share(snapshot: Snapshot) -> float:
     """Of the time that was given, at most; never less than a page of this session has shown before."""
     at, kept = snapshot.progress, st.session_state.get(SHOWN, ("", 0.0))
     before = kept[1] if kept[0] == snapshot.id else 0.0
-    whole_s = at.elapsed_s + at.remaining_s
-    done = (whole_s - snapshot.left_s) / whole_s if whole_s > 0 else 0.0  # nothing is known before the first report
-    share = min(MOST_SHOWN, max(before, done))
+    share = min(MOST_SHOWN, max(before, at.share(snapshot.left_s)))
     st.session_state[SHOWN] = (snapshot.id, share)
     return share
 

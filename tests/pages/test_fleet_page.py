@@ -119,7 +119,7 @@ def test_while_it_runs_the_machines_are_seen_and_what_they_say_so_far(engine: An
     now = Progress("measuring", "Measuring on 3 machines", 2, 3, 30.0, 90.0, record=apart)
     engine.jobs.show(running("fleet", "A fleet", now, record=apart))
     at = open_page("fleet")
-    assert "2 of 3 machines finished, 1 lost." in at.get("progress")[0].proto.text
+    assert at.get("progress")[0].proto.text == "Measuring on 3 machines. 2 of 3 have ended."
     says(at, f"**So far:** {answer_of(study, {}).sentence}")
     assert at.dataframe[0].value["machine"].tolist() == ["lost-0", "sim-0", "sim-1"]
 

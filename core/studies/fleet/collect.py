@@ -67,7 +67,7 @@ def machine_of(name: str, run: Run, plan: SweepPlan) -> FleetMachine:
         return FleetMachine(name=name, state="refused", reason=why, starts=1)
     state = ENDED_AS.get(run.status, "lost")
     reason = "" if state == "finished" else f"Its run was {run.status}; what it has measured counts."
-    return FleetMachine(name=name, state=state, reason=reason, run_id=run.id, starts=1)
+    return FleetMachine(name=name, state=state, reason=reason, run_id=run.id, starts=1, rounds=len(run.rounds))
 
 
 def refused(run: Run, plan: SweepPlan) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from core.evidence import Process, Status, Warning
-from core.numbers import counted, duration
+from core.numbers import duration
 from core.schema import UserError
 from core.studies.fleet.cluster import Cluster, Heard, Node, NodeLost, Wanted, choose
 from core.studies.fleet.collect import unique_name
@@ -324,13 +324,19 @@ class _Fleet:
         words = ", ".join(
             f"{states[state]:,} {state}" for state in ("measuring", "starting", "waiting") if states[state]
         )
-        activity = f"{counted(len(self._seats), 'machine')}: {words or 'all have ended'}"
-        left_s = max((seat.left_s for seat in self._seats), default=0.0)
+        activity = f"Machines: {words}" if words else "All machines have ended"
         record = self._study("running")
         self._tools.report(
             Progress("done" if phase == "done" else "measuring", activity, ended, len(self._seats), self._elapsed_s,
-                     left_s, record=record)
+                     self._left_s(), record=record)
         )  # fmt: skip
+
+    def _left_s(self) -> float:
+        """What the machines that measure take at most; nobody knows of one that waits for other work to end."""
+        if any(seat.state == "waiting" for seat in self._seats):
+            return 0.0
+        budget_s = self._plan.sweep.budget_s
+        return max((seat.left_s or budget_s for seat in self._seats if seat.is_open), default=0.0)
 
     @property
     def _elapsed_s(self) -> float:

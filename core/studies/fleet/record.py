@@ -57,7 +57,7 @@ class FleetMachine(Frozen):
     """One machine of a fleet. ``name`` is unique in it; ``run_id`` is the run of its rounds, once there is one.
 
     ``reason`` says in a sentence why it waits or why it has no complete run; ``starts`` counts how often its
-    measurement was started.
+    measurement was started and ``rounds`` those of its run that are known here.
     """
 
     name: Label
@@ -66,6 +66,7 @@ class FleetMachine(Frozen):
     reason: str = ""
     run_id: str | None = None
     starts: Annotated[int, Field(ge=0)] = 0
+    rounds: Annotated[int, Field(ge=0)] = 0
     waited_s: Annotated[float, Field(ge=0)] = 0.0
 
 

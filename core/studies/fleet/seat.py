@@ -55,12 +55,14 @@ class Seat:
         return self.finished or max(self.came, key=lambda run_id: self.came[run_id], default=None)
 
     def to_machine(self) -> FleetMachine:
+        run_id = self.run_id
         return FleetMachine(
             name=self.name,
             labels=self.wanted.node.labels,
             state=self.state,
             reason=self.reason,
-            run_id=self.run_id,
+            run_id=run_id,
+            rounds=self.came.get(run_id or "", 0),
             starts=self.starts,
             waited_s=self.waited_s,
         )

@@ -15,10 +15,12 @@ from core.text import sentence_case
 from core.ui.tables import cleaned
 
 ROW_PX, HEAD_PX, SHOWN_ROWS = 35, 38, 12
+OF_RAY = "ray.io/"
+"""Ray's own labels say nothing to a reader; the record holds them."""
 
 
 def summary(machines: tuple[FleetMachine, ...]) -> str:
-    """``7 of 12 machines finished, 3 measuring, 2 waiting.``"""
+    """``7 of 12 machines finished, 3 lost, 2 refused.``"""
     counts = Counter(machine.state for machine in machines)
     finished = counts.pop("finished", 0)
     others = [f"{count:,} {state}" for state, count in counts.most_common()]
@@ -40,8 +42,8 @@ def _row(machine: FleetMachine, run: CondensedRun | None) -> dict[str, object]:
         "state": sentence_case(machine.state) + again,
         "why": machine.reason,
         "hardware": "" if run is None else run.hardware,
-        "labels": ", ".join(f"{name}={value}" for name, value in machine.labels.items()),
-        "rounds": None if run is None else run.rounds,
+        "labels": ", ".join(f"{name}={value}" for name, value in machine.labels.items() if not name.startswith(OF_RAY)),
+        "rounds": machine.rounds if run is None else run.rounds,
         "time": "" if run is None else duration(run.elapsed_s),
         "run": None if machine.run_id is None else f"/crossover?run={machine.run_id}",
     }
@@ -50,7 +52,6 @@ def _row(machine: FleetMachine, run: CondensedRun | None) -> dict[str, object]:
 def show(study: FleetStudy, curves: Mapping[str, CondensedRun], key: str) -> None:
     """The table; a machine's own run opens from its row."""
     text, table = st.column_config.TextColumn, machines_table(study, curves)
-    table["rounds"] = table["rounds"].astype("Int64")
     st.dataframe(
         cleaned(table), hide_index=True, key=key, height=HEAD_PX + ROW_PX * min(SHOWN_ROWS, max(1, len(table))),
         alt="One row a machine with its state, and why it waits or has no complete run.",

@@ -21,7 +21,8 @@ QUESTION = "Which machine is the fastest at which batch?"
 
 
 def _counts(snapshot: Snapshot) -> str:
-    return machines.summary(snapshot.record.machines) if snapshot.record is not None else ""
+    at = snapshot.progress
+    return f"{at.cells_done:,} of {at.cells_total:,} have ended." if at.cells_total else ""
 
 
 PAGE: StudyPage[FleetPlan, FleetStudy] = StudyPage(FLEET, "Measure the fleet", counts=_counts)

@@ -77,3 +77,9 @@ def test_only_a_terminal_with_colours_gets_a_header_that_stands_out(monkeypatch:
     monkeypatch.setenv("NO_COLOR", "1")
     main(["gpus"])
     assert printed[1].startswith("name  ")
+
+
+def test_without_a_known_end_what_is_done_is_told_by_cells() -> None:
+    assert at(15.0).share(45.0) == 0.25
+    assert at(15.0).share(30.0) == 0.5
+    assert at(60.0).share(0.0) == 1 / 12

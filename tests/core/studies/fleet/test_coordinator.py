@@ -142,9 +142,11 @@ def test_a_busy_machine_is_waited_for_and_says_so() -> None:
     planned = machines(3, [None, None, "never_free"])
     planned[0].free_s = 30.0
     planned[1].waits_s = 12.0
-    seen = Counter[tuple[str, str]]()
+    seen, left = Counter[tuple[str, str]](), dict[bool, set[float]]()
 
     def report(progress: Any) -> None:
+        waits = any(machine.state == "waiting" for machine in progress.record.machines)
+        left.setdefault(waits, set()).add(progress.remaining_s)
         seen.update((m.name, m.reason) for m in progress.record.machines if m.state == "waiting" and m.reason)
 
     study = measured(planned, FleetRecorder(), report, wait_s=100.0)
@@ -152,6 +154,8 @@ def test_a_busy_machine_is_waited_for_and_says_so() -> None:
     assert study.machines[2].reason == "It was not free within 1 min 40 s. Other work holds it."
     assert seen["node0", "Other work holds it."] > 10
     assert seen["node1", "Another measures."] > 5
+    assert left[True] == {0.0}, "nobody knows how long other work takes"
+    assert study.machines[0].rounds == len(MADE.rounds)
     assert study.machines[0].waited_s == pytest.approx(30, abs=2)
     assert study.machines[1].waited_s == pytest.approx(12, abs=4)
 
