@@ -21,8 +21,8 @@ from core.worker.protocol import CellFailed
 PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 MAX_DETAIL = 200
 THREADS_A_LOGICAL_CPU = 4
-"""Of XLA's pool, in which each device's all-reduce holds a thread until the last device has come. With one more than
-these two devices of this machine waited for each other for ever (docs/validation.md).
+"""Of XLA's pool, in which each device's all-reduce holds a thread until the last device has come: with too few the
+devices wait for each other for ever. How many are enough was found by trying (docs/validation.md).
 """
 
 
@@ -92,6 +92,7 @@ def start_devices(target: Target) -> Devices:
         jax.block_until_ready(jax.device_put(0.0, device) + 1.0)
     if len(found) == 1:
         return Devices(found)
+    # its auto_shard_dataset divides data sets among processes, of which this is the only one
     distribution = keras.distribution.DataParallel(devices=list(found))
     keras.distribution.set_distribution(distribution)
     return Devices(found, distribution)
