@@ -69,7 +69,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """``-m fast`` alone is applied after ``-k``: a test counts as left out only if it would have run without it."""
+    """``-m fast`` alone is applied after ``-k``: a test counts as left out only if it would have run without it.
+
+    Files with large simulations come first where ``--no-loadscope-reorder`` keeps this order: they take longest and
+    have few tests, for which pytest-xdist would leave them to the end, when one process works and the others wait.
+    """
     config.stash[COLLECTED] = [item.nodeid for item in items] + [
         f"!{one}" for one in FRAMEWORKS if sys.modules.get(one)
     ]
@@ -90,7 +94,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (others if marker else chosen).append(item)
     if others:
         config.hook.pytest_deselected(items=others)
-        items[:] = chosen
+    long = {item.path for item in chosen if item.get_closest_marker("statistical")}
+    items[:] = sorted(chosen, key=lambda item: item.path not in long)
 
 
 def _slow(item: pytest.Item) -> str | None:

@@ -42,7 +42,8 @@ KEYS = {
 """What a page finds a record or its part by: filled in records of their own, so that the others can be shown."""
 
 
-def text_fields() -> set[str]:
+@cache
+def text_fields() -> frozenset[str]:
     """Every field of every kind's record that may hold text, as ``Model.field``."""
     found: set[str] = set()
     seen: set[type] = set()
@@ -65,7 +66,7 @@ def text_fields() -> set[str]:
 
     for kind in kinds().values():
         walk(kind.record)
-    return found
+    return frozenset(found)
 
 
 class Filler:

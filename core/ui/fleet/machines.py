@@ -56,7 +56,7 @@ def show(study: FleetStudy, curves: Mapping[str, CondensedRun], key: str) -> Non
         cleaned(table), hide_index=True, key=key, height=HEAD_PX + ROW_PX * min(SHOWN_ROWS, max(1, len(table))),
         alt="One row a machine with its state, and why it waits or has no complete run.",
         column_config={
-            "machine": text("Machine", pinned=True), "state": text("State"), "why": text("Why", width=300),
+            "machine": text("Machine", pinned=True), "state": text("State", width=110), "why": text("Why", width=300),
             "hardware": text("Hardware", width=260), "labels": text("Labels"),
             "rounds": st.column_config.NumberColumn("Rounds", format="localized", width=70), "time": text("Time"),
             "run": st.column_config.LinkColumn("Its run", display_text="Open", width=80),

@@ -29,7 +29,7 @@ def share(found: list[CheckAnswer], verdict: str) -> float:
     return Counter(answer.verdict for answer in found)[verdict] / len(found)
 
 
-@pytest.mark.parametrize(("checks", "most"), [(8, 0.125), pytest.param(600, 0.05, marks=MANY)], ids=["few", "many"])
+@pytest.mark.parametrize(("checks", "most"), [(8, 0.125), pytest.param(300, 0.05, marks=MANY)], ids=["few", "many"])
 @pytest.mark.parametrize("batches", [(256,), (1, 256), (1, 16, 64, 256)], ids=str)
 def test_false_alarms(checks: int, most: float, batches: tuple[int, ...]) -> None:
     found = answers(checks, 1.0, batches)
@@ -39,7 +39,7 @@ def test_false_alarms(checks: int, most: float, batches: tuple[int, ...]) -> Non
     assert np.mean(covered) >= 0.95 - 2 * math.sqrt(0.05 * 0.95 / len(covered))
 
 
-@pytest.mark.parametrize(("checks", "least"), [(8, 1.0), pytest.param(600, 0.95, marks=MANY)], ids=["few", "many"])
+@pytest.mark.parametrize(("checks", "least"), [(8, 1.0), pytest.param(300, 0.95, marks=MANY)], ids=["few", "many"])
 @pytest.mark.parametrize("ratio", [1.1, {1: 1.1}], ids=["everywhere", "at one batch"])
 def test_a_slowdown_of_ten_percent_is_found(checks: int, least: float, ratio: Mapping[int, float] | float) -> None:
     found = answers(checks, ratio)
@@ -47,7 +47,7 @@ def test_a_slowdown_of_ten_percent_is_found(checks: int, least: float, ratio: Ma
     assert share(found, "unchanged") + share(found, "faster") <= 0.025
 
 
-@pytest.mark.parametrize("checks", [pytest.param(600, marks=MANY)])
+@pytest.mark.parametrize("checks", [pytest.param(300, marks=MANY)])
 def test_a_slowdown_at_the_limit_is_seldom_called_unchanged(checks: int) -> None:
     assert share(answers(checks, 1.05), "unchanged") <= 0.025 + 2 * math.sqrt(0.025 / checks)
 
@@ -57,7 +57,7 @@ def stored(seed: int) -> Run:
     return stored_run(1_000 + seed)
 
 
-@pytest.mark.parametrize(("checks", "most"), [(2, 0.0), pytest.param(200, 0.05, marks=MANY)], ids=["few", "many"])
+@pytest.mark.parametrize(("checks", "most"), [(2, 0.0), pytest.param(100, 0.05, marks=MANY)], ids=["few", "many"])
 def test_false_alarms_against_a_stored_run_where_occasions_differ(checks: int, most: float) -> None:
     """By 3.5 % (standard deviation), which neither run can show."""
     rng = np.random.default_rng(5)
@@ -69,7 +69,7 @@ def test_false_alarms_against_a_stored_run_where_occasions_differ(checks: int, m
     assert share(found, "slower") <= most
 
 
-@pytest.mark.parametrize("checks", [2, pytest.param(200, marks=MANY)])
+@pytest.mark.parametrize("checks", [2, pytest.param(100, marks=MANY)])
 def test_twice_as_slow_as_a_stored_run_is_found(checks: int) -> None:
     found = [
         check_answer(checked_against(stored(seed), check_machine(seed=seed, factor=2.0), max_slowdown=0.1))
