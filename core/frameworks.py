@@ -23,10 +23,19 @@ MAX_GPU_INDEX, MAX_REPLICAS = 63, 8
 
 
 @dataclass(frozen=True)
+class Several:
+    """How a framework runs a step on several devices at once: ``by`` what, and in which executions."""
+
+    by: str
+    executions: tuple[Execution, ...]
+
+
+@dataclass(frozen=True)
 class Framework:
     """``packages`` are the distributions whose presence says that it is installed. ``executions`` begin with what
     ``keras``, the default, may be asked for; ``devices`` are those of ``cpu``, ``gpu``, ``mps``, ``tpu`` it can reach.
     ``by_itself`` is what ``keras`` comes to where the framework has no choice to make; None where Keras makes one.
+    ``several``: None where it is measured on one device at a time.
     """
 
     name: FrameworkName
@@ -40,6 +49,7 @@ class Framework:
     by_itself: Compiled | None = None
     through_keras: bool = True
     trains: bool = True
+    several: Several | None = None
 
 
 _KERAS_PRECISIONS: tuple[Precision, ...] = ("float32", "mixed_float16", "mixed_bfloat16")
@@ -56,6 +66,7 @@ FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
                 devices=("cpu", "gpu"),
                 executions=("keras", "graph", "xla", "eager"),
                 precisions=("float32", "float32_strict", "mixed_float16", "mixed_bfloat16", "int8"),
+                several=Several("TensorFlow's MirroredStrategy", ("keras", "graph")),
             ),
             Framework(
                 name="jax",
@@ -67,6 +78,7 @@ FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
                 executions=("keras", "xla", "eager"),
                 precisions=(*_KERAS_PRECISIONS, "int8"),
                 by_itself="xla",
+                several=Several("Keras's DataParallel", ("keras", "xla", "eager")),
             ),
             Framework(
                 name="torch",
@@ -163,15 +175,17 @@ def check_combination(framework: str, device: str, execution: str, precision: st
 
 def _check_several(framework: str, device: str, execution: str, precision: str) -> None:
     """Raises ValueError where a step does not run on several devices in step with each other."""
-    if framework != "tensorflow":
+    several = FRAMEWORKS[framework].several
+    if several is None:
+        able = " or ".join(known.name for known in FRAMEWORKS.values() if known.several is not None)
         raise ValueError(
             f"framework {framework} is measured on one device at a time; several, such as {device}, need "
-            "framework=tensorflow, which has MirroredStrategy for them"
+            f"framework={able}"
         )
-    if execution not in ("keras", "graph"):
+    if execution not in several.executions:
         raise ValueError(
-            f"execution {execution} is for one device; on several, such as {device}, Keras's step runs as a graph, so "
-            "choose keras or graph"
+            f"execution {execution} is for one device; on several, such as {device}, which {several.by} runs, choose "
+            f"{' or '.join(several.executions)}"
         )
     if precision == "int8":
         raise ValueError(f"int8 is for one device; for {device} choose float32 or mixed precision")

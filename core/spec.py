@@ -75,13 +75,13 @@ class Target(Frozen):
     """Where and how a workload runs, written ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``.
 
     A CPU target is the machine without its GPUs. ``gpu:0+1`` are two cards that run every step together, by
-    TensorFlow's MirroredStrategy, which shares each batch out evenly among them; ``cpu:2`` are two logical devices
-    of one CPU and one process, which share its threads: they try that out and are no faster. ``execution``
-    ``keras`` is what the framework itself chooses: of Keras on TensorFlow on a GPU XLA where every layer supports
-    it, else a graph. ``float32_strict`` is float32 with TF32 switched off, which many GPUs use for products in
-    float32. ``steps_per_execution`` is Keras's: how many steps one call of the compiled function runs. ``python``
-    is the interpreter of the worker process, where the framework is installed in an environment of its own; None:
-    the variable BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
+    TensorFlow's MirroredStrategy or Keras's DataParallel on JAX, which share each batch out evenly among them;
+    ``cpu:2`` are two logical devices of one CPU and one process, which share its threads: they try that out and are no
+    faster. ``execution`` ``keras`` is what the framework itself chooses: of Keras on TensorFlow on a GPU XLA where
+    every layer supports it, else a graph. ``float32_strict`` is float32 with TF32 switched off, which many GPUs use for
+    products in float32. ``steps_per_execution`` is Keras's: how many steps one call of the compiled function runs.
+    ``python`` is the interpreter of the worker process, where the framework is installed in an environment of its own;
+    None: the variable BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
     """
 
     device: str = "cpu"

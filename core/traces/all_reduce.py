@@ -10,6 +10,9 @@ what the exchange itself takes.
 On the CPU it is TensorFlow's own ring, on threads of its own, with an event for each operation (``CollectiveReduceV2``)
 of each logical device: what counts is while any of them runs, waiting included. Between GPUs that ring runs as copies
 and kernels that look like any other, so that a trace of GPUs without NCCL does not tell.
+
+Of JAX on the CPU it is an operation of the XLA program, ``all-reduce.5`` (jaxlib 0.10), on a thread of each logical
+device, which counts in the same way; a program of XLA on GPUs has NCCL's kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from numpy.typing import NDArray
 
 from core.traces.intervals import EMPTY, Spans, covered, merged
 from core.traces.partition import PS_PER_MS, Host
-from core.traces.trace_names import operation
+from core.traces.trace_names import is_collective, operation
 
 _KERNEL = re.compile(r"nccl(Dev)?Kernel|nccl\w*(AllReduce|AllGather)")
 _OPERATIONS = ("CollectiveReduce", "CollectiveGather")
@@ -34,9 +37,13 @@ def exchange_kernels(texts: tuple[str, ...]) -> NDArray[np.bool_]:
 
 def host_exchanges(host: Host) -> Spans:
     """When the CPU's logical devices exchanged gradients."""
-    named = (operation(text) for text in host.trace.texts)
-    chosen = np.array([one is not None and one[1].startswith(_OPERATIONS) for one in named], dtype=np.bool_)
+    chosen = np.array([_exchanges(text) for text in host.trace.texts], dtype=np.bool_)
     return np.concatenate([EMPTY, *(line.events.spans[chosen[line.events.name]] for line in host.lines)])
+
+
+def _exchanges(text: str) -> bool:
+    named = operation(text)
+    return is_collective(text) or (named is not None and named[1].startswith(_OPERATIONS))
 
 
 def all_reduces_ms(exchanges: Spans, steps: Spans) -> tuple[float, ...]:

@@ -159,7 +159,8 @@ def cpu_operations(host: Host, kinds: NDArray[np.int8]) -> Iterator[Operations]:
         computes = (kind == Kind.OP) & ~events.computes
         if not named:
             computes |= kind == Kind.THUNKS
-        plain, eager, known = events.take(computes), _eager(events, kind), events.take(events.computes)
+        known = events.take(events.computes & (kind != Kind.BOOKKEEPING))
+        plain, eager = events.take(computes), _eager(events, kind)
         spans = np.concatenate([plain.spans, eager[0], _until_end(known, ends)])
         yield Operations(line, spans, np.concatenate([plain.name, eager[1], known.name]))
 

@@ -33,6 +33,8 @@ _OPERATION = re.compile(r"(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*):(?P<type>[A-
 """``name:Type``, as ``IsTfOpName`` and ``IsTfOpType`` of xla/tsl/profiler/utils/tf_op_utils.cc have it."""
 _INPUT_TYPE = re.compile(r"(MultiDevice)?IteratorGetNext\w*")
 _INPUT = re.compile(rf"IteratorGetNext\w*(::.*)?|Iterator::.*|{EAGER}{_INPUT_TYPE.pattern}|enumerate\(DataLoader\)#.*")
+_COLLECTIVE = re.compile(r"(all-(reduce|gather|to-all)|reduce-scatter|collective-permute)(-start|-done)?(\.\d+)*")
+"""Operations of an XLA program that exchange among devices (xla/hlo/ir/hlo_opcode.h), as traces of a CPU name them."""
 _DRIVER = re.compile(r"(?:cu|cuda|hip)[A-Z](\w*)")
 _WORD = re.compile(r"\w*")
 _WAITS = ("BlockHostUntilDone", "BlockUntilReady", "Await")
@@ -79,6 +81,11 @@ def operation(text: str) -> tuple[str, str] | None:
     return (match["name"], match["type"]) if match else None
 
 
+def is_collective(text: str) -> bool:
+    """Whether an operation of an XLA program exchanges among devices: it waits for them and hardly computes."""
+    return _COLLECTIVE.fullmatch(text) is not None
+
+
 def kinds(texts: tuple[str, ...]) -> NDArray[np.int8]:
     """The kind of the host events of each name, shape (texts,)."""
     return np.array([_kind(text) for text in texts], dtype=np.int8)
@@ -107,6 +114,8 @@ def _kind(text: str) -> Kind:
         return Kind.RUN
     if text == "ThunkExecutor::Execute":
         return Kind.THUNKS
+    if is_collective(text):
+        return Kind.BOOKKEEPING
     named = operation(text)
     if named is None:
         return Kind.OTHER

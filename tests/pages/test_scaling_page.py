@@ -59,6 +59,25 @@ def test_with_gpus_they_are_doubled_and_all_run_alike(engine: Any, monkeypatch: 
     assert {96, 192} < set(plan.batches)  # which weak scaling on three devices needs
 
 
+def test_jax_is_offered_with_its_own_ways_and_one_sentence_where_it_is_not_installed(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_gpus(monkeypatch, 2)
+    missing: dict[str, str] = {}
+    monkeypatch.setattr(machine, "missing_frameworks", lambda: missing)
+    at = page()
+    assert at.selectbox(key="scaling_framework").options == ["TensorFlow", "JAX"]
+    at.selectbox(key="scaling_framework").set_value("jax").run()
+    assert len(at.selectbox(key="scaling_execution").options) == 2
+    plan = start(engine, at, "scaling")
+    assert [str(target) for target in plan.targets] == ["gpu:0,framework=jax", "gpu:0+1,framework=jax"]
+    missing["jax"] = "JAX is not installed."
+    at = page()
+    at.selectbox(key="scaling_framework").set_value("jax").run()
+    says(at, "JAX is not installed.")
+    assert at.button(key="measure_scaling").disabled
+
+
 def test_a_result_says_where_it_crosses_why_not_earlier_and_what_helps(engine: Any) -> None:
     keep(engine, "scaling", make_scaling_study(trace=(32, 256, 4096)))
     at = page()

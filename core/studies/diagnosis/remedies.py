@@ -147,7 +147,8 @@ def _feeds(base: Arm) -> Iterator[Arm]:
 
 def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
     """Other ways than what runs ``now``; ``no_xla`` where Keras would leave XLA out."""
-    ways = FRAMEWORKS[base.target.framework].executions if base.target.replicas == 1 else ()
+    known = FRAMEWORKS[base.target.framework]
+    ways = known.executions if base.target.replicas == 1 or known.several is None else known.several.executions
     if now != "xla" and not no_xla and "xla" in ways:
         yield _variant(base, "xla", "XLA", execution="xla")
     if now != "graph" and "graph" in ways:
@@ -218,5 +219,5 @@ def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
         }
         | none
         | ({} if by_steps else {"steps": f"Several steps a call save nothing with {known.title}."})
-        | (dict.fromkeys(("xla", "graph", "steps"), ON_SEVERAL) if several else {})
+        | (dict.fromkeys(("xla", "graph", "steps"), ON_SEVERAL) if several and by_steps else {})
     )

@@ -18,6 +18,11 @@ GOOD = 0.9
 """A strong efficiency that may be as high at the largest batch needs no remedy."""
 LEAST_GAIN = 1.02
 """Times as fast: what accumulation must be able to bring to be named."""
+ACCUMULATING = {
+    "tensorflow": "fails on several devices",
+    "jax": "sums the gradients of the devices in every step all the same",
+}
+"""What Keras's own gradient_accumulation_steps does there (docs/scaling.md), by framework."""
 LOSSES = {
     "replica": "Most is lost to the smaller batch a replica, where the fixed cost of a step weighs more.",
     "together": "Most is lost to working together: all-reduce, launching the step on each device, sharing the batch "
@@ -167,7 +172,8 @@ def _accumulated(answer: ScalingAnswer, one: Several, why: Why) -> Remedy | None
         "accumulate",
         f"Gradient accumulation on {one.name}: with one all-reduce in {EVERY} steps of batch {traced.batch:,}, which "
         f"then update the weights together, steps are at most {number(gain)} times as fast (predicted from the traced "
-        "share). It takes a training loop of your own: Keras's gradient_accumulation_steps fails on several devices.",
+        "share). It takes a training loop of your own: Keras's gradient_accumulation_steps "
+        f"{ACCUMULATING[answer.study.plan.targets[0].framework]}.",
     )
 
 

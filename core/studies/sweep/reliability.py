@@ -12,12 +12,12 @@ import numpy as np
 from core.analysis.modes import TwoModes, two_modes
 from core.analysis.statistics import MIN_UNITS
 from core.evidence import Block, Interference, Warning
+from core.names import device_words
 from core.numbers import counted, number, percent
 from core.spec import Target
 from core.studies.sweep.hindered import hindered
 from core.studies.sweep.observations import Observations
 from core.studies.sweep.record import Run
-from core.text import sentence_case
 
 BUSY_PCT = 25.0  # of one core: a neighbour that takes this much moves a 2-core machine's step times
 STEAL_PCT = 5.0
@@ -143,9 +143,11 @@ def _logical(run: Run) -> Iterator[Warning]:
     """One warning for each target of several devices that are one CPU."""
     for target, asked in enumerate(run.plan.targets if run.plan is not None else ()):
         if asked.on_cpu and asked.replicas > 1:
+            name, logical = run.names[target], device_words(asked.device)
             text = (
-                f"{sentence_case(run.names[target])} share the cores of one CPU: they show that a step runs on "
-                f"{asked.replicas} devices and what dividing it costs, not what {asked.replicas} real ones would gain."
+                f"{'' if logical in name else f'{name}: '}{logical} share the cores of one CPU: they show that a step "
+                f"runs on {asked.replicas} devices and what dividing it costs, not what {asked.replicas} real ones "
+                "would gain."
             )
             yield Warning(code=f"logical_{target}", text=text)
 

@@ -64,7 +64,7 @@ def _halves(run: Run, found: Together) -> tuple[str, ...]:
     times = bounded(1 / split.even.ratio, 1 / split.even.high, 1 / split.even.low)
     value, bracket, bounds = times.partition(" (")
     return (
-        f"Halves, as MirroredStrategy divides a batch, would take {value}×{bracket}{bounds} as long as "
+        f"Halves, as MirroredStrategy and DataParallel divide a batch, would take {value}×{bracket}{bounds} as long as "
         f"{run.names[found.targets[split.alone]]} alone at batch {split.batch:,}, {BEFORE}.",
     )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from core.frameworks import MAX_REPLICAS
+from core.frameworks import FRAMEWORKS, MAX_REPLICAS
 from core.spec import MAX_BATCH, MIN_BATCH, Target, geometric_grid
 from core.studies.scaling.plan import LOGICAL, MIN_SCALING_S, ScalingPlan, doubling, of_counts, shared_grid
 from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_workload
 
+OFFERED = tuple(name for name, framework in FRAMEWORKS.items() if framework.several is not None)
 TRY_OUT = 0
 """In place of a number of devices: two logical CPUs."""
 
@@ -26,6 +28,7 @@ class ScalingDraft:
     workload: dict[str, Any]
     gpus: tuple[str, ...]
     devices: int
+    framework: str
     precision: str
     execution: str
     low: int | None
@@ -44,11 +47,15 @@ def targets_of(gpus: Sequence[str], devices: int) -> tuple[Target, ...]:
     return LOGICAL if devices == TRY_OUT else of_counts(gpus, doubling(devices))
 
 
-def build_study(draft: ScalingDraft) -> Outcome[ScalingPlan]:
-    """Validate a draft. Fields: workload, each size, devices, low, high, batches, budget."""
+def build_study(draft: ScalingDraft, missing: Mapping[str, str] = MappingProxyType({})) -> Outcome[ScalingPlan]:
+    """Validate a draft. ``missing`` has a sentence for each framework that is not installed here. Fields: workload,
+    each size, devices, framework, low, high, batches, budget.
+    """
     checks = Checks()
     workload = checked_workload(checks, **draft.workload)
-    way = {"precision": draft.precision, "execution": draft.execution}
+    way = {"framework": draft.framework, "precision": draft.precision, "execution": draft.execution}
+    if draft.framework in missing:
+        checks.errors["framework"] = missing[draft.framework]
     targets = checks.attempt("devices", lambda: _targets(draft, way))
     ends = {
         "low": checks.attempt("low", lambda: checked_number("The smallest batch", draft.low, MIN_BATCH, MAX_BATCH)),

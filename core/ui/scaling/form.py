@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
-from core.frameworks import FRAMEWORKS
+from core.frameworks import FRAMEWORKS, Framework
 from core.names import side_by_side
 from core.numbers import counted, duration
 from core.spec import MAX_BATCH, MIN_BATCH, Target
@@ -15,12 +16,16 @@ from core.text import clean
 from core.ui import machine
 from core.ui.fields import precision_field, workload_fields
 from core.ui.places import KEEP, Places
-from core.ui.scaling.draft import TRY_OUT, ScalingDraft, build_study, choices, targets_of
+from core.ui.scaling.draft import OFFERED, TRY_OUT, ScalingDraft, build_study, choices, targets_of
 from core.ui.scaling.page import PAGE, TRY_BUTTON
 from core.ui.words import EXECUTIONS
 
 LOW, HIGH = 32, 4096
-WAYS = ("keras", "graph")
+EXECUTION_HELP = {
+    "tensorflow": "default: what compile() itself chooses, on one GPU XLA where every layer supports it, on several a "
+    "graph. graph: on all of them, so that only the number of devices differs.",
+    "jax": "default: XLA, on one device and on several. eager: operation by operation.",
+}
 
 
 def show(busy: str | None, top: Any = None) -> ScalingPlan | None:
@@ -28,12 +33,14 @@ def show(busy: str | None, top: Any = None) -> ScalingPlan | None:
     ``top``: the place of the button, else above the fields.
     """
     top = top or st.container()
-    here, wrong = machine.devices(), Places()
+    here, wrong, missing = machine.devices(), Places(), machine.missing_frameworks()
     gpus = here.usable_gpus
     workload = workload_fields(wrong)
     devices = _devices(gpus)
     wrong.here("devices")
-    precision, execution = _way(here, gpus, devices)
+    framework = _framework(missing)
+    wrong.here("framework")
+    precision, execution = _way(here, gpus, devices, framework)
     st.markdown("**Batch sizes, of all devices together**")
     with st.grid(2, min_column_width=120, gap="small"):
         low = wrong.number("low", "Smallest batch", LOW, "scaling_low", f"{MIN_BATCH} to {MAX_BATCH:,}; doubling.")
@@ -48,7 +55,8 @@ def show(busy: str | None, top: Any = None) -> ScalingPlan | None:
         help="For the whole study. Workers are started again and again, since intervals rest on how much they differ.",
     )  # fmt: skip
     wrong.here("budget")
-    outcome = build_study(ScalingDraft(workload, gpus, devices, precision, execution, low, high, budget))
+    draft = ScalingDraft(workload, gpus, devices, framework.name, precision, execution, low, high, budget)
+    outcome = build_study(draft, missing)
     wrong.fill(outcome.errors)
     with top:
         PAGE.form_button(outcome, busy, _says, label=TRY_BUTTON if devices == TRY_OUT else PAGE.button)
@@ -74,17 +82,34 @@ def _counted(target: Target) -> str:
     return counted(target.replicas, "GPU")
 
 
-def _way(here: machine.Machine, gpus: tuple[str, ...], devices: int) -> tuple[str, str]:
+def _framework(missing: Mapping[str, str]) -> Framework:
+    def words(name: str) -> str:
+        return f"{FRAMEWORKS[name].title}{' (not installed)' if name in missing else ''}"
+
+    chosen: str = st.selectbox(
+        "Framework", OFFERED, key="scaling_framework", persist_state=KEEP, format_func=lambda name: clean(words(name)),
+        help="What shares each batch out among several devices: TensorFlow's MirroredStrategy, or on JAX Keras's "
+        "DataParallel.",
+    )  # fmt: skip
+    return FRAMEWORKS[chosen]
+
+
+def _way(here: machine.Machine, gpus: tuple[str, ...], devices: int, framework: Framework) -> tuple[str, str]:
     """Precision and execution, of all targets alike."""
     first = LOGICAL[0] if devices == TRY_OUT else Target(device=gpus[0])
     with st.grid(2, min_column_width=120, gap="small"):
-        precision = precision_field("scaling", first, here, FRAMEWORKS["tensorflow"], first.device)
+        precision = precision_field("scaling", first, here, framework, first.device)
         execution = st.selectbox(
-            "Execution", WAYS, key="scaling_execution", persist_state=KEEP, format_func=EXECUTIONS.__getitem__,
-            help="default: what compile() itself chooses, on one GPU XLA where every layer supports it, on several a "
-            "graph. graph: on all of them, so that only the number of devices differs.",
+            "Execution", _ways(framework), key="scaling_execution", persist_state=KEEP,
+            format_func=EXECUTIONS.__getitem__, help=EXECUTION_HELP[framework.name],
         )  # fmt: skip
     return precision, execution
+
+
+def _ways(framework: Framework) -> list[str]:
+    """Those that several devices have, but for the one that the default comes to in any case."""
+    assert framework.several is not None
+    return [way for way in framework.several.executions if way != framework.by_itself]
 
 
 def _says(plan: ScalingPlan) -> str:

@@ -122,7 +122,7 @@ def so_far() -> None:
     try:
         answer = scaling_answer(running.record)
     except UserError:
-        st.caption("The first points appear with the first rounds; starting TensorFlow takes some seconds.")
+        st.caption("The first points appear with the first rounds; starting the workers takes some seconds.")
         return
     with st.container(border=True):
         st.markdown("**Estimate so far**")

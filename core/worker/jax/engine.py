@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -15,13 +16,14 @@ from core.spec import Pipeline, Target, Workload
 from core.worker.cells import Cell, CellEngine, Placement, greet
 from core.worker.engine import tensorflow_only
 from core.worker.feeds import Feed, kept, make_arrays
-from core.worker.jax.device import DeviceAllocator, choose, short_name
+from core.worker.jax.data_parallel import first_step, placement
+from core.worker.jax.devices import Devices, start_devices
 from core.worker.jax.step import JaxStep, Network, compiled_as, versions
 from core.worker.keras.datasets import backend_feed, explain_reading
 from core.worker.keras.loop import time_loop
-from core.worker.memory import Allocator
 from core.worker.profiling import HOST_TRACER_LEVEL, trace_steps
-from core.worker.protocol import CellFailed, Hello, Ready
+from core.worker.protocol import Hello, Ready
+from core.worker.shares import NO_ALL_REDUCE
 
 
 def start(hello: Hello) -> tuple[JaxEngine, Ready]:
@@ -29,26 +31,30 @@ def start(hello: Hello) -> tuple[JaxEngine, Ready]:
     target = hello.target
     if hello.watch_memory and not target.on_cpu:
         raise tensorflow_only("How much fits into a limit of a GPU's memory", FRAMEWORKS[target.framework].title)
-    device = choose(target)
-    jax.block_until_ready(jax.numpy.zeros(()) + 1.0)  # the runtime starts with the first operation
-    name = "" if target.on_cpu else str(device.device_kind)
-    allocator = None if target.on_cpu else DeviceAllocator(device)
-    ready = greet(hello, short_name(device), name, allocator, versions=versions())
-    return JaxEngine(hello, device, allocator), ready
+    devices = start_devices(target)
+    ready = greet(hello, ", ".join(devices.names), devices.kind, devices.allocator(), versions=versions())
+    return JaxEngine(hello, devices), ready
 
 
 class JaxEngine(CellEngine[JaxStep]):
     """Cells of one target. The cells of a workload share its network's state, never a compiled function."""
 
-    def __init__(self, hello: Hello, device: Any, allocator: Allocator | None) -> None:
-        super().__init__(hello, allocator)
-        self._device = device
+    def __init__(self, hello: Hello, devices: Devices) -> None:
+        super().__init__(hello, devices.allocator())
+        self._devices = devices
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
-        def resident() -> Feed:
-            return kept(itertools.repeat(jax.device_put(make_arrays(workload, batch), self._device)))
+        """On several devices the step takes from the host a batch that was laid on them just before, as in ``fit``
+        (keras/src/backend/jax/trainer.py, ``_get_distributed_iterator``).
+        """
 
-        return backend_feed(workload, target, pipeline, batch, self.title, resident)
+        def resident() -> Feed:
+            return kept(itertools.repeat(self._devices.put(make_arrays(workload, batch))))
+
+        feed = backend_feed(workload, target, pipeline, batch, self.title, resident)
+        if self._devices.distribution is None or pipeline.kind == "resident":
+            return feed
+        return dataclasses.replace(feed, open=lambda: map(self._devices.put, feed.open()))
 
     def build_model(self, workload: Workload, target: Target) -> Network:
         return Network(workload, target)
@@ -57,7 +63,9 @@ class JaxEngine(CellEngine[JaxStep]):
         return JaxStep(model, workload, feed)
 
     def first_call(self, step: JaxStep) -> tuple[float, Placement]:
-        return step.run(1), placement(step, self._device)
+        if self._devices.distribution is not None:
+            return first_step(step, self._devices)
+        return step.run(1), placement(step, self._devices)
 
     def compiled_as(self, step: JaxStep, target: Target) -> tuple[Compiled, str]:
         return compiled_as(step.model, target)
@@ -66,25 +74,17 @@ class JaxEngine(CellEngine[JaxStep]):
         cell.step.network.renew()
 
     def trace_fields(self, cell: Cell[JaxStep], steps: int) -> Mapping[str, Any]:
-        device = "CPU" if cell.target.on_cpu else f"{self._device.platform.upper()}:{self._device.local_hardware_id}"
-        return trace_steps(cell.step, steps, None, (device,), Profiler(waits=cell.target.on_cpu))
+        on_cpu, exchanges = cell.target.on_cpu, self._devices.distribution is not None and cell.workload.training
+        fields = trace_steps(cell.step, steps, None, self._devices.profiled, Profiler(waits=on_cpu))
+        if exchanges and not fields["device"].all_reduces_ms:
+            fields["notes"] = (*fields["notes"], NO_ALL_REDUCE)
+        return fields
 
     def time_loop(self, cell: Cell[JaxStep], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:
         return time_loop(cell.step, cell.workload.training, limit_ms)
 
     def explain_reading(self, error: Exception, path: str) -> str | None:
         return explain_reading(error, path)
-
-
-def placement(step: JaxStep, device: Any) -> Placement:
-    """Where the state and the outputs of a step lie, which is where JAX ran it. Raises CellFailed ``misplaced``."""
-    leaves = jax.tree_util.tree_leaves((step.last, step.network.state))
-    lie_on = {place for leaf in leaves for place in leaf.devices()}
-    if lie_on != {device}:
-        strays = ", ".join(sorted(str(place) for place in lie_on - {device}))
-        raise CellFailed("misplaced", f"Parts of the network's state or outputs lie on {strays}, not on {device}.")
-    how = "step run operation by operation" if step.model.run_eagerly else "program compiled by XLA"
-    return Placement((f"{short_name(device)} ({how})",))
 
 
 class Profiler:

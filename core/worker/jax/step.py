@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import jax
@@ -42,6 +43,17 @@ class Network:
     def take(self) -> None:
         """The state out of the model's variables."""
         self.state = self._taken()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """While the model's variables hold the state, as Keras wants them to outside of its steps."""
+        if self.lost:
+            self.renew()
+        self.give_back()
+        try:
+            yield
+        finally:
+            self.take()
 
     def renew(self) -> None:
         """Begin anew, where the state is not finite or went down with a step that failed."""
@@ -100,14 +112,30 @@ class JaxStep(KerasStep):
         with super().fed(warm_pipeline) as spent_ms:
             yield spent_ms
 
-    @contextlib.contextmanager
-    def own_loop(self) -> Iterator[None]:
+    def own_loop(self) -> AbstractContextManager[None]:
         """While ``fit`` or ``predict`` is called, the model's variables hold the state."""
-        self.network.give_back()
-        try:
-            yield
-        finally:
-            self.network.take()
+        return self.network.held()
+
+    def make_function(self) -> Any:
+        """On several devices it is compiled for where the variables lie, which empty ones do not tell."""
+        with self.network.held():
+            return super().make_function()
+
+    def program(self, batch: Any) -> str | None:
+        """The text of the program that XLA compiled for such a batch, without compiling it anew; None of an eager step,
+        and where this Keras keeps it elsewhere.
+        """
+        compiled = _jitted(self._function)
+        return None if compiled is None else compiled.lower(self.network.state, batch).compile().as_text()
+
+
+def _jitted(function: Callable[..., Any]) -> Any:
+    """What JAX compiles of a step, which Keras's function calls from within one or two others."""
+    if hasattr(function, "lower"):
+        return function
+    inside = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+    found = (_jitted(called) for called in inside if hasattr(called, "lower") or hasattr(called, "__closure__"))
+    return next((jitted for jitted in found if jitted is not None), None)
 
 
 def _jit_compile(target: Target) -> bool | Literal["auto"]:

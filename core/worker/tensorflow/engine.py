@@ -33,6 +33,7 @@ from core.worker.protocol import (
     Trained,
     TrainingOpened,
 )
+from core.worker.shares import NO_ALL_REDUCE
 from core.worker.tensorflow import placement as placing
 from core.worker.tensorflow.code import describe_model
 from core.worker.tensorflow.data import explain_reading
@@ -44,11 +45,6 @@ from core.worker.tensorflow.pitfalls import time_pitfall
 from core.worker.tensorflow.selfcheck import examine
 from core.worker.tensorflow.trace import trace_steps
 from core.worker.tensorflow.training import Training
-
-NO_ALL_REDUCE = (
-    "What the all-reduce takes is not known: no kernel of NCCL is in the trace, and other copies and sums look like "
-    "operations of the step itself."
-)
 
 
 def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:

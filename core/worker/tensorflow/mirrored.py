@@ -8,22 +8,17 @@ updates its own copy of the weights.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from core.spec import Pipeline, Target, Workload
+from core.worker import shares
 from core.worker.feeds import Feed, kept, make_arrays, pool_size
-from core.worker.protocol import CellFailed
 from core.worker.tensorflow.devices import Devices
 from core.worker.tensorflow.pipeline import WARMUP_MS, dataset_feed
 from core.worker.tensorflow.placement import short_name
-
-COMPARED = 8  # variables of which all copies are looked at: the smallest, such as biases
-ALIKE = 1e-3  # of the largest value: devices of different kinds round differently
 
 
 def shared_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, devices: Devices) -> Feed:
@@ -63,27 +58,15 @@ def check_shares(drawn: Iterator[Any], devices: Devices) -> None:
     for column in _columns(next(drawn)):
         parts = devices.strategy.experimental_local_results(column)
         sizes = [int(part.shape[0]) for part in parts]
-        if len(sizes) != len(devices.names) or len(set(sizes)) > 1:
-            shares = " and ".join(map(str, sizes))
-            raise CellFailed("error", f"{devices.words} were given {shares} samples of a batch, not as many each.")
-        lie_on = tuple(short_name(part.backing_device) for part in parts)
-        if lie_on != devices.names and parts[0].dtype.is_floating:
-            raise CellFailed("misplaced", f"The shares of a batch lie on {', '.join(lie_on)}, not on {devices.words}.")
+        shares.check_sizes(sizes, sum(sizes), devices.names)
+        if parts[0].dtype.is_floating:
+            shares.check_lying([short_name(part.backing_device) for part in parts], devices.names)
 
 
 def check_copies(model: Any, devices: Devices) -> None:
-    """After a training step. Raises CellFailed where a device's copy of the network is another one than the first's:
-    then it was updated by other gradients than the sum.
-    """
-    variables = sorted(model.trainable_variables, key=lambda variable: math.prod(variable.shape))[:COMPARED]
-    for variable in variables:
-        first, *others = (part.numpy() for part in variable.value.values)
-        apart = max(float(np.abs(other - first).max()) for other in others)
-        if apart > ALIKE * float(np.abs(first).max()):
-            raise CellFailed(
-                "error",
-                f"After one step {variable.path} is not the same on {devices.words}: gradients were not summed.",
-            )
+    """After a training step. Raises CellFailed where the devices' copies of the network are not alike."""
+    for variable in shares.compared(model.trainable_variables):
+        shares.check_copies(variable.path, [part.numpy() for part in variable.value.values], devices.names)
 
 
 def _columns(batch: Any) -> Iterable[Any]:

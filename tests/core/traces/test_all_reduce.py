@@ -103,3 +103,22 @@ def test_of_logical_cpus_the_operations_of_the_ring_tell(tmp_path: Path) -> None
     (device,) = report(read(trace.write(tmp_path)), None, ("CPU",)).devices
     assert device.all_reduces_ms == pytest.approx((0.040, 0.040))
     assert device.mean().compute_ms == pytest.approx(0.060), "it is none of the network's operations"
+
+
+def test_of_logical_cpus_under_jax_the_operations_of_the_xla_program_tell(tmp_path: Path) -> None:
+    """As jaxlib 0.10 traces it: each device runs the program on a thread of its own, here with the all-reduce 10 to 40
+    and 30 to 50 µs into each step of 100 µs.
+    """
+    trace = MadeTrace()
+    host = trace.plane("/host:CPU")
+    python = host.line("python", thread=1)
+    devices = [host.line(f"tf_XLAEigen/{number}", thread=2 + number) for number in (0, 1)]
+    for at in (0, 100):
+        python.event("train", at, 95, step_num=at // 100)
+        for line, begin, length in zip(devices, (10, 30), (30, 20), strict=True):
+            line.event("dot.3", at + 1, begin - 1, hlo_op="dot.3")
+            line.event("all-reduce.5", at + begin, length, hlo_op="all-reduce.5")
+            line.event("all-reduce_fusion", at + begin + length, 5, hlo_op="all-reduce_fusion")
+    (device,) = report(read(trace.write(tmp_path)), None, ("CPU",)).devices
+    assert device.all_reduces_ms == pytest.approx((0.040, 0.040))
+    assert device.mean().compute_ms == pytest.approx(0.039), "to wait for the other device is no arithmetic"

@@ -185,7 +185,7 @@ def test_copies_that_differ_after_a_step_are_an_error_in_words(summed: dict[str,
 
 
 def test_shares_that_are_not_alike_or_lie_elsewhere_are_refused(summed: dict[str, Any]) -> None:
-    assert summed["uneven"] == "CPU:0 and CPU:1 were given 2 and 1 samples of a batch, not as many each."
+    assert summed["uneven"] == "CPU:0 and CPU:1 were given 2 and 1 samples of a batch of 3, not an equal share each."
     assert summed["stray"].startswith("misplaced: The shares of a batch lie on CPU:0, CPU:0, not on CPU:0 and CPU:1")
 
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from core.frameworks import FRAMEWORKS
 from core.schema import UserError
+from core.spec import Target
 from core.studies.scaling.answer import Efficiency, ScalingAnswer, Several, paired, scaling_answer
 from core.studies.scaling.export import scaling_data, scaling_text
 from core.studies.scaling.kind import SCALING
 from core.studies.scaling.record import ScalingStudy
-from core.studies.scaling.words import efficiency_words, headline, notes, reasons, remedies
+from core.studies.scaling.words import ACCUMULATING, efficiency_words, headline, notes, reasons, remedies
 from core.studies.sweep.record import Cell
 from tests.support.scalings import (
     BATCHES,
@@ -31,6 +33,9 @@ NEVER = Truth(together_ms=40.0, all_reduce_ms=35.0)
 ALL_FIXED = Truth(one=Curve(5.0, 0.0002), together_ms=0.1, all_reduce_ms=0.05)
 """A step takes as long whatever the batch, so that there is nothing to share out."""
 FREE = Truth(one=Curve(0.01, 0.004), together_ms=0.001, all_reduce_ms=0.0005)
+
+
+JAX = tuple(Target.parse(f"{device},framework=jax") for device in ("gpu:0", "gpu:0+1"))
 
 
 def only(answer: ScalingAnswer) -> Several:
@@ -245,3 +250,9 @@ def test_the_export_holds_what_is_said_and_the_record() -> None:
     assert "32 a replica" not in text
     several = make_scaling_study(targets=(ONE, TWO, FOUR))
     assert scaling_data(scaling_answer(several))["verdict"]["fastest"]
+
+
+def test_what_keras_s_own_accumulation_does_is_said_of_the_framework_that_was_measured() -> None:
+    assert set(ACCUMULATING) == {name for name, known in FRAMEWORKS.items() if known.several is not None}
+    assert "gradient_accumulation_steps fails on several devices." in said(NEVER, trace=BATCHES)
+    assert "sums the gradients of the devices in every step all the same." in said(NEVER, targets=JAX, trace=BATCHES)

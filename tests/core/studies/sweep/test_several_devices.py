@@ -107,6 +107,10 @@ def test_logical_devices_are_said_to_show_no_speed_up() -> None:
     texts = {warning.code: warning.text for warning in analyse(found).verdict.warnings}
     assert texts["logical_1"].startswith("2 logical CPUs share the cores of one CPU")
     assert not [code for code in {w.code for w in analyse(found).verdict.warnings} if code == "logical_0"]
+    both = (Target(device="cpu:2"), Target(device="cpu:2", framework="jax"))
+    found = sweep(Machine((), law=law), plan("2:64", targets=both, trace=False))
+    texts = {warning.code: warning.text for warning in analyse(found).verdict.warnings}
+    assert texts["logical_1"].startswith("JAX: 2 logical CPUs share the cores of one CPU")
 
 
 def test_studies_of_one_device_refuse_several_with_a_sentence() -> None:
@@ -121,6 +125,12 @@ def test_a_diagnosis_of_several_devices_tries_what_runs_there(run: Run) -> None:
     arms, skipped = arms_for(run, 1, 64)
     assert {family(arm.code) for arm in arms} == {"as", "precision", "batch"}
     assert skipped["xla"] == skipped["steps"] == "On several devices Keras runs a graph, one step a call."
+    jax = sweep(Machine(("gpu:0", "gpu:1"), law=LAW), plan("16:64", targets=tuple(
+        target.model_copy(update={"framework": "jax"}) for target in (ONE, TWO)), trace=False))  # fmt: skip
+    arms, skipped = arms_for(jax, 1, 64)
+    assert {family(arm.code) for arm in arms} == {"as", "precision", "batch"}
+    assert skipped["xla"] == "The step is compiled by XLA already."
+    assert skipped["graph"] == "JAX has no execution “graph”."
 
 
 def test_each_gpu_holds_the_network_and_its_share_and_logical_cpus_hold_all_of_it_in_one_process() -> None:

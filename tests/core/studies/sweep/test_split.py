@@ -80,7 +80,7 @@ def test_it_says_plainly_when_it_is_not_worth_it_when_it_may_be_and_when_that_is
     assert worth[0].startswith("CPU and GPU 0 together could be at most ")
     assert "faster than GPU 0 alone (95 % interval " in worth[0]
     assert ") at batch 1,024 with " in worth[0]
-    assert worth[1].startswith("Halves, as MirroredStrategy divides a batch, would take ")
+    assert worth[1].startswith("Halves, as MirroredStrategy and DataParallel divide a batch, would take ")
     assert no[0].startswith("Not worth it: at no measured batch size (2 to 1,024) could CPU and GPU 0 together ")
     assert nothing[0].endswith(" be faster than the faster of them alone (95 %), before what synchronising costs.")
     noisy = run_of(TEN_TIMES, noise=0.2)

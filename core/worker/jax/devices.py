@@ -1,0 +1,158 @@
+"""The devices of a JAX worker: chosen, limited to the target's threads, named, and asked for their memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import keras
+
+from core.frameworks import device_kind
+from core.machine.cores import bind
+from core.machine.environment import quota_cores, usable_cores
+from core.names import all_of
+from core.numbers import counted
+from core.spec import Target
+from core.worker.protocol import CellFailed
+
+PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
+MAX_DETAIL = 200
+THREADS_A_LOGICAL_CPU = 4
+"""Of XLA's pool, in which each device's all-reduce holds a thread until the last device has come: with too few the
+devices wait for each other for ever. How many are enough was found by trying (docs/validation.md).
+"""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Where steps run, each a ``jax.Device``, in the target's order. ``distribution`` is Keras's, which shares a batch
+    out among several of them and copies variables to each; None for one.
+    """
+
+    found: tuple[Any, ...]
+    distribution: Any = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """``GPU:0`` is the target's first one, whatever its number."""
+        return tuple(f"{str(device.platform).upper()}:{place}" for place, device in enumerate(self.found))
+
+    @property
+    def words(self) -> str:
+        """Such as ``GPU:0 and GPU:1``."""
+        return all_of(self.names)
+
+    @property
+    def kind(self) -> str:
+        """What they are called where the platform tells; nothing for a CPU."""
+        if self.found[0].platform == "cpu":
+            return ""
+        return all_of(list(dict.fromkeys(str(device.device_kind) for device in self.found)))
+
+    @property
+    def profiled(self) -> tuple[str, ...]:
+        """What a trace calls them: GPUs go by their place in the machine, logical devices of the CPU are one."""
+        if self.found[0].platform == "cpu":
+            return ("CPU",)
+        return tuple(f"{device.platform.upper()}:{device.local_hardware_id}" for device in self.found)
+
+    def name_of(self, device: Any) -> str:
+        """Its name here, or JAX's own for one that is not of the target."""
+        return self.names[self.found.index(device)] if device in self.found else str(device)
+
+    def allocator(self) -> DeviceAllocator | None:
+        return None if self.found[0].platform == "cpu" else DeviceAllocator(self.found)
+
+    def put(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A batch laid on the device, or of several an equal share of it on each."""
+        if self.distribution is None:
+            return tuple(jax.device_put(batch, self.found[0]))
+        layouts = tuple(self.distribution.get_data_layout(part.shape).backend_layout for part in batch)
+        return tuple(jax.device_put(batch, layouts))
+
+
+def start_devices(target: Target) -> Devices:
+    """Set the target's devices up and start each. Raises CellFailed where there is no such device.
+
+    Everything that is made from here on lies on them. Of several Keras is told for the whole process, before any
+    network is made.
+    """
+    kind = device_kind(target.device)
+    _set_threads(target)
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    jax.config.update("jax_platforms", PLATFORMS[kind])
+    if target.on_cpu and target.replicas > 1:
+        jax.config.update("jax_num_cpu_devices", target.replicas)
+    found = _found(target, kind)
+    jax.config.update("jax_default_device", found[0])
+    for device in found:  # the runtime starts with the first operation
+        jax.block_until_ready(jax.device_put(0.0, device) + 1.0)
+    if len(found) == 1:
+        return Devices(found)
+    # its auto_shard_dataset divides data sets among processes, of which this is the only one
+    distribution = keras.distribution.DataParallel(devices=list(found))
+    keras.distribution.set_distribution(distribution)
+    return Devices(found, distribution)
+
+
+def _set_threads(target: Target) -> None:
+    """JAX takes as many threads as it may use cores, so that a number of threads is one of cores to which the process
+    is bound. Its own pool heeds NPROC, but the thread that calls it computes beside it.
+
+    Several logical devices of a CPU need a larger pool: what waits in it for another device computes nothing.
+    """
+    threads = target.threads or quota_cores()
+    if target.on_cpu and target.replicas > 1:
+        os.environ["NPROC"] = str((threads or usable_cores() or 1) + THREADS_A_LOGICAL_CPU * target.replicas)
+    elif threads is not None:
+        os.environ["NPROC"] = str(threads)
+    if threads is not None and not bind(threads) and target.on_cpu and target.replicas == 1:
+        jax.config.update("jax_cpu_enable_async_dispatch", False)  # at least does not run ahead beside its pool
+
+
+def _found(target: Target, kind: str) -> tuple[Any, ...]:
+    try:
+        devices = jax.devices()
+    except (RuntimeError, AssertionError) as error:  # an assertion fails where no plugin for the platform is installed
+        detail = " ".join(str(error).split())[:MAX_DETAIL]
+        said = f" It said: {detail}" if detail else ""
+        raise CellFailed("error", f"There is no {target.devices[0]}: JAX found no {kind.upper()}.{said}") from None
+    indices = [place if target.on_cpu else _number(device) for place, device in enumerate(target.devices)]
+    if missing := [index for index in indices if index >= len(devices)]:
+        seen = f"{counted(len(devices), kind.upper())}, counted from {kind}:0"
+        raise CellFailed("error", f"There is no {kind}:{missing[0]}: JAX found {seen}.")
+    return tuple(devices[index] for index in indices)
+
+
+def _number(device: str) -> int:
+    return int(device.partition(":")[2])
+
+
+class DeviceAllocator:
+    """JAX's own count of a device's memory (:class:`core.worker.memory.Allocator`), of several that of the fullest. Its
+    peak never falls.
+    """
+
+    def __init__(self, devices: Sequence[Any]) -> None:
+        self._devices = tuple(devices)
+
+    def held(self) -> int:
+        return self._most("bytes_in_use")
+
+    def peak(self) -> int:
+        return self._most("peak_bytes_in_use")
+
+    def reset(self) -> bool:
+        return False
+
+    def _most(self, what: str) -> int:
+        return max(int(self._stats(device)[what]) for device in self._devices)
+
+    def _stats(self, device: Any) -> dict[str, int]:
+        stats = device.memory_stats()
+        if not stats:
+            raise CellFailed("error", f"JAX does not tell how much memory {device} holds.")
+        return dict(stats)
