@@ -29,7 +29,7 @@ class Progress:
     def share(self, left_s: float) -> float:
         """How much is done, where so many seconds are left: of the time, or of the cells where no time is known."""
         if self.remaining_s <= 0:
-            return self.cells_done / self.cells_total if self.cells_total else 0.0
+            return self.cells_done / self.cells_total if self.cells_total and self.elapsed_s > 0 else 0.0
         whole_s = self.elapsed_s + self.remaining_s
         return (whole_s - left_s) / whole_s
 

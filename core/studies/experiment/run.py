@@ -63,6 +63,7 @@ class _Runner(StudyRunner):
         super().__init__(tools, plan.budget_s)
         self._plan = plan
         self._rounds: list[ArmRound] = []
+        self._measured: set[int] = set()
         self._outcomes: dict[int, ArmOutcome] = {}
         self._crashes: dict[int, ArmOutcome] = {}  # of arms that are tried again, as far as there is time
         self._block_s: dict[int, float] = {}
@@ -80,8 +81,8 @@ class _Runner(StudyRunner):
             status = self.tools.stopped_as
         except _NoFirstArm:
             pass  # what was measured before a loss still counts
-        measured = {block.arm for item in self._rounds for block in item.blocks}
-        self._outcomes |= {a: crash for a, crash in self._crashes.items() if a not in measured | set(self._outcomes)}
+        known = self._measured | set(self._outcomes)
+        self._outcomes |= {arm: crash for arm, crash in self._crashes.items() if arm not in known}
         if not self._rounds:
             raise self.nothing(status, self._outcomes[min(self._outcomes)].reason if self._outcomes else "")
         self._tell(status.capitalize())
@@ -194,6 +195,7 @@ class _Runner(StudyRunner):
                 return  # slower than anything before; what is complete counts
             blocks.append(self._block(start, arm))
         interference = self.interference(start.workers)
+        self._measured.update(block.arm for block in blocks)
         self._rounds.append(ArmRound(index=number, blocks=tuple(blocks), interference=interference))
 
     def _block(self, start: _Start, arm: int) -> ArmBlock:
@@ -224,8 +226,7 @@ class _Runner(StudyRunner):
             raise _NoFirstArm
 
     def _tell(self, activity: str) -> None:
-        seen = {block.arm for item in self._rounds for block in item.blocks} | set(self._outcomes)
-        self.tell("measuring", activity, len(seen), len(self._plan.arms))
+        self.tell("measuring", activity, len(self._measured | set(self._outcomes)), len(self._plan.arms))
 
     def _warnings(self) -> tuple[Warning, ...]:
         """That the measurement was cut short, where the step as it is failed after some rounds."""
