@@ -21,6 +21,8 @@ from tests.support.made_up.curves import parts_ms
 from tests.support.made_up.inside import put_into_state
 from tests.support.made_up.states import CARD_NAME, REMARKABLE, STATES, UNUSABLE, environment
 
+pytestmark = pytest.mark.processes
+
 MADE_UP = ("made up", "made-up", "simulated")
 NETWORK = Workload.model_validate({"network": "784-128-10"})
 ROOT = Path(__file__).parent.parent

@@ -22,6 +22,8 @@ from core.spec import Target
 from core.worker.process import worker_environment
 from tests.support.servers import PATIENCE_S, answer, free_port
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = ("gpu", "jax", "torch", "postgres", "fleet", "dev")

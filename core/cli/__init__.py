@@ -33,7 +33,7 @@ from core.cli.report import report
 from core.cli.scaling import scaling_command
 from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
-from core.cli.terminal import say, say_lines
+from core.cli.terminal import leave_streams, say, say_lines
 from core.cli.trace import trace
 from core.numbers import headers
 from core.schema import UserError
@@ -84,3 +84,4 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m core"
         return 1
     finally:
         headers.reset(before)
+        leave_streams()

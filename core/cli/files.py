@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
-from core.cli.terminal import say, show, show_json
+from core.cli.terminal import Unprinted, say, show, show_json
 from core.files import check_place, read_limited, reason, write_whole
 from core.schema import explain
 from core.studies.kind import Kind
@@ -115,14 +115,14 @@ def conclude(words: str | None, data: Any, *failures: Failure | None) -> None:
     """Print an answer, its data as JSON where there are any, and whatever went wrong before, then raise the first
     failure: neither costs the other.
     """
-    lost = None
+    lost: Unprinted | None = None
     try:
         if data is not None:
             show_json(data)
         elif words is not None:
             show(words)
-    except OSError as error:
-        lost = Failure(f"The answer could not be printed: {reason(error)}.")
+    except Unprinted as error:
+        lost = error
     for failure in (*failures, lost):
         if failure is not None:
             raise failure

@@ -6,6 +6,7 @@ out; a pipe gets plain lines.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -15,12 +16,22 @@ from typing import Any
 
 import click
 
+from core.files import reason
 from core.numbers import duration, headers
 from core.studies.progress import Progress
 from core.text import clean, in_lines, json_text
 
 REFRESH_S = 2.0
 BAR_CHARS = 20
+
+
+class Unprinted(click.ClickException):
+    """An answer that nobody can read."""
+
+    exit_code = 1
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"The answer could not be printed: {reason(error)}.")
 
 
 def say(text: str) -> None:
@@ -35,16 +46,44 @@ def say_lines(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """The lines of an answer on stdout; headers of tables stand out where it is a terminal that shows colours."""
-    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    """The lines of an answer on stdout; headers of tables stand out where it is a terminal that shows colours.
+
+    Raises Unprinted.
+    """
+    plain = (
+        sys.stdout is None or not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    )
     noted = () if plain else headers.get() or ()
     lines = map(clean, text.split("\n"))
-    click.echo("\n".join(click.style(line, fg="cyan", bold=True) if line in noted else line for line in lines))
+    _print("\n".join(click.style(line, fg="cyan", bold=True) if line in noted else line for line in lines))
 
 
 def show_json(data: Any) -> None:
-    """One JSON object on stdout."""
-    click.echo(json_text(data))
+    """One JSON object on stdout. Raises Unprinted."""
+    _print(json_text(data))
+
+
+def _print(text: str) -> None:
+    try:
+        if sys.stdout is None:  # closed before this program began
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        click.echo(text)
+    except OSError as error:
+        raise Unprinted(error) from error
+
+
+def leave_streams() -> None:
+    """What is left in a stream that cannot be written is lost: Python would write it at its end, and end with 120."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
 
 
 @contextmanager

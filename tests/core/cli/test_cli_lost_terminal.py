@@ -17,6 +17,8 @@ from core.store import Store
 from tests.support.commands import TARGETS, Command
 from tests.support.simulation import Machine
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[3]
 SWEEP = ("sweep", *TARGETS, "--batches", "1,64", "--budget", "10", "--no-trace", "--out", "out.json")
 SIMULATED = """
@@ -35,8 +37,14 @@ def started(tmp_path: Path, *more: str, **streams: Any) -> subprocess.Popen[str]
     """A sweep on simulated workers, in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-c", SIMULATED, *SWEEP, *more], cwd=tmp_path, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, **streams,
+        env=environment(), **streams,
     )  # fmt: skip
+
+
+def environment() -> dict[str, str]:
+    """As most have it: what could not be written is tried once more at the end of the process."""
+    unbuffered = "PYTHONUNBUFFERED"
+    return {name: value for name, value in os.environ.items() if name != unbuffered} | {"PYTHONPATH": str(ROOT)}
 
 
 def is_kept(tmp_path: Path, status: str = "finished") -> bool:
@@ -133,3 +141,12 @@ def test_a_second_ctrl_c_ends_at_once_and_keeps_what_was_measured(
     store.close()
     assert (summary.rounds > 0, summary.status) == (True, "cancelled")
     assert machine.open_workers == 0
+
+
+def test_a_list_that_nobody_can_read_is_one_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "core", "gpus"], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env=environment(),
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "The answer could not be printed: No space left on device.\n")

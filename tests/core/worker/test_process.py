@@ -22,6 +22,8 @@ from core.worker.process import ProcessWorker, launch_processes, memory_limits, 
 from core.worker.protocol import CellFailed, Describe, Hello, Prepare, Release, RunBlock, WorkerLost
 from core.worker.templates import Forked, Template
 
+pytestmark = pytest.mark.processes
+
 FAKE = Path(__file__).with_name("fake_worker.py")
 BLOCK = RunBlock(batch=4, steps=1)
 GPU = Target(device="gpu:0")

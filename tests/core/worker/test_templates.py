@@ -19,7 +19,7 @@ from core.worker.process import MARK, ProcessWorker, launch_processes, worker_en
 from core.worker.protocol import RunBlock, WorkerLost
 from core.worker.templates import Template, Templates, key_of
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")]
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_worker.py")), "template")
 ONE, TWO = Target(threads=1), Target(threads=2)
 SHOW = """
