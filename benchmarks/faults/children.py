@@ -21,6 +21,8 @@ import psutil
 from benchmarks.faults.cases import CaseClass, Findings
 
 MOST_CPU_S, MOST_BYTES = 10.0, 10**9
+USUAL_BYTES = 200 * 10**6
+"""A case begins with what the program that plays it holds: no more in the campaign, gigabytes among many tests."""
 GUARD_BYTES = (
     3 * 10**9
 )  # of address space beyond what it begins with: a case that wants more is cut off before the machine swaps
@@ -31,13 +33,14 @@ POLL_S, LOOK_S = 0.002, 0.5
 
 @dataclass
 class _Child:
-    """One case while it runs, in a folder of its own that is also its TMPDIR."""
+    """One case while it runs, in a folder of its own that is also its TMPDIR. ``shared_bytes``: what it began with."""
 
     of: CaseClass
     index: int
     pid: int
     folder: Path
     begin_s: float
+    shared_bytes: int
     looked_s: float = 0.0
     late: bool = False
 
@@ -81,9 +84,10 @@ def _start(of: CaseClass, index: int, seed: int) -> _Child:
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     sys.stdout.flush()
     sys.stderr.flush()
+    shared_bytes = psutil.Process().memory_info().rss
     pid = os.fork()
     if pid:
-        return _Child(of, index, pid, folder, time.monotonic())
+        return _Child(of, index, pid, folder, time.monotonic(), shared_bytes)
     status = 70
     try:
         os.setsid()
@@ -165,6 +169,7 @@ def _findings(child: _Child, status: int, usage: resource.struct_rusage) -> Find
         )
     elif child.of.bounded and took_s > MOST_CPU_S:
         told.add("over time", f"{took_s:.1f} s of CPU")
-    if child.of.bounded and usage.ru_maxrss * 1024 > MOST_BYTES:
-        told.add("over 1 GB", f"{usage.ru_maxrss * 1024 / 1e9:.1f} GB of memory")
+    used_bytes = usage.ru_maxrss * 1024 - max(0, child.shared_bytes - USUAL_BYTES)
+    if child.of.bounded and used_bytes > MOST_BYTES:
+        told.add("over 1 GB", f"{used_bytes / 1e9:.1f} GB of memory")
     return told

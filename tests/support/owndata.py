@@ -3,9 +3,11 @@
 import functools
 import multiprocessing
 import os
+import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
+import pytest
 
 from core.families import network_from_name
 from core.spec import Workload
@@ -17,6 +19,10 @@ SIGMOID = Workload(network=network_from_name("12-8-1"), mode="train")
 X = np.arange(60, dtype=np.float32).reshape(5, 2, 2, 3) / 100
 BYTES = np.arange(60, dtype=np.uint8).reshape(5, 2, 2, 3)
 Y = np.array([0, 1, 2, 3, 1])
+
+
+MAIN = sys.modules["__main__"]
+"""What a new process runs first. Later Streamlit's AppTest leaves the page there that it ran last."""
 
 
 @functools.cache
@@ -36,7 +42,10 @@ def close_pool():
 def elsewhere(function):
     @functools.wraps(function)
     def call(*args, **more):
-        return pool().submit(run, function.__name__, args, more).result()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "__main__", MAIN)
+            answer = pool().submit(run, function.__name__, args, more)
+        return answer.result()
 
     return call
 

@@ -31,6 +31,8 @@ from tests.support.sweeps import TARGETS, plan
 SPEED = 6.0
 """How much quicker the clock of the simulated workers runs."""
 CHILD = "import time; time.sleep(600)  # a worker of a simulated node"
+CLUSTER = "BREAKEVEN_TEST_CLUSTER"
+"""In the environment of all processes of one cluster."""
 A_NODE = 4
 """Processes that are then there of one node: its two workers, and their keepers."""
 SHORT = plan("1:16", targets=TARGETS[3:5], budget_s=20.0, trace=False, refine=False, step_width=0.001)
@@ -85,10 +87,11 @@ class SimulatedNode(NodeRun):
 
 
 def children() -> list[psutil.Process]:
-    """Processes of simulated workers that live, and their keepers, on any node of this machine."""
+    """Processes of simulated workers that live, and their keepers, on any node of this test's cluster."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if CHILD in (process.info["cmdline"] or ()):
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        mine = (process.info["environ"] or {}).get(CLUSTER) == os.environ.get(CLUSTER)
+        if mine and CHILD in (process.info["cmdline"] or ()):
             found.append(process)
     return found
 

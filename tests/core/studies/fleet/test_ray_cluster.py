@@ -28,7 +28,7 @@ from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.runner import Stop
 from core.studies.sweep.plan import SweepPlan
 from tests.support.fleets import FleetRecorder
-from tests.support.ray_nodes import A_NODE, LONG, SimulatedNode, children, fleet_plan, start_driver, tools
+from tests.support.ray_nodes import A_NODE, CLUSTER, LONG, SimulatedNode, children, fleet_plan, start_driver, tools
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[4]
@@ -49,6 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         if os.geteuid() != 0:  # root mends what Ray does by default
             patch.setenv("RAY_worker_niceness", "0")
         patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv(CLUSTER, str(tmp_path_factory.getbasetemp()))
         patch.setenv("BREAKEVEN_LOCK_DIR", str(tmp_path_factory.mktemp("lock")))
         patch.delenv("OMP_NUM_THREADS", raising=False)
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
