@@ -33,7 +33,7 @@ from core.cli.report import report
 from core.cli.scaling import scaling_command
 from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
-from core.cli.terminal import leave_streams, say, say_lines
+from core.cli.terminal import leave_streams, say, say_lines, unprinted
 from core.cli.trace import trace
 from core.numbers import headers
 from core.schema import UserError
@@ -79,8 +79,9 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m core"
     except click.Abort:  # Ctrl-C before or after a sweep; during one it is a way to end it
         say("Stopped.")
         return 1
-    except Exception:  # a defect of this program; what it names may come from outside, too
-        say_lines(traceback.format_exc().rstrip())
+    except Exception as error:  # a defect of this program; what it names may come from outside, too
+        lost = unprinted(error)
+        say_lines(lost.format_message() if lost else traceback.format_exc().rstrip())
         return 1
     finally:
         headers.reset(before)

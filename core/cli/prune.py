@@ -10,6 +10,8 @@ from core.cli.files import Failure
 from core.cli.terminal import show
 from core.numbers import counted
 
+BROUGHT_BACK = "deleted; History brings them back"
+
 
 @click.command()
 @click.option("--older-than", type=click.IntRange(1, 36_500), required=True, metavar="DAYS",
@@ -29,9 +31,11 @@ def prune(older_than: int, for_good: bool, dry_run: bool) -> None:
         store = Store()
         try:
             count = store.prune(timedelta(days=older_than), for_good, dry_run)
+            done = "would be deleted" if dry_run else "removed for good" if for_good else BROUGHT_BACK
+            show(f"{counted(count, 'study', 'studies')} older than {counted(older_than, 'day')} {done}.")
+            if for_good and not dry_run:
+                store.free_room()
         finally:
             store.close()
     except StoreError as error:
         raise Failure(str(error)) from None
-    done = "would be deleted" if dry_run else "removed for good" if for_good else "deleted; History brings them back"
-    show(f"{counted(count, 'study', 'studies')} older than {counted(older_than, 'day')} {done}.")

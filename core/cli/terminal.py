@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -70,6 +71,14 @@ def _print(text: str) -> None:
         click.echo(text)
     except OSError as error:
         raise Unprinted(error) from error
+
+
+def unprinted(error: Exception) -> Unprinted | None:
+    """What went wrong where click prints by itself, which it does with help and the version."""
+    frames = traceback.walk_tb(error.__traceback__)
+    if isinstance(error, OSError) and any(frame.f_code is click.echo.__code__ for frame, _ in frames):
+        return Unprinted(error)
+    return None
 
 
 def leave_streams() -> None:

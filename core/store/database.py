@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from core.store.upgrade import upgrade
 
 STORE_VERSION = 5  # an older store is upgraded when it is opened (core.store.upgrade)
 BUSY_TIMEOUT_S = 20.0
+ASKED_AGAIN_S = 0.01
 OPENING_LOCK = 724_011  # any number, known to every Breakeven that opens the same PostgreSQL database
 ONLY_READ = "Nothing can be measured, imported, changed or deleted here: this server is read-only."
 DAMAGED = "is no Breakeven database or is damaged"
@@ -135,10 +137,7 @@ class Database:
 
     def _create(self) -> None:
         if self.is_sqlite:
-            with self._errors_as_sentences():
-                raw = self._engine.raw_connection()
-                raw.cursor().execute("PRAGMA journal_mode=WAL")  # readers and a writer side by side; kept in the file
-                raw.close()
+            self._execute_alone("PRAGMA journal_mode=WAL")  # readers and a writer side by side; kept in the file
         with self.write() as db:
             self._wait_for_others(db)
             if _stored_version(db) is not None:
@@ -157,10 +156,23 @@ class Database:
     def compact(self) -> None:
         """Give the room of what was removed back to the disk; PostgreSQL does so by itself."""
         if self.is_sqlite and not self.read_only:
-            with self._errors_as_sentences():
-                raw = self._engine.raw_connection()
-                raw.cursor().execute("VACUUM")
-                raw.close()
+            self._execute_alone("VACUUM")
+
+    def _execute_alone(self, statement: str) -> None:
+        """A statement of SQLite's that runs outside a transaction. SQLite itself does not wait where another connection
+        holds what this one would take next (of eight processes that open a new file at once, one in eighty), so it is
+        asked again.
+        """
+        end_s = time.monotonic() + BUSY_TIMEOUT_S
+        with self._errors_as_sentences(), closing(self._engine.raw_connection()) as raw:
+            while True:
+                try:
+                    raw.cursor().execute(statement)
+                    return
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end_s:
+                        raise
+                time.sleep(ASKED_AGAIN_S)
 
     @property
     def _nothing_to_read(self) -> str:
@@ -178,7 +190,7 @@ class Database:
     def _errors_as_sentences(self) -> Iterator[None]:
         try:
             yield
-        except (SQLAlchemyError, OSError, OverflowError, UnicodeError) as error:
+        except (SQLAlchemyError, sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
             kind = StoreError if isinstance(error, LASTING) else StoreUnavailable
             sentence = self._sentence(error)
             raise (Damaged if DAMAGED in sentence else kind)(sentence) from error

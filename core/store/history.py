@@ -242,7 +242,7 @@ class Store:
 
     def prune(self, older_than: timedelta, for_good: bool = False, dry: bool = False) -> int:
         """Delete what is older than that and nobody has tagged, nor a study of it, nor the run it belongs to; with
-        ``for_good`` it cannot be brought back, and the room that it took is free. Returns how many; ``dry``: only that.
+        ``for_good`` it cannot be brought back (:meth:`free_room`). Returns how many; ``dry``: only that.
         """
         if dry:
             with self._database.read() as db:
@@ -254,9 +254,11 @@ class Store:
                 remove(db, ids)
             for some in (ids[start : start + AT_ONCE] for start in range(0, 0 if for_good else len(ids), AT_ONCE)):
                 db.execute(update(RUNS).where(RUNS.c.id.in_(some)).values(deleted_at=at))
-        if for_good and ids:
-            self._database.compact()
         return len(ids)
+
+    def free_room(self) -> None:
+        """Give the room of what was removed for good back to the disk."""
+        self._database.compact()
 
     def add(self, run: Run) -> str:
         """Keep an imported run and return its id, as :meth:`import_run` does."""

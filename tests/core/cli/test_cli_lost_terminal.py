@@ -143,10 +143,11 @@ def test_a_second_ctrl_c_ends_at_once_and_keeps_what_was_measured(
     assert machine.open_workers == 0
 
 
-def test_a_list_that_nobody_can_read_is_one_sentence() -> None:
+@pytest.mark.parametrize("arguments", [["gpus"], ["--help"], ["sweep", "--help"], ["--version"]], ids=" ".join)
+def test_what_nobody_can_read_is_one_sentence(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "core", "gpus"], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            [sys.executable, "-m", "core", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
             env=environment(),
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "The answer could not be printed: No space left on device.\n")

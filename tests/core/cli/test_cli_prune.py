@@ -1,8 +1,10 @@
 """``prune``: what it says, and that it does no more than that."""
 
+import sqlite3
+
 import pytest
 
-from core.store import Store
+from core.store import Store, database
 from tests.support.commands import Command
 from tests.support.runs import make_run
 
@@ -26,6 +28,29 @@ def test_it_says_how_many_and_what_became_of_them(cli: Command, flags: tuple[str
     assert cli("prune", "--older-than", 30, *flags) == (0, f"{said}\n", "")
     assert len(store.summaries()) == left
     assert len(store.deletions(9)) == (not flags)
+    store.close()
+
+
+def test_room_that_cannot_be_given_back_is_said_after_what_was_removed(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    store = Store()
+    old = store.add(make_run(1, **SMALL).model_copy(update={"created_at": "2020-01-01T00:00:00+00:00"}))  # type: ignore[arg-type]
+    reader = sqlite3.connect(store.where)
+    own = Store.free_room
+
+    def while_another_reads(self: Store) -> None:
+        reader.execute("BEGIN IMMEDIATE")
+        own(self)
+
+    monkeypatch.setattr(Store, "free_room", while_another_reads)
+    status, out, err = cli("prune", "--older-than", 30, "--for-good")
+    reader.close()
+    assert (status, out) == (1, "1 study older than 30 days removed for good.\n")
+    assert err.splitlines() == [f"{store.where} stayed locked by another process for 0.05 s; close that one and retry."]
+    assert old not in {summary.id for summary in store.summaries()}
+    own(store)
     store.close()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +14,12 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from core.store import Store, database
+from core.store.tables import StoreUnavailable
 from core.studies import store_queue
 from core.studies.jobs import Jobs
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.start import new_run
+from tests.support.runs import make_run
 from tests.support.simulation import Curve, Machine
 from tests.support.sweeps import plan
 
@@ -100,3 +104,40 @@ def test_a_run_that_this_process_could_not_end_in_the_store_can_be_resumed(store
     store.begin(run)
     store.begin(run)
     assert store.load(run.id).status == "running"
+
+
+@pytest.fixture
+def begun_by_another(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A new file of which another process makes a store: SQLite itself does not wait for it."""
+    other = sqlite3.connect(tmp_path / "runs.sqlite3", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    yield other
+    other.close()
+
+
+def test_of_two_that_make_the_same_store_the_second_waits(
+    begun_by_another: sqlite3.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def ended_meanwhile(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            begun_by_another.execute("COMMIT")
+
+    monkeypatch.setattr(database.time, "sleep", ended_meanwhile)
+    store = Store(f"sqlite:///{tmp_path / 'runs.sqlite3'}")
+    assert len(waited) == 3
+    run_id = store.add(make_run(1, batches=(1, 8), processes=1, passes=1, rounds_per_pass=2))
+    assert store.load(run_id).id == run_id
+    assert begun_by_another.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+
+
+def test_one_that_never_ends_is_a_sentence(
+    begun_by_another: sqlite3.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert begun_by_another.in_transaction
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    with pytest.raises(StoreUnavailable, match=r"stayed locked by another process for 0\.05 s"):
+        Store(f"sqlite:///{tmp_path / 'runs.sqlite3'}")
