@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import random
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,19 @@ def _large(_: random.Random, __: int, ___: Findings) -> None:
 def _holds(_: random.Random, __: int, ___: Findings) -> None: ...
 
 
+@pytest.fixture
+def mapped_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Of 600 MB and read, as libraries are: part of what this process holds, and of nothing that is forked from it."""
+    path = tmp_path_factory.mktemp("mapped") / "file"
+    with path.open("w+b") as file:
+        file.truncate(600 * 10**6)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+            assert not any(pages[:: mmap.PAGESIZE])
+            yield
+    path.unlink()
+
+
+@pytest.mark.usefixtures("mapped_file")
 def test_each_case_is_watched_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.faults.children import play
 

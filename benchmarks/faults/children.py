@@ -33,14 +33,13 @@ POLL_S, LOOK_S = 0.002, 0.5
 
 @dataclass
 class _Child:
-    """One case while it runs, in a folder of its own that is also its TMPDIR. ``shared_bytes``: what it began with."""
+    """One case while it runs, in a folder of its own that is also its TMPDIR."""
 
     of: CaseClass
     index: int
     pid: int
     folder: Path
     begin_s: float
-    shared_bytes: int
     looked_s: float = 0.0
     late: bool = False
 
@@ -84,13 +83,13 @@ def _start(of: CaseClass, index: int, seed: int) -> _Child:
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     sys.stdout.flush()
     sys.stderr.flush()
-    shared_bytes = psutil.Process().memory_info().rss
     pid = os.fork()
     if pid:
-        return _Child(of, index, pid, folder, time.monotonic(), shared_bytes)
+        return _Child(of, index, pid, folder, time.monotonic())
     status = 70
     try:
         os.setsid()
+        (folder / "began").write_text(str(psutil.Process().memory_info().rss))
         _into(folder, of.bounded)
         findings = of.play(seed, index, (folder / "case").write_text)
         (folder / "findings").write_text(json.dumps([findings.case, findings.found]))
@@ -169,7 +168,15 @@ def _findings(child: _Child, status: int, usage: resource.struct_rusage) -> Find
         )
     elif child.of.bounded and took_s > MOST_CPU_S:
         told.add("over time", f"{took_s:.1f} s of CPU")
-    used_bytes = usage.ru_maxrss * 1024 - max(0, child.shared_bytes - USUAL_BYTES)
+    used_bytes = usage.ru_maxrss * 1024 - max(0, _began_bytes(child) - USUAL_BYTES)
     if child.of.bounded and used_bytes > MOST_BYTES:
         told.add("over 1 GB", f"{used_bytes / 1e9:.1f} GB of memory")
     return told
+
+
+def _began_bytes(child: _Child) -> int:
+    """What the case held at its start: less than the program it was forked from, whose mapped files are not copied."""
+    try:
+        return int((child.folder / "began").read_text())
+    except (OSError, ValueError):
+        return 0
