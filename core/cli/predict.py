@@ -28,6 +28,7 @@ from core.cli.gpus import own_path
 from core.cli.networks import flag_of, network_flags, network_of, network_options
 from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
+from core.files import look
 from core.frameworks import Compiled
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
 from core.hardware.compare import GPU, batches_between, cpu_index
@@ -205,7 +206,7 @@ def _costs(
 
 def _read(path: Path) -> HostStudy:
     """A study, or that of a self-check; one of another machine is recorded, not measured. Raises BadInput."""
-    if not path.exists() and path.name == str(path) and path.name not in KINDS:
+    if look(path) is None and path.name == str(path) and path.name not in KINDS:
         raise BadInput(f"“{shown(str(path))}” is neither a kind of host ({', '.join(KINDS)}) nor a file.")
     study = _of_self_check(path) or read_study(HOST, path)
     return study if is_this_machine(study.environment) else study.model_copy(update={"label": "recorded"})

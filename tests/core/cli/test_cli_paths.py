@@ -29,7 +29,7 @@ def asks_for_paths() -> list[list[str]]:
     for name, command in commands.commands.items():
         for parameter in command.params:
             flag = parameter.opts[0]
-            if parameter.type is not FILE and flag != "--data":
+            if parameter.type is not FILE and flag not in ("--data", "--host"):
                 continue
             path = ["BAD"] if isinstance(parameter, click.Argument) else [flag, "BAD"]
             others = [RUN for p in command.params if isinstance(p, click.Argument) and p is not parameter]
