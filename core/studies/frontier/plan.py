@@ -81,8 +81,8 @@ class FrontierPlan(Frozen):
         """Sizes that were left out become the defaults, so that a record says what was measured."""
         if not isinstance(data, dict):
             return data
-        family = families().get(data.get("family", "mlp"))
         try:
+            family = families().get(data.get("family", "mlp"))
             given = dict(data.get("sizes", ()))
         except (TypeError, ValueError):
             return data

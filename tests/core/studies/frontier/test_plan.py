@@ -134,3 +134,9 @@ def test_the_export_is_strict_json_and_tells_measured_from_interpolated() -> Non
     assert data["targets"] == [str(FIRST), str(Target())]
     assert data["point"]["setting"] == {"depth": 2, "width": 256, "batch": 8}
     assert FrontierStudy.model_validate(data["record"]) == study
+
+
+@pytest.mark.parametrize("family", [["mlp"], {}, 3])
+def test_a_family_that_is_no_word_is_refused(family: object) -> None:
+    with pytest.raises(ValidationError, match="family"):
+        FrontierPlan.model_validate({"family": family})
