@@ -79,6 +79,7 @@ class Even:
         finally:
             self.workers.close()
         if not self.rounds:
+            self.tell("finishing", "Nothing was compared")  # what is shown last is all that is left
             if status in ("cancelled", "interrupted"):
                 raise Cancelled
             raise StudyFailed(failure or self.ledger.first_reason or "Nothing could be measured within the budget.")
@@ -94,7 +95,12 @@ class Even:
     @property
     def rounds(self) -> int:
         """Those that compare something."""
-        return sum(len(item.blocks) >= min(2, len(self._all)) for item in self.run.rounds)
+        return sum(len(item.blocks) >= self._fewest for item in self.run.rounds)
+
+    @property
+    def _fewest(self) -> int:
+        """Targets whose rounds compare something."""
+        return min(2, len(self._all))
 
     @property
     def final_s(self) -> float:
@@ -169,11 +175,14 @@ class Even:
         return self._done < self._wanted and self._end_s - self.clock.now_s() >= setup_s + MIN_ROUNDS * round_s
 
     def _open_batches(self) -> tuple[int, ...]:
-        """Those that nothing has failed at, or where some go on."""
+        """Those that nothing has failed at, or where some go on; none where nothing can be compared any more."""
+        still = {batch: len(self._open_at(batch)) for batch in self._plan.batches}
+        if all(count < self._fewest for count in still.values()) and not self.rounds:
+            return ()
         return tuple(
             batch
-            for batch in self._plan.batches
-            if (still := len(self._open_at(batch))) == len(self._targets_at(batch)) or (still and not self._whole)
+            for batch, count in still.items()
+            if count == len(self._targets_at(batch)) or (count and not self._whole)
         )
 
     def _open_at(self, batch: int) -> tuple[int, ...]:

@@ -68,6 +68,16 @@ def test_where_nothing_can_be_compared_it_is_one_sentence() -> None:
     assert LAUNCHED[-1].open_workers == 0
 
 
+def test_what_cannot_be_compared_any_more_ends_at_once_and_all_of_it_was_shown() -> None:
+    seen: list[Progress] = []
+    with pytest.raises(StudyFailed, match="Planted fault: error at batch 32"):
+        scaled(scaling_machine(faults=(Fault(0, 1, "error"),)), report=seen.append)
+    assert seen[-1].elapsed_s < 10  # of 120
+    shown = seen[-1].record
+    assert {item.batch for item in shown.rounds} == set(BATCHES)  # by the other target, in the first pass
+    assert seen[-1].phase == "finishing"
+
+
 def test_cancelled_it_keeps_what_was_measured_and_without_a_round_nothing() -> None:
     study = scaled(scaling_machine(), cancel=StopsLater(150))
     assert study.status == "cancelled"
