@@ -1,5 +1,6 @@
 """Every page test has its own engine; caches of other tests are forgotten; the example is one made for tests."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,16 @@ from core.ui.batch import form
 from tests.support.memories import GB
 from tests.support.pages import fake_engine
 from tests.support.runs import make_environment, make_run
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_collection() -> Iterator[None]:
+    """Streamlit collects garbage around every run of a script: half a second each where the process has loaded the
+    frameworks for other tests. Their objects are left out while a file of page tests runs.
+    """
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
