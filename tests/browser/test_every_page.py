@@ -1,9 +1,9 @@
-"""What holds on every page: no other host, one heading, a title, names that differ, keyboard, contrast, a phone."""
+"""What holds on every page: no other host asked, one heading, a title, names that differ, keys, contrast, a phone."""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,37 +36,27 @@ STREAMLITS: dict[str, tuple[str, str]] = {
 
 
 @pytest.fixture
-def opened(server: str, open_tab: OpenTab) -> Callable[..., Any]:
-    """A page in its first state, all of it drawn."""
+def opened(server: str, open_tab: OpenTab) -> Iterator[Callable[..., Any]]:
+    """A page in its first state, all of it drawn, by a browser with an empty cache, which asks no other host."""
+    asked: set[str] = set()
 
     def open_page(name: str, size: tuple[int, int] = (1440, 900), **options: Any) -> Any:
         query = f"?run={make_run(1).id}" if name in OF_A_RUN else ""
         page = open_tab("about:blank", **options)
+        page.on("request", lambda request: asked.add(request.url))
+        page.on("websocket", lambda socket: asked.add(socket.url))
         page.set_viewport_size({"width": size[0], "height": size[1]})
         page.goto(f"{server}/{name}{query}")
         expect(page.get_by_role("heading", level=1)).to_have_count(1)
         settle(page)
         return page
 
-    return open_page
+    yield open_page
+    assert hosts_of(asked) == {urlsplit(server).netloc}
 
 
-def test_no_page_asks_anything_of_another_host(server: str, open_tab: OpenTab) -> None:
-    """Of a browser with an empty cache, on each page, its icon included."""
-    asked: set[str] = set()
-    for name in EVERY:
-        page = open_tab("about:blank")
-        page.on("request", lambda request: asked.add(request.url))
-        page.on("websocket", lambda socket: asked.add(socket.url))
-        page.goto(f"{server}/{name}")
-        expect(page.get_by_role("heading", level=1)).to_have_count(1)
-        settle(page)
-        icon = page.locator("link[rel*=icon]").first.get_attribute("href")
-        assert "/media/" in icon, icon
-        page.evaluate("icon => fetch(icon).then(reply => { if (!reply.ok) throw new Error(reply.status) })", icon)
-        page.close()
-    hosts = {urlsplit(url).netloc for url in asked if urlsplit(url).scheme not in ("data", "blob", "about")}
-    assert hosts == {urlsplit(server).netloc}
+def hosts_of(asked: Iterable[str]) -> set[str]:
+    return {urlsplit(url).netloc for url in asked if urlsplit(url).scheme not in ("data", "blob", "about")}
 
 
 def named_fields(snapshot: str) -> list[tuple[str, str]]:
@@ -84,8 +74,13 @@ def named_fields(snapshot: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_page_has_one_heading_a_title_of_its_own_and_names_that_differ(opened: Callable[..., Any], name: str) -> None:
+def test_a_page_has_one_heading_an_icon_a_title_of_its_own_and_names_that_differ(
+    opened: Callable[..., Any], name: str
+) -> None:
     page = opened(name)
+    icon = page.locator("link[rel*=icon]").first.get_attribute("href")
+    assert "/media/" in icon, icon
+    page.evaluate("icon => fetch(icon).then(reply => { if (!reply.ok) throw new Error(reply.status) })", icon)
     title = page.title()
     assert title.endswith(f"{PAGES[name].title} · Breakeven")
     assert (make_run(1).name in title) is (name in OF_A_RUN)
