@@ -36,13 +36,14 @@ class Closing:
         self, run: Run, batches: Sequence[int], targets: Collection[int], loops_s: float, traces_s: float, end_s: float
     ) -> None:
         """``loops_s`` at most for the loops, and then, until ``end_s``, traces of ``batches``, for which ``traces_s``
-        are kept.
+        are kept. Those of GPUs come first, since a step's overhead there is what a trace is for.
         """
         self._time_loops(run, targets, min(loops_s, end_s - traces_s - self._clock.now_s()))
         if not self._plan.trace:
             return
+        devices_first = sorted(targets, key=lambda target: not self._plan.targets[target].is_gpu)
         for batch in batches:
-            for target in targets:
+            for target in devices_first:
                 if self._clock.now_s() < end_s:
                     self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._names[target]}")
                     self._workers.trace(target, batch)
