@@ -6,7 +6,9 @@ import json
 import mmap
 import os
 import random
+import re
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,6 +147,26 @@ def test_a_table_names_what_failed() -> None:
     row.add(1, Findings([("orphans", "one left"), ("orphans", "two left")], "a case"))
     assert "| name | 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |" in markdown([row])
     assert "--seed 7 --only 'name':1  a case" in failures([row], 7)[0]
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(sys.platform != "linux", reason="the campaign is for Linux")
+def test_a_case_hears_the_signals_that_the_campaign_was_started_to_ignore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from benchmarks.faults.started import IN_A_TERMINAL, Started
+
+    monkeypatch.chdir(tmp_path)
+    before = [signal.signal(number, signal.SIG_IGN) for number in IN_A_TERMINAL]
+    try:
+        started = Started("--help")
+    finally:
+        for number, handler in zip(IN_A_TERMINAL, before, strict=True):
+            signal.signal(number, handler)
+    status = Path(f"/proc/{started.process.pid}/status").read_text()
+    ignored = int(re.search(r"SigIgn:\s*(\w+)", status)[1], 16)  # type: ignore[index]
+    assert not any(ignored >> (number - 1) & 1 for number in IN_A_TERMINAL)
+    assert started.wait(60) is not None
 
 
 def test_one_case_can_be_chosen() -> None:

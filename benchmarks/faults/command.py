@@ -6,8 +6,7 @@
 Simulated faults strike studies of every kind on a virtual clock; real ones worker processes, commands, a server, the
 disk and memory of this machine; hostile inputs go through the commands and the functions that pages import with. Each
 case is played in a process of its own. Counted is what did not hold; all counts have to be zero, and each case that
-failed is named with what plays it again. About 25 minutes on
-two cores; close everything else.
+failed is named as soon as it ends, with what plays it again. About 25 minutes on two cores; close everything else.
 """
 
 from __future__ import annotations
@@ -64,6 +63,8 @@ def campaign(chosen: Chosen, seed: int, jobs: int = 2) -> list[Row]:
         for of, index, findings in play(cases, seed, 1 if group == "real" else jobs):
             row = rows[of.name]
             row.add(index, findings)
+            if findings.found:
+                print(*told(of, index, findings, seed), sep="\n", file=sys.stderr, flush=True)
             if row.cases == wanted[of.name]:
                 print(f"{of.name}: {row.cases} cases, {len(row.failed)} failed", file=sys.stderr, flush=True)
     return list(rows.values())
@@ -136,12 +137,16 @@ def failures(rows: Sequence[Row], seed: int, shown: int = SHOWN) -> list[str]:
     lines = []
     for row in rows:
         for index in sorted(row.failed)[:shown]:
-            findings = row.failed[index]
-            lines.append(f"\n--seed {seed} --only {row.of.name!r}:{index}  {findings.case}")
-            lines += [f"    {count}: {words}" for count, words in findings.found]
+            lines += told(row.of, index, row.failed[index], seed)
         if len(row.failed) > shown:
             lines.append(f"    and {len(row.failed) - shown} more of “{row.of.name}”")
     return lines
+
+
+def told(of: CaseClass, index: int, findings: Findings, seed: int) -> list[str]:
+    """What did not hold in one case, and how to play it again."""
+    again = f"\n--seed {seed} --only {of.name!r}:{index}  {findings.case}"
+    return [again, *(f"    {count}: {words}" for count, words in findings.found)]
 
 
 def as_data(rows: Sequence[Row], seed: int) -> dict[str, Any]:

@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 MARK = "BREAKEVEN_FAULTS_CASE"
 STOPPED_WITHIN_S = 3.0
 GONE_WITHIN_S = 5.0  # whatever a command leaves behind, once it has ended
+IN_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+"""Signals that a program in the background may have been started to ignore, as nohup and shells do; a case is not."""
 SWEEP = (
     "sweep", "--preset", "784-128-10", "--targets", "cpu,threads=1", "cpu,threads=2", "--batches", "1,8,64",
     "--no-refine", "--no-trace", "--out", "out.json",
@@ -50,10 +52,17 @@ class Started:
         variables = {**os.environ, MARK: self.mark, "PYTHONPATH": os.pathsep.join(paths)} | (environment or {})
         self.begin_s = time.monotonic()
         self.log = Path(f"log-{self.mark}")
+
+        def begin() -> None:
+            for number in IN_A_TERMINAL:
+                signal.signal(number, signal.SIG_DFL)
+            if limits is not None:
+                limits()
+
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments], env=variables, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True, preexec_fn=limits,
+                stderr=log, start_new_session=True, preexec_fn=begin,
             )  # fmt: skip
 
     def wait(self, patience_s: float) -> float | None:

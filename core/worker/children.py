@@ -37,6 +37,22 @@ def lines_of(stream: IO[bytes] | None) -> Iterator[bytes]:
         yield from iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
 
 
+def end_keeper(pid: int) -> None:
+    """Ask a keeper to end, and all that it keeps; also one that is stopped."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process that was started in a session of its own, with all of it where there are sessions."""
+    with contextlib.suppress(OSError, psutil.Error):
+        if os.name == "posix":
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            psutil.Process(pid).kill()
+
+
 def end_marked(mark: str) -> None:
     """Kill every process of this user whose environment has the mark of a worker."""
     for process in psutil.process_iter():

@@ -33,7 +33,7 @@ from core.machine.environment import available_memory_bytes, process_memory_limi
 from core.machine.visible import BY_BUS, ORDER, VISIBLE
 from core.numbers import byte_size
 from core.spec import Target
-from core.worker.children import end_marked, exit_words, lines_of, start
+from core.worker.children import end_keeper, end_marked, exit_words, kill_group, lines_of, start
 from core.worker.gpu_errors import TOGETHER, explain_gpu
 from core.worker.interpreters import interpreter, refuse_python
 from core.worker.keeper import KEEPER, MARK
@@ -277,25 +277,14 @@ class ProcessWorker:
         """End the process and what it started (a compiler, say), and wait for it."""
         self.cpu_time_s()
         if self._process.poll() is None:
-            self._signal(signal.SIGTERM if KEEPER else None)
+            (end_keeper if KEEPER else kill_group)(self.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(CLOSE_PATIENCE_S)
         if self._process.poll() is None:
-            self._signal(None)
+            kill_group(self.pid)
         code = self._process.wait()
         if not KEEPER or code == -signal.SIGKILL:  # no keeper has seen to what the worker started
             end_marked(self._mark)
-
-    def _signal(self, number: int | None) -> None:
-        """Send the keeper a signal, also one that is stopped; None kills the whole group of processes."""
-        with contextlib.suppress(OSError):
-            if number is not None:
-                os.kill(self.pid, number)
-                os.kill(self.pid, signal.SIGCONT)
-            elif os.name == "posix":
-                os.killpg(self.pid, signal.SIGKILL)
-            else:
-                self._process.kill()
 
     def _write_requests(self) -> None:
         """Write what is to be sent; a worker that does not read keeps this thread waiting, and nobody else."""

@@ -30,6 +30,7 @@ from core.machine.cores import THREAD_LIMITS
 from core.machine.environment import available_memory_bytes, process_memory_limit
 from core.machine.installed import python_of
 from core.spec import Target
+from core.worker.children import end_keeper, kill_group
 from core.worker.keeper import KEEPER, MARK
 from core.worker.protocol import Check, go_on
 
@@ -117,6 +118,11 @@ class Template:
         """Whether it has imported the framework and can be forked."""
         return self._answered.is_set() and not self.refused and not self.gone
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is no process any more."""
+        return not self._thread.is_alive()
+
     def wait(self, timeout_s: float) -> bool:
         """Whether it has said by then whether it can be forked."""
         return self._answered.wait(timeout_s)
@@ -152,9 +158,10 @@ class Template:
     def end(self) -> None:
         """End the process now, and its workers."""
         self.retire()
-        if self._process is not None:
-            self._process.terminate()  # its keeper, who sees to the rest
-        self._thread.join(END_S)
+        for stop in (end_keeper, kill_group):
+            if self._process is not None and self._process.poll() is None:
+                stop(self._process.pid)
+            self._thread.join(END_S)
 
     def _hold(self, control: socket.socket, command: Sequence[str]) -> None:
         """Start the process, wait for its word and for its end."""
@@ -235,6 +242,7 @@ class Templates:
         self._guard = threading.Lock()
         self._known: dict[Key, list[Template]] = {}
         """Least recently used kinds first, and of each the template whose turn it is."""
+        self._retired: list[Template] = []
 
     def warm(self, target: Target, environment: Mapping[str, str]) -> None:
         """Have a template for such workers soon, without waiting."""
@@ -262,6 +270,7 @@ class Templates:
                 if time.monotonic() > end_s:
                     template.refused = "The framework took too long to import."
                     template.end()
+                    break
         for template in chosen.values():
             if not template.usable:
                 self.fresh[template.refused or "The template is gone."] += 1
@@ -270,8 +279,9 @@ class Templates:
     def close(self) -> None:
         """End all of them."""
         with self._guard:
-            templates = [template for turn in self._known.values() for template in turn]
+            templates = [*self._retired, *(template for turn in self._known.values() for template in turn)]
             self._known.clear()
+            self._retired.clear()
         for template in templates:
             template.end()
 
@@ -280,12 +290,16 @@ class Templates:
         turn = self._known.pop(key, [])
         while len(self._known) >= MOST_KINDS:
             for template in self._known.pop(next(iter(self._known))):
-                template.retire()
+                self._retire(template)
         for template in [one for one in turn if not one.refused and (one.gone or one.starts >= STARTS_A_TEMPLATE)]:
-            template.retire()
+            self._retire(template)
             turn.remove(template)
         self._known[key] = turn
         return turn
+
+    def _retire(self, template: Template) -> None:
+        template.retire()
+        self._retired = [one for one in (*self._retired, template) if not one.ended]
 
     def _new(self, key: Key) -> Template:
         return Template(dict(key.environment), (*self._command, key.module))

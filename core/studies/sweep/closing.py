@@ -41,9 +41,9 @@ class Closing:
         self._time_loops(run, targets, min(loops_s, end_s - traces_s - self._clock.now_s()))
         if not self._plan.trace:
             return
-        devices_first = sorted(targets, key=lambda target: not self._plan.targets[target].is_gpu)
+        gpus_first = sorted(targets, key=lambda target: not self._plan.targets[target].is_gpu)
         for batch in batches:
-            for target in devices_first:
+            for target in gpus_first:
                 if self._clock.now_s() < end_s:
                     self._tell("tracing", f"Tracing some steps of batch {batch:,} on {self._names[target]}")
                     self._workers.trace(target, batch)

@@ -151,6 +151,43 @@ def test_nobody_waits_for_a_template_that_is_stopped(monkeypatch: pytest.MonkeyP
     assert not process.is_running()
 
 
+def test_a_template_whose_keeper_is_stopped_ends_and_is_not_waited_for(several: Templates) -> None:
+    several.warm(ONE, worker_environment(ONE))
+    ((one, other),) = several._known.values()
+    assert one.wait(60)
+    assert other.wait(60)
+    process = psutil.Process(psutil.Process(one.pid).children()[0].pid)
+    psutil.Process(one.pid).suspend()
+    one.end()
+    assert one.ended
+    assert not process.is_running()
+    several._retire(other)
+    psutil.Process(other.pid).suspend()
+    several.close()
+    assert other.ended
+
+    importing = Templates((sys.executable, "-c", "import time; time.sleep(600)"))
+    importing.warm(ONE, worker_environment(ONE))
+    (turn,) = importing._known.values()
+    until(lambda: all(template.pid and psutil.Process(template.pid).children() for template in turn))
+    for template in turn:
+        psutil.Process(template.pid).suspend()
+    assert importing.of([(ONE, worker_environment(ONE))], 0.4) == (None,)
+    assert all(template.ended for template in turn)
+    importing.close()
+
+
+def test_a_template_that_cannot_be_ended_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one is that waits for a disk which does not answer."""
+    monkeypatch.setattr(templates, "END_S", 0.1)
+    importing = Templates((sys.executable, "-c", "import time; time.sleep(600)"))
+    with monkeypatch.context() as unable:
+        for stop in ("end_keeper", "kill_group"):
+            unable.setattr(templates, stop, lambda _: None)
+        assert importing.of([(ONE, worker_environment(ONE))], 0.4) == (None,)
+    importing.close()
+
+
 THREAD = "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
 OPEN = "import os, core.worker.template as t; t.CUDA_FILES = '/dev/null'; os.open('/dev/null', 0)"
 
