@@ -227,7 +227,9 @@ class History:
 
 @contextmanager
 def stop_signals(stop: Stop) -> Iterator[None]:
-    """The first signal ends the study in order, by its user's wish or as interrupted; a second one the program."""
+    """The first signal ends the study in order, by its user's wish or as interrupted; a second one the program. The end
+    of the terminal is not heard where this program was started not to, by nohup.
+    """
 
     def asked(number: int, _: FrameType | None) -> None:
         if stop.is_set():
@@ -239,8 +241,10 @@ def stop_signals(stop: Stop) -> Iterator[None]:
         with suppress(OSError):
             os.write(2, STOPPING)  # a handler may interrupt a print, so it does not print
 
-    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
     with ExitStack() as stack:
-        for number in (getattr(signal, name) for name in names if hasattr(signal, name)):
+        for number in heard:
             stack.callback(signal.signal, number, signal.signal(number, asked))
         yield

@@ -2,6 +2,8 @@
 
 import json
 import signal
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +117,23 @@ def signal_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "forecast", stopping)
 
 
+@pytest.fixture
+def hang_up() -> Iterator[Callable[[Any], object]]:
+    """Set what this program does at the end of its terminal: these tests may have been started by nohup."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield partial(signal.signal, signal.SIGHUP)
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(
     ("number", "as_what"),
     [(signal.SIGINT, "cancelled"), (signal.SIGTERM, "interrupted"), (signal.SIGHUP, "interrupted")],
 )
 def test_stopping_later_keeps_and_writes_what_was_measured(
-    cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    cli: Command, workers: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hang_up: Any,
     number: signal.Signals, as_what: str,
 ) -> None:  # fmt: skip
+    hang_up(signal.SIG_DFL)
     stop_at(workers, monkeypatch, 25.0 if name == "sweep" else 15.0, number)
     handler = signal.getsignal(signal.SIGINT)
     out, err = done(cli(*COMMANDS[name], "--out", "out.json"))
@@ -134,6 +145,16 @@ def test_stopping_later_keeps_and_writes_what_was_measured(
     (kept,) = stored(name)
     assert same(kept, written)
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_study_under_nohup_goes_on_after_the_end_of_its_terminal(
+    cli: Command, workers: Any, name: str, monkeypatch: pytest.MonkeyPatch, hang_up: Any
+) -> None:
+    hang_up(signal.SIG_IGN)
+    stop_at(workers, monkeypatch, 25.0 if name == "sweep" else 15.0, signal.SIGHUP)
+    done(cli(*COMMANDS[name]))
+    (kept,) = stored(name)
+    assert kept.status == "finished"
 
 
 def test_a_busy_machine_is_a_failure_with_a_sentence(cli: Command, name: str, tmp_path: Path) -> None:
