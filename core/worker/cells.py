@@ -27,7 +27,7 @@ from core.worker import timing
 from core.worker.engine import TensorFlowOnly
 from core.worker.feeds import Feed
 from core.worker.gpu_errors import explain_gpu
-from core.worker.memory import Allocator, PeakMeter, check_fits, held_bytes, limit_memory, watch_memory
+from core.worker.memory import Allocator, PeakMeter, check_fits, held_bytes, limit_memory, taken_bytes, watch_memory
 from core.worker.protocol import (
     BlockDone,
     CellFailed,
@@ -84,7 +84,10 @@ def greet(hello: Hello, device: str, device_name: str = "", allocator: Allocator
     """
     target, limit = hello.target, hello.memory_limit_bytes
     if limit is not None and allocator is None:
-        (watch_memory if hello.watch_memory else limit_memory)(limit)
+        if hello.watch_memory:
+            watch_memory(limit)
+        else:
+            limit_memory(limit, taken_bytes())
     return Ready(
         pid=os.getpid(),
         startup_ms=1000 * max(0.0, time.time() - psutil.Process().create_time()),
@@ -109,6 +112,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         self._target = hello.target
         self._allow_code = hello.allow_code
         self._limit = hello.memory_limit_bytes
+        self._watched = hello.watch_memory
         self._allocator = allocator
         self._cells: dict[tuple[int, int], Cell[S]] = {}
         self._models: dict[tuple[Workload, Target], Any] = {}
@@ -159,13 +163,17 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
                 self.check_allowed(request.workload)
                 _check_mode(request.workload, target, request.batch)
                 built = (request.workload, target) in self._models
-                check_fits(request, self._limit, built, held_bytes(self._allocator))
+                check_fits(request, self._limit, built, self._held_bytes())
                 prepared = self._prepare(request, target)
                 self._used_s = time.monotonic()
                 return prepared
         except CellFailed:
             self._forget(request.batch, request.slot)
             raise
+
+    def _held_bytes(self) -> int:
+        """Of the limit: a share of what was available, or, where that is put to the test, of resident memory."""
+        return held_bytes(self._allocator) if self._allocator is not None or self._watched else taken_bytes()
 
     def block(self, request: RunBlock) -> BlockDone:
         cell = self.cell(request.batch, request.slot)

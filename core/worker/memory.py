@@ -92,6 +92,15 @@ def held_bytes(allocator: Allocator | None = None) -> int:
     return int(psutil.Process().memory_info().rss) if allocator is None else allocator.held()
 
 
+def taken_bytes() -> int:
+    """What this process takes of the memory that was available before it: its resident memory without the pages of
+    files, which are mostly those of libraries. The kernel drops and shares them, and counts them as available (Linux;
+    elsewhere all resident memory).
+    """
+    anonymous, shared = _status_bytes("RssAnon"), _status_bytes("RssShmem")
+    return held_bytes() if anonymous is None or shared is None else anonymous + shared
+
+
 def watch_memory(limit_bytes: int) -> None:
     """End this process as soon as its resident memory passes ``limit_bytes``, before the machine swaps.
 
@@ -103,7 +112,7 @@ def watch_memory(limit_bytes: int) -> None:
     """
     backstop = round(BACKSTOP * limit_bytes) + BACKSTOP_BYTES
     _check_own_limits(limit_bytes, backstop)
-    limit_memory(backstop)
+    limit_memory(backstop, held_bytes())
     threading.Thread(target=_end_above, args=(limit_bytes,), name="memory watch", daemon=True).start()
 
 
@@ -150,8 +159,9 @@ def _check_own_limits(limit_bytes: int, backstop_bytes: int) -> None:
         )
 
 
-def limit_memory(limit_bytes: int) -> None:
-    """Let this process's resident memory grow to ``limit_bytes`` at most (Linux); a larger allocation fails at once.
+def limit_memory(limit_bytes: int, held: int) -> None:
+    """Let this process, which holds ``held`` bytes of it, take ``limit_bytes`` at most (Linux); a larger allocation
+    fails at once.
 
     The kernel counts private writable mappings; what is mapped but not used so far is added to the limit.
     """
@@ -160,8 +170,7 @@ def limit_memory(limit_bytes: int) -> None:
         return
     import resource
 
-    resident = int(psutil.Process().memory_info().rss)
-    allowed = data + max(0, limit_bytes - resident)
+    allowed = data + max(0, limit_bytes - held)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who dies of the limit leaves no file of its size behind
     before = resource.getrlimit(resource.RLIMIT_DATA)
     tightest = min(bound for bound in (allowed, *before) if bound != resource.RLIM_INFINITY)

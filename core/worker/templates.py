@@ -32,7 +32,7 @@ from core.machine.installed import python_of
 from core.spec import Target
 from core.worker.children import end_keeper, kill_group
 from core.worker.keeper import KEEPER, MARK
-from core.worker.protocol import Check, go_on
+from core.worker.protocol import Check, WorkerLost, go_on
 
 COMMAND = (sys.executable, "-m", "core.worker.template")
 OFF = "BREAKEVEN_FRESH_STARTS"
@@ -52,7 +52,7 @@ STARTS_A_TEMPLATE = 6
 MOST_KINDS = 3
 LEAST_FREE_BYTES = 2_000_000_000  # a template holds some 0.3 GB, most of which its forks share
 FORK_S = 10.0
-IMPORT_SHARE = 0.5  # of the time that workers have to start
+HUNG = "The process that workers are forked from hung after {seconds:.0f} s while importing the framework."
 SLICE_S = 0.05
 END_S = 2.0
 
@@ -254,7 +254,9 @@ class Templates:
     def of(
         self, wanted: Sequence[tuple[Target, Mapping[str, str]]], deadline_s: float, check: Check = go_on
     ) -> tuple[Template | None, ...]:
-        """For workers that start side by side; None for those that must be started afresh. ``check`` may end it."""
+        """For workers that start side by side; None for those that must be started afresh. ``check`` may end it. Raises
+        WorkerLost where a template hangs while it imports the framework; nothing is forked from that one later.
+        """
         keys = [key_of(*one) for one in wanted]
         with self._guard:
             turns = {key: self._turn(key) for key in dict.fromkeys(keys) if key is not None}
@@ -263,14 +265,14 @@ class Templates:
                 turns[key].append(template)
                 template.starts += 1
             waiting = [template for turn in turns.values() for template in turn]  # one that still imports disturbs
-        end_s = time.monotonic() + IMPORT_SHARE * deadline_s
+        end_s = time.monotonic() + deadline_s
         for template in waiting:
             while not template.wait(SLICE_S):
                 check()
                 if time.monotonic() > end_s:
-                    template.refused = "The framework took too long to import."
+                    template.refused = HUNG.format(seconds=deadline_s)
                     template.end()
-                    break
+                    raise WorkerLost("hung", template.refused)
         for template in chosen.values():
             if not template.usable:
                 self.fresh[template.refused or "The template is gone."] += 1

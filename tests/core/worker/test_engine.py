@@ -11,6 +11,7 @@ import pytest
 from core.evidence import OutputDifference
 from core.frameworks import Compiled
 from core.spec import Pipeline, Target, Workload
+from core.worker import cells
 from core.worker.cells import CellEngine, Placement
 from core.worker.engine import Engine
 from core.worker.feeds import Feed, kept
@@ -101,6 +102,14 @@ def test_a_block_waits_once_and_cells_share_a_model() -> None:
         made.release(Release(batch=4, slot=slot))
     made.prepare(cell(4))
     assert made.built == 2
+
+
+def test_pages_of_files_count_only_where_resident_memory_is_put_to_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "held_bytes", lambda _: 700_000_000)
+    monkeypatch.setattr(cells, "taken_bytes", lambda: 300_000_000)
+    engine(memory_limit_bytes=600_000_000).prepare(cell(4))
+    with pytest.raises(CellFailed, match=r"There is not enough memory: batch 4 needs at least .* of 0 bytes left"):
+        engine(memory_limit_bytes=600_000_000, watch_memory=True).prepare(cell(4))
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,10 @@ def test_a_template_whose_keeper_is_stopped_ends_and_is_not_waited_for(several: 
     until(lambda: all(template.pid and psutil.Process(template.pid).children() for template in turn))
     for template in turn:
         psutil.Process(template.pid).suspend()
-    assert importing.of([(ONE, worker_environment(ONE))], 0.4) == (None,)
+    for _ in turn:
+        with pytest.raises(WorkerLost):
+            importing.of([(ONE, worker_environment(ONE))], 0.4)
+    assert of(importing, ONE) == (None,)
     assert all(template.ended for template in turn)
     importing.close()
 
@@ -184,7 +187,8 @@ def test_a_template_that_cannot_be_ended_is_not_waited_for(monkeypatch: pytest.M
     with monkeypatch.context() as unable:
         for stop in ("end_keeper", "kill_group"):
             unable.setattr(templates, stop, lambda _: None)
-        assert importing.of([(ONE, worker_environment(ONE))], 0.4) == (None,)
+        with pytest.raises(WorkerLost):
+            importing.of([(ONE, worker_environment(ONE))], 0.4)
     importing.close()
 
 
@@ -280,8 +284,12 @@ def test_warming_up_waits_for_nothing_and_starts_one_template(several: Templates
 
 def test_an_import_that_takes_too_long_or_is_no_longer_wanted_is_given_up() -> None:
     several = Templates((sys.executable, "-c", "import time; time.sleep(600)"))
-    assert several.of([(ONE, worker_environment(ONE))], 0.4) == (None,)
-    assert several.fresh == {"The framework took too long to import.": 1}
+    for _ in range(templates.IN_TURN):
+        with pytest.raises(WorkerLost, match=r"forked from hung after 0 s while importing") as lost:
+            several.of([(ONE, worker_environment(ONE))], 0.4)
+        assert lost.value.outcome == "hung"
+    assert of(several, ONE) == (None,)  # at once
+    assert several.fresh == {lost.value.reason: 1}
 
     def stop() -> None:
         raise KeyboardInterrupt

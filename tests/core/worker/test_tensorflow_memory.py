@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -70,9 +72,40 @@ def test_a_limit_that_the_system_would_not_let_be_reached_is_refused(ulimit: str
 @LINUX
 def test_a_limit_above_that_of_the_system_leaves_the_systems() -> None:
     begin, _, _ = HUNGRY.partition("from core")
-    code = f"{begin}import resource\nfrom core.worker.memory import limit_memory\nlimit_memory(10**12)\n"
+    code = f"{begin}import resource\nfrom core.worker.memory import limit_memory\nlimit_memory(10**12, 0)\n"
     done = hungry("-d 500000", f"{code}print(resource.getrlimit(resource.RLIMIT_DATA))")
     assert done.stdout.strip() == "(512000000, 512000000)"
+
+
+# Holds 300 MB of a file's pages, as a process does of its libraries
+MAPPED = """
+import mmap, resource
+from core.worker import memory
+file = open("pages", "w+b")
+file.truncate(300_000_000)
+pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+before = memory.held_bytes(), memory.taken_bytes()
+assert not any(pages[::mmap.PAGESIZE])
+after = memory.held_bytes(), memory.taken_bytes()
+print(after[0] - before[0], after[1] - before[1], flush=True)
+memory.limit_memory(300_000_000, memory.taken_bytes())
+held = bytearray(100_000_000)
+try:
+    more = bytearray(300_000_000)
+except MemoryError:
+    print("enough")
+"""
+
+
+@LINUX
+def test_pages_of_files_take_nothing_of_the_memory_that_is_available(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MAPPED]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    held, taken, last = done.stdout.split()
+    assert int(held) > 280_000_000
+    assert int(taken) < 20_000_000
+    assert last == "enough"
 
 
 @pytest.mark.tensorflow
