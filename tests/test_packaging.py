@@ -111,6 +111,7 @@ def test_the_console_script_is_breakeven_of_one_version(
     [script] = next(installed.glob("*.dist-info/entry_points.txt")).read_text(encoding="utf-8").split("\n\n")
     begun = __main__.breakeven
     assert script.split("\n")[:2] == ["[console_scripts]", f"breakeven = {__main__.__name__}:{begun.__name__}"]
+    monkeypatch.setattr(__main__, "run_to_end", __main__.main)  # this process goes on and hears Ctrl-C
     monkeypatch.setattr(sys, "argv", ["breakeven", "verdict", "--help"])
     assert begun() == 0
     assert capsys.readouterr().out.startswith("Usage: breakeven verdict ")
@@ -125,6 +126,14 @@ def test_ctrl_c_while_modules_are_loaded_is_one_word(
     monkeypatch.setattr(cli, "main", interrupted)
     assert __main__.main(["sweep"]) == 1
     assert capsys.readouterr().err == "Stopped.\n"
+
+
+@pytest.mark.parametrize("begin", ["runpy.run_module('core', run_name='__main__')", START])
+def test_ctrl_c_while_python_itself_ends_is_not_heard(begin: str) -> None:
+    code = "import atexit, runpy, signal, sys\natexit.register(signal.raise_signal, signal.SIGINT)\n"
+    code += f"sys.argv = ['core', '--version']\n{begin}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def environment(installed: Path) -> dict[str, str]:
