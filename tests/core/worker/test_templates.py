@@ -156,7 +156,7 @@ def test_a_template_whose_keeper_is_stopped_ends_and_is_not_waited_for(several: 
     ((one, other),) = several._known.values()
     assert one.wait(60)
     assert other.wait(60)
-    process = psutil.Process(psutil.Process(one.pid).children()[0].pid)
+    (process,) = psutil.Process(one.pid).children()
     psutil.Process(one.pid).suspend()
     one.end()
     assert one.ended
