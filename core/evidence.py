@@ -204,6 +204,13 @@ class Interference(Frozen):
     throttled: bool | None = None
     gpu_shared_by: tuple[str, ...] = ()
 
+    @property
+    def disturbed(self) -> bool | None:
+        """Tell that others disturbed the round, by cause; None where nothing could be seen."""
+        if self.other_cpu_pct is None:
+            return None
+        return self.other_cpu_pct > 25.0 or (self.steal_pct or 0.0) > 5.0
+
 
 StoredInterference = Annotated[Interference, Field(alias="noise")]
 """A round's field for it, ``interference``; JSON has called it ``noise`` since the first version."""

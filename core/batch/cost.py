@@ -74,7 +74,7 @@ def _curve(run: Run, targets: tuple[int, int], prices: tuple[Price, Price]) -> C
     if len(seen.batches) == 0:
         return None
     shift = math.log(prices[0].per_hour / prices[1].per_hour)
-    return build_curve(dataclasses.replace(seen, values=seen.values + shift))
+    return build_curve(dataclasses.replace(seen, values=seen.values + shift, picture=seen.picture + shift))
 
 
 def _throughout(curve: Curve, names: Sequence[str]) -> str | None:

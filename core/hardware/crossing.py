@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.numerics import bisect, rising_zeros, runs, zero_between
-from core.analysis.statistics import MIN_UNITS, Array, normal_quantile
+from core.analysis.statistics import Array, normal_quantile
 from core.hardware.catalogue import GpuSpec
 from core.hardware.conditions import USUAL, Conditions
 from core.hardware.constants import constants
@@ -30,7 +30,6 @@ from core.names import are
 from core.numbers import WHOLE, first_batch, last_batch, number
 from core.spec import Target, Workload
 from core.studies.sweep.answer import Answer, CellStats
-from core.studies.sweep.observations import PROCESS_ALLOWANCE
 from core.studies.sweep.record import Run
 
 PER_OCTAVE = 24  # points of evaluation a doubling
@@ -183,14 +182,12 @@ def _ratio(run: Run, answer: Answer, curve: CardCurve, target: int) -> _Ratio | 
 
 
 def _cpu_side(run: Run, cells: list[CellStats], target: int) -> _Side:
-    """Measured cells with their intervals; where too few processes show what a restart changes, that is allowed for."""
-    processes = {block.process for item in run.rounds for block in item.blocks if block.target == target}
-    unseen = 0.0 if len(processes) >= MIN_UNITS or not run.processes else Z_95 * PROCESS_ALLOWANCE
+    """Return measured cells with their intervals."""
     center = np.log([cell.step_ms for cell in cells])
     low = np.log([cell.low_ms or cell.step_ms for cell in cells])
     high = np.log([cell.high_ms or cell.step_ms for cell in cells])
     x = np.log2([float(cell.batch) for cell in cells])
-    return _Side(x, center, np.hypot(center - low, unseen), np.hypot(high - center, unseen))
+    return _Side(x, center, center - low, high - center)
 
 
 def _card_side(curve: CardCurve) -> _Side:

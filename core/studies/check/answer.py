@@ -33,12 +33,12 @@ from core.analysis.statistics import CONFIDENCE, MIN_UNITS, t_quantile
 from core.spec import MAX_BUDGET_S
 from core.studies.check.record import CheckRecord
 from core.studies.sweep.even import MIN_ROUNDS
-from core.studies.sweep.observations import PROCESS_ALLOWANCE
+from core.studies.sweep.observations import ALLOWANCE
 from core.studies.sweep.record import Round
 
 Finding = Literal["unchanged", "faster", "slower", "inconclusive"]
 TAIL = (1 - CONFIDENCE) / 2
-OCCASION_ALLOWANCE = PROCESS_ALLOWANCE
+OCCASION_ALLOWANCE = ALLOWANCE
 """Standard deviation of the log-ratio of two occasions on one machine, which neither run can show: taken to be what
 processes differ by."""
 TOO_FEW = "Fewer than three worker processes measured it, so there is no interval."

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.analysis.statistics import CONFIDENCE, MIN_UNITS, bounded_median, median_interval, normal_quantile, t_quantile
+from core.analysis.statistics import CONFIDENCE, MIN_UNITS, bounded_median, median_interval, t_quantile
 from core.studies.experiment.record import Experiment
-from core.studies.sweep.observations import PROCESS_ALLOWANCE
+from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF
 
 
 @dataclass(frozen=True)
@@ -83,5 +83,5 @@ def log_effect(logs: dict[int, list[float]]) -> tuple[float, float]:
         # starts as units; never narrower than the rounds inside them alone would allow
         spread = t_quantile(1 - alpha / 2, n - 1) * float(np.std(medians, ddof=1)) / math.sqrt(n)
         return float(np.mean(medians)), max(spread, scatter if math.isfinite(scatter) else 0.0)
-    allowed = normal_quantile(1 - alpha / 2) * PROCESS_ALLOWANCE / math.sqrt(n)
+    allowed = t_quantile(1 - alpha / 2, int(ALLOWANCE_DF)) * ALLOWANCE / math.sqrt(n)
     return float(np.mean(medians)), math.hypot(scatter, allowed)

@@ -10,7 +10,8 @@ import numpy as np
 from core.analysis.statistics import Array
 from core.studies.fleet.unpaired import Ratio, Times, ratio
 from core.studies.sweep.answer import Against, Crossover, Kind, SpeedUp, Verdict
-from core.studies.sweep.crossover import ALPHA, SURE_ALPHA, Crossing, Curve, Segment, established_by, find_crossings
+from core.studies.sweep.crossover import Crossing, Curve, curve_of, find_crossings
+from core.studies.sweep.observations import ALPHA
 
 
 def against_baseline(times: Times, baseline: int, margin: float, names: Sequence[str]) -> list[Against | None]:
@@ -23,7 +24,7 @@ def against_baseline(times: Times, baseline: int, margin: float, names: Sequence
     half, sure = at.half_width(ALPHA), at.scatter(2 * ALPHA)
     # A change of lead needs both sides to be shown, at the least of these levels: only such curves are worth drawing
     may_cross = np.any(at.center > sure, axis=1) & np.any(at.center < -sure, axis=1)
-    curves = _Curves(times, found, at) if may_cross.any() else None
+    curves = _Curves(times, found) if may_cross.any() else None
     answers: list[Against | None] = []
     for machine, name in enumerate(names):
         known = ~np.isnan(at.center[machine])
@@ -41,32 +42,20 @@ def against_baseline(times: Times, baseline: int, margin: float, names: Sequence
 class _Curves:
     """Of each machine against the baseline, as those of two targets. What they share is worked out once for all."""
 
-    def __init__(self, times: Times, found: Ratio, at: Ratio) -> None:
-        self._times, self._at, self._center = times, at, found.center
-        self._half, self._sure = found.half_width(ALPHA), found.scatter(SURE_ALPHA)
+    def __init__(self, times: Times, found: Ratio) -> None:
+        self._times, self._center = times, found.center
+        self._found = found
         self._levels: dict[float, Array] = {}
 
     def of(self, machine: int) -> Curve:
         """Over the batches that both machines have."""
         has = ~np.isnan(self._center[machine])
-        center, half, measured = self._center[machine][has], self._half[machine][has], self._times.measured[has]
-        shown = np.where(np.abs(center) > self._sure[machine][has], np.sign(center), 0.0)
-        known = ~np.isnan(self._at.center[machine])
+        x, center, measured = self._times.x[has], self._center[machine][has], self._times.measured[has]
+        return curve_of(x, center, lambda alpha: self._half_width(alpha)[machine][has], measured)
 
-        def margin(segment: Segment, alpha: float) -> float:
-            """The batches of a segment are tested one by one, at the level divided by their number (Bonferroni)."""
-            part = slice(segment.start, segment.stop)
-            level = self._scatter(alpha / (segment.stop - segment.start))[machine][known][part]
-            return float(np.max(segment.sign * center[measured][part] / np.maximum(level, 1e-12))) - 1.0
-
-        established = np.zeros(len(center))
-        established[measured] = established_by(center[measured], margin)
-        x = self._times.x[has]
-        return Curve(x, center, center - half, center + half, established, shown, measured.astype(float))
-
-    def _scatter(self, alpha: float) -> Array:
+    def _half_width(self, alpha: float) -> Array:
         if alpha not in self._levels:
-            self._levels[alpha] = self._at.scatter(alpha)
+            self._levels[alpha] = self._found.half_width(alpha)
         return self._levels[alpha]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.analysis.statistics import MIN_UNITS
 from core.numbers import bounded, counted, number, table
 from core.studies.fleet.answer import Cost, FleetAnswer, Result
 from core.studies.fleet.record import FleetMachine, FleetStudy
@@ -99,7 +100,7 @@ def notes(study: FleetStudy, answer: FleetAnswer) -> list[str]:
     unsteady = [r.name for r in answer.results if any(curve.unstable for curve in r.run.curves)]
     if unsteady:
         found.append(f"Worker processes disagree on {_some(unsteady)}: those machines were too unsteady to tell much.")
-    single = [r.name for r in answer.results if any(c.batches and c.unit != "process" for c in r.run.curves)]
+    single = [r.name for r in answer.results if any(c.batches and c.units < MIN_UNITS for c in r.run.curves)]
     if single:
         found.append(f"On {_some(single)} workers were started too seldom, so intervals allow for processes not seen.")
     return [*found, *(warning.text for warning in study.warnings)]

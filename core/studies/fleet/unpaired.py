@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.analysis.statistics import Array, normal_quantile, t_at
+from core.analysis.statistics import Array, t_at
 from core.studies.sweep.candidates import Flags, Sets, as_bits, members
 from core.studies.sweep.condensed import TargetCurve
-from core.studies.sweep.crossover import STEPS, bend_of, between_batches
+from core.studies.sweep.crossover import STEPS, bend_of, between_batches, held_between, spread_between
+from core.studies.sweep.observations import ALPHA
 
 TIE_ALPHA = 0.001  # targets of a machine count as tied unless they differ at 99.9 %: a lucky one must not look alone
 AT_ONCE = 100_000  # values of a block of pairs
@@ -37,7 +38,7 @@ class Times:
     measured at, and between two of those lie ``STEPS`` − 1 points. NaN where a machine was not.
 
     ``shape`` is what a second difference is multiplied by: w(1 − w)/2 · h² at the place w of a gap h.
-    ``error`` and ``df`` are those of the mean over processes, ``unseen`` is added for what processes cannot show.
+    ``error`` and ``df`` are those of the mean over replicates.
     ``before`` and ``after`` are the second differences at the batches around a point; ``gap``: how far a machine that
     skipped a batch may bend there. ``target`` is the one that counts, ``tied`` how many may be the fastest.
     """
@@ -48,7 +49,6 @@ class Times:
     center: Array
     error: Array
     df: Array
-    unseen: Array
     before: Array
     after: Array
     gap: Array
@@ -91,12 +91,10 @@ class Times:
 
     def own_half_width(self, alpha: float) -> Array:
         """Of each machine's log step time by itself, at a level that is divided by the targets that may be it."""
-        quantile = t_at(1 - alpha / (2 * self.tied), self.df)
-        unseen = normal_quantile(1 - alpha / 2) * self.unseen
-        return np.sqrt((quantile * self.error) ** 2 + unseen**2 + self.gap**2)
+        return np.hypot(t_at(1 - alpha / (2 * self.tied), self.df) * self.error, self.gap)
 
 
-MACHINE_ROWS = ("center", "error", "df", "unseen", "before", "after", "gap", "target", "tied")
+MACHINE_ROWS = ("center", "error", "df", "before", "after", "gap", "target", "tied")
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,6 @@ class Ratio:
     error: Array
     df: Array
     tied: Array
-    unseen: Array
     bend: Array
 
     def at(self, points: Flags) -> Ratio:
@@ -120,8 +117,7 @@ class Ratio:
 
     def scatter(self, alpha: float) -> Array:
         """The same without what may bend between batches."""
-        quantile = t_at(1 - alpha / self.tied, self.df)
-        return np.hypot(quantile * self.error, normal_quantile(1 - alpha / 2) * self.unseen)
+        return t_at(1 - alpha / self.tied, self.df) * self.error
 
 
 def ratio(first: Times, second: Times, outer: bool = False) -> Ratio:
@@ -139,13 +135,12 @@ def ratio(first: Times, second: Times, outer: bool = False) -> Ratio:
         welch = np.where(a + b > 0, (a + b) ** 2 / (a**2 / n + b**2 / m), n + m)
     (early, other_early), (late, other_late) = both("before"), both("after")
     turn = np.maximum(np.abs(early - other_early), np.abs(late - other_late))
-    (unseen, other_unseen), (gap, other_gap) = both("unseen"), both("gap")
+    gap, other_gap = both("gap")
     return Ratio(
         center=u - v,
         error=np.sqrt(a + b),
         df=np.where((n > 0) & (m > 0), np.nan_to_num(welch), 0.0),
         tied=s + t,
-        unseen=np.hypot(unseen, other_unseen),
         bend=np.sqrt((first.shape * turn) ** 2 + gap**2 + other_gap**2),
     )
 
@@ -173,6 +168,10 @@ class Machines:
     @property
     def has_interval(self) -> bool:
         return bool((self.times.df > 0).any())
+
+    @property
+    def alpha(self) -> float:
+        return ALPHA
 
     def candidates(self, alpha: float) -> Sets:
         """The machines that may be the fastest at each point for itself, at level ``alpha``; never empty."""
@@ -275,18 +274,17 @@ def times_of(machines: Sequence[Sequence[TargetCurve]], batches: Array) -> Times
     x = between_batches(at)
     most = max(map(len, machines))
     columns = [_columns(curve, at) for curves in machines for curve in [*curves, *[NOTHING] * (most - len(curves))]]
-    center, error, df, gap, unseen, failed, tried = (
+    center, error, df, gap, failed, tried = (
         np.stack(part).reshape(len(machines), most, -1) for part in zip(*columns, strict=True)
     )
     turns = _second_differences(at, center)
     rows = {
-        "center": _spread(center),
-        "error": _spread(error),
-        "df": np.minimum(_held(df), _held(df, following=True)),
-        "unseen": np.broadcast_to(unseen, (*unseen.shape[:2], len(x))),
-        "before": _held(turns),
-        "after": _held(turns, following=True),
-        "gap": _spread(gap),
+        "center": spread_between(center),
+        "error": spread_between(error),
+        "df": np.minimum(held_between(df), held_between(df, following=True)),
+        "before": held_between(turns),
+        "after": held_between(turns, following=True),
+        "gap": spread_between(gap),
     }
     filled = np.where(np.isnan(rows["center"]), np.inf, rows["center"])
     best = np.argmin(filled, axis=1)
@@ -306,23 +304,22 @@ def _tied(rows: Mapping[str, Array], chosen: Mapping[str, Array], filled: Array)
         return np.ones((len(filled), filled.shape[2]))
     apart = np.sqrt(rows["error"] ** 2 + chosen["error"][:, None] ** 2)
     level = t_at(1 - TIE_ALPHA / 2, np.minimum(rows["df"], chosen["df"][:, None])) * apart
-    unseen = normal_quantile(1 - TIE_ALPHA / 2) * np.hypot(rows["unseen"], chosen["unseen"][:, None])
     with np.errstate(invalid="ignore"):
-        near = filled - chosen["center"][:, None] <= np.hypot(level, unseen)
+        near = filled - chosen["center"][:, None] <= level
     return np.maximum(1, (near & np.isfinite(filled)).sum(axis=1)).astype(float)
 
 
 def _columns(curve: TargetCurve, at: Array) -> tuple[Array, ...]:
     """Of a target at log2 of the shared batches: center, error, degrees of freedom, how far it may bend where it
-    skipped one; then what is unseen, log2 of the batch from which it failed, and whether it was tried.
+    skipped one; then log2 of the batch from which it failed, and whether it was tried.
     """
     failed = np.array([math.log2(curve.failed_from) if curve.failed_from else np.inf])
     if not curve.batches:
         nothing = np.full(len(at), np.nan), np.full(len(at), np.inf), np.zeros(len(at)), np.zeros(len(at))
-        return (*nothing, np.zeros(1), failed, np.zeros(1))
+        return (*nothing, failed, np.zeros(1))
     own, logs = np.log2(np.array(curve.batches, dtype=float)), np.array(curve.log_ms)
     error = np.array([np.inf if value is None else value for value in curve.error])
-    df, more = np.array(curve.df), (np.array([curve.allowance]), failed, np.ones(1))
+    df, more = np.array(curve.df), (failed, np.ones(1))
     place = np.minimum(np.searchsorted(own, at - 1e-9), len(own) - 1)
     exact = np.abs(own[place] - at) < 1e-9
     if exact.all():
@@ -334,26 +331,6 @@ def _columns(curve: TargetCurve, at: Array) -> tuple[Array, ...]:
         gap[inside] = bend_of(own, logs, np.clip(at[inside], own[0], own[-1]))
     center = np.where(inside, np.interp(at, own, logs), np.nan)
     return center, np.maximum(error[left], error[place]), np.minimum(df[left], df[place]), gap, *more
-
-
-def _spread(values: Array) -> Array:
-    """From the batches, along the last axis, to all points of the grid, linear between two."""
-    place = np.arange(STEPS) / STEPS
-    left, right = values[..., :-1, None], values[..., 1:, None]
-    with np.errstate(invalid="ignore"):
-        between = np.where(place == 0, left, left * (1 - place) + right * np.where(place == 0, 0.0, place))
-    return np.concatenate([between.reshape(*values.shape[:-1], -1), values[..., -1:]], axis=-1)
-
-
-def _held(values: Array, following: bool = False) -> Array:
-    """The same with the value of the batch before a point, or of the ``following`` one; at a batch its own."""
-    if following:
-        moved = np.concatenate([values[..., 1:], values[..., -1:]], axis=-1)
-        held = np.repeat(moved, STEPS, axis=-1)
-        held[..., ::STEPS] = values
-    else:
-        held = np.repeat(values, STEPS, axis=-1)
-    return held[..., : (values.shape[-1] - 1) * STEPS + 1]
 
 
 def _second_differences(x: Array, y: Array) -> Array:

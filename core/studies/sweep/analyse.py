@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from statistics import median
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from core.analysis.statistics import MIN_UNITS, bounded_median, estimate_columns
 from core.evidence import Warning
 from core.schema import UserError
-from core.studies.sweep.answer import Against, Answer, CellStats, SpeedUp, Verdict
+from core.studies.sweep.answer import Against, Answer, CellStats, Machine, SpeedUp, Verdict
 from core.studies.sweep.crossover import Curve, build_curve
 from core.studies.sweep.fastest import failed_from, find_fastest, margin_of, tables_of
-from core.studies.sweep.observations import Observations, observe
+from core.studies.sweep.observations import ALPHA, Observations, observe, observe_alone
 from core.studies.sweep.overhead import fit_target
 from core.studies.sweep.record import Run
 from core.studies.sweep.reliability import distinct, judge, of_targets
@@ -40,11 +40,13 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
         only = _against(run, observe(run), margin, 1)
         return Answer(only.verdict, cells, (only,), fits)
     tables = tables_of(run)
-    against = tuple(_against(run, tables[0, target], margin, target) for target in range(1, count))
+    against = tuple(
+        _against(run, replace(tables[0, target], comparisons=count - 1), margin, target) for target in range(1, count)
+    )
     found = find_fastest(tables, count, margin, failed_from(run))
-    unstable = any(table.unstable for table in tables.values())
+    machines = [machine_of(run, table) for table in tables.values()]
     warnings = distinct(w for one in against for w in one.verdict.warnings if w.code != "unpaired_rounds")
-    verdict = fastest_verdict(run, found, margin, warnings, unstable)
+    verdict = fastest_verdict(run, found, margin, warnings, _worst(machines))
     return Answer(verdict, cells, against, fits, found)
 
 
@@ -67,35 +69,50 @@ def _compared(
         return _no_pairs(run, first, second, warnings), None
     curve = build_curve(observations)
     pair = Pair((run.target_names[first], run.target_names[second]), (run.names[first], run.names[second]))
-    return decide(curve, pair, margin, warnings, observations.unstable), curve
+    return decide(curve, pair, margin, warnings, machine_of(run, observations)), curve
+
+
+def machine_of(run: Run, observations: Observations) -> Machine:
+    """Return the machine that a comparison holds for."""
+    others = [n.other_cpu_pct for item in run.rounds if (n := item.interference).other_cpu_pct is not None]
+    return Machine(
+        quiet=observations.quiet,
+        others_cores=float(np.mean(others)) / 100 if others else None,
+        unstable=observations.unstable,
+        starts_ended=bool(len(observations.values)),
+    )
+
+
+def _worst(machines: Sequence[Machine]) -> Machine:
+    """Return what holds for all comparisons of one run together."""
+    return replace(
+        machines[0],
+        quiet=all(machine.quiet for machine in machines),
+        unstable=any(machine.unstable for machine in machines),
+        starts_ended=any(machine.starts_ended for machine in machines),
+    )
 
 
 def cell_statistics(run: Run) -> tuple[CellStats, ...]:
-    """Step time of every cell that has a round, by target, then batch.
+    """Return the step time of every cell that has a round, by target, then batch.
 
-    The interval is that of the units: with at least three processes, a t interval over the processes' log medians
-    (what a restart changes is in it); otherwise the distribution-free interval of the median over rounds.
+    The interval is a t interval over replicates: what preparing the batch again in another start changes is in it.
     """
-    samples: dict[tuple[int, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for item in run.rounds:
-        for block in item.blocks:
-            samples[block.target, item.batch][block.process].append(block.step_ms)
-    return tuple(_cell(target, batch, samples[target, batch]) for target, batch in sorted(samples))
+    return tuple(cell for target in range(len(run.target_names)) for cell in _cells(run, target))
 
 
-def _cell(target: int, batch: int, by_process: dict[int, list[float]]) -> CellStats:
-    pooled = np.array([value for values in by_process.values() for value in values])
-    center, low, high = bounded_median(pooled)
-    if len(by_process) >= MIN_UNITS:
-        logs = np.log([[median(values)] for values in by_process.values()])
-        estimate = estimate_columns(logs, trimmed=False)
-        half, middle = float(estimate.half_width(0.05)[0]), float(estimate.center[0])
-        low, high = min(center, math.exp(middle - half)), max(center, math.exp(middle + half))
-    return CellStats(target, batch, len(pooled), center, low, high)
+def _cells(run: Run, target: int) -> Iterator[CellStats]:
+    seen = observe_alone(run, target)
+    rounds = Counter(item.batch for item in run.rounds if item.step_ms(target) is not None)
+    center, half = seen.estimate.center, seen.estimate.half_width(ALPHA)
+    for batch, shown, middle, width in zip(seen.batches, seen.picture, center, half, strict=True):
+        bounds = (min(shown, middle - width), max(shown, middle + width)) if math.isfinite(width) else None
+        low_ms, high_ms = map(math.exp, bounds) if bounds is not None else (None, None)
+        yield CellStats(target, int(batch), rounds[int(batch)], math.exp(shown), low_ms, high_ms)
 
 
 def speed_ups(curve: Curve) -> tuple[SpeedUp, ...]:
-    """At the measured batches, with the pointwise 95 % intervals of the curve."""
+    """Return the speed-ups at the measured batches, with the 95 % intervals that hold for all of them together."""
     at = curve.at_batches()
     return tuple(
         SpeedUp(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from core.claims import Claim
 from core.evidence import Warning
 
 Kind = Literal["crossover", "ahead", "tie", "inconclusive", "single", "fastest"]
@@ -63,6 +64,35 @@ class Lead:
 
 
 @dataclass(frozen=True)
+class Machine:
+    """The machine that a verdict holds for.
+
+    ``quiet``: rounds that others disturbed were left out, or there were none; else most were disturbed, and it holds
+    beside programs that take ``others_cores`` (None: not seen). ``unstable``: replicates disagree too much.
+    ``starts_ended``: there was a start to claim anything from.
+    """
+
+    quiet: bool = True
+    others_cores: float | None = None
+    unstable: bool = False
+    starts_ended: bool = True
+
+
+CLAIMS_BY_KIND: dict[Kind, Claim] = {
+    "crossover": Claim.CROSSOVER,
+    "ahead": Claim.AHEAD,
+    "tie": Claim.EQUIVALENT,
+}
+CLAIMS_BY_REASON = {
+    "straddles_at_largest": Claim.AHEAD_IN_PART,
+    "straddles_at_smallest": Claim.AHEAD_IN_PART,
+    "straddles_within": Claim.AHEAD_IN_PART,
+    "within_margin": Claim.EQUIVALENT,
+    "floor_and_slope": Claim.FIXED_COST,
+}
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What the rounds allow us to say. ``reason`` is a stable code, ``sentence`` is for people."""
 
@@ -75,11 +105,21 @@ class Verdict:
     lead: Lead | None = None
     warnings: tuple[Warning, ...] = ()
     next_batch: int | None = None
+    machine: Machine = Machine()
 
     @property
     def has_interval(self) -> bool:
-        """Whether it rests on replicates; without them it is what the values look like, and claims nothing."""
+        """Tell that it rests on replicates; without them it is how the values look, and claims nothing."""
         return not self.reason.endswith(("_without_replicates", "no_interval"))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Return what it claims; nothing where it has no interval."""
+        if not self.has_interval:
+            return ()
+        named = CLAIMS_BY_KIND.get(self.kind) or CLAIMS_BY_REASON.get(self.reason)
+        claims = () if named is None else (named,)
+        return claims if self.lead is None else (*claims, Claim.LEAD)
 
 
 @dataclass(frozen=True)
@@ -119,6 +159,7 @@ class Fastest:
 
     bands: tuple[Band, ...]
     boundaries: tuple[Boundary, ...]
+    has_interval: bool = True
 
 
 @dataclass(frozen=True)
@@ -181,6 +222,16 @@ class Answer:
     against: tuple[Against, ...]
     fits: tuple[Fit | None, ...]
     fastest: Fastest | None = None
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Return everything that it claims, each once."""
+        verdicts = (self.verdict, *(one.verdict for one in self.against))
+        claims = [claim for verdict in verdicts for claim in verdict.claims]
+        if self.fastest is not None and self.fastest.has_interval:
+            everyone = len(self.verdict.targets)
+            claims += [Claim.FASTEST for band in self.fastest.bands if len(band.targets) < everyone]
+        return tuple(dict.fromkeys(claims))
 
     @property
     def speed_ups(self) -> tuple[SpeedUp, ...]:

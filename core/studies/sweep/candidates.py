@@ -25,9 +25,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.analysis.numerics import runs
+from core.analysis.numerics import HUGE, runs
 from core.analysis.statistics import Array
-from core.studies.sweep.crossover import ALPHA, STEPS, Smooth
+from core.studies.sweep.crossover import STEPS, Smooth
 
 Sets = NDArray[Any]
 """A set of targets at each point of a grid, as bits; beyond :data:`WORD` targets they are integers of Python."""
@@ -42,6 +42,8 @@ class Contest(Protocol):
     def x(self) -> Array: ...
     @property
     def has_interval(self) -> bool: ...
+    @property
+    def alpha(self) -> float: ...
     def candidates(self, alpha: float) -> Sets: ...
     def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array: ...
     def leaders(self) -> Sets: ...
@@ -75,12 +77,18 @@ class Race:
         """Half of the 1 − alpha interval of each ratio; infinite or NaN where there is none."""
         found = np.full((self.count, self.count, len(self.x)), np.inf)
         for (k, l), pair in self.pairs.items():  # noqa: E741
-            found[k, l] = found[l, k] = np.interp(self.x, pair.x, pair.half_width(alpha), left=np.inf, right=np.inf)
+            half = np.minimum(pair.half_width(alpha), HUGE)  # infinity has no slope
+            found[k, l] = found[l, k] = np.interp(self.x, pair.x, half, left=np.inf, right=np.inf)
         return found
 
     @property
     def has_interval(self) -> bool:
         return any(np.isfinite(pair.estimate.error).any() for pair in self.pairs.values())
+
+    @property
+    def alpha(self) -> float:
+        """The error that this look may spend."""
+        return min(pair.alpha for pair in self.pairs.values())
 
     def candidates(self, alpha: float) -> Sets:
         """The sets at each point for itself, at level ``alpha``; never empty."""
@@ -139,9 +147,9 @@ def confident(race: Contest) -> tuple[Sets, float]:
 
     Between two measured batches with the same set nothing else is taken to be the fastest.
     """
-    count = float(len(race.x[::STEPS]))
+    count, alpha = float(len(race.x[::STEPS])), race.alpha
     while True:
-        at = race.candidates(ALPHA / count)[::STEPS]
+        at = race.candidates(alpha / count)[::STEPS]
         base = _between(at, len(race.x))
         left = max(1.0, float(np.sum(at & (at - 1) > 0)), _changes(base))
         if left >= count:
@@ -149,9 +157,9 @@ def confident(race: Contest) -> tuple[Sets, float]:
         count = left
     changes = _changes(base)
     while True:
-        found = _reaching(base, race.candidates(ALPHA / max(1.0, changes)))
+        found = _reaching(base, race.candidates(alpha / max(1.0, changes)))
         if _changes(found) >= changes or changes <= 1:
-            return found, ALPHA / max(1.0, changes)
+            return found, alpha / max(1.0, changes)
         changes = _changes(found)
 
 

@@ -18,22 +18,21 @@ from core.schema import Frozen
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Against
 from core.studies.sweep.baseline import ahead_words
-from core.studies.sweep.crossover import STEPS, smooth
 from core.studies.sweep.energy import Source, energy_of
 from core.studies.sweep.fastest import failed_from
-from core.studies.sweep.observations import Observations, Unit, observe_alone
+from core.studies.sweep.observations import Observations, observe_alone
 from core.studies.sweep.record import Run
 
-CONDENSED = 1
+CONDENSED = 2
 Numbers = tuple[float, ...]
 
 
 class TargetCurve(Frozen):
-    """Step times of one target by measured batch, rising: the mean of ``log`` (step time in ms) over ``unit``s, its
+    """Step times of one target by measured batch, rising: the mean of ``log`` (step time in ms) over replicates, its
     standard error, and the degrees of freedom behind that (0, with the error None: unknown).
 
-    ``allowance`` is the standard deviation to add for what the units cannot show (:class:`Observations`), ``unstable``
-    whether they disagree too much; ``failed_from`` the smallest batch above all others at which the target failed.
+    ``units`` are the starts of the workers, ``unstable`` tells that their replicates disagree too much; ``failed_from``
+    is the smallest batch above all others at which the target failed.
     """
 
     batches: tuple[int, ...] = ()
@@ -42,8 +41,6 @@ class TargetCurve(Frozen):
     df: Numbers = ()
     rounds: int = 0
     units: int = 0
-    unit: Unit = "round"
-    allowance: float = 0.0
     unstable: bool = False
     failed_from: int | None = None
 
@@ -113,20 +110,17 @@ def _curve(run: Run, target: int) -> TargetCurve:
 
 
 def target_curve(seen: Observations) -> TargetCurve:
-    """From the log step times of its units."""
+    """Return the curve of a target from the log step times of its replicates."""
     if not len(seen.batches):
         return TargetCurve()
-    found = smooth(seen).estimate
-    error, df = found.error[::STEPS], found.df[::STEPS]
+    center, error, df = seen.estimate
     known = np.isfinite(error) & (df > 0)
     return TargetCurve(
         batches=tuple(round(batch) for batch in seen.batches.tolist()),
-        log_ms=tuple(found.center[::STEPS].tolist()),
+        log_ms=tuple(center.tolist()),
         error=tuple(value if sure else None for value, sure in zip(error.tolist(), known.tolist(), strict=True)),
         df=tuple(np.where(known, df, 0.0).tolist()),
         units=len(seen.values),
-        unit=seen.unit,
-        allowance=seen.allowance,
         unstable=seen.unstable,
     )
 

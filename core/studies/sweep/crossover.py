@@ -1,45 +1,45 @@
-"""Where a curve of log-ratios crosses parity or a level, with an interval by inverting a test.
+"""Where a curve of log-ratios is clearly on one side of parity, and where it crosses parity or a level.
 
-At every point of log2(batch) the units give a t interval for the log-ratio. A crossover's 95 % interval is the set of
-batches at which the level cannot be rejected: at the true crossover the log-ratio *is* the level, so the set holds it
-exactly as often as the t interval is right (Fieller 1954; units few and unlike each other: Ibragimov and Müller 2010).
-A bootstrap of so few processes covers somewhat less, one of rounds, which are not independent, far less
-(measured: benchmarks/coverage.py).
+A batch is *clear* where its interval excludes parity with all batches and looks together at 95 % (Bonferroni), and a
+batch beside a clear one where its own interval does: to pass the batch where nothing differs the test would have to
+reject there, whatever lies before it. A crossover lies between clear batches of different sides. Its 95 % interval is
+the set of batches at which the level cannot be rejected: at the true crossover the log-ratio *is* the level, so the set
+holds it exactly as often as the t interval is right (Fieller 1954).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from core.analysis.numerics import rising_zeros, runs, zero_between
-from core.analysis.statistics import Array, Estimate, estimate_columns, moderate, normal_quantile, t_quantile
-from core.studies.sweep.observations import Observations
+from core.analysis.numerics import rising_zeros, zero_between
+from core.analysis.statistics import Array, Estimate
+from core.studies.sweep.observations import ALPHA, Observations
 
-ALPHA, SURE_ALPHA = 0.05, 0.01
 STEPS = 24  # points of evaluation between two neighbouring batches
-AT_ONCE = 2_000_000  # values of the curve's table held in memory together
+MOST_CHANGES = 2
+"""Curves of a fixed cost and a cost per sample cross once or twice; more changes need two clear batches on each side."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Log-ratio over x = log2(batch) with pointwise 95 % bounds; ``measured`` marks the grid's measured batches.
+    """Log-ratio over x = log2(batch); ``measured`` marks the measured batches among the points.
 
-    ``established`` is +1 or −1 at measured batches in a sign segment whose side of parity is significant, ``shown`` the
-    same where the batch's own 99 % interval excludes parity; 0 elsewhere. Bounds are ±inf where units cannot support
-    them.
+    ``low`` and ``high`` hold for all measured batches and looks together with 95 %, ``own_low`` and ``own_high`` at each
+    point for itself. ``clear`` is +1 or −1 at measured batches that are clearly on that side of parity, else 0. Bounds
+    are ±inf where the replicates cannot support them.
     """
 
     x: Array
     center: Array
     low: Array
     high: Array
-    established: Array
-    shown: Array
+    own_low: Array
+    own_high: Array
+    clear: Array
     measured: Array
 
     @property
@@ -47,11 +47,13 @@ class Curve:
         return bool(np.isfinite(self.low).any())
 
     def mirrored(self) -> Curve:
-        """The curve of the inverse ratio."""
-        return Curve(self.x, -self.center, -self.high, -self.low, -self.established, -self.shown, self.measured)
+        """Return the curve of the inverse ratio."""
+        return Curve(
+            self.x, -self.center, -self.high, -self.low, -self.own_high, -self.own_low, -self.clear, self.measured
+        )
 
     def at_batches(self) -> Curve:
-        """The same curve at the measured batches only."""
+        """Return the same curve at the measured batches only."""
         at = self.measured.astype(bool)
         return Curve(*(getattr(self, name)[at] for name in self.__dataclass_fields__))
 
@@ -79,138 +81,108 @@ class Crossing(Place):
 
 @dataclass(frozen=True)
 class Smooth:
-    """Log-ratio on a grid of ``STEPS`` points between measured batches, with what its intervals are made of."""
+    """Log-ratio on a grid of ``STEPS`` points between measured batches, with what its intervals are made of.
+
+    ``alpha`` is the error that this look may spend.
+    """
 
     x: Array
     center: Array
     estimate: Estimate
-    allowance: float
     bend: Array
+    alpha: float
 
     def half_width(self, alpha: float) -> Array:
-        """Half of the 1 − alpha interval: the units' scatter, processes not seen, the bend between batches."""
-        return np.hypot(self.scatter(alpha), self.bend)
-
-    def scatter(self, alpha: float) -> Array:
-        """The same without the bend, which is none at the measured batches."""
-        return np.hypot(self.estimate.half_width(alpha), normal_quantile(1 - alpha / 2) * self.allowance)
+        """Return half of the 1 − alpha interval: the replicates' scatter, and the bend between batches."""
+        return np.hypot(self.estimate.half_width(alpha), self.bend)
 
 
 def smooth(observations: Observations) -> Smooth:
-    """The log-ratio between the measured batches, linear in log2(batch)."""
-    x, values = observations.x, observations.values
-    weights, grid = np.arange(STEPS) / STEPS, between_batches(x)
-    parts = [estimate_columns(part, trimmed=observations.unit == "round") for part in _between(values, weights)]
-    estimate = Estimate(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    if observations.unit != "round":
-        estimate = moderate(estimate, STEPS, values)
-    center = np.where(np.isnan(estimate.center), np.interp(grid, x, estimate.center[::STEPS]), estimate.center)
-    return Smooth(grid, center, estimate, observations.allowance, bend_of(x, center[::STEPS], grid))
+    """Return the log-ratio between the measured batches, linear in log2(batch).
+
+    The error between two batches is the line between theirs: as large as if both were off by the same.
+    """
+    x, own = observations.x, observations.estimate
+    between = Estimate(
+        spread_between(own.center),
+        spread_between(own.error),
+        np.minimum(held_between(own.df), held_between(own.df, following=True)),
+    )
+    grid = between_batches(x)
+    return Smooth(grid, between.center, between, bend_of(x, own.center, grid), observations.alpha)
 
 
 def between_batches(x: Array) -> Array:
-    """The grid: ``x`` = log2 of the measured batches with ``STEPS`` − 1 points evenly between each two."""
-    weights = np.arange(STEPS) / STEPS
-    return np.concatenate([x[j] + weights * (x[j + 1] - x[j]) for j in range(len(x) - 1)] + [x[-1:]])
+    """Return the grid: ``x`` = log2 of the measured batches with ``STEPS`` − 1 points evenly between each two."""
+    return spread_between(x)
+
+
+def spread_between(values: Array) -> Array:
+    """Return values of the batches, along the last axis, at all points of the grid, linear between two."""
+    place = np.arange(STEPS) / STEPS
+    left, right = values[..., :-1, None], values[..., 1:, None]
+    with np.errstate(invalid="ignore"):
+        between = np.where(place == 0, left, left * (1 - place) + right * np.where(place == 0, 0.0, place))
+    return np.concatenate([between.reshape(*values.shape[:-1], -1), values[..., -1:]], axis=-1)
+
+
+def held_between(values: Array, following: bool = False) -> Array:
+    """Return at each point of the grid the value of the batch before it, or of the ``following`` one; at a batch its own."""
+    if following:
+        moved = np.concatenate([values[..., 1:], values[..., -1:]], axis=-1)
+        held = np.repeat(moved, STEPS, axis=-1)
+        held[..., ::STEPS] = values
+    else:
+        held = np.repeat(values, STEPS, axis=-1)
+    return held[..., : (values.shape[-1] - 1) * STEPS + 1]
 
 
 def build_curve(observations: Observations) -> Curve:
-    """The log-ratio with 95 % bounds, and where a side of parity is established."""
+    """Return the log-ratio with its bounds, and where it is clearly on one side of parity."""
     found = smooth(observations)
-    # whole degrees of freedom, a little wider, so that the answers of stored runs stay what they were
-    found = replace(found, estimate=found.estimate._replace(df=np.floor(found.estimate.df)))
-    center, half = found.center, found.half_width(ALPHA)
-    shown = np.where(np.abs(center) > found.scatter(SURE_ALPHA), np.sign(center), 0.0)
-    measured, established = np.zeros(len(center)), np.zeros(len(center))
-    measured[::STEPS] = 1.0
-    established[::STEPS] = _established(observations, center[::STEPS])
-    return Curve(found.x, center, center - half, center + half, established, shown, measured)
+    measured = np.zeros(len(found.x), dtype=bool)
+    measured[::STEPS] = True
+    return curve_of(found.x, found.center, found.half_width, measured, found.alpha)
 
 
-def _between(values: Array, weights: Array) -> Iterator[Array]:
-    """Columns of the table and those between each two, a stretch of batches at a time."""
-    units, batches = values.shape
-    stretch = max(1, AT_ONCE // (units * STEPS))
-    for first in range(0, max(1, batches - 1), stretch):
-        last = min(first + stretch, batches - 1)
-        left, right = values[:, first:last, None], values[:, first + 1 : last + 1, None]
-        columns = (left * (1 - weights) + right * weights).reshape(units, -1)
-        # 0 · NaN would hide the measured batch itself where its neighbour is missing
-        columns[:, ::STEPS] = values[:, first:last]
-        yield columns if last < batches - 1 else np.concatenate([columns, values[:, -1:]], axis=1)
+def curve_of(
+    x: Array, center: Array, half_width: Callable[[float], Array], measured: Array, alpha: float = ALPHA
+) -> Curve:
+    """Return a curve with its bounds and clear batches.
 
-
-@dataclass(frozen=True)
-class Segment:
-    """Neighbouring batches ``start`` to ``stop`` (exclusive) on one side of parity, ``sign`` ±1."""
-
-    start: int
-    stop: int
-    sign: float
-
-
-def _established(observations: Observations, center: Array) -> Array:
-    """By a t test over units. Without replicates every value counts as it is."""
-    if len(observations.values) < 2:
-        return np.sign(center)
-    return established_by(center, lambda segment, alpha: _margin(observations, segment, alpha))
-
-
-def established_by(center: Array, margin: Callable[[Segment, float], float]) -> Array:
-    """Side of parity (±1) of each batch in a sign segment that is shown to be on that side, else 0.
-
-    Every change of sign bounds one. The least certain segment is merged into its neighbours until each one left is
-    shown by a one-sided test (``margin``, at a two-sided level, is above zero), corrected for the segments there were:
-    a claimed change of lead is false only when one of its two segments is.
+    Args:
+        x: log2 of the points' batches.
+        center: the log-ratio there.
+        half_width: half of the 1 − alpha interval at each point, for an alpha.
+        measured: which points are measured batches.
+        alpha: the error to spend.
     """
-    signs = np.where(center < 0, -1.0, 1.0)
-    segments = [Segment(start, stop, float(signs[start])) for start, stop in runs(signs)]
-    alpha = 2 * ALPHA * 2 / max(2, len(segments))
-    known: dict[Segment, float] = {}  # a segment stays as it is while others are merged
-    while True:
-        known |= {segment: margin(segment, alpha) for segment in segments if segment not in known}
-        margins = [known[segment] for segment in segments]
-        if len(segments) == 1 or min(margins) > 0:
-            break
-        segments = _merged(segments, int(np.argmin(margins)))
-    found = np.zeros(len(center))
-    for segment, by in zip(segments, margins, strict=True):
-        if by > 0:
-            part = slice(segment.start, segment.stop)
-            found[part] = np.where(segment.sign * center[part] > 0, segment.sign, 0.0)
-    return found
+    own = half_width(alpha)
+    known = max(1, int(np.isfinite(own[measured]).sum()))
+    half = half_width(alpha / known)
+    clear = np.zeros(len(x))
+    clear[measured] = clear_sides(center[measured], half[measured], own[measured])
+    return Curve(x, center, center - half, center + half, center - own, center + own, clear, measured.astype(float))
 
 
-def _merged(segments: list[Segment], index: int) -> list[Segment]:
-    """Without the segment at ``index``: its batches go to its neighbour or neighbours, which lie on the same side."""
-    first, last = max(0, index - 1), min(len(segments) - 1, index + 1)
-    keeper = segments[first] if first < index else segments[last]
-    return [*segments[:first], Segment(segments[first].start, segments[last].stop, keeper.sign), *segments[last + 1 :]]
+def clear_sides(center: Array, half: Array, own: Array) -> Array:
+    """Return the side of parity (±1) of each batch that is clear, else 0.
 
-
-def _margin(observations: Observations, segment: Segment, alpha: float) -> float:
-    """How far, in half widths beyond the first, the segment lies on its side for certain; above 0: shown.
-
-    A sign segment is where the data happen to lie on one side, so a unit's own values may not choose or weigh its
-    batches: each unit is projected on the curve m of the *other* units, where that is on this side. With a = Σ v·m and
-    w = Σ m² of each unit, Σa / Σw is 1 where units agree and 0 in noise; its error is that of a regression through the
-    origin with units as clusters.
+    Args:
+        center: log-ratios by rising batch.
+        half: half widths of the intervals that hold together.
+        own: the same of each batch by itself, with which a clear side reaches on to its neighbours.
     """
-    values = segment.sign * observations.values[:, segment.start : segment.stop]
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
-    count = known.sum(axis=0) - known
-    others = np.where(known & (count > 0), (filled.sum(axis=0) - filled) / np.maximum(count, 1), 0.0)
-    others = np.maximum(others, 0.0)
-    a, w = (filled * others).sum(axis=1), (others**2).sum(axis=1)
-    units = int((w > 0).sum())
-    if units < 2:
-        return -1.0
-    slope = a.sum() / w.sum()
-    error = math.sqrt(units / (units - 1) * float(((a - slope * w) ** 2).sum())) / w.sum()
-    unseen = normal_quantile(1 - alpha / 2) * observations.allowance * others.sum() / w.sum()
-    half = math.hypot(t_quantile(1 - alpha / 2, units - 1) * error, float(unseen))
-    return float(slope / half) - 1.0 if half > 0 else float(np.sign(slope))
+    if not np.isfinite(half).any():
+        return np.where(center < 0, -1.0, 1.0)
+    sides = np.where(np.abs(center) > half, np.sign(center), 0.0)
+    likely = np.where(np.abs(center) > own, np.sign(center), 0.0)
+    for order in (range(1, len(sides)), range(len(sides) - 2, -1, -1)):
+        step = order.step
+        for place in order:
+            if sides[place] == 0 and likely[place] != 0 and likely[place] == sides[place - step]:
+                sides[place] = likely[place]
+    return sides
 
 
 def bend_of(x: Array, y: Array, grid: Array) -> Array:
@@ -231,28 +203,36 @@ def bend_of(x: Array, y: Array, grid: Array) -> Array:
     return np.asarray(place * (1 - place) / 2 * gap**2 * np.maximum(second[segment], second[segment + 1]))
 
 
-def find_crossings(curve: Curve) -> tuple[Crossing, ...]:
-    """Every established crossing of parity, rising in x: between neighbouring batches established on different sides.
+def sides_in_turn(clear: Array) -> list[list[int]]:
+    """Return the clear batches, as places, in stretches of the same side; batches that are not clear lie between."""
+    stretches: list[list[int]] = []
+    for place in np.flatnonzero(clear).tolist():
+        if stretches and clear[stretches[-1][-1]] == clear[place]:
+            stretches[-1].append(place)
+        else:
+            stretches.append([place])
+    return stretches
 
-    The interval is searched from the last batch before it that is significantly on its side (99 %: near a shallow
-    crossing one of several batches easily looks decided) to the first such one after it, else to the end of the range
-    or to the neighbouring crossing.
+
+def changes_too_often(clear: Array) -> bool:
+    """Tell that the faster target changes more than twice, and not each time with two clear batches on either side."""
+    stretches = sides_in_turn(clear)
+    return len(stretches) - 1 > MOST_CHANGES and min(map(len, stretches)) < 2
+
+
+def find_crossings(curve: Curve) -> tuple[Crossing, ...]:
+    """Return every crossing of parity between neighbouring clear batches of different sides, rising in x; none where
+    the changes are too many to believe.
     """
     at = curve.at_batches()
-    anchors = np.flatnonzero(at.established).tolist()
-    changes = [(i, j) for i, j in pairwise(anchors) if at.established[i] != at.established[j]]
-    found = []
-    for number, (left, right) in enumerate(changes):
-        first = changes[number - 1][1] if number else 0
-        last = changes[number + 1][0] if number + 1 < len(changes) else len(at.x) - 1
-        sign = at.established[right]
-        while curve.has_interval and left > first and at.shown[left] != -sign:
-            left -= 1
-        while curve.has_interval and right < last and at.shown[right] != sign:
-            right += 1
-        inside = (curve.x >= at.x[left]) & (curve.x <= at.x[right])
-        found.append(_crossing(curve, inside, sign))
-    return tuple(found)
+    if curve.has_interval and changes_too_often(at.clear):
+        return ()
+    stretches = sides_in_turn(at.clear)
+    crossings = []
+    for before, after in pairwise(stretches):
+        inside = (curve.x >= at.x[before[-1]]) & (curve.x <= at.x[after[0]])
+        crossings.append(_crossing(curve, inside, at.clear[after[0]]))
+    return tuple(crossings)
 
 
 def _crossing(curve: Curve, inside: Array, sign: float) -> Crossing:
@@ -261,7 +241,7 @@ def _crossing(curve: Curve, inside: Array, sign: float) -> Crossing:
     middle = crossings[len(crossings) // 2]
     if not curve.has_interval:
         return Crossing(middle, None, None, rising=sign > 0)
-    early, late = (curve.high, curve.low) if sign > 0 else (curve.low, curve.high)
+    early, late = (curve.own_high, curve.own_low) if sign > 0 else (curve.own_low, curve.own_high)
     earliest, latest = sign * early[inside], sign * late[inside]
     low = float(x[0]) if earliest[0] > 0 else rising_zeros(x, earliest)[0]
     high = float(x[-1]) if latest[-1] <= 0 else rising_zeros(x, latest)[-1]
@@ -270,7 +250,7 @@ def _crossing(curve: Curve, inside: Array, sign: float) -> Crossing:
 
 def find_lead(curve: Curve, level: float) -> Place | None:
     """From where the curve stays at or above ``level`` > 0 up to its last batch; None where it does not, or where the
-    last batch's interval does not show it.
+    last batch's interval, which holds with all others together, does not show it.
 
     Bounds: before ``low`` the curve is (somewhere) shown to be below the level, from ``high`` on it is shown above.
     """
@@ -279,8 +259,8 @@ def find_lead(curve: Curve, level: float) -> Place | None:
     start = _last_start(curve.x, curve.center - level)
     if not curve.has_interval:
         return Place(start, None, None)
-    low = _last_start(curve.x, curve.high - level)
-    high = _last_start(curve.x, curve.low - level)
+    low = _last_start(curve.x, curve.own_high - level)
+    high = _last_start(curve.x, curve.own_low - level)
     return Place(start, min(low, start), max(high, start))
 
 

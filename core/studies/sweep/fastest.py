@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -73,7 +73,7 @@ def find_fastest(
 def bands_of(race: Contest, margin: float) -> Fastest:
     """Bands and boundaries; ``margin`` is what a tie is held against."""
     if not race.has_interval:
-        return _answer(race, _stretches(race.leaders()), None, margin)
+        return replace(_answer(race, _stretches(race.leaders()), None, margin), has_interval=False)
     sets, alpha = confident(race)
     return _answer(race, _reduced(_stretches(sets)), alpha, margin)
 

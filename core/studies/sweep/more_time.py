@@ -17,19 +17,19 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.longer import round_time_s, units_for
-from core.analysis.statistics import MIN_UNITS, Array, normal_quantile, t_quantile
+from core.analysis.statistics import MIN_UNITS, Array, t_quantile
 from core.spec import MAX_BUDGET_S
 from core.studies.sweep import loop, windows
 from core.studies.sweep.answer import Answer, Boundary, Crossover
-from core.studies.sweep.crossover import ALPHA, STEPS, smooth
 from core.studies.sweep.fastest import margin_of
-from core.studies.sweep.observations import PROCESS_ALLOWANCE, observe
+from core.studies.sweep.observations import ALPHA, observe
 from core.studies.sweep.record import Run
 
 SAFETY = 1.15  # of the scatter seen, which a few starts tell only roughly
 LEAST_SHARE = 0.45  # of the time so far: a sweep that goes on gets at least 30 % of all its time, whatever was asked
 SHARPER = 0.5  # of the interval's width, where it is as narrow as was asked for already
-DF_A_UNIT = 1.5  # several batches share the scatter between starts (core.analysis.statistics.moderate)
+DF_A_UNIT = 1.5  # several batches share the scatter between starts
+LOOKS = 12  # the level of a claim is divided by about so many after six starts
 FEW_STARTS = MIN_UNITS + 1
 UNKNOWN_START_S = 10.0  # a start of the workers with what is prepared in it, where the run does not show it
 
@@ -135,8 +135,9 @@ class _Pair:
         margin at every batch, or a change of the faster one with a clear batch on each side of it.
         """
         level, sides = math.log1p(margin), (self.center > 0, self.center < 0)
-        clear = [self._units(j, abs(self.center[j]), statements) for j in range(len(self.center))]
-        tie = [self._units(j, level - abs(self.center[j]), statements) for j in range(len(self.center))]
+        batches = range(len(self.center))
+        clear = [self._units(j, abs(self.center[j]), LOOKS * statements * len(batches)) for j in batches]
+        tie = [self._units(j, level - abs(self.center[j]), LOOKS * statements) for j in batches]
         ways = [_all(clear) if not all(side.any() for side in sides) else None, _all(tie)]
         if all(side.any() for side in sides):
             ways.append(_all([_least([clear[j] for j in np.flatnonzero(side)]) for side in sides]))
@@ -163,16 +164,8 @@ def _pair(run: Run, first: int, second: int) -> _Pair | None:
     seen = observe(run, first, second)
     if len(seen.batches) == 0:
         return None
-    estimate = smooth(seen).estimate
-    error, df = estimate.error[::STEPS], np.maximum(1, estimate.df[::STEPS])
-    counts = np.sum(~np.isnan(seen.values), axis=0)
-    if seen.unit == "process":
-        deviation = error * np.sqrt(np.maximum(1, counts))
-    else:  # starts are fewer than three: of how they differ nothing is seen, and what is usual is taken
-        starts = _starts(run)
-        within = np.array([t_quantile(1 - ALPHA / 2, int(d)) for d in df]) / normal_quantile(1 - ALPHA / 2) * error
-        deviation = np.hypot(PROCESS_ALLOWANCE, within * math.sqrt(starts))
-    return _Pair(seen.batches, estimate.center[::STEPS], deviation)
+    deviation = seen.estimate.error * np.sqrt(np.maximum(1, seen.counts))
+    return _Pair(seen.batches, seen.estimate.center, deviation)
 
 
 def _narrower(run: Run, found: tuple[Crossover, ...] | tuple[Boundary, ...]) -> tuple[int | None, float | None]:

@@ -1,170 +1,268 @@
-"""From rounds to the table that inference works on: paired log-ratios by batch and by independent unit.
+"""From rounds to replicates: the table of paired log-ratios that every claim rests on, and how exact its columns are.
 
-Neighbouring rounds are not independent: drift and memory layout live longer than a round (docs/design.md, Independent
-observations). So rounds are first reduced to *units* that are: worker processes where there are at least three, else
-passes, else the rounds themselves, many of them as ten stretches of neighbours (the "batch means" of simulation
-practice). The value of a unit at a batch is the median of its rounds' log(t_first / t_second): above zero, the second
-target is ahead. Medians inside a unit remove stalls; what differs between units is what the interval must carry.
+The replicate is a batch prepared anew in another start of the workers. Neighbouring rounds share what disturbs them, and
+a prepared batch keeps an offset for as long as it lives (measured on two cores: 1.6 to 6 % from one preparation to the
+next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make that
+value more exact and never add degrees of freedom.
+
+Claims change only where a start ends. Of a run that goes on, or was cut short, the start that has not ended is a
+picture: it has values and no interval.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
-from core.analysis.statistics import MIN_UNITS, Array
+from core.analysis.statistics import MIN_UNITS, Array, Estimate, estimate_columns
 from core.schema import UserError
 from core.studies.sweep.record import Round, Run
 
-Unit = Literal["process", "pass", "round"]
-MAX_STRETCHES = 10
-MAX_UNITS = 20_000
-"""A start of two workers and the shortest epoch take some 5 s: a budget of a day has no more of them."""
+ALPHA = 0.05
+"""The error of all claims about one run together, over batches and looks."""
+LOOK_GROWTH = 1.5
+"""A look at growing data needs so many times the starts of the one before."""
+ALLOWANCE = 0.06
+"""Standard deviation allowed for between replicates of a batch that has fewer than three: the largest scatter from batch
+to batch that equal targets showed within a run (measured: benchmarks/busy.py, and 15 recordings of equal targets)."""
+ALLOWANCE_DF = 4.0
+"""The tails that go with it: of 240 batches in those recordings the worst stood 3.8 times the allowance off."""
+TAIL_DISCOUNT, MOST_DF = 2.0, 16.0
+"""Degrees of freedom pooled over batches count half, and no more than so many: replicates have heavy tails, and batches
+differ in scatter and share their process (simulated: the false claims of looks at 3 to 8 starts stay below 5 %)."""
+UNSTABLE_SPREAD = 0.12
+"""Standard deviation between replicates above which the machine is named as the reason (nvbench, pyperf: 10 %)."""
+MEDIAN_ERROR = 1.25
+"""Standard error of a median of n normal values times √n, in standard deviations."""
+CLEAN_ROUNDS = 3
+"""Undisturbed rounds of a replicate that its median takes at the least."""
+QUIET_SHARE = 0.5
+"""Share of the replicates that need so many for the answer to be that of a quiet machine."""
+MAX_REPLICATES = 20_000
+"""A start of two workers takes seconds: a budget of a day has no more of them."""
 MAX_VALUES = 1_000_000
-"""Units times batches: the table's cells, each of which becomes 24 of the curve."""
-# Standard deviation of log(t_first / t_second) between worker processes, allowed for where a sweep's budget was too
-# short to restart its workers and so to see it (measured: benchmarks/repeatability.py, 2-core machine).
-PROCESS_ALLOWANCE = 0.035
-UNSTABLE_SPREAD = 0.12  # sd between units of the log-ratio; nvbench and pyperf distrust 10 % likewise
+"""Replicates times batches: the cells of the table."""
+
+Value = tuple[Round, float]
 
 
 @dataclass(frozen=True)
 class Observations:
-    """``values[u, j]``: unit u's median log-ratio at ``batches[j]`` (rising), NaN where it has none.
+    """Replicates by batch.
 
-    ``unpaired`` counts rounds left out because only one target has a block. ``allowance`` is the standard deviation to
-    add for what the units cannot show: zero where processes are the units, and for imported points, of whose
-    processes nothing is known.
+    Attributes:
+        batches: rising.
+        values: [replicate, batch] medians of the rounds of ended starts; NaN where a start has none.
+        picture: [batch] the median of all rounds, ended start or not.
+        rounds: [replicate, batch] rounds behind each value.
+        scatter: standard deviation from round to round within a replicate.
+        looks: at growing data, this one included.
+        unpaired: rounds left out because only one target has a block.
+        quiet: disturbed rounds were left out, so that the values are those of a quiet machine.
+        comparisons: of several targets with the same one, which hold together.
     """
 
     batches: Array
     values: Array
-    unit: Unit
-    unpaired: int
-    allowance: float = 0.0
-
-    @property
-    def spread(self) -> float:
-        """Median over batches of the standard deviation between units; zero for rounds, whose scatter is expected."""
-        return _spread(self.values) if self.unit != "round" else 0.0
-
-    @property
-    def unstable(self) -> bool:
-        """Whether units disagree so much about the same step that the machine is to be named as the reason."""
-        return self.spread > UNSTABLE_SPREAD
+    picture: Array
+    rounds: Array
+    scatter: float
+    looks: int
+    unpaired: int = 0
+    quiet: bool = True
+    comparisons: int = 1
 
     @property
     def x(self) -> Array:
         """log2 of the batches."""
         return np.log2(self.batches)
 
+    @cached_property
+    def counts(self) -> Array:
+        """Replicates of each batch."""
+        return np.sum(~np.isnan(self.values), axis=0)
+
+    @property
+    def few(self) -> tuple[int, ...]:
+        """Batches with fewer than three replicates, whose intervals carry the allowance."""
+        return tuple(int(batch) for batch in self.batches[self.counts < MIN_UNITS])
+
+    @property
+    def alpha(self) -> float:
+        """The error that this look may spend: ALPHA / (k (k + 1)) for look k, which sum to ALPHA however many come."""
+        return ALPHA / (self.looks * (self.looks + 1) * self.comparisons)
+
+    @property
+    def spread(self) -> float:
+        """Median over batches of the standard deviation between replicates; zero where no batch has three."""
+        rich = self.counts >= MIN_UNITS
+        return float(np.median(np.nanstd(self.values[:, rich], axis=0, ddof=1))) if rich.any() else 0.0
+
+    @property
+    def unstable(self) -> bool:
+        """Tell that replicates disagree so much about the same step that the machine is to be named as the reason."""
+        return self.spread > UNSTABLE_SPREAD
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Center, standard error and degrees of freedom of each batch; the error is infinite without an ended start.
+
+        The variance between replicates is the batch's own or the one pooled over batches, whichever is larger: a
+        handful of replicates gives a wild variance, and one that is too small by luck makes false claims.
+        """
+        own = estimate_columns(self.values, trimmed=True)
+        counts = self.counts
+        variance = np.where(own.df > 0, np.where(np.isfinite(own.error), own.error, 0.0) ** 2 * counts, 0.0)
+        total_df = float(own.df.sum())
+        pooled = float(np.sum(variance * own.df)) / total_df if total_df else 0.0
+        variance = np.maximum(variance, pooled)
+        df = np.full(counts.shape, max(1.0, min(total_df / TAIL_DISCOUNT, MOST_DF)))
+        if (thin := counts < MIN_UNITS).any():
+            unseen = ALLOWANCE**2 + self._round_error2()
+            variance = np.where(thin, np.maximum(variance, unseen), variance)
+            df = np.where(thin, ALLOWANCE_DF, df)
+        known = (counts > 0) & (self.rounds.sum(axis=0) > 1)
+        error = np.where(known, np.sqrt(variance / np.maximum(1, counts)), np.inf)
+        return Estimate(np.where(counts > 0, own.center, self.picture), error, np.where(known, df, 0.0))
+
+    def _round_error2(self) -> Array:
+        """Squared standard error of a replicate's median that its rounds alone make, of the replicate with the fewest."""
+        fewest = np.where(self.rounds > 0, self.rounds, np.inf).min(axis=0, initial=np.inf)
+        return np.asarray((MEDIAN_ERROR * self.scatter) ** 2 / fewest)
+
 
 def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
-    """Table of a run's rounds that have both targets, ``first`` and ``second`` by number. Empty arrays where
-    no round has both.
+    """Return the replicates of log(t_first / t_second), above zero where the second target is ahead.
 
-    Raises UserError where the table would be larger than any sweep makes one.
+    Args:
+        run: with rounds of both targets, by number; without any the arrays are empty.
+
+    Raises:
+        UserError: the table would be larger than any sweep makes one.
     """
-    pairs = [(pair, ratio) for pair in run.rounds if (ratio := pair.log_ratio(first, second)) is not None]
-    return _finished(run, pairs)
-
-
-def observe_alone(run: Run, target: int) -> Observations:
-    """The same of the log step times (ms) of one target alone. What hits its neighbours in a round does not cancel."""
-    times = [(item, math.log(step_ms)) for item in run.rounds if (step_ms := item.step_ms(target)) is not None]
-    return _finished(run, times)
-
-
-def _finished(run: Run, values: Sequence[tuple[Round, float]]) -> Observations:
-    """The table of these rounds, filled between batches, with what its units cannot show."""
-    found = _tabulate(values, check_table(item for item, _ in values))
-    return replace(
-        found,
-        values=fill(found.x, found.values) if len(found.batches) else found.values,
-        unpaired=len(run.rounds) - len(values),
-        allowance=_allowance(found.values, found.unit) if run.processes else 0.0,
+    return _observed(
+        run, [(item, ratio) for item in run.rounds if (ratio := item.log_ratio(first, second)) is not None]
     )
 
 
-def observe_times(run: Run, first: int, second: int, by: Unit) -> tuple[Observations, Observations]:
-    """Such tables of log step times (ms), from the rounds that have both targets, without anything interpolated. ``by``
-    is the unit; of fewer than three passes the rounds.
+def observe_alone(run: Run, target: int) -> Observations:
+    """Return the replicates of the log step time (ms) of one target. What hits its neighbours does not cancel."""
+    times = [(item, item.step_ms(target)) for item in run.rounds]
+    return _observed(run, [(item, math.log(step_ms)) for item, step_ms in times if step_ms is not None])
 
-    Raises UserError as :func:`observe` does.
+
+def observe_both(run: Run, first: int, second: int) -> tuple[Observations, Observations]:
+    """Return such tables of the log step times (ms) of two targets, from the rounds that have both."""
+    both = [(item, item.step_ms(first), item.step_ms(second)) for item in run.rounds]
+    times = [(item, math.log(a), math.log(b)) for item, a, b in both if a is not None and b is not None]
+    return _observed(run, [(item, a) for item, a, _ in times]), _observed(run, [(item, b) for item, _, b in times])
+
+
+def has_ended(run: Run) -> bool:
+    """Tell that nothing of the run is still open: its last start ended as it was meant to."""
+    return run.status not in ("running", "cancelled", "interrupted")
+
+
+def looks_of(starts: int) -> tuple[int, int]:
+    """Return how many planned looks so many ended starts have had, at least one, and the starts of the last of them.
+
+    The first is at three starts, each further one at 1.5 times as many: 3, 4, 6, 9, 13, …
     """
-    times = [(pair, pair.step_ms(first), pair.step_ms(second)) for pair in run.rounds]
-    both = [(pair, math.log(a), math.log(b)) for pair, a, b in times if a is not None and b is not None]
-    check_table(pair for pair, _, _ in both)
-    if by == "pass" and len({pair.pass_index for pair, _, _ in both}) < MIN_UNITS:
-        by = "round"
-    return _tabulate([(pair, a) for pair, a, _ in both], by), _tabulate([(pair, b) for pair, _, b in both], by)
+    looks, at = 1, MIN_UNITS
+    while (following := max(at + 1, math.floor(LOOK_GROWTH * at))) <= starts:
+        looks, at = looks + 1, following
+    return looks, at
 
 
-def _tabulate(found: Sequence[tuple[Round, float]], unit: Unit) -> Observations:
-    """The medians of a number of rounds by unit and batch."""
+def _observed(run: Run, values: Sequence[Value]) -> Observations:
+    kept, quiet = _undisturbed(values)
+    settled, looks = _settled(run, kept)
+    check_table(item for item, _ in settled)
+    cells = _by_cell(settled)
+    replicates = sorted({replicate for replicate, _ in cells})
+    batches = sorted({item.batch for item, _ in kept})
+    table = np.full((len(replicates), len(batches)), np.nan)
+    rounds = np.zeros(table.shape)
+    row, column = ({key: place for place, key in enumerate(keys)} for keys in (replicates, batches))
+    for (replicate, batch), several in cells.items():
+        table[row[replicate], column[batch]] = median(several)
+        rounds[row[replicate], column[batch]] = len(several)
+    shown: dict[int, list[float]] = defaultdict(list)
+    for item, value in kept:
+        shown[item.batch].append(value)
+    picture = np.array([median(shown[batch]) for batch in batches])
+    unpaired = len(run.rounds) - len(values)
+    return Observations(np.array(batches, dtype=float), table, picture, rounds, _scatter(cells), looks, unpaired, quiet)
+
+
+def _settled(run: Run, values: Sequence[Value]) -> tuple[list[Value], int]:
+    """Return the rounds that claims may rest on, and how many looks at growing data that makes.
+
+    Of a run that goes on, or was cut short, those are the starts up to the last planned look.
+    """
+    starts = sorted({item.process for item, _ in values})
+    if has_ended(run):
+        looks, at = looks_of(len(starts))
+        return list(values), looks + (len(starts) > at)
+    newest = max((process.index for process in run.processes), default=0)
+    ended = [start for start in starts if start < newest]
+    looks, at = looks_of(len(ended))
+    among = set(ended[:at]) if len(ended) >= MIN_UNITS else set()
+    return [(item, value) for item, value in values if item.process in among], looks
+
+
+def _undisturbed(values: Sequence[Value]) -> tuple[list[Value], bool]:
+    """Leave out the rounds that others disturbed, where enough others are left to answer for a quiet machine.
+
+    By cause alone: whole rounds, never by how long a block took. A replicate with too few undisturbed rounds is left out
+    where its batch has three others, and else keeps all of its rounds.
+    """
+    clean = [(item, value) for item, value in values if not item.interference.disturbed]
+    every, undisturbed = _by_cell(values), _by_cell(clean)
+    enough = {cell for cell, several in undisturbed.items() if len(several) >= min(CLEAN_ROUNDS, len(every[cell]))}
+    if len(enough) < QUIET_SHARE * len(every):
+        return list(values), False
+    replicates = Counter(batch for _, batch in enough)
+    whole = {cell for cell in every.keys() - enough if replicates[cell[1]] < MIN_UNITS}
+    chosen = [
+        (item, value)
+        for item, value in values
+        if (cell := (item.process, item.batch)) in whole or (cell in enough and not item.interference.disturbed)
+    ]
+    return chosen, True
+
+
+def _by_cell(values: Iterable[Value]) -> dict[tuple[int, int], list[float]]:
+    """Return the values of each replicate and batch."""
     cells: dict[tuple[int, int], list[float]] = defaultdict(list)
-    total = Counter(item.batch for item, _ in found)
-    seen: Counter[int] = Counter()
-    for item, value in sorted(found, key=lambda one: one[0].index):
-        stretch = seen[item.batch] * min(MAX_STRETCHES, total[item.batch]) // total[item.batch]
-        seen[item.batch] += 1
-        key = item.process if unit == "process" else item.pass_index if unit == "pass" else stretch
-        cells[key, item.batch].append(value)
-    batches = sorted({batch for _, batch in cells})
-    units = sorted({key for key, _ in cells})
-    values = np.full((len(units), len(batches)), np.nan)
-    row, column = ({key: place for place, key in enumerate(keys)} for keys in (units, batches))
-    for (key, batch), several in cells.items():
-        values[row[key], column[batch]] = median(several)
-    return Observations(np.array(batches, dtype=float), values, unit, 0)
+    for item, value in values:
+        cells[item.process, item.batch].append(value)
+    return dict(cells)
 
 
-def _allowance(values: Array, unit: Unit) -> float:
-    """On an unsteady machine, processes are taken to differ at least as much as passes do."""
-    if unit == "process":
+def _scatter(cells: Mapping[Any, Sequence[float]]) -> float:
+    """Return the standard deviation from round to round, by the median of cells' median absolute deviations."""
+    rich = [values for values in cells.values() if len(values) >= CLEAN_ROUNDS]
+    if not rich:
         return 0.0
-    spread = _spread(values)
-    return spread if spread > UNSTABLE_SPREAD else PROCESS_ALLOWANCE
+    # of three normal values the median absolute deviation is 0.44 σ, of many 0.67 σ
+    deviations = [median(abs(value - median(values)) for value in values) for values in rich]
+    return float(np.median(deviations)) / 0.5
 
 
-def _spread(values: Array) -> float:
-    rich = np.sum(~np.isnan(values), axis=0) >= MIN_UNITS
-    return float(np.median(np.nanstd(values[:, rich], axis=0, ddof=1))) if rich.any() else 0.0
-
-
-def check_table(pairs: Iterable[Round]) -> Unit:
-    """The unit of rounds that have both targets. Raises UserError where there are too many for an analysis."""
-    found = [(pair.process, pair.pass_index, pair.batch) for pair in pairs]
-    processes, passes, batches = (len(set(column)) for column in zip(*found, strict=True)) if found else (0, 0, 0)
-    unit: Unit = "process" if processes >= MIN_UNITS else "pass" if passes >= MIN_UNITS else "round"
-    units = {"process": processes, "pass": passes, "round": MAX_STRETCHES}[unit]
-    if units > MAX_UNITS or units * batches > MAX_VALUES:
+def check_table(rounds: Iterable[Round]) -> None:
+    """Raise UserError where the table of these rounds would be larger than any sweep makes one."""
+    cells = {(item.process, item.batch) for item in rounds}
+    replicates, batches = (len({cell[part] for cell in cells}) for part in (0, 1))
+    if replicates > MAX_REPLICATES or replicates * batches > MAX_VALUES:
         raise UserError(
-            f"The rounds lie in {units:,} {unit}es at {batches:,} batch sizes; accepted are {MAX_UNITS:,}, and at most "
-            f"{MAX_VALUES:,} of both multiplied."
+            f"The rounds lie in {replicates:,} starts at {batches:,} batch sizes; accepted are {MAX_REPLICATES:,}, and "
+            f"at most {MAX_VALUES:,} of both multiplied."
         )
-    return unit
-
-
-def fill(x: Array, values: Array) -> Array:
-    """Values for batches a unit skipped between two that it has: the others' curve plus its own offset, interpolated.
-
-    Without this a unit that measured a coarser grid would be interpolated across the curve's bend.
-    """
-    center = np.nanmean(values, axis=0)
-    filled = values.copy()
-    for unit in range(len(values)):
-        have = ~np.isnan(values[unit])
-        if have.sum() < 2 or have.all():
-            continue
-        first, last = np.flatnonzero(have)[[0, -1]]
-        gap = ~have & (np.arange(len(x)) > first) & (np.arange(len(x)) < last)
-        offset = values[unit, have] - center[have]
-        filled[unit, gap] = center[gap] + np.interp(x[gap], x[have], offset)
-    return filled

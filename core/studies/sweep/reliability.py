@@ -12,11 +12,11 @@ import numpy as np
 from core.analysis.modes import TwoModes, two_modes
 from core.analysis.statistics import MIN_UNITS
 from core.evidence import Block, Interference, Warning
-from core.names import device_words
+from core.names import all_of, device_words
 from core.numbers import counted, number, percent
 from core.spec import Target
 from core.studies.sweep.hindered import hindered
-from core.studies.sweep.observations import Observations
+from core.studies.sweep.observations import ALLOWANCE, Observations
 from core.studies.sweep.record import Run
 
 BUSY_PCT = 25.0  # of one core: a neighbour that takes this much moves a 2-core machine's step times
@@ -35,8 +35,8 @@ def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
     found = [*_replicates(observations), *disturbances([r.interference for r in run.rounds])]
     if observations.unstable:
         text = (
-            f"The {observations.unit}es disagree by {percent(observations.spread)} (standard deviation) about the same "
-            "step: the machine is unsteady; close other programs or measure longer."
+            f"Starts of the workers disagree by {percent(observations.spread)} (standard deviation) about the same step: "
+            "the machine is unsteady; close other programs or measure longer."
         )
         found.append(Warning(code="unstable_machine", text=text))
     return tuple(found)
@@ -60,25 +60,23 @@ def few_processes(run: Run) -> tuple[Warning, ...]:
 
 
 def _replicates(observations: Observations) -> Iterator[Warning]:
-    counts = np.sum(~np.isnan(observations.values), axis=0)
-    if len(counts) and counts.max() < 2:
-        yield Warning(code="no_replicates", text="One value a batch size: no interval can be given.")
+    if len(observations.values) and not np.isfinite(observations.estimate.error).any():
+        yield Warning(code="no_replicates", text="One value per batch size: no interval can be given.")
         return
-    if observations.unit == "round":
+    if len(observations.values) and (few := observations.few):
+        which = "Every batch size was" if len(few) == len(observations.batches) else f"Batch {_listed(few)}: each was"
         text = (
-            "The rounds carry no processes or passes to tell apart: differences between processes and slow drift may "
-            "be missing from the interval."
+            f"{which} prepared in fewer than three starts of the workers: the interval carries an allowance of "
+            f"{percent(ALLOWANCE)} for how much starts differ. A larger budget allows more."
         )
-        yield Warning(code="single_process", text=text)
-    elif observations.unit == "pass":
-        text = (
-            "Fewer than three worker processes: the interval rests on passes, with an allowance of "
-            f"{percent(observations.allowance)} for how much processes usually differ. A larger budget allows restarts."
-        )
-        yield Warning(code="few_processes", text=text)
+        yield Warning(code="few_replicates", text=text)
     if observations.unpaired:
         text = f"{observations.unpaired} rounds have one target only and take no part in the comparison."
         yield Warning(code="unpaired_rounds", text=text)
+
+
+def _listed(batches: Sequence[int]) -> str:
+    return all_of([f"{batch:,}" for batch in batches])
 
 
 def _modes(run: Run, cells: Cells) -> Iterator[Warning]:

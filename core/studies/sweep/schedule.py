@@ -16,7 +16,7 @@ import numpy as np
 
 from core.analysis.numerics import zeros
 from core.analysis.statistics import Array, median_interval, t_quantile
-from core.studies.sweep.observations import PROCESS_ALLOWANCE
+from core.studies.sweep.observations import ALLOWANCE
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run, StopReason
 
@@ -103,7 +103,7 @@ def good_passes(costs: Costs, active: int, scatter: float) -> int:
     scatter between processes and σ₂ between rounds, √(c₁σ₂² / c₂σ₁²) rounds in each process are best.
     """
     restart_s = costs.startup_s + (active + BACKGROUND) * costs.prepare_s
-    rounds = math.sqrt(restart_s / (max(1, active) * costs.round_s)) * scatter / PROCESS_ALLOWANCE
+    rounds = math.sqrt(restart_s / (max(1, active) * costs.round_s)) * scatter / ALLOWANCE
     return min(MAX_EPOCH_PASSES, max(MIN_EPOCH_PASSES, round(rounds / VISIT_ROUNDS)))
 
 

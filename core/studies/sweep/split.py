@@ -11,10 +11,8 @@ so that its bounds are the same maximum of minima over theirs (intersection-unio
 another difference becomes the least, at a crossover or where whole numbers of samples lie far apart, where a bootstrap
 or a derivative would not; elsewhere it is wider than it need be.
 
-A difference has a t interval over the worker processes that measured both, where these are three or more. But a sweep
-spends its time near the crossover, and measures large batches in one pass. There the interval is put together from
-those of both step times, as if nothing of their noise cancelled (MOVER, Zou and Donner 2008): t intervals over passes,
-with the variance pooled over batches where a batch has few, and what processes were seen to differ by elsewhere.
+A difference has a t interval over the starts that measured both, where these are three or more. Elsewhere the interval
+is put together from those of both step times, as if nothing of their noise cancelled (MOVER, Zou and Donner 2008).
 Between measured batches the bend of the curve is added.
 """
 
@@ -23,14 +21,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from core.analysis.statistics import MIN_UNITS, Array, Estimate, estimate_columns, moderate, normal_quantile
+from core.analysis.statistics import MIN_UNITS, Array, estimate_columns
 from core.studies.sweep.answer import SpeedUp
-from core.studies.sweep.crossover import ALPHA, bend_of
-from core.studies.sweep.observations import PROCESS_ALLOWANCE, Observations, observe_times
+from core.studies.sweep.crossover import bend_of
+from core.studies.sweep.observations import ALPHA, Observations, observe_both
 from core.studies.sweep.record import Run
 
 MOST_SPLITS = 2_049
@@ -103,9 +100,7 @@ def best_splits(run: Run, first: int, second: int) -> Together | None:
 
     Raises UserError where the rounds are more than any sweep makes.
     """
-    tables = zip(observe_times(run, first, second, "process"), observe_times(run, first, second, "pass"), strict=True)
-    unseen = PROCESS_ALLOWANCE / math.sqrt(2) if run.processes else 0.0
-    curves = tuple(_Curve(by_process, by_pass, unseen) for by_process, by_pass in tables)
+    curves = tuple(map(_Curve, observe_both(run, first, second)))
     batches = [int(batch) for batch in curves[0].batches if batch >= 2 * curves[0].batches[0]]
     if not batches:
         return None
@@ -148,45 +143,36 @@ def _samples_per_ms(found: Together) -> float:
 
 @dataclass(frozen=True)
 class _Curve:
-    """Log step times of one target, by process and by pass; ``unseen``: by how much processes of a target differ."""
+    """Log step times of one target, by start of the workers."""
 
-    by_process: Observations
-    by_pass: Observations
-    unseen: float
+    seen: Observations
 
     @property
     def batches(self) -> Array:
-        return self.by_process.batches
+        return self.seen.batches
 
-    @cached_property
+    @property
     def middle(self) -> Array:
-        return estimate_columns(self.by_process.values, trimmed=False).center
+        return self.seen.estimate.center
 
     def at(self, samples: Array) -> Array:
-        return np.interp(np.log2(samples), self.by_process.x, self.middle)
+        return np.interp(np.log2(samples), self.seen.x, self.middle)
 
     def bend(self, samples: Array) -> Array:
-        return bend_of(self.by_process.x, self.middle, np.log2(samples))
+        return bend_of(self.seen.x, self.middle, np.log2(samples))
 
-    def of_processes(self, samples: float) -> Array:
-        """What each process measured there, or what lies between two of its times; NaN where it has none."""
-        x, values, at = self.by_process.x, self.by_process.values, math.log2(samples)
+    def of_starts(self, samples: float) -> Array:
+        """Return the value of each start there, or between two of its batches; NaN where it has none."""
+        x, values, at = self.seen.x, self.seen.values, math.log2(samples)
         right = min(int(np.searchsorted(x, at)), len(x) - 1)
         if x[right] == at:
             return np.asarray(values[:, right])
         weight = (at - x[right - 1]) / (x[right] - x[right - 1])
         return np.asarray((1 - weight) * values[:, right - 1] + weight * values[:, right])
 
-    @cached_property
-    def _estimate(self) -> Estimate:
-        found = estimate_columns(self.by_pass.values, trimmed=self.by_pass.unit == "round")
-        return found if self.by_pass.unit == "round" else moderate(found, 1, self.by_pass.values)
-
     def half_width(self, samples: float, alpha: float) -> float:
         """Half of the 1 − alpha interval of the log step time there, the wider of the neighbouring batches'."""
-        processes = np.sum(~np.isnan(self.by_process.values), axis=0)
-        unseen = normal_quantile(1 - alpha / 2) * self.unseen / np.sqrt(processes)
-        half = np.hypot(self._estimate.half_width(alpha), unseen)
+        half = self.seen.estimate.half_width(alpha)
         right = min(int(np.searchsorted(self.batches, samples)), len(half) - 1)
         exact = self.batches[right] == samples
         return float(half[right] if exact else half[right - 1 : right + 1].max())
@@ -247,11 +233,11 @@ def _half_widths(curves: Curves, way: _Ways, alpha: float) -> Array:
 
 
 def _half_width(whole: _Curve, batch: int, part: _Curve, samples: float, alpha: float) -> float:
-    differences = whole.of_processes(batch) - part.of_processes(samples)
+    differences = whole.of_starts(batch) - part.of_starts(samples)
     known = differences[~np.isnan(differences)]
     if len(known) < MIN_UNITS:
         return math.hypot(whole.half_width(batch, alpha), part.half_width(samples, alpha))
     own = estimate_columns(known[:, None], trimmed=False)
-    # other processes count for the curves, too, whose difference may then be another one
+    # other starts count for the curves, too, whose difference may then be another one
     other = float(whole.at(np.array([batch]))[0] - part.at(np.array([samples]))[0] - own.center[0])
     return float(own.half_width(alpha)[0]) + abs(other)

@@ -14,9 +14,16 @@ from core.evidence import Warning
 from core.names import all_of, are
 from core.numbers import number, percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
-from core.studies.sweep.answer import Crossover, Lead, Verdict
-from core.studies.sweep.crossover import Crossing, Curve, find_crossings, find_lead
+from core.studies.sweep.answer import Crossover, Lead, Machine, Verdict
+from core.studies.sweep.crossover import Crossing, Curve, changes_too_often, find_crossings, find_lead
 from core.text import sentence_case
+
+NO_CLAIM_YET = "No claim yet: that takes three starts of the workers"
+UNSTABLE = "Not clear: the machine was too unsteady, separate starts of the workers disagree."
+TOO_MANY_CHANGES = (
+    "Not clear: the faster target seems to change more than twice, and not each time with two clear batch sizes on "
+    "either side."
+)
 
 
 @dataclass(frozen=True)
@@ -30,21 +37,34 @@ class Pair:
         return self.names[self.targets.index(target)]
 
 
-def decide(curve: Curve, pair: Pair, margin: float, warnings: tuple[Warning, ...], unstable: bool) -> Verdict:
-    """Verdict for a curve of log(t_first / t_second); ``unstable`` marks a machine whose processes disagree."""
-    found = _decided(curve, pair, margin, unstable)
-    sentence = found.sentence if curve.has_interval else without_interval(curve, pair)
-    return dataclasses.replace(found, sentence=sentence_case(sentence), warnings=warnings)
+def decide(curve: Curve, pair: Pair, margin: float, warnings: tuple[Warning, ...], machine: Machine) -> Verdict:
+    """Return the verdict for a curve of log(t_first / t_second)."""
+    found = _decided(curve, pair, margin, machine)
+    if curve.has_interval:
+        sentence = found.sentence + holds_for(machine, decided=found.kind != "inconclusive")
+    else:
+        sentence = without_interval(curve, pair, machine.starts_ended)
+    return dataclasses.replace(found, sentence=sentence_case(sentence), warnings=warnings, machine=machine)
 
 
-def without_interval(curve: Curve, pair: Pair) -> str:
-    """What is said where nothing can be claimed: whose step time was the lower one at which batches."""
+def holds_for(machine: Machine, decided: bool) -> str:
+    """Return for which machine a verdict holds, as a sentence to follow it; empty for a quiet one."""
+    if machine.quiet:
+        return ""
+    cores = "" if machine.others_cores is None else f" that used {number(machine.others_cores)} cores"
+    if decided:
+        return f" This holds beside other programs{cores}, not for a quiet machine."
+    return f" Most rounds were disturbed by other programs{cores}: close them and measure again."
+
+
+def without_interval(curve: Curve, pair: Pair, starts_ended: bool) -> str:
+    """Return which step time was the lower one at which batches, where nothing can be claimed."""
     at = curve.at_batches()
-    return lowest_words(pair.names, (at.center > 0).astype(int), 2.0**at.x)
+    return lowest_words(pair.names, (at.center > 0).astype(int), 2.0**at.x, starts_ended)
 
 
-def lowest_words(names: Sequence[str], lowest: np.ndarray, batches: np.ndarray) -> str:
-    """The number of the target with the lowest step time, by rising batch, in words; no claim without replicates."""
+def lowest_words(names: Sequence[str], lowest: np.ndarray, batches: np.ndarray, starts_ended: bool = True) -> str:
+    """Return the target with the lowest step time (its number by rising batch) in words; it claims nothing."""
     stretches, parts = runs(lowest), []
     for place, (start, stop) in enumerate(stretches):
         first, last = rounded(batches[start]), rounded(batches[stop - 1])
@@ -54,30 +74,26 @@ def lowest_words(names: Sequence[str], lowest: np.ndarray, batches: np.ndarray) 
         elif len(stretches) > 1 and place == len(stretches) - 1:
             where = f"from batch {first} on"
         parts.append(f"of {names[lowest[start]]} {where}")
-    return f"No verdict: one value a batch size gives no interval. The lowest step time is that {all_of(parts)}."
+    why = "No verdict: one value per batch size gives no interval" if starts_ended else NO_CLAIM_YET
+    return f"{why}. The lowest step time is that {all_of(parts)}."
 
 
-def _decided(curve: Curve, pair: Pair, margin: float, unstable: bool) -> Verdict:
-    crossings = find_crossings(curve)
-    if crossings:
-        return _crossover(curve, crossings, pair, margin)
-    signs, level = _sides(curve, margin)
-    if (signs == signs[0]).all() and signs[0] != 0:
-        return _ahead(curve, pair, margin, winner=int(signs[0] > 0))
-    if level.all():
-        return _tie(curve, pair, margin)
-    return _inconclusive(curve, signs, pair, margin, unstable)
-
-
-def _sides(curve: Curve, margin: float) -> tuple[np.ndarray, np.ndarray]:
-    """For each measured batch: +1 where the second target is faster (pointwise 95 %), −1 the first, 0 not clear; and
-    whether both bounds are within the margin.
-    """
+def _decided(curve: Curve, pair: Pair, margin: float, machine: Machine) -> Verdict:
     at = curve.at_batches()
-    if not curve.has_interval:
-        return np.sign(at.center).astype(int), np.abs(at.center) <= math.log1p(margin)
-    signs = np.where(at.low > 0, 1, np.where(at.high < 0, -1, 0))
-    return signs, (at.low >= -math.log1p(margin)) & (at.high <= math.log1p(margin))
+    if curve.has_interval and changes_too_often(at.clear):
+        return _inconclusive(at, pair, "many_changes", TOO_MANY_CHANGES)
+    if crossings := find_crossings(curve):
+        return _crossover(curve, crossings, pair, margin)
+    if at.clear.all() and (at.clear == at.clear[0]).all():
+        return _ahead(curve, pair, margin, winner=int(at.clear[0] > 0))
+    if at.clear.any():
+        return _ahead_in_part(curve, pair, margin, winner=int(at.clear.sum() > 0))
+    level = math.log1p(margin)
+    if ((at.own_low >= -level) & (at.own_high <= level)).all():
+        return _tie(pair, margin)
+    if machine.unstable:
+        return _inconclusive(at, pair, "unstable_machine", UNSTABLE)
+    return _inconclusive(at, pair, "straddles", "Not clear which target is faster, at any batch size measured.")
 
 
 def _lead(curve: Curve, pair: Pair, margin: float, winner: int) -> Lead | None:
@@ -93,12 +109,12 @@ def _crossover(curve: Curve, crossings: tuple[Crossing, ...], pair: Pair, margin
         crossovers=found,
         lead=_lead(curve, pair, margin, pair.targets.index(found[-1].ahead_after)),
         reason="sign_change" if curve.has_interval else "sign_change_without_replicates",
-        sentence=_changes(found, pair) if curve.has_interval else "",
+        sentence=_changes(curve, found, pair) if curve.has_interval else "",
         next_batch=_between(curve, found),
     )
 
 
-def _changes(found: tuple[Crossover, ...], pair: Pair) -> str:
+def _changes(curve: Curve, found: tuple[Crossover, ...], pair: Pair) -> str:
     """From which batch on who is faster, change by change; each has its interval."""
     parts = []
     for change in found:
@@ -111,7 +127,26 @@ def _changes(found: tuple[Crossover, ...], pair: Pair) -> str:
         )
     before = pair.names[1 - pair.targets.index(found[0].ahead_after)]
     below = "that" if len(found) == 1 else f"batch {rounded(found[0].batch)}"
-    return f"{'; then '.join(parts)}. Below {below} {before} {are(before)} faster."
+    return f"{'; then '.join(parts)}. Below {below} {before} {are(before)} faster.{_exceptions(curve, found)}"
+
+
+def _exceptions(curve: Curve, found: tuple[Crossover, ...]) -> str:
+    """Return the batches outside the crossovers' intervals at which neither target is clear, as a sentence."""
+    at = curve.at_batches()
+    batches = 2.0**at.x
+    between = [(batches >= (c.low or c.batch)) & (batches <= (c.high or c.batch)) for c in found]
+    doubtful = (at.clear == 0) & ~np.any(between, axis=0)
+    return f" Not clear at {batch_words(at, doubtful)}." if doubtful.any() else ""
+
+
+def batch_words(at: Curve, chosen: np.ndarray) -> str:
+    """Return the chosen ones of a curve's batches in words, neighbours as a range: ``batch 1 to 4 and 1,024``."""
+    batches, parts = 2.0**at.x, []
+    for start, stop in runs(chosen):
+        if chosen[start]:
+            first, last = rounded(batches[start]), rounded(batches[stop - 1])
+            parts.append(first if first == last else f"{first} to {last}")
+    return f"batch {all_of(parts)}"
 
 
 def _between(curve: Curve, found: tuple[Crossover, ...]) -> int | None:
@@ -172,62 +207,57 @@ def _towards_crossing(at: Curve) -> int | None:
     return round(max(MIN_BATCH, first / 2)) if first > MIN_BATCH else None
 
 
-def _tie(curve: Curve, pair: Pair, margin: float) -> Verdict:
+def _ahead_in_part(curve: Curve, pair: Pair, margin: float, winner: int) -> Verdict:
+    """Return the verdict where one target is clear at some batches and neither at the others."""
+    at, name = curve.at_batches(), pair.names[winner]
+    batches, doubtful = 2.0**at.x, np.flatnonzero(at.clear == 0)
+    measured, size = len(at.x), len(doubtful)
+    next_batch = round(batches[doubtful[int(np.argmax((at.high - at.low)[doubtful]))]])
+    if doubtful[0] == measured - size:
+        reason, said = (
+            "straddles_at_largest",
+            (f"Not clear above batch {rounded(batches[doubtful[0] - 1])}; up to it {name} {are(name)} faster."),
+        )
+        next_batch = round(min(MAX_BATCH, 2 * batches[-1])) if batches[-1] < MAX_BATCH else next_batch
+    elif doubtful[-1] == size - 1:
+        reason, said = (
+            "straddles_at_smallest",
+            (f"{name} {are(name)} faster from batch {rounded(batches[size])} on; below that it is not clear."),
+        )
+        next_batch = round(max(MIN_BATCH, batches[0] / 2)) if batches[0] > MIN_BATCH else next_batch
+    else:
+        reason, said = (
+            "straddles_within",
+            (
+                f"{name} {are(name)} faster at {batch_words(at, at.clear != 0)}; at the other batch sizes it is not clear."
+            ),
+        )
+    return Verdict(
+        kind="inconclusive",
+        targets=pair.targets,
+        lead=_lead(curve, pair, margin, winner),
+        reason=reason,
+        sentence=said,
+        next_batch=next_batch,
+    )
+
+
+def _tie(pair: Pair, margin: float) -> Verdict:
     return Verdict(
         kind="tie",
         targets=pair.targets,
-        reason="within_margin" if curve.has_interval else "equal_without_replicates",
+        reason="within_margin",
         sentence=f"A tie: {pair.names[0]} and {pair.names[1]} are within {percent(margin)} of each other at every "
         "batch size measured.",
     )
 
 
-def _inconclusive(curve: Curve, signs: np.ndarray, pair: Pair, margin: float, unstable: bool) -> Verdict:
-    at = curve.at_batches()
-    undecided = np.flatnonzero(signs == 0)
-    known = set(signs.tolist()) - {0}
-    winner: int | None = None
-    if unstable:
-        reason, said = "unstable_machine", "Not clear: the machine was too unsteady, separate worker processes disagree"
-    elif not known:
-        reason, said = "straddles", "Not clear which target is faster, at any batch size measured"
-    elif len(known) == 2:
-        reason, said = "weak_sign_change", "Not clear where the faster target changes; it probably does in this range"
-    else:
-        winner = int(known.pop() > 0)
-        reason, said = _one_sided(at, undecided, pair.names[winner])
+def _inconclusive(at: Curve, pair: Pair, reason: str, sentence: str) -> Verdict:
+    widths = np.nan_to_num(at.high - at.low, posinf=1e9)
     return Verdict(
         kind="inconclusive",
         targets=pair.targets,
-        lead=None if winner is None else _lead(curve, pair, margin, winner),
         reason=reason,
-        sentence=f"{said}.",
-        next_batch=_worth_measuring(at, undecided, reason),
+        sentence=sentence,
+        next_batch=round(2.0 ** at.x[int(np.argmax(widths))]),
     )
-
-
-def _one_sided(at: Curve, undecided: np.ndarray, winner: str) -> tuple[str, str]:
-    batches = 2.0**at.x
-    if (undecided == np.arange(len(at.x) - len(undecided), len(at.x))).all():
-        return (
-            "straddles_at_largest",
-            f"Not clear above batch {rounded(batches[undecided[0] - 1])}; up to it {winner} {are(winner)} faster",
-        )
-    if (undecided == np.arange(len(undecided))).all():
-        return "straddles_at_smallest", (
-            f"Not clear below batch {rounded(batches[undecided[-1] + 1])}; from it on {winner} {are(winner)} faster"
-        )
-    share = "most" if 2 * len(undecided) < len(at.x) else "some"
-    return "straddles_within", f"Not clear at every batch size; {winner} {are(winner)} faster at {share} of them"
-
-
-def _worth_measuring(at: Curve, undecided: np.ndarray, reason: str) -> int | None:
-    batches = 2.0**at.x
-    if reason == "straddles_at_largest" and batches[-1] < MAX_BATCH:
-        return round(min(MAX_BATCH, 2 * batches[-1]))
-    if reason == "straddles_at_smallest" and batches[0] > MIN_BATCH:
-        return round(max(MIN_BATCH, batches[0] / 2))
-    if len(undecided) == 0:
-        return None
-    widths = (at.high - at.low)[undecided]
-    return round(batches[undecided[int(np.argmax(np.nan_to_num(widths, posinf=1e9)))]])

@@ -11,31 +11,37 @@ from core.evidence import MAX_TARGETS, Warning
 from core.names import all_of, are, one_of
 from core.numbers import percent, rounded
 from core.spec import MAX_BATCH, MIN_BATCH
-from core.studies.sweep.answer import Band, Boundary, Fastest, Verdict
+from core.studies.sweep.answer import Band, Boundary, Fastest, Machine, Verdict
 from core.studies.sweep.record import Run
-from core.studies.sweep.verdict import lowest_words, splitting
+from core.studies.sweep.verdict import holds_for, lowest_words, splitting
 from core.text import sentence_case
 
 
-def fastest_verdict(run: Run, found: Fastest, margin: float, warnings: tuple[Warning, ...], unstable: bool) -> Verdict:
-    """``unstable`` marks a machine whose processes disagree; ``margin`` is what a tie was held against."""
+def fastest_verdict(
+    run: Run, found: Fastest, margin: float, warnings: tuple[Warning, ...], machine: Machine
+) -> Verdict:
+    """Return the verdict on three or more targets; ``margin`` is what a tie was held against."""
+    decided = any(len(band.targets) == 1 for band in found.bands)
+    text = sentence(run, found, margin, machine.starts_ended)
+    text += holds_for(machine, decided) if found.has_interval else ""
     named = len(found.bands) == 1 and len(found.bands[0].targets) == 1
     return Verdict(
         kind="fastest",
         targets=run.target_names,
         ahead=run.target_names[found.bands[0].targets[0]] if named else None,
-        reason=_reason(run, found, unstable),
-        sentence=sentence_case(sentence(run, found, margin)),
+        reason=_reason(found, machine.unstable),
+        sentence=sentence_case(text),
         warnings=warnings,
+        machine=machine,
         next_batch=_next(run, found),
     )
 
 
-def _reason(run: Run, found: Fastest, unstable: bool) -> str:
+def _reason(found: Fastest, unstable: bool) -> str:
     if not found.bands:
         return "no_common_batch"
     singles = sum(len(band.targets) == 1 for band in found.bands)
-    without = "" if _has_interval(run) else "_without_replicates"
+    without = "" if found.has_interval else "_without_replicates"
     if singles == 0:
         level = all(band.level for band in found.bands)
         return "within_margin" if level else "unstable_machine" if unstable else "not_distinguishable"
@@ -44,21 +50,12 @@ def _reason(run: Run, found: Fastest, unstable: bool) -> str:
     return ("bands" if singles == len(found.bands) else "bands_in_part") + without
 
 
-def _has_interval(run: Run) -> bool:
-    """Without replicates every band has one target, and no boundary an interval."""
-    counts: dict[tuple[int, int], int] = {}
-    for item in run.rounds:
-        for block in item.blocks:
-            counts[block.target, item.batch] = counts.get((block.target, item.batch), 0) + 1
-    return max(counts.values(), default=0) > 1
-
-
-def sentence(run: Run, found: Fastest, margin: float) -> str:
+def sentence(run: Run, found: Fastest, margin: float, starts_ended: bool = True) -> str:
     """``CPU is the fastest up to batch 12 (95 % interval 9 to 15); GPU 0 from 12 on``."""
     if not found.bands:
         return f"Not clear: {all_of(run.names)} share no measured batch size."
-    if not _has_interval(run):
-        return _without_interval(run, found)
+    if not found.has_interval:
+        return _without_interval(run, found, starts_ended)
     return f"{'; '.join(bands_words(run.names, found, margin))}."
 
 
@@ -71,11 +68,11 @@ def bands_words(names: Sequence[str], found: Fastest, margin: float, what: str =
     ]
 
 
-def _without_interval(run: Run, found: Fastest) -> str:
+def _without_interval(run: Run, found: Fastest, starts_ended: bool) -> str:
     first, last = found.bands[0].from_batch, found.bands[-1].to_batch
     batches = np.array([batch for batch in run.batches if first * 0.99 <= batch <= last * 1.01], dtype=float)
     lowest = [next(band.targets[0] for band in found.bands if batch <= band.to_batch * 1.01) for batch in batches]
-    return lowest_words(run.names, np.array(lowest), batches)
+    return lowest_words(run.names, np.array(lowest), batches, starts_ended)
 
 
 def band_words(
