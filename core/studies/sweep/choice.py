@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from core.numbers import counted
 from core.studies.sweep import schedule
@@ -28,6 +28,7 @@ class Choice:
     ) -> None:
         self._plan, self._ledger, self._workers, self._focus, self._total_s = plan, ledger, workers, focus, total_s
         self.tried: set[int] = set()
+        self._settled: int | None = None
 
     @property
     def _typical(self) -> Costs:
@@ -40,7 +41,13 @@ class Choice:
     def wanted(self) -> int:
         """Replicates that each batch gets."""
         typical = self._typical
-        return schedule.replicates(self._total_s(), typical.startup_s, typical.batch_s, len(self._plan.batches))
+        return self._settled or schedule.replicates(
+            self._total_s(), typical.startup_s, typical.batch_s, len(self._plan.batches)
+        )
+
+    def settle(self) -> None:
+        """Keep to that number, now that the first start has shown what things cost."""
+        self._settled = self.wanted
 
     def costs(self, batch: int) -> Costs:
         """Of one batch on all targets that run."""
@@ -108,29 +115,26 @@ class Choice:
 
     def extra_s(self, left_s: float, visited: Collection[int], done: int) -> tuple[float, int]:
         """For how long a start goes on that has visited these, and how many follow it."""
-        due = self.due()
-        later = self.costs_of(set(self.deciding(left_s)).union(due))
+        due, deciding = self.due(), self.deciding(left_s)
         starts = max(due.values(), default=0)
-        return schedule.extra_s(left_s, self.costs_of(visited), starts, starts * later.start_s, later, done)
+        due_s = starts * self.costs_of({*due, *deciding}).start_s
+        return schedule.extra_s(left_s, self.costs_of(visited), starts, due_s, self.costs_of(deciding), done)
 
     # -- batches that join -----------------------------------------------------------------------------------------
 
-    def fits(self, new: Collection[int], left_s: float, beside: Iterable[int] = ()) -> bool:
-        """True where the time is enough for every replicate of these, whose first visits come now, of all that was
-        tried, and as many of those ``beside``.
+    def fits(self, new: Collection[int], left_s: float) -> bool:
+        """True where the time is enough for every replicate of these, whose first visits come now, and of all that was
+        tried; later, when those have theirs, also for as many starts of the deciding batches.
         """
-        if left_s <= 0:
-            return False
-        typical, wanted = self._typical, self.wanted
-        if wanted == 1:
+        typical, wanted, due = self._typical, self.wanted, self.due()
+        if left_s <= 0 or wanted == 1:
+            return left_s > 0
+        if len(self.tried.union(new)) <= schedule.FEWEST_BATCHES:
             return True
-        needed_s = self.due_s({**dict.fromkeys(beside, wanted - 1), **self.due()} | dict.fromkeys(new, wanted))
-        needed_s -= typical.startup_s * (bool(new) and max(self.due().values(), default=0) < wanted)  # it runs already
-        kept_s = schedule.kept_s(self._total_s(), typical.startup_s, typical.batch_s)
-        if beside and not self.due():  # what time was kept for
-            kept_s = schedule.SPARE_SHARE * left_s
-        least = len(self.tried) + len(new) <= schedule.FEWEST_BATCHES
-        return least or needed_s <= left_s - kept_s
+        beside = {} if due else dict.fromkeys(self.deciding(left_s), wanted - 1)
+        needed_s = self.due_s({**beside, **due, **dict.fromkeys(new, wanted)}) - typical.startup_s  # this one runs
+        kept_s = schedule.kept_s(self._total_s(), typical) if due else schedule.SPARE_SHARE * left_s
+        return needed_s <= left_s - kept_s
 
     def is_short(self, left_s: float) -> bool:
         """True where the plan's largest batch was not tried, and not all others can join beside it."""

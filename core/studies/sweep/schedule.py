@@ -25,6 +25,7 @@ VISIT_S = 0.2  # of rounds in a visit: short, and it comes back later, since nei
 FEWEST_ROUNDS, MOST_ROUNDS = 2, 12  # in a visit
 REPLICATES = MIN_UNITS  # of every batch that is reported, where the budget holds them: fewer support no interval
 FEWEST_BATCHES = 3  # for which a budget must hold as many starts before it is said to hold them
+GOOD_BATCHES = 5  # at which a curve shows before time is kept for anything else
 MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
 GOOD_PROCESSES = 6  # starts before longer ones pay: t at 95 % falls from 3.2 (four) to 2.6 (six)
 LEAST_VISITS, MOST_VISITS = 2, 8  # of a batch in a start, where there is time
@@ -116,12 +117,14 @@ def replicates(total_s: float, startup_s: float, batch_s: float, batches: int) -
     return max(1, min(REPLICATES, int(usable_s / (startup_s + min(batches, FEWEST_BATCHES) * batch_s))))
 
 
-def kept_s(total_s: float, startup_s: float, batch_s: float) -> float:
-    """Return the seconds kept for what follows the replicates of all batches: some starts of those that decide, where
-    starts are cheap.
+def kept_s(total_s: float, batch: Costs) -> float:
+    """Return the seconds kept for what follows the replicates of all batches: starts of those that decide, where a good
+    number of batches has room beside them.
     """
-    further_s = FURTHER_STARTS * (startup_s + FEWEST_BATCHES * batch_s)
-    return (FURTHER_SHARE if further_s <= FURTHER_SHARE * total_s else SPARE_SHARE) * total_s
+    further_s = batch.startup_s + FEWEST_BATCHES * batch.batch_s
+    whole_s = REPLICATES * (batch.startup_s + GOOD_BATCHES * batch.batch_s)
+    count = min(FURTHER_STARTS, int(min(FURTHER_SHARE * total_s, total_s - whole_s) / further_s))
+    return max(SPARE_SHARE * total_s, count * further_s)
 
 
 def extra_s(left_s: float, this: Costs, due: int, due_s: float, later: Costs, done: int) -> tuple[float, int]:

@@ -50,7 +50,7 @@ class _Sweep:
         self._workers = Workers(self._plan, self._ledger, tools, deadline_s=lambda: self._late_end_s or self._end_s)
         self._late_end_s = 0.0  # of what comes after the rounds
         self._closing = Closing(self._plan, self._workers, self._ledger, tools, self._tell)
-        self._choice = Choice(self._plan, self._ledger, self._workers, self._focus, lambda: self._end_s - self._start_s)
+        self._choice = Choice(self._plan, self._ledger, self._workers, self._focus, self._total_s)
         self._choice.tried.update(run.batches)
         self._rotation = Rotation(tools, self._ledger, self._visit)
         self._asked = {(block.target, item.batch) for item in run.rounds for block in item.blocks}
@@ -141,6 +141,7 @@ class _Sweep:
                 self._rotation.one_pass((batch,), self._end_s)
         while self._plan.refine and (new := self._new_batches()):
             self._rotation.one_pass(new, self._end_s)
+        self._choice.settle()
         left, why = self._choice.left_out()
         if self._remaining_s() > 0:
             for batch, target in product(left, self._targets):
@@ -157,10 +158,8 @@ class _Sweep:
 
     def _new_batches(self) -> tuple[int, ...]:
         """Sizes inside the bracket of every change of lead, until the gaps are fine."""
-        focus, tried = self._focus(fresh=True), sorted(self._choice.tried)
-        new, left_s = focus.new_batches(tried, self._plan.batch_multiple), self._remaining_s()
-        deciding = self._choice.deciding(left_s)
-        return tuple(b for place, b in enumerate(new) if self._choice.fits(new[: place + 1], left_s, deciding))
+        new = self._focus(fresh=True).new_batches(sorted(self._choice.tried), self._plan.batch_multiple)
+        return tuple(b for place, b in enumerate(new) if self._choice.fits(new[: place + 1], self._remaining_s()))
 
     def _finish(self, targets: Collection[int], share: float = 1.0) -> None:
         """What comes after the rounds of these targets, in that share of the time kept for it; of all, to the end."""
@@ -252,6 +251,10 @@ class _Sweep:
         """When measuring ends, and what is left is for energy windows, Keras's own loop and traces."""
         later_s = max(0.0, self._closing.energy_s) + schedule.trace_reserve_s(self._plan) + loop.reserve_s(self._plan)
         return self._final_s - later_s
+
+    def _total_s(self) -> float:
+        """For measuring in all, without what starts took that came to nothing."""
+        return self._end_s - self._start_s - self._workers.lost_s
 
     def _remaining_s(self) -> float:
         return self._end_s - self._clock.now_s()

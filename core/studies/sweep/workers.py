@@ -158,7 +158,7 @@ class Workers:
         self._staff(runnable)
         begin, new = self._clock.now_s(), sum(batch not in self._targets[target].prepared for target in runnable)
         prepared = [target for target in runnable if self._prepare(target, batch)]
-        if self._clock.now_s() > begin and new:
+        if new and len(prepared) == len(runnable):
             self._prepares[batch] = (self._clock.now_s() - begin) / new
         self._asking.interference(tuple(self._workers.values()))  # what that took is nobody's interference
         self._pass_index = pass_index
