@@ -42,14 +42,14 @@ from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, machine_lock
 from core.spec import Target, Workload, parse_batches
 from core.studies.progress import Progress
+from core.studies.resolution.answer import EQUIVALENT, claims_of
 from core.studies.resolution.plan import resolution_plan
-from core.studies.resolution.widths import half_widths
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, watching
 from core.studies.sweep.analyse import analyse
-from core.studies.sweep.answer import Answer
 from core.studies.sweep.more_time import extended
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
+from core.studies.sweep.resolution import half_widths
 from core.studies.sweep.start import new_run
 from core.studies.sweep.supervisor import run_sweep
 from core.worker.clock import WallClock
@@ -95,19 +95,9 @@ class Looks:
                 self.first_s.setdefault(claim, round(progress.elapsed_s, 1))
 
 
-def claims_of(answer: Answer) -> tuple[str, ...]:
-    """Return the codes of what an answer claims."""
-    if (claims := getattr(answer, "claims", None)) is not None:
-        return tuple(claims)
-    verdict = answer.verdict  # until answers say it themselves
-    if not verdict.has_interval or verdict.reason in ("straddles", "unstable_machine", "no_common_batch"):
-        return ()
-    return ("equivalent",) if verdict.kind == "tie" else (verdict.reason,)
-
-
 def is_false(claims: Collection[str]) -> bool:
     """Return whether claims about equal targets say that they differ."""
-    return any(claim != "equivalent" for claim in claims)
+    return any(claim != EQUIVALENT for claim in claims)
 
 
 def cases(what: Collection[str], neighbours: Collection[str]) -> list[Case]:

@@ -9,7 +9,8 @@ from core.names import full_name
 from core.spec import Pipeline, Target, Workload
 from core.studies.sweep.plan import SweepPlan
 
-BATCHES = 4  # by default, spread over the range
+DEFAULT_BUDGET_S = 60.0
+BATCHES, LARGEST = 4, 1024  # by default, spread over the range from 1 on
 LEAST_WIDTH = 1e-6  # never reached, so that the whole budget is measured
 
 
@@ -33,7 +34,7 @@ def resolution_plan(
     workload: Workload,
     target: Target,
     batches: Sequence[int],
-    budget_s: float = 60.0,
+    budget_s: float = DEFAULT_BUDGET_S,
     pipeline: Pipeline | None = None,
 ) -> ResolutionPlan:
     """Return the plan that measures a target against itself at these batches for the whole budget."""
