@@ -18,6 +18,8 @@ PARTS = (
     "hardware_classes",
     "evidence",
     "torch_network",
+    "busy_table",
+    "neighbours",
 )  # used by others
 
 

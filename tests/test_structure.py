@@ -43,6 +43,7 @@ LAYERS = (
     "core.studies.kind",
     "core.studies.sweep",
     "core.studies.check",
+    "core.studies.resolution",
     "core.studies.scaling",
     "core.studies.fleet",
     "core.studies.experiment",

@@ -20,6 +20,7 @@ TITLE_CHARS = 100
 SHOWN_BY = {
     "sweep": ("sweep", "start"), "frontier": ("frontier",), "pipeline": ("pipeline",), "diagnosis": ("diagnosis",),
     "memory": ("batch",), "noise": ("batch",), "host": ("hardware",), "scaling": ("scaling",), "fleet": ("fleet",),
+    "resolution": ("method",),
 }  # fmt: skip
 """By kind of study, the pages that show its progress themselves, with the same in it."""
 TOLD_BY = {"trace": "overhead", "selfcheck": "method", "pitfalls": "method"}
