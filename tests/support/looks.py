@@ -69,9 +69,10 @@ class Looked:
         return self.halfway.union(self.end, self.prolonged or (), self.live)
 
 
-def simulated(curves: tuple[Curve, ...], noise: NoiseModel, seed: int, startup_s: float = 0.1) -> Machine:
-    """A machine whose workers are forks unless told otherwise."""
-    return Machine(curves, noise, seed, startup_s=startup_s, prepare_s=0.3)
+def simulated(curves: tuple[Curve, ...], noise: NoiseModel, seed: int) -> Machine:
+    """A machine with starts as long as forks or fresh processes take."""
+    startup_s, prepare_s = (6.0, 1.0) if noise.start == "fresh" else (0.1, 0.3)
+    return Machine(curves, noise, seed, startup_s=startup_s, prepare_s=prepare_s)
 
 
 def measured(machine: Machine, budget_s: float, **options: Any) -> Run:

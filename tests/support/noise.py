@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from core.analysis.statistics import Array
-from core.evidence import Interference
+from core.evidence import Interference, Start
 from core.spec import Target
 
 SLICE_S = 0.003  # for which the kernel lets one of two runnable threads have the core, and first the one that woke up
 SAMPLE_EVERY_S = 0.1  # as core.machine.interference.MIN_INTERVAL_S
+FRESH_PROCESS = 0.034  # ``process``: two fresh ones stood 4.5 to 5.2 % apart, forks of one process hardly
 HIGHEST_BACKGROUND_PCT = 8.0  # of a core, by programs that are always there
 
 
@@ -79,6 +80,13 @@ class NoiseModel:
     odd: tuple[float, float] = (0.05, 0.20)  # by so much, log-uniform, either way
     cores: CoreModel | None = None
 
+    @property
+    def start(self) -> Start | None:
+        """How the workers were started, as their offsets tell; None of a machine without cores."""
+        if self.cores is None:
+            return None
+        return "fresh" if self.process >= FRESH_PROCESS else "forked"
+
     def prepared(self, rng: np.random.Generator) -> float:
         """The offset of a cell that is prepared now, beyond that of its process and batch."""
         offset = self.preparation * float(rng.standard_t(3)) if self.preparation else 0.0
@@ -88,7 +96,6 @@ class NoiseModel:
 
 
 QUIET = NoiseModel(0.002, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
-FRESH_PROCESS = 0.034  # fresh processes stood 4.5 to 5.2 % apart, forks of one process hardly
 QUIET_MACHINE = NoiseModel(
     tail=0.008, common_drift=0.0, own_drift=0.0, process=0.003, cell=0.004, stall_share=0.003, stall_factor=2.0,
     preparation=0.005, odd_share=0.003, cores=CoreModel(),
@@ -97,6 +104,11 @@ QUIET_MACHINE = NoiseModel(
 BURSTS = (Neighbour((0.2, 10.0), (0.2, 10.0)), Neighbour((0.2, 6.0), (0.2, 6.0)))
 BUSY_MACHINE = replace(QUIET_MACHINE, cores=CoreModel(neighbours=BURSTS))
 """The same beside two programs that compute in bursts."""
+
+
+def fresh(model: NoiseModel) -> NoiseModel:
+    """The same with workers that are fresh processes."""
+    return replace(model, process=FRESH_PROCESS)
 
 
 def unbound(model: NoiseModel, **changes: Any) -> NoiseModel:
@@ -225,9 +237,13 @@ class Cores:
                 weights[list(other.cores if other is not busy else self._last)] *= self.READILY
             busy.look(at_s, weights)
 
+    def threads(self, target: Target) -> int:
+        """How many cores a target keeps busy."""
+        return min(self._model.count, (target.threads or self._model.count) if target.on_cpu else 1)
+
     def _places(self, process: int, target: Target) -> tuple[int, ...]:
-        count, threads = self._model.count, target.threads if target.on_cpu else 1
-        if threads is None or threads >= count:
+        count, threads = self._model.count, self.threads(target)
+        if threads == count:
             return tuple(range(count))
         if self._model.bound and target.on_cpu:
             return tuple(range(count - threads, count))

@@ -235,14 +235,16 @@ class Machine:
 class SimulatedWorker:
     def __init__(self, machine: Machine, target: int, runs_on: Target) -> None:
         self._machine, self._target, self._runs_on = machine, target, runs_on
-        self._offset = machine.rng.normal(0, machine.noise.process) if machine.noise.process else 0.0
+        self.offset = machine.rng.normal(0, machine.noise.process) if machine.noise.process else 0.0
         machine.processes += 1
         self._process = machine.processes
         self._of_batch: dict[int, float] = {}
         self._cells: dict[tuple[int, int], tuple[float, float]] = {}
         self._exchange_ms: dict[tuple[int, int], float | None] = {}
         self._open = True
-        self.ready = Ready(pid=1000 + target, startup_ms=1000 * machine.startup_s, device=str(runs_on))
+        self.ready = Ready(
+            pid=1000 + target, startup_ms=1000 * machine.startup_s, device=str(runs_on), start=machine.noise.start
+        )
 
     def ask(self, request: Request[R], deadline_s: float) -> R:
         begin_s = self._machine.clock.now_s()
@@ -283,7 +285,7 @@ class SimulatedWorker:
         machine.fault(self._target, batch, in_block=True)
         now_s = machine.clock.now_s()
         offset, true_ms = self._cells[batch, slot]
-        log = machine.common.at(now_s) + machine.own[self._target].at(now_s) + self._offset + offset
+        log = machine.common.at(now_s) + machine.own[self._target].at(now_s) + self.offset + offset
         log += noise.tail * float(machine.rng.standard_t(3))
         if noise.stall_share and machine.rng.random() < noise.stall_share:
             log += math.log1p(machine.rng.random() * (noise.stall_factor - 1))
@@ -293,11 +295,13 @@ class SimulatedWorker:
             at_s = machine.clock.now_s()
             slowness, wait_s = machine.cores.block(self._process, self._runs_on, at_s, steps, true_ms / 1000)
             log += slowness
-        step_ms = true_ms * math.exp(log) + 1000 * wait_s / steps
+        running_ms = steps * true_ms * math.exp(log)
+        step_ms = running_ms / steps + 1000 * wait_s / steps
+        cpu_ms = running_ms * machine.cores.threads(self._runs_on) if machine.cores else None
         if step_ms * steps / 1000 > deadline_s:
             raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
         machine.clock.advance(step_ms * steps / 1000 + 0.001)
-        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot)
+        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot, cpu_ms=cpu_ms)
 
     def _turn(self, batch: int, slot: int, step_ms: float) -> None:
         """Run one untimed step where the last block was another cell's."""
@@ -336,7 +340,7 @@ class SimulatedWorker:
         a_step_ms = 4 * with_loop_ms + (STEPS_A_PAIR - 4) * true_ms
         steps = max(1, int((request.limit_ms / LOOP_PAIRS - 2 * machine.call_ms) / a_step_ms))
         took_ms = [
-            [ms * math.exp(self._offset + offset + machine.noise.tail * float(machine.rng.standard_t(3)))
+            [ms * math.exp(self.offset + offset + machine.noise.tail * float(machine.rng.standard_t(3)))
              for ms in (machine.call_ms + steps * with_loop_ms, machine.call_ms + 3 * steps * with_loop_ms,
                         2 * steps * true_ms, steps * true_ms)]
             for _ in range(LOOP_PAIRS)
