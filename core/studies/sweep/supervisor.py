@@ -308,6 +308,7 @@ class _Sweep:
         self._asked.update((target, batch) for target in targets)
         self._workers.visit(batch, rounds, pass_index, targets)
         self._tell("measuring", f"Measuring batch {batch:,} on {who}")
+        self._tools.pause()
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
