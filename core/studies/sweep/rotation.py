@@ -42,8 +42,7 @@ class Rotation:
             disturbed = self._visit(batch, pass_index, batch not in self._visits)
             self._visits[batch] += 1
             self._disturbed[batch] += disturbed
-            if pause := getattr(self._tools, "pause", None):  # in which pages may draw
-                pause()
+            self._tools.pause()  # in which pages may draw
 
     def go_on(self, batches: Callable[[], Collection[int]], end_s: float) -> None:
         """Passes up and down over the batches with the fewest visits, until then."""

@@ -1,0 +1,81 @@
+"""Parts of a page that are drawn again when there is something new, without polling.
+
+The browser asks the server once and the answer is held back until the measurement makes a pause
+(:class:`core.studies.pauses.Pauses`), begins, is told to stop or ends; only then does the browser have the part drawn.
+While blocks are measured neither of them does anything (measured: benchmarks/polling.py). A hidden tab asks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from core.ui import registry
+from core.ui.held import PATH, state
+
+_CSS = """
+/* takes no place on the page */
+[class*="st-key-news-"] { display: none; }
+"""
+# An idle moment after a drawing says that the browser has drawn. A server without the route (any other answer) is asked
+# to draw every 10 s.
+_JS = """
+const asking = new WeakMap()
+
+export default function (component) {
+  const { data, parentElement, setTriggerValue } = component
+  const before = asking.get(parentElement)
+  if (before && before.seen === data.seen) return before.end
+  if (before) before.end()
+  const stop = new AbortController()
+  let timer
+  const later = (seconds, act) => { timer = setTimeout(act, 1000 * seconds) }
+  const draw = () => {
+    setTriggerValue("news", data.seen)
+    later(10, ask)
+  }
+  const ask = async () => {
+    if (document.hidden) return
+    try {
+      const reply = await fetch(data.address, { signal: stop.signal, cache: "no-store" })
+      const text = reply.ok ? await reply.text() : ""
+      if (text === "news") draw()
+      else if (text === "nothing") ask()
+      else later(10, draw)
+    } catch {
+      if (!stop.signal.aborted) later(5, ask)
+    }
+  }
+  const shown = () => { if (!document.hidden) ask() }
+  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 50))
+  document.addEventListener("visibilitychange", shown)
+  idle(ask, { timeout: 1000 })
+  const end = () => {
+    stop.abort()
+    clearTimeout(timer)
+    document.removeEventListener("visibilitychange", shown)
+    asking.delete(parentElement)
+  }
+  asking.set(parentElement, { seen: data.seen, end })
+  return end
+}
+"""
+_NEWS = st.components.v2.component("breakeven_news", css=_CSS, js=_JS, isolate_styles=False)
+
+
+def redrawn(key: str, draw: Callable[[], None], *, in_pauses: bool = True) -> None:
+    """Draw a part of the page as a fragment now, and again whenever a measurement begins or ends or, ``in_pauses``,
+    makes a pause.
+    """
+
+    def part() -> None:
+        jobs = registry.engine().jobs
+        seen, pauses = state(jobs), jobs.pauses.pauses
+        draw()
+        base = st.get_option("server.baseUrlPath").strip("/")
+        address = f"{f'/{base}' if base else ''}/{PATH}?seen={seen}&pauses={int(in_pauses)}"
+        data = {"seen": f"{seen}-{pauses}", "address": address}
+        _NEWS(data=data, key=f"news-{key}", on_news_change=lambda: None)
+
+    st.fragment(part)()
