@@ -89,8 +89,9 @@ def test_there_is_a_method_for_every_kind_of_request() -> None:
     assert all(callable(getattr(engine(), kind)) for kind in kinds)
 
 
-def test_a_block_waits_once_and_cells_share_a_model() -> None:
+def test_a_block_waits_once_and_cells_share_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     made = engine()
+    monkeypatch.setattr(made.turns, "wake", lambda *_: None)
     for slot in (0, 1):
         assert made.prepare(cell(4, slot)).execution == "xla"
     assert made.built == 1
