@@ -143,6 +143,7 @@ class Fault:
     times: int = 10**9
 
 
+BLOCK_MS = 4.0  # of a block whose request does not say, as on a CPU
 LAUNCHED: list[Any] = []
 """The machines whose workers were started in this test."""
 
@@ -274,7 +275,7 @@ class SimulatedWorker:
         return Prepared(
             batch=request.batch, slot=request.slot, build_ms=20.0, first_call_ms=300.0,
             warmup_steps=40, warmup_ms=40 * step_ms, warmup_steady=True, latency_ms=(1.1 * step_ms,) * 3,
-            steps_per_block=request.steps_per_block or max(1, math.ceil(request.block_ms / step_ms)),
+            steps_per_block=request.steps_per_block or max(1, math.ceil((request.block_ms or BLOCK_MS) / step_ms)),
             execution=runs_as.execution, execution_why=runs_as.why,
         )  # fmt: skip
 

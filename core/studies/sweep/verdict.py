@@ -41,7 +41,7 @@ def decide(curve: Curve, pair: Pair, margin: float, warnings: tuple[Warning, ...
     """Return the verdict for a curve of log(t_first / t_second)."""
     found = _decided(curve, pair, margin, machine)
     if curve.has_interval:
-        sentence = found.sentence + holds_for(machine, decided=found.kind != "inconclusive")
+        sentence = found.sentence + holds_for(machine, decided=bool(found.claims))
     else:
         sentence = without_interval(curve, pair, machine.starts_ended)
     return dataclasses.replace(found, sentence=sentence_case(sentence), warnings=warnings, machine=machine)
