@@ -1,5 +1,6 @@
-"""Every claim that the product can make, each with the test behind it. What is no claim makes none: a picture without an
-interval, a recorded fact, a modelled value shown as one.
+"""Every claim that the product can make, each with the test behind it.
+
+A picture without an interval, a recorded fact and a modelled value that is shown as one claim nothing.
 
 docs/claims.md is made from this table; a test holds the two together.
 """
@@ -56,8 +57,8 @@ class Claim(StrEnum):
 BASES: dict[Claim, Basis] = {
     Claim.CROSSOVER: Basis(
         "B is faster from batch 41, 95 % interval 32 to 50",
-        f"{REPLICATES}: a clear batch on each side, a third change only with two on each side; the interval holds every "
-        "batch at which a tie is not rejected",
+        f"{REPLICATES}: a clear batch on each side, a third change only with two on each side; the interval "
+        "holds every batch at which a tie is not rejected",
         LOOKS,
     ),
     Claim.AHEAD: Basis(

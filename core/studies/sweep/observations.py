@@ -1,8 +1,8 @@
-"""From rounds to replicates: the table of paired log-ratios that every claim rests on, and how exact its columns are.
+"""From rounds to replicates: the table of paired log-ratios that every claim rests on, and how exact it is.
 
-The replicate is a batch prepared anew in another start of the workers. Neighbouring rounds share what disturbs them, and
-a prepared batch keeps an offset for as long as it lives (measured on two cores: 1.6 to 6 % from one preparation to the
-next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make that
+The replicate is a batch prepared anew in another start of the workers. Neighbouring rounds share what disturbs them,
+and a prepared batch keeps an offset for as long as it lives (measured on two cores: 1.6 to 6 % from one preparation to
+the next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make that
 value more exact and never add degrees of freedom.
 
 Claims change only where a start ends. Of a run that goes on, or was cut short, the start that has not ended is a
@@ -30,8 +30,8 @@ ALPHA = 0.05
 LOOK_GROWTH = 1.5
 """A look at growing data needs so many times the starts of the one before."""
 ALLOWANCE = 0.06
-"""Standard deviation allowed for between replicates of a batch that has fewer than three: the largest scatter from batch
-to batch that equal targets showed within a run (measured: benchmarks/busy.py, and 15 recordings of equal targets)."""
+"""Standard deviation allowed for between replicates of a batch that has fewer than three: the largest scatter from
+batch to batch that equal targets showed within a run (15 recordings of 23 November 2026)."""
 ALLOWANCE_DF = 4.0
 """The tails that go with it: of 240 batches in those recordings the worst stood 3.8 times the allowance off."""
 TAIL_DISCOUNT, MOST_DF = 2.0, 16.0
@@ -133,7 +133,7 @@ class Observations:
         return Estimate(np.where(counts > 0, own.center, self.picture), error, np.where(known, df, 0.0))
 
     def _round_error2(self) -> Array:
-        """Squared standard error of a replicate's median that its rounds alone make, of the replicate with the fewest."""
+        """Return the squared standard error of the median of the fewest rounds that any replicate has."""
         fewest = np.where(self.rounds > 0, self.rounds, np.inf).min(axis=0, initial=np.inf)
         return np.asarray((MEDIAN_ERROR * self.scatter) ** 2 / fewest)
 
@@ -221,8 +221,8 @@ def _settled(run: Run, values: Sequence[Value]) -> tuple[list[Value], int]:
 def _undisturbed(values: Sequence[Value]) -> tuple[list[Value], bool]:
     """Leave out the rounds that others disturbed, where enough others are left to answer for a quiet machine.
 
-    By cause alone: whole rounds, never by how long a block took. A replicate with too few undisturbed rounds is left out
-    where its batch has three others, and else keeps all of its rounds.
+    By cause alone: whole rounds, never by how long a block took. A replicate with too few undisturbed rounds is left
+    out where its batch has three others, and else keeps all of its rounds.
     """
     clean = [(item, value) for item, value in values if not item.interference.disturbed]
     every, undisturbed = _by_cell(values), _by_cell(clean)

@@ -228,9 +228,7 @@ def _ahead_in_part(curve: Curve, pair: Pair, margin: float, winner: int) -> Verd
     else:
         reason, said = (
             "straddles_within",
-            (
-                f"{name} {are(name)} faster at {batch_words(at, at.clear != 0)}; at the other batch sizes it is not clear."
-            ),
+            (f"{name} {are(name)} faster at {batch_words(at, at.clear != 0)}; elsewhere it is not clear."),
         )
     return Verdict(
         kind="inconclusive",
