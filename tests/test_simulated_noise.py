@@ -28,7 +28,7 @@ def test_visits_scatter_by_where_the_targets_are(
 ) -> None:
     seen = np.mean([visits(Bench(noise, seed=seed)) for seed in range(6)], axis=0)
     assert seen[:2] / (rounds, medians) == pytest.approx((1, 1), rel=0.4)
-    assert seen[2] == pytest.approx(worst, rel=0.5)
+    assert worst / 1.7 < seen[2] < 1.7 * worst
 
 
 def test_shorter_blocks_are_worth_more_than_longer_ones_in_the_same_time() -> None:
