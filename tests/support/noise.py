@@ -30,13 +30,14 @@ HIGHEST_BACKGROUND_PCT = 8.0  # of a core, by programs that are always there
 class Neighbour:
     """Another program that computes for a while and pauses for a while; both lengths are log-uniform.
 
-    It takes so many ``cores`` while it is on, idle ones first, and up to ``share`` of one that a target is on.
+    It takes so many ``cores`` while it is on, idle ones first, and a ``share`` of one that a target is on, 1 being as
+    much time as the target's, drawn anew each time it goes on.
     """
 
     on_s: tuple[float, float] = (0.2, 10.0)
     off_s: tuple[float, float] = (0.2, 10.0)
     cores: int = 1
-    share: float = 1.0
+    share: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,9 @@ QUIET_MACHINE = NoiseModel(
 BURSTS = (Neighbour((0.2, 10.0), (0.2, 10.0)), Neighbour((0.2, 6.0), (0.2, 6.0)))
 BUSY_MACHINE = replace(QUIET_MACHINE, cores=CoreModel(neighbours=BURSTS))
 """The same beside two programs that compute in bursts."""
+HOG = Neighbour(on_s=(1e9, 1e9), off_s=(1e-3, 1e-3), share=(0.9, 1.0))
+HOG_MACHINE = replace(QUIET_MACHINE, cores=CoreModel(neighbours=(HOG,)))
+"""The same with one of its cores taken for good, which for targets of two threads is another machine."""
 
 
 def fresh(model: NoiseModel) -> NoiseModel:
@@ -142,9 +146,10 @@ def _averaging(taus_s: tuple[float, ...], deviations: tuple[float, ...], length_
     """Of Ornstein–Uhlenbeck processes over a time: what start and chance contribute to mean and end."""
     deviation, r = np.array(deviations), length_s / np.array(taus_s)
     e = np.exp(-r)
-    of_mean = deviation * np.sqrt(np.maximum(2 * r - 3 + 4 * e - e**2, 1e-18)) / r
-    both = deviation**2 * (1 - e) ** 2 / r / of_mean
-    return (1 - e) / r, of_mean, e, both, np.sqrt(np.maximum(deviation**2 * (1 - e**2) - both**2, 0.0))
+    of_mean = np.sqrt(np.maximum(2 * r - 3 + 4 * e - e**2, 1e-18)) / r
+    both = (1 - e) ** 2 / r / of_mean
+    rest = np.sqrt(np.maximum(1 - e**2 - both**2, 0.0))
+    return (1 - e) / r, deviation * of_mean, e, deviation * both, deviation * rest
 
 
 class _Core:
@@ -194,8 +199,14 @@ class _Busy:
             is_on = not self.cores
             taken = min(self.model.cores, len(weights))
             places = self._rng.choice(len(weights), taken, replace=False, p=weights / weights.sum()) if is_on else ()
-            self.cores, self.share = tuple(map(int, places)), self.model.share * self._rng.uniform() ** 2
+            self.cores, self.share = tuple(map(int, places)), self._rng.uniform(*self.model.share)
             self.until_s += _log_uniform(self._rng, self.model.on_s if is_on else self.model.off_s)
+
+    def give_way(self, free: Sequence[int], taken: Sequence[int]) -> None:
+        """Go on on free cores instead of taken ones, as far as there are any."""
+        places = [place for place in self.cores if place not in taken] + list(free)
+        if len(places) >= len(self.cores):
+            self.cores = tuple(places[: len(self.cores)])
 
     def core_s(self, at_s: float) -> float:
         """Seconds of cores that it had up to a moment before it switches again, if it shared none."""
@@ -205,6 +216,7 @@ class _Busy:
 class Cores:
     """All cores of a machine, its neighbours, and how long targets waited for a core."""
 
+    MOVED = 0.02  # how likely a neighbour is moved from a target's core to an idle one before the next block
     READILY = 0.15  # a core on which a target or another neighbour is, beside an idle one
 
     def __init__(self, model: CoreModel, seed: int) -> None:
@@ -238,6 +250,9 @@ class Cores:
                 for other in self.neighbours:
                     weights[list(other.cores if other is not busy else self._last)] *= self.READILY
                 busy.switch(at_s, weights)
+            elif set(busy.cores) & set(self._last) and self._rng.random() < self.MOVED:
+                free = set(range(self._model.count)).difference(self._last, *(one.cores for one in self.neighbours))
+                busy.give_way(sorted(free), self._last)
 
     def threads(self, target: Target) -> int:
         """How many cores a target keeps busy."""
