@@ -1,6 +1,6 @@
 """What sweeps claim beside real neighbours: of equal targets, where any claim is false, and of unlike ones.
 
-    python -m benchmarks.busy [--what aa power reference precision] [--hours 3] [--neighbours none bursts]
+    python -m benchmarks.busy [--what aa power reference precision] [--hours 3] [--neighbours none bursts] [--pairs …]
     python -m benchmarks.busy --table
 
 Real sweeps, on an otherwise idle machine of two cores or more, one after the other, in a random order that keeps all
@@ -31,13 +31,14 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.busy_table import print_table
-from benchmarks.neighbours import SCRIPTS, planted
+from benchmarks.equal_server import sweep_on_page
+from benchmarks.neighbours import OPEN_PAGE, SCRIPTS, planted
 from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, machine_lock
 from core.spec import Target, Workload, parse_batches
@@ -68,7 +69,7 @@ FEWER = ("none", "one core", "bursts")
 PRECISION_BATCHES, PRECISE = (8, 64, 512), math.log(1.03)
 PROLONGED_SHARE, PROLONGED_S = 0.25, 45.0
 BUSY_PCT = 25.0  # of a core, by other programs: a round beside them counts as disturbed
-LOOK_S = 2.0  # between the moments at which a run's precision is worked out
+LOOK_S = 2.0  # between the moments at which what a run knew is derived from it
 WAIT_S = 5.0
 NEVER = 1e-6
 
@@ -90,9 +91,13 @@ class Looks:
 
     def report(self, progress: Progress) -> None:
         if progress.answer is not None and progress.phase != "done":
-            self.looks += 1
-            for claim in claims_of(progress.answer):
-                self.first_s.setdefault(claim, round(progress.elapsed_s, 1))
+            self.see(claims_of(progress.answer), progress.elapsed_s)
+
+    def see(self, claims: Iterable[str], at_s: float) -> None:
+        """Note what one look found."""
+        self.looks += 1
+        for claim in claims:
+            self.first_s.setdefault(claim, round(at_s, 1))
 
 
 def is_false(claims: Collection[str]) -> bool:
@@ -100,17 +105,16 @@ def is_false(claims: Collection[str]) -> bool:
     return any(claim != EQUIVALENT for claim in claims)
 
 
-def cases(what: Collection[str], neighbours: Collection[str]) -> list[Case]:
+def cases(what: Collection[str], neighbours: Collection[str], pairs: Collection[str]) -> list[Case]:
     """Return every condition that the campaign visits."""
     found = []
     for neighbour in neighbours:
-        if "aa" in what:
-            found += [Case("aa", pair, neighbour, s) for pair in EQUAL for s in AA_BUDGETS_S]
+        found += [Case("aa", pair, neighbour, s) for pair in EQUAL for s in AA_BUDGETS_S]
         if neighbour in FEWER:
-            found += [Case("power", pair, neighbour, POWER_S) for pair in PAIRS if "power" in what]
-            found += [Case("reference", pair, neighbour, REFERENCE_S) for pair in PAIRS if "reference" in what]
-            found += [Case("precision", "1 thread", neighbour, PRECISION_S)] if "precision" in what else []
-    return found
+            found += [Case("power", pair, neighbour, POWER_S) for pair in PAIRS]
+            found += [Case("reference", pair, neighbour, REFERENCE_S) for pair in PAIRS]
+            found += [Case("precision", pair, neighbour, PRECISION_S) for pair in EQUAL]
+    return [case for case in found if case.what in what and case.pair in pairs]
 
 
 def next_case(wanted: list[Case], done: Counter[Case]) -> Case:
@@ -141,6 +145,17 @@ def measure(run: Run) -> tuple[Run, Looks]:
     with watching(InterferenceSampler, run.plan.targets) as interference:
         tools = StudyTools(launch_processes, WallClock(), threading.Event(), interference, looks.report)
         return run_sweep(tools, run), looks
+
+
+def measured_case(case: Case) -> tuple[Run, Looks]:
+    """Measure what a condition asks for, from a page where that is its neighbour; a page's looks are derived later."""
+    plan = plan_of(case)
+    if case.neighbour != OPEN_PAGE:
+        return measure(new_run(plan))
+    run, looks = sweep_on_page(plan), Looks()
+    for look in range(1, math.ceil(run.elapsed_s / LOOK_S)):
+        looks.see(claims_in(cut(run, look * LOOK_S)), look * LOOK_S)
+    return run, looks
 
 
 def cut(run: Run, until_s: float) -> Run:
@@ -195,7 +210,7 @@ def equal_line(case: Case, run: Run, looks: Looks) -> tuple[dict[str, Any], Run]
     """Return what a sweep of equal targets claimed at each look, and the run at its end."""
     claims = {"live": list(looks.first_s), "cancelled": claims_in(cut(run, run.elapsed_s / 2)), "end": claims_in(run)}
     line = {**described(run), "looks": looks.looks, "first_s": looks.first_s}
-    if case.what == "aa" and random.random() < PROLONGED_SHARE:
+    if case.what == "aa" and case.neighbour != OPEN_PAGE and random.random() < PROLONGED_SHARE:
         run, later = measure(extended(run.model_copy(update={"status": "cancelled"}), PROLONGED_S))
         claims["prolonged"] = sorted({*later.first_s, *claims_in(run)})
     if case.what == "precision":
@@ -252,7 +267,7 @@ def one_sweep(case: Case, keep: Path | None) -> dict[str, Any]:
     load = os.getloadavg()[0]
     try:
         with planted(case.neighbour):
-            run, looks = measure(new_run(plan_of(case)))
+            run, looks = measured_case(case)
             if case.what in ("aa", "precision"):
                 line, run = equal_line(case, run, looks)
             else:
@@ -283,7 +298,7 @@ def case_of(line: dict[str, Any]) -> Case:
 def campaign(options: argparse.Namespace) -> None:
     """Measure until the time is over, and append each sweep's line."""
     end_s = time.monotonic() + 3600 * options.hours
-    wanted = cases(options.what, options.neighbours)
+    wanted = cases(options.what, options.neighbours, options.pairs)
     done = Counter(case_of(line) for line in read_lines(options.file) if line["label"] == options.label)
     while time.monotonic() < end_s:
         case = next_case(wanted, done)
@@ -309,6 +324,7 @@ def main() -> None:
     parser.add_argument("--what", nargs="+", choices=kinds, default=["aa"])
     parser.add_argument("--hours", type=float, default=1.0, help="no sweep is begun later")
     parser.add_argument("--neighbours", nargs="+", choices=list(SCRIPTS), default=list(SCRIPTS))
+    parser.add_argument("--pairs", nargs="+", choices=[*EQUAL, *PAIRS], default=[*EQUAL, *PAIRS])
     parser.add_argument("--label", default=commit())
     parser.add_argument("--file", type=Path, default=ROOT / "benchmarks" / "busy.jsonl")
     parser.add_argument("--keep", type=Path, help="a folder for the runs themselves")

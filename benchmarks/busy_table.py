@@ -148,11 +148,11 @@ def _agrees(one: Sequence[Any], other: Sequence[Any]) -> bool:
 def _precision(lines: list[Line]) -> None:
     """Print after how many seconds a pair of equal targets was known to 3 %, sweeps that never knew it last."""
     rows = []
-    for key, group in _grouped(lines, lambda line: (line["neighbour"],)):
+    for key, group in _grouped(lines, lambda line: (line["pair"], line["neighbour"])):
         for batch in group[0]["precise_s"]:
             took = sorted(line["precise_s"][batch] or math.inf for line in group)
             middle = took[len(took) // 2]
             reached = sum(math.isfinite(seconds) for seconds in took)
             shown = f"{middle:.0f} s" if math.isfinite(middle) else f"over {group[0]['budget_s']:.0f} s"
             rows.append((*key, batch, len(group), reached, shown))
-    _rows(("neighbour", "batch", "sweeps", "reached 3 %", "median"), rows)
+    _rows(("targets", "neighbour", "batch", "sweeps", "reached 3 %", "median"), rows)

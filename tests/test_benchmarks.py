@@ -19,6 +19,7 @@ PARTS = (
     "evidence",
     "torch_network",
     "busy_table",
+    "equal_server",
     "neighbours",
 )  # used by others
 

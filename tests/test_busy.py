@@ -7,7 +7,9 @@ import psutil
 import pytest
 
 from benchmarks import busy, busy_table, neighbours
+from benchmarks.equal_server import same_targets_allowed
 from core.studies.sweep.observations import observe
+from core.studies.sweep.plan import SweepPlan
 from tests.support.simulation import Curve, Machine, NoiseModel
 from tests.support.sweeps import plan, sweep
 
@@ -39,7 +41,7 @@ def test_a_claim_about_equal_targets_is_false_unless_it_is_equivalence() -> None
 
 
 def test_the_condition_seen_least_comes_next() -> None:
-    wanted = busy.cases(("aa",), ("none", "bursts"))
+    wanted = busy.cases(("aa",), ("none", "bursts"), busy.EQUAL)
     done = Counter({case: 2 for case in wanted})
     done[wanted[4]] = 1
     assert busy.next_case(wanted, done) == wanted[4]
@@ -54,9 +56,18 @@ def test_equal_targets_are_measured_as_any_others() -> None:
     assert ours.model_dump(exclude={"targets"}) == other.model_dump(exclude={"targets"})
 
 
+def test_a_server_for_the_benchmark_takes_a_target_twice() -> None:
+    plan_of_equals = busy.plan_of(busy.Case("aa", "1 thread", "none", 45.0)).model_dump()
+    with same_targets_allowed():
+        assert len(set(SweepPlan.model_validate(plan_of_equals).targets)) == 1
+    with pytest.raises(ValueError, match="two targets"):
+        SweepPlan.model_validate(plan_of_equals)
+
+
 def test_precision_is_reached_and_kept() -> None:
     took = busy.seconds_to_precise(RUN)
     assert set(took) == set(busy.PRECISION_BATCHES)
+    assert any(seconds is not None for seconds in took.values())
     for batch, seconds in took.items():
         for look in (1, 2) if seconds is not None else ():
             later = busy.half_widths(busy.cut(RUN, seconds + look * busy.LOOK_S))

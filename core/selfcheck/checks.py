@@ -16,8 +16,9 @@ import numpy as np
 
 from core.analysis.statistics import bounded_median
 from core.evidence import SLOWDOWNS, mean_of
-from core.numbers import byte_size, counted, duration, number
+from core.numbers import byte_size, counted, duration, number, percent
 from core.selfcheck.record import Part, SelfCheck, TraceReading
+from core.studies.resolution.answer import EQUIVALENT
 from core.studies.sweep.card_use import REASON_WORDS
 from core.studies.sweep.reliability import BUSY_PCT, STEAL_PCT
 from core.traces.record import TRUSTED_RATIO
@@ -353,6 +354,19 @@ def _cudnn(record: SelfCheck) -> Finding | None:
     )  # fmt: skip
 
 
+def _equal(record: SelfCheck) -> Finding | None:
+    equal = record.readings.equal
+    if equal is None:
+        return None
+    if equal.difference is None:
+        return Finding("unseen", "", NOISY)
+    figure = f"differences from {percent(equal.difference)} on show in {duration(equal.elapsed_s)}"
+    return _yes(
+        not set(equal.claims) - {EQUIVALENT}, figure, "Of two workers of the same target no difference was claimed.",
+        "Two workers of the same target were said to differ: sweeps on this machine, as it is now, claim too much.",
+    )  # fmt: skip
+
+
 CHECKS: dict[str, tuple[str, Part | None, Callable[[SelfCheck], Finding | None]]] = {
     "worker": ("A worker starts on the target", None, _worker),
     "placement": ("The step runs where it was asked to", "cell", _placement),
@@ -371,5 +385,6 @@ CHECKS: dict[str, tuple[str, Part | None, Callable[[SelfCheck], Finding | None]]
     "memory": ("The memory peak is the framework’s", "memory", _memory),
     "xla": ("XLA really compiles", "clusters", _xla),
     "cudnn": ("cuDNN is really used", "recurrent", _cudnn),
+    "equal": ("Equal targets come out equal", "equal", _equal),
 }
 """By code: title, the part that it is read from, and how it is judged (None: that part is missing)."""

@@ -80,7 +80,7 @@ def test_a_self_check_shows_every_check_with_its_figure_and_offers_the_file(engi
     record = Device(GPU, "sync does not wait").check()
     engine.jobs.show(ended("selfcheck", record=record))
     at = unfold(open_page("method"), "Self-check of this machine")
-    says(at, "Self-check of gpu:0: 16 hold, 1 fails, 0 cannot be seen here.", "does not wait", *HOLDS, LACKS)
+    says(at, "Self-check of gpu:0: 17 hold, 1 fails, 0 cannot be seen here.", "does not wait", *HOLDS, LACKS)
     says(at, "The host’s own cost, graph (measured): 300 µs (")
     says(at, *(f"**{title}**" for title, *_ in CHECKS.values()))  # what each is, from the docs
     table = at.table[0].value

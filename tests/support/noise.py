@@ -30,13 +30,14 @@ HIGHEST_BACKGROUND_PCT = 8.0  # of a core, by programs that are always there
 class Neighbour:
     """Another program that computes for a while and pauses for a while; both lengths are log-uniform.
 
-    It takes so many ``cores`` while it is on, idle ones first, and up to ``share`` of one that a target is on.
+    It takes so many ``cores`` while it is on, idle ones first, and a ``share`` of one that a target is on, 1 being as
+    much time as the target's, drawn anew each time it goes on.
     """
 
     on_s: tuple[float, float] = (0.2, 10.0)
     off_s: tuple[float, float] = (0.2, 10.0)
     cores: int = 1
-    share: float = 1.0
+    share: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class CoreModel:
     together: float = 0.05  # how well several threads are placed, deviation
     together_s: float = 4.0  # its correlation time
     usual: tuple[int, ...] = (0,)  # cores of unbound targets, in turn of their start
-    away: float = 0.06  # share of its blocks that an unbound target runs on another core than its usual one
+    away_per_s: float = 3.0  # how likely an unbound target runs on another core than its usual one, by a block's length
     move: float = 0.15  # share of its blocks before which the kernel chooses its core anew
     neighbours: tuple[Neighbour, ...] = ()
 
@@ -104,6 +105,9 @@ QUIET_MACHINE = NoiseModel(
 BURSTS = (Neighbour((0.2, 10.0), (0.2, 10.0)), Neighbour((0.2, 6.0), (0.2, 6.0)))
 BUSY_MACHINE = replace(QUIET_MACHINE, cores=CoreModel(neighbours=BURSTS))
 """The same beside two programs that compute in bursts."""
+HOG = Neighbour(on_s=(1e9, 1e9), off_s=(1e-3, 1e-3), share=(0.9, 1.0))
+HOG_MACHINE = replace(QUIET_MACHINE, cores=CoreModel(neighbours=(HOG,)))
+"""The same with one of its cores taken for good, which for targets of two threads is another machine."""
 
 
 def fresh(model: NoiseModel) -> NoiseModel:
@@ -142,9 +146,10 @@ def _averaging(taus_s: tuple[float, ...], deviations: tuple[float, ...], length_
     """Of Ornstein–Uhlenbeck processes over a time: what start and chance contribute to mean and end."""
     deviation, r = np.array(deviations), length_s / np.array(taus_s)
     e = np.exp(-r)
-    of_mean = deviation * np.sqrt(np.maximum(2 * r - 3 + 4 * e - e**2, 1e-18)) / r
-    both = deviation**2 * (1 - e) ** 2 / r / of_mean
-    return (1 - e) / r, of_mean, e, both, np.sqrt(np.maximum(deviation**2 * (1 - e**2) - both**2, 0.0))
+    of_mean = np.sqrt(np.maximum(2 * r - 3 + 4 * e - e**2, 1e-18)) / r
+    both = (1 - e) ** 2 / r / of_mean
+    rest = np.sqrt(np.maximum(1 - e**2 - both**2, 0.0))
+    return (1 - e) / r, deviation * of_mean, e, deviation * both, deviation * rest
 
 
 class _Core:
@@ -183,27 +188,35 @@ class _Busy:
     def __init__(self, model: Neighbour, rng: np.random.Generator) -> None:
         self.model, self._rng = model, rng
         self.cores: tuple[int, ...] = ()
-        self.share, self.core_s = 0.0, 0.0
-        self._since_s = 0.0
-        self._until_s = rng.uniform(0.0, min(1.0, model.off_s[1]))
+        self.share = self._before_s = self._since_s = 0.0
+        self.until_s = rng.uniform(0.0, min(1.0, model.off_s[1]))
 
-    def look(self, at_s: float, weights: Array) -> None:
-        """Let it go on until then; ``weights``: how readily the kernel gives it each core."""
-        while self._until_s <= at_s:
-            self.core_s += len(self.cores) * (self._until_s - self._since_s)
-            self._since_s = self._until_s
+    def switch(self, at_s: float, weights: Array) -> None:
+        """Let it go on and off until then; ``weights``: how readily the kernel gives it each core."""
+        while self.until_s <= at_s:
+            self._before_s += len(self.cores) * (self.until_s - self._since_s)
+            self._since_s = self.until_s
             is_on = not self.cores
             taken = min(self.model.cores, len(weights))
             places = self._rng.choice(len(weights), taken, replace=False, p=weights / weights.sum()) if is_on else ()
-            self.cores, self.share = tuple(map(int, places)), self.model.share * self._rng.uniform() ** 2
-            self._until_s += _log_uniform(self._rng, self.model.on_s if is_on else self.model.off_s)
-        self.core_s += len(self.cores) * (at_s - self._since_s)
-        self._since_s = at_s
+            self.cores, self.share = tuple(map(int, places)), self._rng.uniform(*self.model.share)
+            self.until_s += _log_uniform(self._rng, self.model.on_s if is_on else self.model.off_s)
+
+    def give_way(self, free: Sequence[int], taken: Sequence[int]) -> None:
+        """Go on on free cores instead of taken ones, as far as there are any."""
+        places = [place for place in self.cores if place not in taken] + list(free)
+        if len(places) >= len(self.cores):
+            self.cores = tuple(places[: len(self.cores)])
+
+    def core_s(self, at_s: float) -> float:
+        """Seconds of cores that it had up to a moment before it switches again, if it shared none."""
+        return self._before_s + len(self.cores) * (at_s - self._since_s)
 
 
 class Cores:
     """All cores of a machine, its neighbours, and how long targets waited for a core."""
 
+    MOVED = 0.02  # how likely a neighbour is moved from a target's core to an idle one before the next block
     READILY = 0.15  # a core on which a target or another neighbour is, beside an idle one
 
     def __init__(self, model: CoreModel, seed: int) -> None:
@@ -219,7 +232,7 @@ class Cores:
         """The log slowness of a block of a target, and how many seconds it waits for cores beyond that."""
         self.look(at_s)
         length_s = steps * step_s
-        self._last = places = self._places(process, target)
+        self._last = places = self._places(process, target, length_s)
         slowness = max(self._cores[place].slowness(at_s, length_s, step_s) for place in places)
         if len(places) > 1:
             model = self._model
@@ -232,24 +245,29 @@ class Cores:
     def look(self, at_s: float) -> None:
         """Let the neighbours go on until then."""
         for busy in self.neighbours:
-            weights = np.ones(self._model.count)
-            for other in self.neighbours:
-                weights[list(other.cores if other is not busy else self._last)] *= self.READILY
-            busy.look(at_s, weights)
+            if busy.until_s <= at_s:
+                weights = np.ones(self._model.count)
+                for other in self.neighbours:
+                    weights[list(other.cores if other is not busy else self._last)] *= self.READILY
+                busy.switch(at_s, weights)
+            elif set(busy.cores) & set(self._last) and self._rng.random() < self.MOVED:
+                free = set(range(self._model.count)).difference(self._last, *(one.cores for one in self.neighbours))
+                busy.give_way(sorted(free), self._last)
 
     def threads(self, target: Target) -> int:
         """How many cores a target keeps busy."""
         return min(self._model.count, (target.threads or self._model.count) if target.on_cpu else 1)
 
-    def _places(self, process: int, target: Target) -> tuple[int, ...]:
+    def _places(self, process: int, target: Target, length_s: float) -> tuple[int, ...]:
         count, threads = self._model.count, self.threads(target)
         if threads == count:
             return tuple(range(count))
         if self._model.bound and target.on_cpu:
             return tuple(range(count - threads, count))
         if process not in self._at or self._rng.random() < self._model.move:
-            weights = np.full(count, self._model.away / max(1, count - 1))
-            weights[self._model.usual[process % len(self._model.usual)]] = 1 - self._model.away
+            away = min(0.5, self._model.away_per_s * length_s)
+            weights = np.full(count, away / max(1, count - 1))
+            weights[self._model.usual[process % len(self._model.usual)]] = 1 - away
             for busy in self.neighbours:
                 weights[list(busy.cores)] *= self.READILY
             self._at[process] = int(self._rng.choice(count, p=weights / weights.sum()))
@@ -279,7 +297,7 @@ class SimulatedInterference:
         if elapsed_s < SAMPLE_EVERY_S:
             return self._last
         self._cores.look(now_s)
-        seen = now_s, sum(busy.core_s for busy in self._cores.neighbours), self._cores.waited_s
+        seen = now_s, sum(busy.core_s(now_s) for busy in self._cores.neighbours), self._cores.waited_s
         _, others_s, waited_s = (now - before for now, before in zip(seen, self._before, strict=True))
         self._before = seen
         background_pct = float(self._rng.uniform(0, HIGHEST_BACKGROUND_PCT))

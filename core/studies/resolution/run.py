@@ -20,7 +20,8 @@ def run_resolution(tools: StudyTools, plan: ResolutionPlan) -> ResolutionStudy:
         tools.report(dataclasses.replace(progress, record=None, answer=None))
 
     tell = unheard if tools.report is unheard else report
-    run = run_sweep(dataclasses.replace(tools, report=tell, recorder=NullRecorder()), new_run(plan))
+    alone = dataclasses.replace(tools, report=tell, recorder=NullRecorder(), meter=None)  # all time is for rounds
+    run = run_sweep(alone, new_run(plan))
     return ResolutionStudy(
         status=run.status,
         created_at=run.created_at,
