@@ -40,6 +40,7 @@ LAYERS = (
     "core.studies.losses",
     "core.studies.study",
     "core.studies.runner",
+    "core.studies.pauses",
     "core.studies.kind",
     "core.studies.sweep",
     "core.studies.check",

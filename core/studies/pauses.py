@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import NamedTuple
 
 from core.worker.clock import Clock
 
@@ -32,12 +33,10 @@ class Pauses:
         self._clock, self._wait = clock, wait
         self._changed = threading.Condition()
         self._ids = count()
-        self._waiting: dict[int, tuple[Callable[[], None], bool]] = {}
+        self._waiting: dict[int, _Waiting] = {}
         self._begin_s = self._due_s = float("-inf")
         self.changes = 0
         """Counts what every page shows at once: a beginning, a wish to stop, an end."""
-        self.pauses = 0
-        """Counts the pauses; a page that shows progress draws again in each."""
 
     def begin(self) -> None:
         """A measurement begins; its first pause is due at once."""
@@ -48,7 +47,7 @@ class Pauses:
         """Let every page draw at once, and end the pause that may be under way."""
         with self._changed:
             self.changes += 1
-            self._wake(all_pages=True)
+            self._wake(lambda page: page.changes)
             self._changed.notify_all()
 
     def soon(self) -> None:
@@ -64,8 +63,7 @@ class Pauses:
             watched = self.watched
             if begin_s < self._due_s or not watched or cancel.is_set():
                 return
-            self.pauses += 1
-            self._wake(all_pages=False)
+            self._wake(lambda page: page.pauses)
             self._wait(self._changed, lambda: cancel.is_set() or self.watched >= watched, longest_s)
         now_s = self._clock.now_s()
         seldom_s = min(SELDOM_S, ELAPSED_SHARE * (now_s - self._begin_s))
@@ -74,14 +72,16 @@ class Pauses:
     @property
     def watched(self) -> int:
         """How many parts of pages wait for a pause."""
-        return sum(draws_in_pauses for _, draws_in_pauses in self._waiting.values())
+        return sum(page.pauses for page in self._waiting.values())
 
     @contextmanager
-    def waiting(self, wake: Callable[[], None], draws_in_pauses: bool) -> Iterator[None]:
-        """A part of a page waits inside, and has drawn what it was woken for before. ``wake`` must return at once."""
+    def waiting(self, wake: Callable[[], None], *, changes: bool, pauses: bool) -> Iterator[None]:
+        """A part of a page waits inside for ``changes``, ``pauses`` or both, and has drawn what it was woken for
+        before. ``wake`` must return at once.
+        """
         with self._changed:
             key = next(self._ids)
-            self._waiting[key] = (wake, draws_in_pauses)
+            self._waiting[key] = _Waiting(wake, changes, pauses)
             self._changed.notify_all()
         try:
             yield
@@ -89,8 +89,14 @@ class Pauses:
             with self._changed:
                 self._waiting.pop(key, None)
 
-    def _wake(self, all_pages: bool) -> None:
-        for key, (wake, draws_in_pauses) in list(self._waiting.items()):
-            if all_pages or draws_in_pauses:
+    def _wake(self, wanted: Callable[[_Waiting], bool]) -> None:
+        for key, page in list(self._waiting.items()):
+            if wanted(page):
                 del self._waiting[key]
-                wake()
+                page.wake()
+
+
+class _Waiting(NamedTuple):
+    wake: Callable[[], None]
+    changes: bool
+    pauses: bool

@@ -57,7 +57,7 @@ def show(page: str) -> None:
     """What is measured now, above that page; when it ends or another begins, the page runs once more."""
     busy = now()
     if busy is None or page not in SHOWN_BY.get(busy.kind, ()):
-        news.redrawn("running", partial(_show, page, busy.same if busy else None), in_pauses=False)
+        news.redrawn("running", partial(_show, page, busy.same if busy else None), pauses=False)
 
 
 def _show(page: str, seen: tuple[str, str, str, bool] | None) -> None:

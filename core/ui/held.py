@@ -30,7 +30,10 @@ def state(jobs: Jobs) -> str:
 
 
 async def answer(request: Request) -> PlainTextResponse:
-    """Hold a browser's question until there is something new since what it has seen."""
+    """Hold a browser's question until there is something new. It names the state that it has seen, where changes of
+    that are news, and says whether pauses are.
+    """
+    seen, pauses = request.query_params.get("seen", ""), request.query_params.get("pauses") == "1"
     jobs = (await asyncio.to_thread(registry.engine)).jobs
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
@@ -38,15 +41,15 @@ async def answer(request: Request) -> PlainTextResponse:
         with suppress(RuntimeError):  # the server has ended
             loop.call_soon_threadsafe(woken.set)
 
+    def is_news() -> bool:
+        return woken.is_set() or (seen != "" and state(jobs) != seen)
+
     end_s = loop.time() + HELD_S
-    with jobs.pauses.waiting(wake, request.query_params.get("pauses") == "1"):
-        while not woken.is_set() and state(jobs) == request.query_params.get("seen") and loop.time() < end_s:
-            if await request.is_disconnected():
-                break
+    with jobs.pauses.waiting(wake, changes=seen != "", pauses=pauses):
+        while not is_news() and loop.time() < end_s and not await request.is_disconnected():
             with suppress(TimeoutError):
                 await asyncio.wait_for(woken.wait(), LOOK_S)
-        is_new = woken.is_set() or state(jobs) != request.query_params.get("seen")
-    return PlainTextResponse(NEWS if is_new else NOTHING)
+    return PlainTextResponse(NEWS if is_news() else NOTHING)
 
 
 ROUTES = [Route(f"/{PATH}", answer), Route(f"/{{base:path}}/{PATH}", answer)]

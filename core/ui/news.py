@@ -8,6 +8,7 @@ While blocks are measured neither of them does anything (measured: benchmarks/po
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import streamlit as st
 
@@ -15,8 +16,9 @@ from core.ui import registry
 from core.ui.held import PATH, state
 
 _CSS = """
-/* takes no place on the page */
+/* takes no place on the page, nor does a fragment that draws nothing else */
 [class*="st-key-news-"] { display: none; }
+[data-testid="stLayoutWrapper"]:has(> * > [class*="st-key-news-"]:only-child) { display: none; }
 """
 # An idle moment after a drawing says that the browser has drawn. A server without the route (any other answer) is asked
 # to draw every 10 s.
@@ -26,14 +28,14 @@ const asking = new WeakMap()
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component
   const before = asking.get(parentElement)
-  if (before && before.seen === data.seen) return before.end
+  if (before && before.drawn === data.drawn) return before.end
   if (before) before.end()
   const stop = new AbortController()
   let timer
   const later = (seconds, act) => { timer = setTimeout(act, 1000 * seconds) }
   const draw = () => {
-    setTriggerValue("news", data.seen)
-    later(10, ask)
+    setTriggerValue("news", data.drawn)
+    later(2, draw) // again where the question was lost, as in a run of the whole page at that moment
   }
   const ask = async () => {
     if (document.hidden) return
@@ -57,25 +59,25 @@ export default function (component) {
     document.removeEventListener("visibilitychange", shown)
     asking.delete(parentElement)
   }
-  asking.set(parentElement, { seen: data.seen, end })
+  asking.set(parentElement, { drawn: data.drawn, end })
   return end
 }
 """
+_DRAWN = count()
 _NEWS = st.components.v2.component("breakeven_news", css=_CSS, js=_JS, isolate_styles=False)
 
 
-def redrawn(key: str, draw: Callable[[], None], *, in_pauses: bool = True) -> None:
-    """Draw a part of the page as a fragment now, and again whenever a measurement begins or ends or, ``in_pauses``,
-    makes a pause.
+def redrawn(key: str, draw: Callable[[], None], *, changes: bool = True, pauses: bool = True) -> None:
+    """Draw a part of the page as a fragment now, and again when a measurement ``changes`` (begins, is told to stop,
+    ends) and in its ``pauses``.
     """
 
     def part() -> None:
-        jobs = registry.engine().jobs
-        seen, pauses = state(jobs), jobs.pauses.pauses
+        seen = state(registry.engine().jobs) if changes else ""
         draw()
         base = st.get_option("server.baseUrlPath").strip("/")
-        address = f"{f'/{base}' if base else ''}/{PATH}?seen={seen}&pauses={int(in_pauses)}"
-        data = {"seen": f"{seen}-{pauses}", "address": address}
+        address = f"{f'/{base}' if base else ''}/{PATH}?seen={seen}&pauses={int(pauses)}"
+        data = {"drawn": next(_DRAWN), "address": address}
         _NEWS(data=data, key=f"news-{key}", on_news_change=lambda: None)
 
     st.fragment(part)()

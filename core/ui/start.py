@@ -50,7 +50,7 @@ def show() -> None:
             _button(run, here)
     if running:
         live.PAGE.progress()
-        news.redrawn("start", partial(_so_far, run, spec))
+        news.redrawn("start", partial(_so_far, run, spec), changes=False)
     else:
         live.PAGE.refusal()
         live.PAGE.failure()

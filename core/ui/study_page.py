@@ -120,7 +120,7 @@ def ask(
         busy_notice(busy)
     refusal(task)
     if active:
-        news.redrawn(f"wait-{task.name}", partial(_wait, task), in_pauses=False)  # then the page runs once more
+        news.redrawn(f"wait-{task.name}", partial(_wait, task), pauses=False)  # then the page runs once more
     return None if active else last
 
 

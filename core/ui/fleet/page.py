@@ -40,7 +40,7 @@ def show() -> None:
         with head:
             frame.top(QUESTION)
         PAGE.progress()
-        news.redrawn("fleet", _live)
+        news.redrawn("fleet", _live, changes=False)
     elif shown is None:
         with head:
             frame.top(QUESTION)

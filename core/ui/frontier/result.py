@@ -96,7 +96,7 @@ def _read(study_id: str, answer: FrontierAnswer) -> None:
 
 def so_far() -> None:
     """The map of the running study as far as it is known."""
-    news.redrawn("frontier", _so_far)
+    news.redrawn("frontier", _so_far, changes=False)
 
 
 def _so_far() -> None:

@@ -53,7 +53,7 @@ def show(form: Form) -> None:
             frame.top(QUESTION)
         if PAGE.running() is not None:
             PAGE.progress()
-            news.redrawn("scaling", _so_far)
+            news.redrawn("scaling", _so_far, changes=False)
         else:
             PAGE.failure()
             needs_two()

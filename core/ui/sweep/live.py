@@ -57,7 +57,7 @@ PAGE = StudyPage(SWEEP, "Measure this machine", counts=_counts)
 
 def estimate(beside: Beside) -> None:
     """The charts, and the verdict so far once there is one."""
-    news.redrawn("estimate", partial(_estimate, beside))
+    news.redrawn("estimate", partial(_estimate, beside), changes=False)
 
 
 def _estimate(beside: Beside) -> None:
