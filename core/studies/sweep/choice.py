@@ -99,7 +99,8 @@ class Choice:
         typical, enough = self._typical, self._ledger.next_process >= schedule.MIN_PROCESSES
         most = int((left_s - typical.startup_s) / typical.batch_s) if typical.batch_s else len(self.tried)
         width = self._plan.crossover_width if enough else None
-        tried = tuple(sorted(self.tried))
+        running = self._workers.running
+        tried = tuple(b for b in sorted(self.tried) if any(self._workers.is_open(target, b) for target in running))
         if len(self._plan.targets) == 1:
             tried = tuple(filter(self.wants_rounds, tried)) or tried
         return self._focus().deciding(tried, most, width)
