@@ -99,7 +99,8 @@ class Choice:
         typical, enough = self._typical, self._ledger.next_process >= schedule.MIN_PROCESSES
         most = int((left_s - typical.startup_s) / typical.batch_s) if typical.batch_s else len(self.tried)
         width = self._plan.crossover_width if enough else None
-        tried = tuple(sorted(self.tried))
+        running = self._workers.running
+        tried = tuple(b for b in sorted(self.tried) if any(self._workers.is_open(target, b) for target in running))
         if len(self._plan.targets) == 1:
             tried = tuple(filter(self.wants_rounds, tried)) or tried
         return self._focus().deciding(tried, most, width)
@@ -126,15 +127,22 @@ class Choice:
         """True where the time is enough for every replicate of these, whose first visits come now, and of all that was
         tried; later, when those have theirs, also for as many starts of the deciding batches.
         """
-        typical, wanted, due = self._typical, self.wanted, self.due()
-        if left_s <= 0 or wanted == 1:
+        if left_s <= 0 or self.wanted == 1:
             return left_s > 0
         if len(self.tried.union(new)) <= schedule.FEWEST_BATCHES:
             return True
-        beside = {} if due else dict.fromkeys(self.deciding(left_s), wanted - 1)
-        needed_s = self.due_s({**beside, **due, **dict.fromkeys(new, wanted)}) - typical.startup_s  # this one runs
-        kept_s = schedule.kept_s(self._total_s(), typical) if due else schedule.SPARE_SHARE * left_s
-        return needed_s <= left_s - kept_s
+        if not self.due():
+            return self._needed_s({*new, *self.deciding(left_s)}) <= (1 - schedule.SPARE_SHARE) * left_s
+        usable_s = left_s - schedule.SPARE_SHARE * self._total_s()
+        if self._needed_s(self._plan.batches) > usable_s or not set(new) <= set(self._plan.batches):
+            usable_s = left_s - schedule.kept_s(self._total_s(), self._typical)
+        return self._needed_s(new) <= usable_s
+
+    def _needed_s(self, batches: Collection[int]) -> float:
+        """Seconds for what is due and for the replicates of these, the first of which come in this start."""
+        wanted = self.wanted
+        whole = {batch: wanted - (batch in self.tried) for batch in batches}
+        return self.due_s({**whole, **self.due()}) - self.costs_of(()).startup_s
 
     def is_short(self, left_s: float) -> bool:
         """True where the plan's largest batch was not tried, and not all others can join beside it."""

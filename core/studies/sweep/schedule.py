@@ -138,10 +138,10 @@ def extra_s(left_s: float, this: Costs, due: int, due_s: float, later: Costs, do
     further = min(max(0, GOOD_PROCESSES - done - due), max(0, int(free_s / max(later.start_s, 1e-3))))
     share_s = max(0.0, free_s - further * later.start_s) / (1 + due + further)
     longer_s = min(share_s, this.more_visits_s)
-    follow = int((left_s - longer_s) / (later.start_s + later.more_visits_s)) if due + further == 0 else due + further
-    if left_s - longer_s < (due_s / due if due else later.start_s):
+    enough_s = due_s / due if due else (1 + 2 * SPARE_SHARE) * later.start_s
+    if left_s - longer_s < enough_s:
         return max(0.0, left_s), 0
-    return longer_s, max(1, follow)
+    return longer_s, due + further or max(1, int((left_s - longer_s) / (later.start_s + later.more_visits_s)))
 
 
 def evenly_spread(batches: Collection[int], chosen: Collection[int]) -> list[int]:

@@ -66,7 +66,7 @@ class _Sweep:
         try:
             self._tell("starting", "Starting one worker process for each target")
             self._measure()
-            self._ran_out = self._remaining_s() <= 0
+            self._ran_out = self._remaining_s() <= 0 or not self._answered()
             self._late_end_s = self._final_s - loop.reserve_s(self._plan) - schedule.trace_reserve_s(self._plan)
             self._closing.measure_energy(self._run, self._telling_batches(), self._late_end_s)
             self._late_end_s = self._final_s
@@ -253,11 +253,11 @@ class _Sweep:
         return self._final_s - later_s
 
     def _total_s(self) -> float:
-        """For measuring in all, without what starts took that came to nothing."""
-        return self._end_s - self._start_s - self._workers.lost_s
+        """For measuring in all, without what starts took that came to nothing or to imports."""
+        return self._end_s - self._start_s - self._workers.lost_s - sum(self._workers.imports_s)
 
     def _remaining_s(self) -> float:
-        return self._end_s - self._clock.now_s()
+        return self._end_s - self._clock.now_s() - self._workers.imports_s[1]
 
     def _tell(self, phase: Phase, activity: str, run: Run | None = None) -> None:
         now = self._clock.now_s()

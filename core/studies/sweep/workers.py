@@ -11,39 +11,25 @@ is tried once more with fresh workers, which hold nothing but that batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 
 from core.evidence import Block, Process, Warning
 from core.names import all_of
 from core.studies.runner import Asking, StudyFailed, StudyTools
 from core.studies.sweep import schedule, windows
+from core.studies.sweep.experience import Experience
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.loop import why_not
 from core.studies.sweep.order import order_of_round
 from core.studies.sweep.outcomes import failed_words
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import EnergyWindow, LoopCost, Round
-from core.studies.sweep.schedule import VISIT_S, Costs, rounds_of_a_visit
+from core.studies.sweep.schedule import Costs
+from core.studies.sweep.target_state import TargetState
 from core.studies.sweep.tracing import trace_prepared
 from core.worker.protocol import Prepare, RunBlock, TimeLoop, Worker, WorkerError, WorkerLost
 
 LEAST_LOOP_S = 0.3  # for Keras's own loop, however long preparing took
-MAX_LOSSES = 3  # workers of one target lost before it is given up
 FAR = 4  # times the largest batch that it ran
-
-
-@dataclass
-class _TargetState:
-    """``blocked_from``: the smallest batch that failed; it and larger ones are not tried again. ``prepared``: what its
-    worker is ready for. ``untraced``: the batches that could not be traced, by the reason.
-    """
-
-    blocked_from: int | None = None
-    blocked_by: str = ""
-    losses: int = 0
-    step_ms: dict[int, float] = field(default_factory=dict)
-    prepared: set[int] = field(default_factory=set)
-    untraced: dict[str, list[int]] = field(default_factory=dict)
 
 
 class Workers:
@@ -63,10 +49,8 @@ class Workers:
         self._workers: dict[int, Worker] = {}
         self._wanted: tuple[int, ...] = tuple(range(len(plan.targets)))
         self._process = 0
-        self._targets = tuple(_TargetState() for _ in plan.targets)
-        self._startup_s = 5.0
-        self._prepares: dict[int, float] = {}  # seconds per target, by batch
-        self._round_s: dict[int, float] = {}
+        self._targets = tuple(TargetState() for _ in plan.targets)
+        self._experience = Experience()
         self._pending: list[tuple[Block, ...]] = []  # rounds of the visit that goes on
         self._pass_index = 0
         self._resume_failures()
@@ -75,11 +59,7 @@ class Workers:
         """Return what a start, preparing this batch on those targets that are still tried there, and a visit take, as
         seen so far.
         """
-        count = sum(self.is_open(target, batch) for target in targets)
-        prepare_s = schedule.expected_s(batch, self._prepares, 0.5)
-        round_s = schedule.expected_s(batch, self._round_s, VISIT_S)
-        visit_s = rounds_of_a_visit(round_s) * round_s if count else 0.0
-        return Costs(self._startup_s, count * prepare_s, visit_s)
+        return self._experience.costs(batch, sum(self.is_open(target, batch) for target in targets))
 
     @property
     def running(self) -> tuple[int, ...]:
@@ -91,6 +71,11 @@ class Workers:
         """Seconds that starts took which came to nothing."""
         return self._asking.lost_s
 
+    @property
+    def imports_s(self) -> tuple[float, float]:
+        """Seconds that starts took for imports, and what those will take yet."""
+        return self._experience.imports_s
+
     def elapsed_s(self) -> float:
         return self._clock.now_s() - self._start_s
 
@@ -101,7 +86,9 @@ class Workers:
         self.close()
         self._wanted = self._wanted if targets is None else tuple(sorted(targets))
         self._process = self._ledger.next_process
-        self._startup_s = self._launch(self._wanted)
+        took_s = self._launch(self._wanted)
+        own_s = max(worker.ready.startup_ms for worker in self._workers.values()) / 1000
+        self._experience.started(took_s, own_s)
 
     def _launch(self, targets: Collection[int]) -> float:
         """Start these, beside those that run; the seconds that took. Raises StudyFailed."""
@@ -159,7 +146,7 @@ class Workers:
         begin, new = self._clock.now_s(), sum(batch not in self._targets[target].prepared for target in runnable)
         prepared = [target for target in runnable if self._prepare(target, batch)]
         if new and len(prepared) == len(runnable):
-            self._prepares[batch] = (self._clock.now_s() - begin) / new
+            self._experience.prepared(batch, self._clock.now_s() - begin, new)
         self._asking.interference(tuple(self._workers.values()))  # what that took is nobody's interference
         self._pass_index = pass_index
         try:
@@ -171,7 +158,7 @@ class Workers:
 
     def _run_rounds(self, batch: int, targets: list[int]) -> None:
         """As many rounds as a visit has, decided beforehand, never by how long they take."""
-        for _ in range(rounds_of_a_visit(self._round_s.get(batch) or self._expected_round_s(batch, targets))):
+        for _ in range(self._experience.rounds_of_a_visit(batch, self._expected_round_s(batch, targets))):
             self._tools.check()
             targets = [t for t in targets if batch in self._targets[t].prepared]  # may have failed in the last round
             if not targets or not self._workers or self._clock.now_s() >= self._end_s():
@@ -202,8 +189,8 @@ class Workers:
         return bool(getattr(sample, "disturbed", None))
 
     def is_given_up(self, target: int) -> bool:
-        """Whether so many of its workers were lost that it is not tried again."""
-        return self._targets[target].losses >= MAX_LOSSES
+        """True where so many of its workers were lost that it is not tried again."""
+        return self._targets[target].is_given_up
 
     def trace(self, target: int, batch: int) -> None:
         """Trace a cell and record it; a failure becomes a warning. Cancelled is raised."""
@@ -273,14 +260,12 @@ class Workers:
                 self.close()
 
     def is_open(self, target: int, batch: int) -> bool:
-        """Whether a target is still tried at a batch."""
-        blocked_from = self._targets[target].blocked_from
-        return blocked_from is None or batch < blocked_from
+        """Return True where a target is still tried at a batch."""
+        return self._targets[target].is_open(batch)
 
     def is_doubtful(self, batch: int) -> bool:
-        """Whether a target failed above that batch and has run none as large below."""
-        failed = [(state.blocked_from, state.step_ms) for state in self._targets if state.blocked_from is not None]
-        return any(max((b for b in ran if b < end), default=0) < batch < end for end, ran in failed)
+        """Return True where a target failed above that batch and has run none as large below."""
+        return any(state.is_doubtful(batch) for state in self._targets)
 
     def is_runnable(self, target: int, batch: int) -> bool:
         """The same; where it is not, the cell names the smallest batch that failed, whichever came first."""
@@ -329,7 +314,7 @@ class Workers:
         if expected_s <= remaining_s or remaining_s <= 0:  # with nothing left it is no matter of this batch
             return expected_s <= remaining_s
         reason = f"batch {batch:,} would take about {expected_s:.0f} s, more than the {remaining_s:.0f} s left."
-        self._block(target, batch, reason)
+        self._targets[target].block(batch, reason)
         self._ledger.set_cell(target, batch, "skipped", f"Skipped, because {reason}", "budget")
         return False
 
@@ -351,7 +336,7 @@ class Workers:
             measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "cpu_ms": done.cpu_ms}
             blocks.append(Block(target=target, process=self._process, at_s=at_s, card=self._asking.card, **measured))
         self._pending.append(tuple(blocks))
-        self._round_s[batch] = self._clock.now_s() - begin
+        self._experience.ran_round(batch, self._clock.now_s() - begin)
 
     def _fail(self, target: int, batch: int, error: WorkerError) -> None:
         state, name = self._targets[target], self._names[target]
@@ -374,12 +359,12 @@ class Workers:
             if again:
                 self._forgiven = True
             else:
-                self._block(target, batch, failed_words(batch, error.outcome))
+                self._targets[target].block(batch, failed_words(batch, error.outcome))
         if isinstance(error, WorkerLost):
             # far above all that it ran, a loss says nothing of the target
             state.losses += batch <= FAR * max(state.step_ms, default=batch)
             if self.is_given_up(target):
-                self._block(target, 1, f"{state.losses} worker processes of {name} were lost.")
+                self._targets[target].block(1, f"{state.losses} worker processes of {name} were lost.")
             self.close()
 
     def _note_loss(self, target: int, batch: int, error: WorkerLost) -> None:
@@ -400,15 +385,10 @@ class Workers:
         self.close()
         return True
 
-    def _block(self, target: int, batch: int, reason: str) -> None:
-        state = self._targets[target]
-        if state.blocked_from is None or batch < state.blocked_from:
-            state.blocked_from, state.blocked_by = batch, reason
-
     def _resume_failures(self) -> None:
         """A resumed sweep does not try again what failed before."""
         for target in range(len(self._targets)):
             for batch in self._plan.batches:
                 cell = self._ledger.cell(target, batch)
                 if cell is not None and cell.outcome not in ("measured", "pending", "skipped"):
-                    self._block(target, batch, failed_words(batch, cell.outcome))
+                    self._targets[target].block(batch, failed_words(batch, cell.outcome))
