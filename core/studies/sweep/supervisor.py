@@ -181,7 +181,7 @@ class _Sweep:
         if left := [target for target in running if target not in kept]:
             self._finish(left, len(left) / len(self._targets))
         self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
-        self._workers.start(kept)
+        self._workers.renew(kept)
 
     def _nothing_failed(self) -> bool:
         return all(self._workers.is_open(target, self._plan.batches[-1]) for target in self._targets)
