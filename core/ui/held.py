@@ -1,4 +1,7 @@
-"""What browsers ask to learn of news (:mod:`core.ui.news`), each question held back until there are some."""
+"""What browsers ask to learn of news (:mod:`core.ui.news`), each question held back until there are some.
+
+A question is a web socket: a server that ends closes those by itself, where it would wait for held requests.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,16 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from core.ui import registry
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-
     from core.studies.jobs import Jobs
 
 PATH = "breakeven/news"
-NEWS, NOTHING = "news", "nothing"
-HELD_S = 50.0  # proxies end a request that is silent for a minute
+NEWS = "news"
 LOOK_S = 3.0  # between looks at what another process measures, which tells nobody
 
 
@@ -29,11 +29,12 @@ def state(jobs: Jobs) -> str:
     return f"{jobs.pauses.changes}-{zlib.crc32(elsewhere.encode()):x}"
 
 
-async def answer(request: Request) -> PlainTextResponse:
-    """Hold a browser's question until there is something new. It names the state that it has seen, where changes of
-    that are news, and says whether pauses are.
+async def answer(socket: WebSocket) -> None:
+    """Send one message as soon as there is something new, and close. The question names the state that its page has
+    seen, where changes of that are news, and says whether pauses are.
     """
-    seen, pauses = request.query_params.get("seen", ""), request.query_params.get("pauses") == "1"
+    seen, pauses = socket.query_params.get("seen", ""), socket.query_params.get("pauses") == "1"
+    await socket.accept()
     jobs = (await asyncio.to_thread(registry.engine)).jobs
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
@@ -44,12 +45,19 @@ async def answer(request: Request) -> PlainTextResponse:
     def is_news() -> bool:
         return woken.is_set() or (seen != "" and state(jobs) != seen)
 
-    end_s = loop.time() + HELD_S
-    with jobs.pauses.waiting(wake, changes=seen != "", pauses=pauses):
-        while not is_news() and loop.time() < end_s and not await request.is_disconnected():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), LOOK_S)
-    return PlainTextResponse(NEWS if is_news() else NOTHING)
+    left = asyncio.ensure_future(socket.receive())  # a browser says nothing before it leaves
+    try:
+        with jobs.pauses.waiting(wake, changes=seen != "", pauses=pauses):
+            while not is_news() and not left.done():
+                waiting = asyncio.ensure_future(woken.wait())
+                await asyncio.wait({waiting, left}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+        if not left.done():
+            with suppress(WebSocketDisconnect, RuntimeError):  # it has left meanwhile
+                await socket.send_text(NEWS)
+                await socket.close()
+    finally:
+        left.cancel()
 
 
-ROUTES = [Route(f"/{PATH}", answer), Route(f"/{{base:path}}/{PATH}", answer)]
+ROUTES = [WebSocketRoute(f"/{PATH}", answer), WebSocketRoute(f"/{{base:path}}/{PATH}", answer)]

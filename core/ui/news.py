@@ -20,8 +20,8 @@ _CSS = """
 [class*="st-key-news-"] { display: none; }
 [data-testid="stLayoutWrapper"]:has(> * > [class*="st-key-news-"]:only-child) { display: none; }
 """
-# An idle moment after a drawing says that the browser has drawn. A server without the route (any other answer) is asked
-# to draw every 10 s.
+# An idle moment after a drawing says that the browser has drawn. A server that does not answer at all, for it has no
+# such route, is asked to draw every 10 s.
 _JS = """
 const asking = new WeakMap()
 
@@ -30,33 +30,35 @@ export default function (component) {
   const before = asking.get(parentElement)
   if (before && before.drawn === data.drawn) return before.end
   if (before) before.end()
-  const stop = new AbortController()
-  let timer
+  const address = new URL(data.address, window.location.href)
+  address.protocol = address.protocol.replace("http", "ws")
+  let socket, timer
   const later = (seconds, act) => { timer = setTimeout(act, 1000 * seconds) }
   const draw = () => {
     setTriggerValue("news", data.drawn)
     later(2, draw) // again where the question was lost, as in a run of the whole page at that moment
   }
-  const ask = async () => {
-    if (document.hidden) return
-    try {
-      const reply = await fetch(data.address, { signal: stop.signal, cache: "no-store" })
-      const text = reply.ok ? await reply.text() : ""
-      if (text === "news") draw()
-      else if (text === "nothing") ask()
-      else later(10, draw)
-    } catch {
-      if (!stop.signal.aborted) later(5, ask)
-    }
-  }
-  const shown = () => { if (!document.hidden) ask() }
-  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 50))
-  document.addEventListener("visibilitychange", shown)
-  idle(ask, { timeout: 1000 })
-  const end = () => {
-    stop.abort()
+  const leave = () => {
     clearTimeout(timer)
-    document.removeEventListener("visibilitychange", shown)
+    if (socket) socket.onopen = socket.onmessage = socket.onclose = null
+    if (socket) socket.close()
+  }
+  const ask = () => {
+    leave()
+    if (document.hidden) return
+    let answers = false
+    socket = new WebSocket(address)
+    socket.onopen = () => { answers = true }
+    socket.onmessage = () => { leave(); draw() }
+    socket.onclose = () => (answers ? later(2, ask) : later(10, draw))
+  }
+  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 50))
+  const waiting = idle(ask, { timeout: 1000 })
+  document.addEventListener("visibilitychange", ask)
+  const end = () => {
+    if (window.cancelIdleCallback) window.cancelIdleCallback(waiting)
+    leave()
+    document.removeEventListener("visibilitychange", ask)
     asking.delete(parentElement)
   }
   asking.set(parentElement, { drawn: data.drawn, end })
