@@ -208,11 +208,10 @@ class Interference(Frozen):
         """
         if self.steal_pct is not None and self.steal_pct > DISTURBING_STEAL_PCT:
             return True
-        if self.other_cpu_pct is None:
-            return None
         if self.wait_pct is None:
-            return self.other_cpu_pct > DISTURBING_OTHERS_PCT
-        return min(self.wait_pct, self.other_cpu_pct) > DISTURBING_WAIT_PCT
+            return None if self.other_cpu_pct is None else self.other_cpu_pct > DISTURBING_OTHERS_PCT
+        others_pct = self.wait_pct if self.other_cpu_pct is None else self.other_cpu_pct
+        return min(self.wait_pct, others_pct) > DISTURBING_WAIT_PCT
 
 
 StoredInterference = Annotated[Interference, Field(alias="noise")]
