@@ -46,17 +46,23 @@ WAIT_S = 120.0
 WINDOW_S, VISIT_S, VISIT_ROUNDS, VISITS_IN_A_ROW = 0.5, 0.15, 8, 4
 SAMPLES = 50
 FEWEST = 3  # windows that a scatter is told of
-LENGTHS_MS = (0.0, 4.0, 10.0, 20.0)  # 0: one call
+LENGTHS_MS = (4.0, 10.0, 20.0)
 NEIGHBOURS = ("none", "one", "bursts", "all cores")
 BURST_S = 0.2, 2.0
-BARE = """
+WORKER = """
 from core.machine import cores
-from core.worker import server, turns
+from core.worker import cells, server, turns
+
+def block(engine, request, run=cells.CellEngine.block):
+    turns.MAX_LEAD_IN_MS = float("inf") if request.slot else 0.0
+    engine.turns.end()
+    return run(engine, request.model_copy(update={"slot": 0})).model_copy(update={"slot": request.slot})
+
 cores.Place.take = lambda *_, **__: False
-turns.MAX_LEAD_IN_MS = 0.0
+cells.CellEngine.block = block
 server.main()
 """
-"""A worker that neither binds itself nor runs an untimed step: both are done from here."""
+"""A worker that is bound from here alone, and runs an untimed step before blocks of slot 1 alone, of the same cell."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class Pair:
 
     def __init__(self, targets: Sequence[Target], network: str, batch: int, inference: bool, by_cpu_time: bool) -> None:
         self.by_cpu_time = by_cpu_time
-        command = (sys.executable, "-c", BARE)
+        command = (sys.executable, "-c", WORKER)
         self.batch, self.targets = batch, tuple(targets)
         self.cores = sorted(os.sched_getaffinity(0))
         self.workers = [ProcessWorker(target, command=command) for target in self.targets]
@@ -89,9 +95,9 @@ class Pair:
             worker.ask(request, WAIT_S)
         self.step_ms = [statistics.median(self.block(i, 1) for _ in range(50)) for i in (0, 1)]
 
-    def block(self, index: int, steps: int) -> float:
+    def block(self, index: int, steps: int, lead_in: bool = False) -> float:
         """Time of a step, ms, by the clock that was chosen."""
-        done = self.workers[index].ask(RunBlock(batch=self.batch, steps=steps), WAIT_S)
+        done = self.workers[index].ask(RunBlock(batch=self.batch, steps=steps, slot=int(lead_in)), WAIT_S)
         return (done.cpu_ms or 0.0 if self.by_cpu_time else done.block_ms) / steps
 
     def place(self, bound: bool) -> None:
@@ -103,9 +109,8 @@ class Pair:
         """Both targets' steps in ms; every second round the other is first."""
         took = [0.0, 0.0]
         for index in (0, 1) if number % 2 == 0 else (1, 0):
-            if turn.lead_in:
-                self.block(index, 1)
-            took[index] = self.block(index, max(1, math.ceil(turn.block_ms / self.step_ms[index])))
+            steps = max(1, math.ceil(turn.block_ms / self.step_ms[index]))
+            took[index] = self.block(index, steps, turn.lead_in)
         return took[0], took[1]
 
     def close(self) -> None:
@@ -134,11 +139,9 @@ def take_window(pair: Pair, turn: Turn, sampler: InterferenceSampler, seconds: f
     return Window(ratio, (first, second), len(rounds), sampled(sampler, pair.workers))
 
 
-def compare_blocks(pair: Pair, seconds: float) -> list[dict[str, object]]:
+def compare_blocks(pair: Pair, seconds: float, lengths_ms: Sequence[float]) -> list[dict[str, object]]:
     """Windows of all ways to take a turn, until the time is over."""
-    ways = ((True, True), (True, False), (False, True))
-    turns = [Turn(bound, lead, ms) for bound, lead in ways for ms in LENGTHS_MS]
-    turns = [turn for turn in turns if not turn.block_ms or turn.block_ms > min(pair.step_ms)]
+    turns = [Turn(*way) for way in itertools.product((True, False), (True, False), lengths_ms)]
     windows: dict[Turn, list[Window]] = defaultdict(list)
     with contextlib.closing(InterferenceSampler()) as sampler:
         end_s = time.monotonic() + seconds
@@ -266,6 +269,7 @@ def main() -> None:
     parser.add_argument("--targets", nargs=2, default=["cpu,threads=1"] * 2, type=Target.parse, metavar="TARGET")
     parser.add_argument("--network", default="784-512-512-10")
     parser.add_argument("--inference", action="store_true")
+    parser.add_argument("--lengths", nargs="+", type=float, default=LENGTHS_MS, metavar="MS", help="of blocks")
     parser.add_argument("--cpu-time", action="store_true", help="by CPU time, which tells on a busy machine, too")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=150.0)
@@ -276,7 +280,10 @@ def main() -> None:
     try:
         both = " and ".join(f"{target}: {ms:.2f} ms" for target, ms in zip(targets, pair.step_ms, strict=True))
         print(f"batch {arguments.batch}, {both}")
-        rows = (compare_blocks if arguments.part == "blocks" else watch_neighbours)(pair, arguments.seconds)
+        if arguments.part == "blocks":
+            rows = compare_blocks(pair, arguments.seconds, arguments.lengths)
+        else:
+            rows = watch_neighbours(pair, arguments.seconds)
     finally:
         pair.close()
     if arguments.json:

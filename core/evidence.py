@@ -176,7 +176,10 @@ class ProcessUse(Frozen):
     cpu_pct: float
 
 
-DISTURBING_WAIT_PCT = 5.0  # measured: benchmarks/turns.py
+DISTURBING_WAIT_PCT = 10.0
+"""Threads of one worker wait for each other for 2 to 9 % of a core, one that competes makes them wait for tens of it
+(measured: benchmarks/turns.py).
+"""
 DISTURBING_STEAL_PCT, DISTURBING_OTHERS_PCT = 5.0, 25.0
 
 
@@ -200,12 +203,15 @@ class Interference(Frozen):
     def disturbed(self) -> bool | None:
         """Tell that others took from our workers what they wanted, by this cause alone and never by how long a block
         took; None where that cannot be seen.
+
+        Our threads wait for each other, too; others can have made them wait for as long as they computed.
         """
         if self.steal_pct is not None and self.steal_pct > DISTURBING_STEAL_PCT:
             return True
-        if self.wait_pct is not None:
-            return self.wait_pct > DISTURBING_WAIT_PCT
-        return None if self.other_cpu_pct is None else self.other_cpu_pct > DISTURBING_OTHERS_PCT
+        if self.wait_pct is None:
+            return None if self.other_cpu_pct is None else self.other_cpu_pct > DISTURBING_OTHERS_PCT
+        others_pct = self.wait_pct if self.other_cpu_pct is None else self.other_cpu_pct
+        return min(self.wait_pct, others_pct) > DISTURBING_WAIT_PCT
 
 
 StoredInterference = Annotated[Interference, Field(alias="noise")]

@@ -13,7 +13,10 @@ from core.evidence import DISTURBING_OTHERS_PCT, DISTURBING_STEAL_PCT, DISTURBIN
         (Interference(other_cpu_pct=DISTURBING_OTHERS_PCT + 1), True),
         # on another core than ours a neighbour takes nothing from us
         (Interference(other_cpu_pct=100.0, wait_pct=DISTURBING_WAIT_PCT), False),
-        (Interference(other_cpu_pct=0.0, wait_pct=DISTURBING_WAIT_PCT + 0.1), True),
+        (Interference(other_cpu_pct=100.0, wait_pct=DISTURBING_WAIT_PCT + 0.1), True),
+        # our own threads waited for each other
+        (Interference(other_cpu_pct=DISTURBING_WAIT_PCT, wait_pct=80.0), False),
+        (Interference(wait_pct=80.0), True),
         (Interference(wait_pct=0.0, steal_pct=DISTURBING_STEAL_PCT + 0.1), True),
         (Interference(wait_pct=0.0, steal_pct=DISTURBING_STEAL_PCT), False),
         (Interference(steal_pct=0.0), None),
