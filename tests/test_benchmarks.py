@@ -18,6 +18,7 @@ PARTS = (
     "hardware_classes",
     "evidence",
     "torch_network",
+    "page_use",
 )  # used by others
 
 
