@@ -21,6 +21,7 @@ PARTS = (
     "busy_table",
     "equal_server",
     "neighbours",
+    "page_use",
 )  # used by others
 
 
