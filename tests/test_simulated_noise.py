@@ -37,7 +37,7 @@ def test_visits_scatter_by_where_the_targets_are(
 def test_a_core_is_slow_for_seconds_while_another_is_not() -> None:
     """Rounds of 2 s average out all else, and do not average that out."""
     apart, same = (windows(Bench(noise, seed=1), 10.0, count=60) for noise in (APART, QUIET_MACHINE))
-    assert 0.035 < apart < 0.12
+    assert 0.05 < apart < 0.15
     assert apart > 3 * same
 
 
