@@ -34,6 +34,13 @@ def test_visits_scatter_by_where_the_targets_are(
     assert worst / 1.7 < seen[2] < 1.7 * worst
 
 
+def test_a_core_is_slow_for_seconds_while_another_is_not() -> None:
+    """Rounds of 2 s average out all else, and do not average that out."""
+    apart, same = (windows(Bench(noise, seed=1), 10.0, count=60) for noise in (APART, QUIET_MACHINE))
+    assert 0.05 < apart < 0.15
+    assert apart > 3 * same
+
+
 def test_shorter_blocks_are_worth_more_than_longer_ones_in_the_same_time() -> None:
     """Real: 1.0, 1.6, 2.3 and 2.9 % on one core; 1.2, 1.5, 2.9 and 5.6 % unbound."""
     bound, free = (
