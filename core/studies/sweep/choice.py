@@ -89,8 +89,8 @@ class Choice:
         chosen: list[int] = []
         time_s = self._after_imports(left_s) - self.costs_of(()).startup_s
         for batch in wanted:
-            time_s -= self.costs(batch).batch_s
-            if time_s >= 0:
+            if (needed_s := self.costs(batch).batch_s) <= time_s:
+                time_s -= needed_s
                 chosen.append(batch)
         return tuple(sorted(chosen)) if len(chosen) >= min(len(wanted), schedule.FEWEST_ACTIVE) else ()
 
