@@ -87,10 +87,10 @@ class Choice:
         due = schedule.evenly_spread(self.due(), ())
         wanted = dict.fromkeys((*sorted(due, key=self._replicates), *deciding, *beside[:1]))
         chosen: list[int] = []
-        time_s = left_s - self.costs_of(()).startup_s
+        time_s = self._after_imports(left_s) - self.costs_of(()).startup_s
         for batch in wanted:
-            time_s -= self.costs(batch).batch_s
-            if time_s >= 0:
+            if (needed_s := self.costs(batch).batch_s) <= time_s:
+                time_s -= needed_s
                 chosen.append(batch)
         return tuple(sorted(chosen)) if len(chosen) >= min(len(wanted), schedule.FEWEST_ACTIVE) else ()
 
@@ -115,11 +115,15 @@ class Choice:
         )
 
     def extra_s(self, left_s: float, visited: Collection[int], done: int) -> tuple[float, int]:
-        """For how long a start goes on that has visited these, and how many follow it."""
-        due, deciding = self.due(), self.deciding(left_s)
+        """For how long a start goes on that has visited these, and how many follow it; where none does, to the end."""
+        due, deciding, left_s = self.due(), self.deciding(left_s), self._after_imports(left_s)
         starts = max(due.values(), default=0)
         due_s = starts * self.costs_of({*due, *deciding}).start_s
         return schedule.extra_s(left_s, self.costs_of(visited), starts, due_s, self.costs_of(deciding), done)
+
+    def _after_imports(self, left_s: float) -> float:
+        """What of that time the next start does not take for imports."""
+        return left_s - self._workers.imports_s[1]
 
     # -- batches that join -----------------------------------------------------------------------------------------
 
@@ -131,6 +135,7 @@ class Choice:
             return left_s > 0
         if len(self.tried.union(new)) <= schedule.FEWEST_BATCHES:
             return True
+        left_s = self._after_imports(left_s)
         if not self.due():
             return self._needed_s({*new, *self.deciding(left_s)}) <= (1 - schedule.SPARE_SHARE) * left_s
         usable_s = left_s - schedule.SPARE_SHARE * self._total_s()

@@ -123,11 +123,11 @@ class Even:
         self.workers.start()
         self._rotation.begin()
         self._rotation.one_pass(self._open_batches(), self._end_s)
-        costs, left_s = self._costs(), self._end_s - self.clock.now_s()
-        extra_s, follow = schedule.extra_s(left_s, costs, 0, 0.0, costs, self._done + 1)
+        costs = self._costs()
+        extra_s, follow = schedule.extra_s(self._left_s, costs, 0, 0.0, costs, self._done + 1)
         self._done += 1
         self._wanted = self._done + follow
-        self._until_s = self.clock.now_s() + extra_s
+        self._until_s = min(self._end_s, self.clock.now_s() + extra_s) if follow else self._end_s
         self._rotation.go_on(self._open_batches, self._until_s)
 
     def _visit(self, batch: int, pass_index: int, _: bool) -> bool:
@@ -143,7 +143,7 @@ class Even:
         """For one more start with enough rounds."""
         if self._done == 0:
             return True
-        return self._end_s - self.clock.now_s() >= self._costs().start_s
+        return self._left_s >= self._costs().start_s
 
     def _open_batches(self) -> tuple[int, ...]:
         """Those that nothing has failed at, or where some go on; none where nothing can be compared any more."""
@@ -162,6 +162,11 @@ class Even:
     @property
     def _elapsed_s(self) -> float:
         return self.clock.now_s() - self._begin_s
+
+    @property
+    def _left_s(self) -> float:
+        """Seconds for further starts and what is measured in them."""
+        return self._end_s - self.clock.now_s() - self.workers.imports_s[1]
 
     @property
     def _end_s(self) -> float:

@@ -114,8 +114,9 @@ class _Sweep:
         self._rotation.one_pass(batches, self._end_s)
         self._join()
         visited = self._rotation.visited
-        extra_s, _ = self._choice.extra_s(self._remaining_s(), visited, self._starts)
-        self._rotation.go_on(self._in_turn, min(self._end_s, self._clock.now_s() + extra_s))
+        extra_s, follow = self._choice.extra_s(self._remaining_s(), visited, self._starts)
+        end_s = min(self._end_s, self._clock.now_s() + extra_s) if follow else self._end_s
+        self._rotation.go_on(self._in_turn, end_s)
         self._repeat(begin_s)
 
     def _repeat(self, begin_s: float) -> None:
@@ -257,7 +258,7 @@ class _Sweep:
         return self._end_s - self._start_s - self._workers.lost_s - sum(self._workers.imports_s)
 
     def _remaining_s(self) -> float:
-        return self._end_s - self._clock.now_s() - self._workers.imports_s[1]
+        return self._end_s - self._clock.now_s()
 
     def _tell(self, phase: Phase, activity: str, run: Run | None = None) -> None:
         now = self._clock.now_s()

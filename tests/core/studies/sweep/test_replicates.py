@@ -146,6 +146,19 @@ def test_imports_at_the_first_two_starts_are_no_start_s_cost() -> None:
     assert machine.clock.now_s() <= 50.0
 
 
+def test_where_no_second_start_fits_the_first_one_has_all_the_time() -> None:
+    machine = fork()
+    launch = machine.launch
+
+    def importing(*asked: Any) -> Any:
+        machine.clock.advance(14.0)
+        return launch(*asked)
+
+    run = run_sweep(tools_for(machine, launch=importing), new_run(plan(budget_s=25.0, trace=False)))
+    assert machine.starts == 1
+    assert max(block.at_s for item in run.rounds for block in item.blocks) > 22.0
+
+
 # -- visits ------------------------------------------------------------------------------------------------------------
 
 
