@@ -47,6 +47,8 @@ BATCH_LEAST, BATCH_MOST = 0.95, 1.5
 """Of a batch's bytes that a step fed from the host must copy; labels may be widened on the way."""
 PEAK_LEAST, PEAK_MOST = 0.95, 1.10
 """Of a known allocation: both allocators round up, and the process itself grows by a few MB meanwhile."""
+COARSEST = 0.5
+"""A difference of equal targets: where only larger ones show, that none was claimed says nothing."""
 ELSEWHERE = "Kernels of the step ran on"
 """So begins the refusal of a trace whose kernels lie on another device (core/traces/report.py)."""
 NOISY = "The machine is too noisy to tell; close other programs and try again."
@@ -358,9 +360,12 @@ def _equal(record: SelfCheck) -> Finding | None:
     equal = record.readings.equal
     if equal is None:
         return None
-    if equal.difference is None:
-        return Finding("unseen", "", NOISY)
-    figure = f"differences from {percent(equal.difference)} on show in {duration(equal.elapsed_s)}"
+    seen = (
+        "no difference shows" if equal.difference is None else f"differences from {percent(equal.difference)} on show"
+    )
+    figure = f"{seen} in {duration(equal.elapsed_s)}"
+    if not set(equal.claims) - {EQUIVALENT} and (equal.difference is None or equal.difference > COARSEST):
+        return Finding("unseen", figure, NOISY)
     return _yes(
         not set(equal.claims) - {EQUIVALENT}, figure, "Of two workers of the same target no difference was claimed.",
         "Two workers of the same target were said to differ: sweeps on this machine, as it is now, claim too much.",

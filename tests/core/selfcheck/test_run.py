@@ -159,5 +159,6 @@ def test_the_target_is_measured_against_itself_at_the_end() -> None:
     assert equal.starts >= 1
     unequal = Device(CPU, "unequal workers").check()
     assert statuses(unequal)["equal"] == "fails"
-    noisy = unequal.readings.model_copy(update={"equal": equal.model_copy(update={"difference": None})})
-    assert statuses(unequal.model_copy(update={"readings": noisy}))["equal"] == "unseen"
+    for difference, status in ((None, "unseen"), (0.6, "unseen"), (0.4, "holds")):
+        noisy = unequal.readings.model_copy(update={"equal": equal.model_copy(update={"difference": difference})})
+        assert statuses(unequal.model_copy(update={"readings": noisy}))["equal"] == status
