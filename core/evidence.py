@@ -290,8 +290,8 @@ class Block(Frozen):
 
 
 Start = Literal["fresh", "forked", "kept"]
-"""Of a worker: a new interpreter, a fork of a template that had imported the framework, or the one that ran before, with
-all that it had prepared released."""
+"""Of a worker: a new interpreter, a fork of a template that had imported the framework, or the one that ran before,
+with all that it had prepared released."""
 
 
 class Started(Frozen):
