@@ -296,9 +296,9 @@ class SimulatedWorker:
             at_s = machine.clock.now_s()
             slowness, wait_s = machine.cores.block(self._process, self._runs_on, at_s, steps, true_ms / 1000)
             log += slowness
-        running_ms = steps * true_ms * math.exp(log)
-        step_ms = running_ms / steps + 1000 * wait_s / steps
-        cpu_ms = running_ms * machine.cores.threads(self._runs_on) if machine.cores else None
+        running_ms = true_ms * math.exp(log)
+        step_ms = running_ms + 1000 * wait_s / steps
+        cpu_ms = steps * running_ms * machine.cores.threads(self._runs_on) if machine.cores else None
         if step_ms * steps / 1000 > deadline_s:
             raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
         machine.clock.advance(step_ms * steps / 1000 + 0.001)
