@@ -9,7 +9,6 @@ import pytest
 
 from core.evidence import Interference
 from core.studies.progress import Progress
-from core.studies.runner import StudyTools
 from core.studies.sweep import schedule
 from core.studies.sweep.choice import Choice
 from core.studies.sweep.focus import focus_of
@@ -235,13 +234,9 @@ def test_a_visit_that_is_cut_short_keeps_its_rounds() -> None:
 
 
 def test_pages_may_draw_between_visits() -> None:
-    pauses = []
-
-    class Tools(StudyTools):
-        def pause(self) -> None:
-            pauses.append(self.clock.now_s())
-
-    run = run_sweep(Tools(**vars(tools_for(fork()))), new_run(plan(budget_s=20.0)))
+    tools, pauses = tools_for(fork()), []
+    object.__setattr__(tools, "pause", lambda: pauses.append(tools.clock.now_s()))
+    run = run_sweep(tools, new_run(plan(budget_s=20.0)))
     visits = {(item.pass_index, item.batch) for item in run.rounds}
     assert len(visits) <= len(pauses) <= len(visits) + 5
 
