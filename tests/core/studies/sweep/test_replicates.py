@@ -11,11 +11,13 @@ from core.evidence import Interference
 from core.studies.progress import Progress
 from core.studies.sweep import schedule
 from core.studies.sweep.choice import Choice
+from core.studies.sweep.focus import focus_of
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.more_time import extended
 from core.studies.sweep.record import Run
 from core.studies.sweep.rotation import Rotation
 from core.studies.sweep.supervisor import run_sweep
+from core.studies.sweep.workers import Workers
 from tests.support.simulation import Curve, Fault, Machine, NoiseModel, random_ladder
 from tests.support.sweeps import MemoryRecorder, new_run, plan, sweep
 from tests.support.tools import tools_for
@@ -232,17 +234,11 @@ def test_a_visit_that_is_cut_short_keeps_its_rounds() -> None:
 
 
 def test_pages_may_draw_between_visits() -> None:
-    machine, pauses = fork(), Counter[str]()
-
-    class Tools(type(tools_for(machine))):  # type: ignore[misc]
-        def pause(self) -> None:
-            pauses["all"] += 1
-
-    tools = tools_for(machine)
-    run = run_sweep(Tools(**{name: getattr(tools, name) for name in tools.__dataclass_fields__}),
-                    new_run(plan(budget_s=20.0)))  # fmt: skip
+    tools, pauses = tools_for(fork()), []
+    object.__setattr__(tools, "pause", lambda: pauses.append(tools.clock.now_s()))
+    run = run_sweep(tools, new_run(plan(budget_s=20.0)))
     visits = {(item.pass_index, item.batch) for item in run.rounds}
-    assert len(visits) <= pauses["all"] <= len(visits) + 5
+    assert len(visits) <= len(pauses) <= len(visits) + 5
 
 
 # -- the order ---------------------------------------------------------------------------------------------------------
@@ -282,9 +278,6 @@ def test_the_choice_of_a_start_is_what_the_time_holds() -> None:
     run = sweep(fork(), plan(budget_s=30.0))
     machine = fork()
     ledger = Ledger(run, MemoryRecorder())
-    from core.studies.sweep.focus import focus_of
-    from core.studies.sweep.workers import Workers
-
     workers = Workers(run.plan, ledger, tools_for(machine), lambda: 1e9)
     choice = Choice(run.plan, ledger, workers, lambda: focus_of(run), lambda: 30.0)
     choice.tried.update(run.batches)
