@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.analysis.statistics import Array
-from core.studies.sweep.answer import Machine, SpeedUp, Verdict
 from core.studies.sweep.analyse import speed_ups
+from core.studies.sweep.answer import Machine, SpeedUp, Verdict
 from core.studies.sweep.crossover import Curve, build_curve, changes_too_often, clear_sides, curve_of, find_crossings
 from core.studies.sweep.verdict import Pair, decide
 from tests.support.replicates import observed
