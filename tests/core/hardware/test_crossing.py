@@ -14,7 +14,6 @@ from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_
 from core.hardware.model import predict
 from core.hardware.recorded import card_curve
 from core.spec import Target
-from core.studies.sweep.observations import PROCESS_ALLOWANCE
 from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
 BATCHES = tuple(2**i for i in range(11))
