@@ -43,7 +43,7 @@ from core.machine.interference import InterferenceSampler
 from core.machine.lock import Busy, machine_lock
 from core.spec import Target, Workload, parse_batches
 from core.studies.progress import Progress
-from core.studies.resolution.answer import EQUIVALENT, claims_of
+from core.studies.resolution.answer import EQUIVALENT
 from core.studies.resolution.plan import resolution_plan
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, watching
 from core.studies.sweep.analyse import analyse
@@ -91,7 +91,7 @@ class Looks:
 
     def report(self, progress: Progress) -> None:
         if progress.answer is not None and progress.phase != "done":
-            self.see(claims_of(progress.answer), progress.elapsed_s)
+            self.see(progress.answer.claims, progress.elapsed_s)
 
     def see(self, claims: Iterable[str], at_s: float) -> None:
         """Note what one look found."""
@@ -188,7 +188,7 @@ def _holding(run: Run, rounds: tuple[Any, ...]) -> Run:
 
 def claims_in(run: Run) -> list[str]:
     """Return what a run claims, nothing where it has no round."""
-    return list(claims_of(analyse(run))) if run.rounds else []
+    return list(analyse(run).claims) if run.rounds else []
 
 
 def described(run: Run) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from core.batch.shapes import BatchAnswer, BatchPoint, BestBatch, MemoryLimit, Quantity, TargetBatches
 from core.evidence import Label
-from core.figures.marks import Point, Span, add_band, add_spans, add_upright, add_zone, bounds_text
+from core.figures.marks import Point, Span, add_band, add_spans, add_upright, add_zone, bounds_text, symbols
 from core.figures.style import (
     GUIDE,
     TARGET_LOOKS,
@@ -32,6 +32,7 @@ from core.names import all_of
 from core.numbers import interval_words, number
 from core.studies.gradient_noise.record import NoiseStudy
 from core.studies.memory.answer import batch_words
+from core.studies.sweep.busy import machine_line
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
@@ -173,8 +174,8 @@ def _figure(
     y = log_range(values or [1.0])
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(log_axis(measure.axis, y, suffix="×" if measure.unit == "×" else ""))
-    under = [workload_line(run), *under]
-    return frame(figure, measure.title, under, [*foot, *limits], run, legend_rows=curves, label_rows=rows,
+    under, busy = [workload_line(run), *under], machine_line(answer.step_verdict.machine)
+    return frame(figure, measure.title, under, [*busy, *foot, *limits], run, legend_rows=curves, label_rows=rows,
                  plot_px=MAIN_PX)  # fmt: skip
 
 
@@ -202,9 +203,10 @@ def _add_target(figure: go.Figure, target: TargetBatches, look: Look, measure: M
             hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
     at = [(p, q) for p, q in points if p.label != "interpolated"]
+    marked = [Point(p.batch, q.value, q.low, q.high, "") for p, q in at]
     figure.add_scatter(
         x=[p.batch for p, _ in at], y=[q.value for _, q in at], mode="lines+markers", name=name, legendgroup=name,
-        line={**look.line(label), "width": 0}, marker=look.marker(label),
+        line={**look.line(label), "width": 0}, marker=look.marker(label) | {"symbol": symbols(look, label, marked)},
         customdata=[_hover(p, q, measure) for p, q in at],
         hovertemplate=f"<b>{name}</b><br>%{{customdata}}<extra></extra>",
     )  # fmt: skip
@@ -300,4 +302,4 @@ def _values(answer: BatchAnswer, get: Get) -> list[float]:
 
 
 def _band_note(run: Run) -> str:
-    return f"Markers: {run.label}; between them interpolated. Bands: 95 % intervals."
+    return f"Markers: {run.label}; between them interpolated. Bands: 95 % intervals; hollow where there is none."

@@ -9,6 +9,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from core.analysis.statistics import MIN_UNITS
 from core.evidence import Label
 from core.figures.style import GUIDE, LINE_PX, Look, literal
 from core.numbers import number
@@ -22,18 +23,56 @@ FAILED_WORDS = {
     "error": "failed",
     "skipped": "skipped",
 }
+INTERVAL_NOTE, NO_INTERVAL_NOTE = "Bands: 95 % intervals.", "Hollow: no interval, too few starts of the workers."
+LONE_WIDTH = 1.04  # half of the band of a point without neighbours, as a ratio of batch sizes
 CHARACTER_PX, NARROW_PLOT_PX = 6.4, 400.0  # label width estimate, and the narrowest plot it must fit
 
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a curve; bounds are None where rounds are too few for an interval."""
+    """One point of a curve; bounds are None where there is no interval. ``few``: it rests on too few starts."""
 
     batch: float
     value: float
     low: float | None
     high: float | None
     hover: str
+    few: bool = False
+
+    @property
+    def hollow(self) -> bool:
+        """Tell that it is drawn hollow, since nothing may be read off it as exactly as off the others."""
+        return self.few or self.low is None or self.high is None
+
+
+def few_starts(starts: int | None) -> bool:
+    """Tell that a value rests on too few starts of the workers to show how much they differ."""
+    return starts is not None and starts < MIN_UNITS
+
+
+def interval_note(points: Sequence[Point]) -> str:
+    """Return what bands and hollow points mean, for the foot of a picture."""
+    without = [p.low is None or p.high is None for p in points]
+    if all(without):
+        return NO_INTERVAL_NOTE
+    notes = [INTERVAL_NOTE]
+    if any(without):
+        notes.append("Hollow: no interval.")
+    if any(p.few for p in points):
+        notes.append(
+            "Hollow: fewer than three starts, so the band is wide by an allowance for how they differ."
+            if not any(without)
+            else "Hollow with a band: fewer than three starts, the band is an allowance."
+        )
+    return " ".join(notes)
+
+
+def symbols(look: Look, label: Label, points: Sequence[Point]) -> str | list[str]:
+    """Return the marker of each point: that of the curve, hollow where the point is; one for all that are alike."""
+    symbol = str(look.marker(label)["symbol"])
+    if label in ("modelled", "published") or symbol.endswith("-open") or not any(p.hollow for p in points):
+        return symbol
+    return [f"{symbol}-open" if p.hollow else symbol for p in points]
 
 
 def values_of(points: Sequence[Point]) -> list[float]:
@@ -42,18 +81,18 @@ def values_of(points: Sequence[Point]) -> list[float]:
 
 
 def add_curve(figure: go.Figure, points: Sequence[Point], name: str, look: Look, label: Label, group: str) -> None:
-    """A curve with markers, and its 95 % band behind it."""
+    """A curve with markers, hollow where a point has no interval of its own, and its 95 % band behind it."""
     shown = literal(f"{name} ({label})" if label in ("modelled", "published") else name)
     add_band(figure, points, shown, look.band(), group)
     figure.add_scatter(
         x=[p.batch for p in points], y=[p.value for p in points], mode="lines+markers", name=shown,
-        line=look.line(label), marker=look.marker(label), legendgroup=group,
+        line=look.line(label), marker=look.marker(label) | {"symbol": symbols(look, label, points)}, legendgroup=group,
         customdata=[p.hover for p in points], hovertemplate=f"<b>{shown}</b><br>%{{customdata}}<extra></extra>",
     )  # fmt: skip
 
 
 def add_band(figure: go.Figure, points: Sequence[Point], curve: str, colour: str, group: str) -> None:
-    """The 95 % band of a curve as one filled trace; nothing where no two neighbours have an interval."""
+    """The 95 % band of a curve as one filled trace; nothing where no point has an interval."""
     x, y = band_outline(points)
     if x:
         figure.add_scatter(
@@ -64,7 +103,13 @@ def add_band(figure: go.Figure, points: Sequence[Point], curve: str, colour: str
 
 def band_outline(points: Sequence[Point]) -> tuple[list[float | None], list[float | None]]:
     """Outline of the interval band: forth along the upper bounds and back along the lower, once for each stretch."""
-    around = ([(p.batch, p.high) for p in part] + [(p.batch, p.low) for p in part[::-1]] for part in _stretches(points))
+    around = []
+    for part in _stretches(points):
+        edges = [(p.batch, p.low, p.high) for p in part]
+        if len(part) == 1:  # a point without neighbours still shows its interval
+            batch, low, high = edges[0]
+            edges = [(batch / LONE_WIDTH, low, high), (batch * LONE_WIDTH, low, high)]
+        around.append([(x, high) for x, _, high in edges] + [(x, low) for x, low, _ in edges[::-1]])
     return with_gaps(around)
 
 
@@ -99,7 +144,7 @@ def _stretches(points: Sequence[Point]) -> list[list[Point]]:
             found.append([])
         else:
             found[-1].append(point)
-    return [stretch for stretch in found if len(stretch) > 1]
+    return [stretch for stretch in found if stretch]
 
 
 def add_level(
@@ -202,5 +247,5 @@ def add_spans(figure: go.Figure, spans: Sequence[Span], bounds: tuple[float, flo
 def bounds_text(value: float, low: float | None, high: float | None, unit: str) -> str:
     """A value with its interval for hover texts."""
     if low is None or high is None:
-        return f"{number(value)} {unit} (no interval: too few rounds)"
+        return f"{number(value)} {unit} (no interval)"
     return f"{number(value)} {unit} (95 %: {number(low)} to {number(high)})"

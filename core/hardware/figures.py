@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 
 import plotly.graph_objects as go
 
-from core.figures.marks import Point, add_band, add_curve, bounds_text, with_gaps
+from core.figures.marks import Point, add_band, add_curve, bounds_text, few_starts, with_gaps
 from core.figures.style import (
     GUIDE,
     TARGET_LOOKS,
@@ -36,6 +36,7 @@ from core.hardware.model import Limit
 from core.hardware.recorded import CardCurve, RecordedStep
 from core.numbers import WHOLE, first_batch, number
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.busy import machine_line
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
@@ -54,6 +55,7 @@ HATCHED = "Modelled: hatched; nothing ran on these cards."
 NOTHING_RAN = "Modelled: dashed and hollow; nothing ran on these cards."
 CLEAR = "rgba(0,0,0,0)"
 BANDS = "Bands, of several cards their dotted bounds: 95 % intervals, with the model's error in them."
+HOLLOW = "Hollow, solid line: no interval, or fewer than three starts of the workers."
 REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
 ROW_PX, NAME = 46, 40
 STRIP = 0.34  # of a row
@@ -95,14 +97,23 @@ def against_figure(
     figure.update_yaxes(log_axis("Step time (ms)", y))
     title = f"Step time: {run.label} CPU, modelled GPUs"
     corrected = [f"Corrected by {one.curve.corrected_by}." for one in readings if one.curve.corrected_by]
-    notes = [f"{NOTHING_RAN} {BANDS}", host_line(costs), *_withheld_lines(readings), *corrected]
+    hollow = [HOLLOW] if any(point.hollow for point in points) else []
+    busy = machine_line(answer.verdict.machine)
+    notes = [*busy, f"{NOTHING_RAN} {BANDS}", *hollow, host_line(costs), *_withheld_lines(readings), *corrected]
     return frame(figure, title, [workload_line(run)], notes, run, legend_rows=rows)
 
 
 def add_cpu(figure: go.Figure, run: Run, answer: Answer, index: int) -> list[Point]:
     """The step times (ms) of the run's target ``index`` with its label in the legend; returns its points."""
     points = [
-        Point(c.batch, c.step_ms, c.low_ms, c.high_ms, f"batch {c.batch:,}<br>{_times(c.step_ms, c.low_ms, c.high_ms)}")
+        Point(
+            c.batch,
+            c.step_ms,
+            c.low_ms,
+            c.high_ms,
+            f"batch {c.batch:,}<br>{_times(c.step_ms, c.low_ms, c.high_ms)}",
+            few_starts(c.starts),
+        )
         for c in answer.cells
         if c.target == index
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from core.figures.marks import add_level, add_spans, values_of
+from core.figures.marks import add_level, add_spans, interval_note, values_of
 from core.figures.style import batch_axis, environment_line, frame, linear_axis, literal, log_axis, log_range, wrapped
 from core.hardware.against import Against
 from core.hardware.figures import add_cpu
@@ -15,7 +15,8 @@ from core.hardware.marks import CARD_LOOK, overlay
 from core.hardware.model import ModelledParts
 from core.numbers import number, percent
 from core.studies.sweep.answer import Answer
-from core.studies.sweep.figures import INTERVAL_NOTE, workload_line
+from core.studies.sweep.busy import machine_line
+from core.studies.sweep.figures import workload_line
 from core.studies.sweep.record import Run
 
 PLOT_PX = 240
@@ -61,7 +62,7 @@ def steps_figure(run: Run, answer: Answer, index: int, card: Against) -> go.Figu
     rows = add_spans(figure, beside.spans, log_range(batches, 0.04))
     figure.update_xaxes(batch_axis(batches))
     figure.update_yaxes(log_axis("Step time (ms)", log_range([*values, *values_of(points)])))
-    foot = _foot(run, [INTERVAL_NOTE, *beside.foot])
+    foot = _foot(run, [*machine_line(answer.verdict.machine), interval_note(points), *beside.foot])
     title = f"Step time: {run.label} CPU, modelled GPU"
     return frame(figure, title, [], foot, legend_rows=1 + beside.legend_rows, label_rows=rows, plot_px=PLOT_PX)
 

@@ -33,7 +33,6 @@ from core.selfcheck.record import (
 from core.spec import Pipeline, PipelineKind, Target, Workload
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan, run_host_study
-from core.studies.resolution.answer import claims_of
 from core.studies.resolution.plan import resolution_plan, spread_batches
 from core.studies.resolution.run import run_resolution
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words, unheard
@@ -312,7 +311,7 @@ class _Runner(StudyRunner):
             elapsed_s=study.elapsed_s,
             starts=len({item.process for item in study.run.rounds}),
             rounds=len(study.run.rounds),
-            claims=claims_of(analyse(study.run)),
+            claims=analyse(study.run).claims,
             difference=shown_from(study.run),
         )
 

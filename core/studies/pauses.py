@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from core.worker.clock import Clock
 
-LONGEST_S = 0.6  # a page of two charts is drawn in 0.3 to 0.5 s (measured: benchmarks/polling.py)
+LONGEST_S = 0.6  # a page of two charts took 0.4 s of CPU (benchmarks/polling.py)
 EVERY_S = 10.0
 SELDOM_S = 60.0
 SHARE = 0.04  # of the time, that pauses may take

@@ -1,4 +1,4 @@
-"""“Measure 60 s more” below a verdict: what more time would do, and the button that gives it."""
+"""The next step below a verdict in words, with the button that measures for longer or once more."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from core.numbers import duration
 from core.studies.study import Study
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.kind import SWEEP
-from core.studies.sweep.more_time import LEAST_SHARE, MoreTime, extended, more_time
+from core.studies.sweep.more_time import extended
+from core.studies.sweep.next_step import next_step
 from core.studies.sweep.record import Run
+from core.studies.sweep.start import new_run
 from core.ui import machine, registry
 from core.ui.study_page import busy_sentence, start
 from core.ui.words import plain
 
 GOES_ON = "The same run goes on: what was measured stays, and the intervals come to rest on more starts of the workers."
-ANEW = "The same is measured once more with a longer budget; what is here stays in the history."
-MOST_S = 3600.0
+ANEW = "The same is measured once more; what is here stays in the history."
 
 
 def can_go_on(run: Run, answer: Answer | None) -> bool:
@@ -37,32 +38,28 @@ def is_of_here(study: Study) -> bool:
 
 
 def below(run: Run, answer: Answer | None) -> None:
-    """What more time would do for the verdict of this run, with its button; nothing where it cannot go on here."""
-    if answer is None or st.context.is_embedded or not can_go_on(run, answer):
+    """Show the one next step that fits the verdict, with its button where the run can go on here."""
+    if answer is None or st.context.is_embedded:
         return
-    found = registry.once(("more time", *registry.revision(run)), partial(more_time, run, answer))
-    seconds = found.seconds or min(MOST_S, max(60.0, round(LEAST_SHARE * run.elapsed_s / 60 + 0.5) * 60.0))
+    step = registry.once(("next step", *registry.revision(run)), partial(next_step, run, answer))
+    if can_go_on(run, answer) and step.action == "measure_more":
+        assert step.more is not None
+        assert step.more.seconds is not None
+        longer = partial(extended, run, step.more.seconds, step.more.width)
+        offer(step.sentence, step.more.seconds, partial(_begin, longer), urgent=step.urgent, help=GOES_ON)
+    elif can_go_on(run, answer) and step.action == "close_programs":
+        assert run.plan is not None
+        again = partial(new_run, run.plan)
+        offer(step.sentence, run.plan.budget_s, partial(_begin, again), urgent=step.urgent, help=ANEW, again=True)
+    elif step.sentence and step.action != "measure_more":
+        st.caption(plain(step.sentence))
 
-    def begin() -> None:
-        if start(SWEEP, extended(run, seconds, found.width)):
-            st.query_params.clear()
-        st.switch_page("pages/sweep.py")  # which shows its progress, or why it was refused
 
-    offer(sentence(found, answer.verdict.has_interval), seconds, begin, urgent=found.aim != "narrower", help=GOES_ON)
-
-
-def sentence(found: MoreTime, with_interval: bool) -> str:
-    """What more time would do, for beside the button."""
-    if found.seconds is None:
-        return "The difference is too small to become clear within an hour; more time makes the intervals narrower."
-    about = f"About {duration(found.seconds)} more"
-    if not with_interval:
-        return f"Too few rounds for an interval. {about} would give one."
-    return {
-        "interval": f"The workers were started too seldom to say more. {about} would make the intervals narrower.",
-        "clear": f"{about} will probably make it clear.",
-        "narrower": f"{about} would make the intervals narrower.",
-    }[found.aim]
+def _begin(make: Callable[[], Run]) -> None:
+    """Start the sweep and turn to its page, which shows its progress, or why it was refused."""
+    if start(SWEEP, make()):
+        st.query_params.clear()
+    st.switch_page("pages/sweep.py")
 
 
 def offer(says: str, seconds: float, begin: Callable[[], Any], *, urgent: bool, help: str, again: bool = False) -> None:

@@ -16,19 +16,16 @@ from core.ui.words import OUTCOMES
 Level = Literal["info", "warning", "error"]
 
 REASONS = {
-    "unstable_machine": "Worker processes of the same target disagree more than the targets do. Close other programs, "
-    "plug a laptop in, give the sweep more time, and measure again.",
-    "straddles": "At every batch the interval reaches to both sides of parity. More time makes the intervals narrower.",
-    "weak_sign_change": "The faster target seems to change inside the range, but the intervals still allow that it "
-    "does not. More time, or more batch sizes near the change, would make it clear.",
-    "straddles_at_largest": "The largest batches are not clear. A wider range upwards, or more time, would help.",
-    "straddles_at_smallest": "The smallest batches are not clear. More time would help.",
-    "straddles_within": "Some batches in between are not clear. More time would help.",
+    "unstable_machine": "Separate starts of the workers of the same target disagree more than the targets do.",
+    "straddles": "At every batch the interval reaches to both sides of parity.",
+    "many_changes": "A step has a fixed cost and a cost per sample, so two targets change places once or twice; more "
+    "changes are believed only with two clear batch sizes on either side of each.",
+    "straddles_at_largest": "The intervals of the largest batches reach to both sides of parity.",
+    "straddles_at_smallest": "The intervals of the smallest batches reach to both sides of parity.",
+    "straddles_within": "The intervals of some batches in between reach to both sides of parity.",
 }
-RANGE_ENDED = (
-    "No crossover in the measured range. It may lie outside: widen the range of batches, or conclude that one target "
-    "is faster here."
-)
+"""Why a verdict is open. What to do about it is the next step alone (:mod:`core.studies.sweep.next_step`)."""
+RANGE_ENDED = "No crossover in the measured range. It may lie outside."
 OF_THE_DEVICE = ("gpu_slowed", "gpu_shared", "lost_", "trace_")
 """Codes of warnings about the measured device itself, which come before those about the rest of the machine."""
 MIN_STARTS = 3  # of the workers; with fewer, intervals rest on how much processes differ elsewhere

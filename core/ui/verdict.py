@@ -12,6 +12,7 @@ from core.figures.style import environment_line
 from core.numbers import bounded, interval_words, number
 from core.studies.sweep.answer import Answer, Fit, SpeedUp
 from core.studies.sweep.baseline import baseline_table, boundary_label, is_change
+from core.studies.sweep.busy import machine_badge, machine_line
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.quantised import output_difference_lines
@@ -19,7 +20,7 @@ from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
 from core.ui import more_time
-from core.ui.card import draw_notes, interval_metric, label_badge, metric, result_card
+from core.ui.card import Badge, draw_notes, interval_metric, label_badge, metric, result_card
 from core.ui.states import notices
 from core.ui.tables import written
 from core.ui.words import plain
@@ -46,7 +47,7 @@ def card(
         sentence, _, values = sentence.partition(". ")
         sentence, more = f"{sentence.rstrip('.')}.", (*filter(None, (values,)), *more)
     more_below = partial(more_time.below, run, answer)
-    badges = [label_badge(run.label)]
+    badges = [label_badge(run.label), *machine_badges(answer)]
     with result_card(heading, badges, sentence, about, status=run.status, more=more, below=more_below):
         if answer is not None and not brief:
             numbers(run, answer)
@@ -54,6 +55,13 @@ def card(
                 against_baseline(run, answer)
     if notices_shown is not None:
         show_notices(run, answer, notices_shown)
+
+
+def machine_badges(answer: Answer | None) -> list[Badge]:
+    """Return the badge of a busy or unsteady machine, if it was one."""
+    if answer is None or not (words := machine_badge(answer.verdict.machine)):
+        return []
+    return [Badge(words, ":material/groups:", "orange", " ".join(machine_line(answer.verdict.machine)))]
 
 
 def how_it_ran(run: Run, answer: Answer | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -146,7 +154,7 @@ def faster_at(speed_up: SpeedUp, targets: Sequence[str]) -> tuple[str, str, str]
     """Value, interval and target in words, for one batch; not clear where the interval holds parity or is missing."""
     ratio, low, high = speed_up.ratio, speed_up.low, speed_up.high
     if low is None or high is None:
-        return NOT_CLEAR, "too few rounds", targets[1]
+        return NOT_CLEAR, "no interval", targets[1]
     if low <= 1 <= high:
         return NOT_CLEAR, f"{number(low)}× to {number(high)}×", targets[1]
     second = ratio >= 1
@@ -158,10 +166,3 @@ def faster_at(speed_up: SpeedUp, targets: Sequence[str]) -> tuple[str, str, str]
 def show_notices(run: Run, answer: Answer | None, unfolded: int) -> None:
     """What qualifies the verdict: the most important first, the rest folded away."""
     draw_notes(notices(run, answer), unfolded)
-    if answer is not None and answer.verdict.next_batch is not None and _can_go_on(run):
-        st.caption(f"Next batch size worth measuring: {answer.verdict.next_batch:,}.")
-
-
-def _can_go_on(run: Run) -> bool:
-    """Whether another batch could be measured: not of a sweep that is running, or that somebody else published."""
-    return run.status != "running" and run.label != "published"

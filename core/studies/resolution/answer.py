@@ -18,7 +18,6 @@ from core.evidence import same_machine
 from core.schema import UserError
 from core.studies.resolution.record import ResolutionStudy
 from core.studies.sweep.analyse import analyse, cell_statistics
-from core.studies.sweep.answer import Answer
 from core.studies.sweep.observations import observe
 from core.studies.sweep.resolution import half_widths, shown_from
 
@@ -67,16 +66,6 @@ class Resolution:
         return all(claim == EQUIVALENT for claim in self.claims)
 
 
-def claims_of(answer: Answer) -> tuple[str, ...]:
-    """Return the codes of what an answer claims."""
-    if (claims := getattr(answer, "claims", None)) is not None:
-        return tuple(claims)
-    verdict = answer.verdict  # until answers say it themselves
-    if not verdict.has_interval or verdict.reason in ("straddles", "unstable_machine", "no_common_batch"):
-        return ()
-    return (EQUIVALENT,) if verdict.kind == "tie" else (verdict.reason,)
-
-
 def resolution(study: ResolutionStudy, earlier: Sequence[ResolutionStudy] = ()) -> Resolution:
     """Return what a study says, and with ``earlier`` ones of the same how far occasions lie apart.
 
@@ -95,7 +84,7 @@ def resolution(study: ResolutionStudy, earlier: Sequence[ResolutionStudy] = ()) 
         min(*known, math.expm1(error[0] * log)),
         max(*known, math.expm1(error[1] * log)),
         tuple(Shown(batch, steps[batch], value) for batch, value in each.items()),
-        claims_of(analyse(study.run)),
+        tuple(analyse(study.run).claims),
         len({item.process for item in study.run.rounds}),
         _occasions(study, earlier),
     )

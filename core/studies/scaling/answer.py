@@ -148,7 +148,7 @@ def _efficiency(one: SpeedUp, batch: int, count: int, of: Callable[[float], floa
 def _ratios(run: Run) -> tuple[SpeedUp, ...]:
     """Step time of the first target over that of the second, by the first one's batch."""
     table = observe(run)
-    return speed_ups(build_curve(table)) if len(table.batches) else ()
+    return speed_ups(build_curve(table), table.counts) if len(table.batches) else ()
 
 
 def _last(made: Several, batches: list[int]) -> Why | None:

@@ -6,7 +6,7 @@ import math
 
 import plotly.graph_objects as go
 
-from core.figures.marks import Point, Span, add_curve, add_level, bounds_text, values_of
+from core.figures.marks import Point, Span, add_curve, add_level, bounds_text, interval_note, values_of
 from core.figures.style import (
     TARGET_LOOKS,
     Look,
@@ -19,7 +19,7 @@ from core.figures.style import (
 from core.numbers import interval_words
 from core.studies.scaling.answer import Efficiency, ScalingAnswer, Several
 from core.studies.scaling.plan import TRY_OUT
-from core.studies.sweep.figures import INTERVAL_NOTE, throughput_figure, workload_line
+from core.studies.sweep.figures import throughput_figure, workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.text import sentence_case
 
@@ -76,7 +76,7 @@ def efficiency_figure(answer: ScalingAnswer) -> go.Figure:
         "Solid: one device with the same batch size (strong). Dotted: one device with the batch size of a replica "
         "(weak); what it lacks of 100 % is the cost of working together, and what lies between both the smaller batch."
     )
-    notes = [more, INTERVAL_NOTE, *foot(answer), *ran_line(answer.run)]
+    notes = [more, interval_note(every), *foot(answer), *ran_line(answer.run)]
     return frame(figure, "Efficiency by batch size", under, notes, answer.study, legend_rows=name_rows(names))
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from core.analysis.statistics import Array
 from core.evidence import Warning
 from core.schema import UserError
 from core.studies.sweep.answer import Against, Answer, CellStats, Machine, SpeedUp, Verdict
@@ -35,7 +36,8 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
     cells = cell_statistics(run)
     fits = tuple(fit_target(run, target, cells) for target in range(count))
     if count == 1:
-        return Answer(single_verdict(run, fits[0], cells), cells, (), fits)
+        verdict = replace(single_verdict(run, fits[0], cells), machine=machine_of(run, observe_alone(run, 0)))
+        return Answer(verdict, cells, (), fits)
     if count == 2:
         only = _against(run, observe(run), margin, 1)
         return Answer(only.verdict, cells, (only,), fits)
@@ -52,7 +54,7 @@ def analyse(run: Run, margin: float | None = None) -> Answer:
 
 def _against(run: Run, observations: Observations, margin: float, target: int) -> Against:
     verdict, curve = _compared(run, observations, margin, (0, target))
-    return Against(target, verdict, speed_ups(curve) if curve is not None else ())
+    return Against(target, verdict, speed_ups(curve, observations.counts) if curve is not None else ())
 
 
 def compare(run: Run, margin: float | None = None, first: int = 0, second: int = 1) -> tuple[Verdict, Curve | None]:
@@ -105,14 +107,18 @@ def _cells(run: Run, target: int) -> Iterator[CellStats]:
     seen = observe_alone(run, target)
     rounds = Counter(item.batch for item in run.rounds if item.step_ms(target) is not None)
     center, half = seen.estimate.center, seen.estimate.half_width(ALPHA)
-    for batch, shown, middle, width in zip(seen.batches, seen.picture, center, half, strict=True):
+    columns = zip(seen.batches, seen.picture, center, half, seen.counts, strict=True)
+    for batch, shown, middle, width, starts in columns:
         bounds = (min(shown, middle - width), max(shown, middle + width)) if math.isfinite(width) else None
         low_ms, high_ms = map(math.exp, bounds) if bounds is not None else (None, None)
-        yield CellStats(target, int(batch), rounds[int(batch)], math.exp(shown), low_ms, high_ms)
+        yield CellStats(target, int(batch), rounds[int(batch)], math.exp(shown), low_ms, high_ms, int(starts))
 
 
-def speed_ups(curve: Curve) -> tuple[SpeedUp, ...]:
-    """Return the speed-ups at the measured batches, with the 95 % intervals that hold for all of them together."""
+def speed_ups(curve: Curve, starts: Sequence[int] | Array) -> tuple[SpeedUp, ...]:
+    """Return the speed-ups at the measured batches, with the 95 % intervals that hold for all of them together.
+
+    ``starts`` are those of each batch.
+    """
     at = curve.at_batches()
     return tuple(
         SpeedUp(
@@ -120,6 +126,7 @@ def speed_ups(curve: Curve) -> tuple[SpeedUp, ...]:
             ratio=math.exp(at.center[i]),
             low=math.exp(at.low[i]) if math.isfinite(at.low[i]) else None,
             high=math.exp(at.high[i]) if math.isfinite(at.high[i]) else None,
+            starts=int(starts[i]),
         )
         for i in range(len(at.x))
     )

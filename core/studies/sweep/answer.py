@@ -14,7 +14,10 @@ Kind = Literal["crossover", "ahead", "tie", "inconclusive", "single", "fastest"]
 
 @dataclass(frozen=True)
 class CellStats:
-    """Step time of one target at one batch. ``low_ms`` and ``high_ms``: 95 %, None where rounds are too few."""
+    """Step time of one target at one batch. ``low_ms`` and ``high_ms``: 95 %, None where there is no interval.
+
+    ``starts``: how many replicates it rests on (None: not known).
+    """
 
     target: int
     batch: int
@@ -22,6 +25,7 @@ class CellStats:
     step_ms: float
     low_ms: float | None
     high_ms: float | None
+    starts: int | None = None
 
     @property
     def samples_per_s(self) -> float:
@@ -34,12 +38,16 @@ class CellStats:
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """How many times faster the second target is than the first at a batch: t_first / t_second, with 95 % bounds."""
+    """How many times faster the second target is than the first at a batch: t_first / t_second, with 95 % bounds.
+
+    ``starts``: how many replicates it rests on (None: not known).
+    """
 
     batch: int
     ratio: float
     low: float | None
     high: float | None
+    starts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,13 @@ class Verdict:
     def has_interval(self) -> bool:
         """Tell that it rests on replicates; without them it is how the values look, and claims nothing."""
         return not self.reason.endswith(("_without_replicates", "no_interval"))
+
+    @property
+    def wants_replicates(self) -> bool:
+        """Tell that it is open because too few starts were measured, so that nothing may be built on it."""
+        few = any(warning.code in ("few_replicates", "no_replicates") for warning in self.warnings)
+        is_open = self.reason == "not_distinguishable" or (self.kind == "inconclusive" and not self.claims)
+        return not self.has_interval or (few and is_open)
 
     @property
     def claims(self) -> tuple[Claim, ...]:

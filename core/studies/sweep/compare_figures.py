@@ -8,7 +8,7 @@ from itertools import cycle
 
 import plotly.graph_objects as go
 
-from core.figures.marks import Point, add_curve, add_level, bounds_text, values_of
+from core.figures.marks import Point, add_curve, add_level, bounds_text, few_starts, interval_note, values_of
 from core.figures.style import (
     GRID,
     TARGET_LOOKS,
@@ -25,6 +25,7 @@ from core.figures.style import (
     short,
 )
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.busy import machine_line
 from core.studies.sweep.comparison import LETTERS
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
@@ -55,15 +56,16 @@ def comparison_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figu
     figure.update_xaxes(batch_axis([point.batch for _, points, *_ in curves for point in points] or [1, 2]))
     figure.update_yaxes(ratio_axis("Speed-up", y) if ratios else log_axis("Step time (ms)", y))
     under = [f"{letter}: {short(run.name, 70)}" for letter, run in zip(LETTERS, runs, strict=False)]
+    every = [point for _, points, *_ in curves for point in points]
     foot = [
         f"{letter}: {line}"
-        for letter, run in zip(LETTERS, runs, strict=False)
-        for line in (*ran_line(run), environment_line(run))
+        for letter, run, answer in zip(LETTERS, runs, answers, strict=False)
+        for line in (*machine_line(answer.verdict.machine), *ran_line(run), environment_line(run))
     ]
     title = f"{len(runs)} runs compared: {'speed-up' if ratios else 'step time'} by batch size"
     names = [name for name, *_ in curves]
     rows = name_rows(names)
-    return name_legend(frame(figure, title, under, ["Bands: 95 % intervals.", *foot], legend_rows=rows), names)
+    return name_legend(frame(figure, title, under, [interval_note(every), *foot], legend_rows=rows), names)
 
 
 def _speed_ups(run: Run, answer: Answer) -> list[tuple[str, list[Point]]]:
@@ -79,7 +81,14 @@ def _step_times(run: Run, answer: Answer) -> list[tuple[str, list[Point]]]:
 
 def _times(answer: Answer, target: int) -> list[Point]:
     return [
-        Point(cell.batch, cell.step_ms, cell.low_ms, cell.high_ms, f"batch {cell.batch:,}<br>{words}")
+        Point(
+            cell.batch,
+            cell.step_ms,
+            cell.low_ms,
+            cell.high_ms,
+            f"batch {cell.batch:,}<br>{words}",
+            few_starts(cell.starts),
+        )
         for cell in answer.cells
         if cell.target == target
         for words in [bounds_text(cell.step_ms, cell.low_ms, cell.high_ms, "ms")]

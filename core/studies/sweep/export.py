@@ -16,8 +16,10 @@ from statistics import median
 from core.evidence import Setup, Warning, note_lines
 from core.numbers import moment, table
 from core.studies.sweep.answer import Answer, CellStats
+from core.studies.sweep.busy import machine_line
 from core.studies.sweep.card_use import card_text
 from core.studies.sweep.loop import loop_lines
+from core.studies.sweep.next_step import next_step
 from core.studies.sweep.quantised import output_difference, output_difference_lines
 from core.studies.sweep.ran_as import RanAs, ran_as, ran_line
 from core.studies.sweep.record import Cell, Run
@@ -231,7 +233,8 @@ def verdict_text(run: Run, answer: Answer) -> str:
     lines.append(f"All times are {run.label}: {run.name}, {run.status}, {moment(run.created_at)}")
     lines += placement_lines(run)
     lines += card_text(run)
-    if answer.verdict.next_batch is not None:
-        lines.append(f"Next batch size worth measuring: {answer.verdict.next_batch:,}")
+    lines += machine_line(answer.verdict.machine)
+    if step := next_step(run, answer).sentence:
+        lines.append(step)
     lines += note_lines(all_warnings(run, answer))
     return in_lines(lines)

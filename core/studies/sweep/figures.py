@@ -17,6 +17,8 @@ from core.figures.marks import (
     add_spans,
     anchor,
     bounds_text,
+    few_starts,
+    interval_note,
     position,
 )
 from core.figures.style import (
@@ -36,12 +38,10 @@ from core.figures.style import (
 from core.numbers import counted
 from core.studies.sweep.answer import Answer, CellStats
 from core.studies.sweep.answer_marks import NOTHING, add_answer
+from core.studies.sweep.busy import machine_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Cell, Run
 from core.text import sentence_case
-
-INTERVAL_NOTE = "Bands: 95 % intervals."
-NO_INTERVAL_NOTE = "No intervals: too few rounds."
 
 
 def step_time_figure(run: Run, answer: Answer, beside: Overlay | None = None) -> go.Figure:
@@ -86,7 +86,7 @@ def _cells_figure(
     a single target's fit or the bands of three and more say, drawn with the curves.
     """
     figure, names = go.Figure(), [sentence_case(short(name, 48)) for name in run.names]
-    more, rows = list[float](), name_rows(names)
+    more, rows, every_point = list[float](), name_rows(names), list[Point]()
     if beside is not None:
         more, notes = beside.add_steps(figure), (*notes, *beside.foot)
         rows, title = len(names) + beside.legend_rows, title + beside.suffix
@@ -94,6 +94,7 @@ def _cells_figure(
         notation = run.target_names[target]
         points = [_point(cell, unit, value, notation) for cell in answer.cells if cell.target == target]
         add_curve(figure, points, name, look, run.label, f"target {target}")
+        every_point += points
     every = [*more, *(v for cell in answer.cells for v in value(cell) if v is not None)]
     batches = [cell.batch for cell in answer.cells] + [cell.batch for cell in failed_cells(run)]
     x = log_range(batches, 0.04)
@@ -102,7 +103,8 @@ def _cells_figure(
     figure.update_yaxes(log_axis(axis, y, decade_ticks(*log_range(every))))
     added = add_answer(figure, run, answer, x) if with_answer else NOTHING
     label_rows = added.label_rows + add_spans(figure, spans, x)
-    foot = [_band_note(answer), *added.notes, *notes, *ran_line(run)]
+    busy = machine_line(answer.verdict.machine)
+    foot = [*busy, interval_note(every_point), *added.notes, *notes, *ran_line(run)]
     framed = frame(
         figure, title, [workload_line(run)], foot, run,
         legend_rows=rows + added.legend_rows, label_rows=label_rows, plot_px=PLOT_PX + added.plot_px,
@@ -113,12 +115,7 @@ def _cells_figure(
 def _point(cell: CellStats, unit: str, value: Value, notation: str) -> Point:
     middle, low, high = value(cell)
     said = bounds_text(middle, low, high, unit), counted(cell.rounds, "round"), literal(notation)
-    return Point(cell.batch, middle, low, high, "<br>".join((f"batch {cell.batch:,}", *said)))
-
-
-def _band_note(answer: Answer) -> str:
-    banded = any(cell.low_ms is not None for cell in answer.cells)
-    return INTERVAL_NOTE if banded else NO_INTERVAL_NOTE
+    return Point(cell.batch, middle, low, high, "<br>".join((f"batch {cell.batch:,}", *said)), few_starts(cell.starts))
 
 
 def failed_cells(run: Run) -> tuple[Cell, ...]:

@@ -11,6 +11,7 @@ from core.figures.marks import Point, add_band, add_level
 from core.figures.style import TARGET_LOOKS, batch_axis, frame, linear_axis, literal, name_legend, name_rows, short
 from core.numbers import interval_words
 from core.studies.sweep.answer import Answer, Fit
+from core.studies.sweep.busy import machine_line
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
@@ -48,7 +49,12 @@ def overhead_figure(run: Run, answer: Answer) -> go.Figure:
         )
     banded = any(fit is not None and fit.trusted and fit.half_overhead_low is not None for fit in answer.fits)
     bands = " Bands: 95 % intervals." if banded else ""
-    foot = [*notes, f"Fitted from {run.label} step times.{bands}", *ran_line(run)]
+    foot = [
+        *machine_line(answer.verdict.machine),
+        *notes,
+        f"Fitted from {run.label} step times.{bands}",
+        *ran_line(run),
+    ]
     title, under = "Fixed-cost share by batch size (fitted)", [workload_line(run)]
     return name_legend(frame(figure, title, under, foot, run, legend_rows=name_rows(names)), names)
 

@@ -36,7 +36,7 @@ def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
     if observations.unstable:
         text = (
             f"Starts of the workers disagree by {percent(observations.spread)} (standard deviation) about the same "
-            "step: the machine is unsteady; close other programs or measure longer."
+            "step: the machine is unsteady."
         )
         found.append(Warning(code="unstable_machine", text=text))
     return tuple(found)
@@ -67,7 +67,7 @@ def _replicates(observations: Observations) -> Iterator[Warning]:
         which = "Every batch size was" if len(few) == len(observations.batches) else f"Batch {_listed(few)}: each was"
         text = (
             f"{which} prepared in fewer than three starts of the workers: the interval carries an allowance of "
-            f"{percent(ALLOWANCE)} for how much starts differ. A larger budget allows more."
+            f"{percent(ALLOWANCE)} for how much starts differ."
         )
         yield Warning(code="few_replicates", text=text)
     if observations.unpaired:

@@ -12,6 +12,7 @@ from core.evidence import Environment
 from core.numbers import byte_size, percent, table_number
 from core.page import escape, folded, page, pairs, paragraphs, table
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.busy import machine_badge, machine_line
 from core.studies.sweep.card_export import card_lines
 from core.studies.sweep.card_use import UTILISATION, card_rows, card_text
 from core.studies.sweep.energy import energy_of
@@ -117,6 +118,7 @@ def fragment(
         f"<{heading}>{escape(sentence(answer))}</{heading}>",
         f'<p><span class="label {run.label}">{LABELS[run.label]}</span> '
         f'<span class="quiet">{escape(origin(run))}</span></p>',
+        _busy(answer),
     ]
     if answer is not None:
         found = answer_table(run, answer)
@@ -126,6 +128,14 @@ def fragment(
             f"<p>{escape(found.title)}. In brackets: 95 % intervals.</p>{table(found.columns, found.rows)}",
         ]
     return "".join(parts)
+
+
+def _busy(answer: Answer | None) -> str:
+    """Return the badge of a busy or unsteady machine with its reason, if it was one."""
+    if answer is None or not (badge := machine_badge(answer.verdict.machine)):
+        return ""
+    why = " ".join(machine_line(answer.verdict.machine))
+    return f'<p><span class="label busy">{badge}</span> <span class="quiet">{escape(why)}</span></p>'
 
 
 def _charts(run: Run, answer: Answer) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from core import __version__
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.busy import machine_line
 from core.studies.sweep.loop import loop_lines
 from core.studies.sweep.quantised import output_difference_lines
 from core.studies.sweep.ran_as import ran_line
@@ -26,6 +27,7 @@ def markdown_report(run: Run, answer: Answer | None, picture: str | None = None)
     said = in_markdown
     parts = [f"### {said(sentence(answer))}", said(f"{run.label} · {origin(run)}")]
     if answer is not None:
+        parts += [f"**{said(line)}**" for line in machine_line(answer.verdict.machine)]
         found = answer_table(run, answer)
         parts += [" ".join(map(said, conclusions(run, answer)))]
         parts += [f"![{said(picture_words(run, answer))}]({picture})"] if picture else []

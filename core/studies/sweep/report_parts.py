@@ -11,6 +11,7 @@ from core.studies.sweep.answer import Answer, CellStats, Fit, SpeedUp
 from core.studies.sweep.baseline import baseline_table
 from core.studies.sweep.export import all_warnings
 from core.studies.sweep.loop import loop_notes
+from core.studies.sweep.next_step import next_step
 from core.studies.sweep.ran_as import ran_words
 from core.studies.sweep.record import Run
 from core.text import sentence_case
@@ -43,16 +44,14 @@ def origin(run: Run) -> str:
 
 
 def conclusions(run: Run, answer: Answer) -> list[str]:
-    """What stands under the verdict: from where the faster target is so by the margin, and what to measure next."""
+    """Return what stands under the verdict: from where one target is faster by the margin, and the next step."""
     lines = []
     lead = answer.verdict.lead
     if lead is not None and lead.low is not None and lead.high is not None:
         faster = f"{sentence_case(run.name_of(lead.target))} at least {number(100 * lead.margin)} % faster"
         bounds = interval_words(lead.from_batch, lead.low, lead.high).replace("(", "(95 % interval ", 1)
         lines.append(f"{faster} from batch {bounds}.")
-    if answer.verdict.next_batch is not None and run.label != "published":
-        lines.append(f"Next batch size worth measuring: {answer.verdict.next_batch:,}.")
-    return lines
+    return [line for line in (*lines, next_step(run, answer).sentence) if line]
 
 
 def notes(run: Run, answer: Answer | None) -> tuple[str, ...]:
@@ -90,7 +89,7 @@ def _ratio(found: SpeedUp | None) -> str:
     if found is None:
         return ""
     if found.low is None or found.high is None:
-        return "no interval: too few rounds"
+        return "no interval"
     return f"{number(found.ratio)}× ({number(found.low)} to {number(found.high)})"
 
 

@@ -17,6 +17,8 @@ from core.figures.marks import (
     add_level,
     add_spans,
     bounds_text,
+    few_starts,
+    interval_note,
     values_of,
 )
 from core.figures.style import (
@@ -33,7 +35,8 @@ from core.figures.style import (
 )
 from core.numbers import interval_words, number
 from core.studies.sweep.answer import Against, Answer, SpeedUp
-from core.studies.sweep.figures import INTERVAL_NOTE, NO_INTERVAL_NOTE, failed_cells, workload_line
+from core.studies.sweep.busy import machine_line
+from core.studies.sweep.figures import failed_cells, workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.text import sentence_case
@@ -92,7 +95,7 @@ def _of_two(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
     figure.update_xaxes(batch_axis(batches or [1.0, 2.0]))
     figure.update_yaxes(ratio_axis("Speed-up", y))
     under = [workload_line(run), f"Step time of the first target over that of {other}; 1× is parity."]
-    foot = [_interval_note(points) + _missing_note(run), *notes, *ran_line(run)]
+    foot = [*machine_line(answer.verdict.machine), interval_note(points) + _missing_note(run), *notes, *ran_line(run)]
     return frame(figure, title, under, foot, run, legend_rows=1 if beside is None else 2, label_rows=rows)
 
 
@@ -123,7 +126,12 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
     crossed = any(c.low is not None for one in answer.against for c in one.verdict.crossovers)
     bars = " Bars at 1×: 95 % intervals of crossovers." if crossed else ""
     notes = () if beside is None else beside.foot
-    foot = [_interval_note(every) + bars + _missing_note(run), *notes, *ran_line(run)]
+    foot = [
+        *machine_line(answer.verdict.machine),
+        interval_note(every) + bars + _missing_note(run),
+        *notes,
+        *ran_line(run),
+    ]
     names, title = run.names[1:], f"Speed-up over {baseline}" + ("" if beside is None else beside.suffix)
     if beside is not None:
         return frame(figure, title, under, foot, run, legend_rows=len(names) + 1, label_rows=rows)
@@ -153,13 +161,16 @@ def speed_up_points(speed_ups: Sequence[SpeedUp], notation: str = "") -> list[Po
     """Speed-ups by batch as points; the ``notation`` of the target stands in the hover text."""
     more = f"<br>{literal(notation)}" if notation else ""
     return [
-        Point(s.batch, s.ratio, s.low, s.high, f"batch {s.batch:,}<br>{bounds_text(s.ratio, s.low, s.high, '×')}{more}")
+        Point(
+            s.batch,
+            s.ratio,
+            s.low,
+            s.high,
+            f"batch {s.batch:,}<br>{bounds_text(s.ratio, s.low, s.high, '×')}{more}",
+            few_starts(s.starts),
+        )
         for s in speed_ups
     ]
-
-
-def _interval_note(points: Sequence[Point]) -> str:
-    return INTERVAL_NOTE if any(p.low is not None for p in points) else NO_INTERVAL_NOTE
 
 
 def _missing_note(run: Run) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from core.figures.marks import Point, add_curve, add_level, bounds_text, values_of
+from core.figures.marks import Point, add_curve, add_level, bounds_text, interval_note, values_of
 from core.figures.style import (
     PLOT_PX,
     RUN_LOOKS,
@@ -22,7 +22,7 @@ from core.figures.style import (
 )
 from core.numbers import number
 from core.studies.sweep.answer import SpeedUp
-from core.studies.sweep.figures import INTERVAL_NOTE, workload_line
+from core.studies.sweep.figures import workload_line
 from core.studies.sweep.ran_as import ran_line
 from core.studies.sweep.record import Run
 from core.studies.sweep.split import Together
@@ -50,7 +50,7 @@ def split_figure(run: Run, found: Together) -> go.Figure:
     figure.update_layout(yaxis=_axis(top))
     under = [workload_line(run), "Step time of the faster target alone over that of both at once; 1× is parity."]
     framed = frame(
-        figure, TITLE, under, [INTERVAL_NOTE, WHY_A_BOUND, *ran_line(run)], run, legend_rows=2,
+        figure, TITLE, under, [interval_note([*best, *halves]), WHY_A_BOUND, *ran_line(run)], run, legend_rows=2,
         plot_px=PLOT_PX + STRIP_PX + GAP_PX,
     )  # fmt: skip
     return flat_legend(framed)

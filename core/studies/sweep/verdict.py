@@ -51,7 +51,7 @@ def holds_for(machine: Machine, decided: bool) -> str:
     """Return for which machine a verdict holds, as a sentence to follow it; empty for a quiet one."""
     if machine.quiet:
         return ""
-    cores = "" if machine.others_cores is None else f" that used {number(machine.others_cores)} cores"
+    cores = "" if machine.others_cores is None else f" that used {machine.others_cores:.1f} cores"
     if decided:
         return f" This holds beside other programs{cores}, not for a quiet machine."
     return f" Most rounds were disturbed by other programs{cores}: close them and measure again."

@@ -25,6 +25,7 @@ WHY = {
     "string": "works on strings",
     "control": "controls the step",
 }
+DISTURBED = "Trace disturbed; trace again."
 NO_BYTES = "not reported by the trace"
 ON_CPU = (
     "The target is the host itself, so there is no table of operations that ran on the host instead of the device: "
@@ -39,6 +40,8 @@ def on_cpu(cell: TracedCell) -> bool:
 
 def headline(cell: TracedCell) -> str:
     """Where the traced step went, in one sentence: compute, and what most of the rest is."""
+    if distrust(cell) is not None:
+        return DISTURBED
     mean = cell.device.mean()
     shares = {part: mean.part_ms(part) / mean.step_ms for part in PARTS if part != "compute"}
     largest = max(shares, key=lambda part: shares[part])
