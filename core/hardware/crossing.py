@@ -146,7 +146,7 @@ class _Side:
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
     """From where the card of ``curve`` is faster than the run's measured ``target``, in the range that both have."""
     cpu, notation = run.names[target], run.target_names[target]
-    ratio = _ratio(run, answer, curve, target)
+    ratio = _ratio(answer, curve, target)
     if ratio is None:
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
@@ -156,19 +156,19 @@ def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> Modell
 
 def speed_up(run: Run, answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
     """Of the card over the run's target at a batch; None outside the range that both have."""
-    ratio = _ratio(run, answer, curve, target)
+    ratio = _ratio(answer, curve, target)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
         return None
     center, low, high = ratio.at(math.log2(batch))
     return ModelledSpeedUp(batch, math.exp(center), math.exp(low), math.exp(high))
 
 
-def _ratio(run: Run, answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
+def _ratio(answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
     cells = [cell for cell in answer.cells if cell.target == target]
     points = curve.stretch
     if len(cells) < 2 or len(points) < 2:
         return None
-    cpu, known = _cpu_side(run, cells, target), all(cell.low_ms is not None for cell in cells)
+    cpu, known = _cpu_side(cells), all(cell.low_ms is not None for cell in cells)
     gpu = _card_side(curve)
     first, last = max(cpu.x[0], gpu.x[0]), min(cpu.x[-1], gpu.x[-1])
     if last <= first:
@@ -181,7 +181,7 @@ def _ratio(run: Run, answer: Answer, curve: CardCurve, target: int) -> _Ratio | 
     return _Ratio(x, center, center - down, center + up, known)
 
 
-def _cpu_side(run: Run, cells: list[CellStats], target: int) -> _Side:
+def _cpu_side(cells: list[CellStats]) -> _Side:
     """Return measured cells with their intervals."""
     center = np.log([cell.step_ms for cell in cells])
     low = np.log([cell.low_ms or cell.step_ms for cell in cells])
@@ -315,7 +315,7 @@ def what_would_have_to_be_true(
     """For launch spacing, link (where data are fed) and memory bandwidth: the value that moves the crossover to
     ``batch``. Empty outside the range that both have.
     """
-    ratio = _ratio(run, answer, curve, index)
+    ratio = _ratio(answer, curve, index)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
         return ()
     center, low, high = ratio.at(math.log2(batch))

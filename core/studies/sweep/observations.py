@@ -2,8 +2,8 @@
 
 The replicate is a batch prepared anew in another start of the workers. Neighbouring rounds share what disturbs them,
 and a prepared batch keeps an offset for as long as it lives (measured on two cores: 1.6 to 6 % from one preparation to
-the next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make that
-value more exact and never add degrees of freedom.
+the next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make
+that value more exact and never add degrees of freedom.
 
 Claims change only where a start ends. Of a run that goes on, or was cut short, the start that has not ended is a
 picture: it has values and no interval.
