@@ -153,6 +153,6 @@ def test_correlations_between_batches_are_those_of_each_pair(missing: float) -> 
     for units, batches in ((3, 2), (6, 9), (12, 30)):
         values = rng.normal(size=(units, 1)) + 0.5 * rng.normal(size=(units, batches)) + 3.0
         values[1:][rng.random((units - 1, batches)) < missing * (units > 3)] = np.nan
-        assert statistics._shared(values) == pytest.approx(shared_by_pairs(values), abs=1e-9)
-    assert statistics._shared(np.full((5, 4), 2.5)) == 1.0
-    assert statistics._shared(np.ones((5, 1))) == 1.0
+        assert statistics.shared_scatter(values) == pytest.approx(shared_by_pairs(values), abs=1e-9)
+    assert statistics.shared_scatter(np.full((5, 4), 2.5)) == 1.0
+    assert statistics.shared_scatter(np.ones((5, 1))) == 1.0
