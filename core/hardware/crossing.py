@@ -154,7 +154,7 @@ def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> Modell
     return replace(_decide(ratio, cpu, curve), target=notation, clear=_clear(ratio))
 
 
-def speed_up(run: Run, answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
+def speed_up(answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
     """Of the card over the run's target at a batch; None outside the range that both have."""
     ratio = _ratio(answer, curve, target)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
