@@ -2,12 +2,11 @@
 
 A picture without an interval, a recorded fact and a modelled value that is shown as one claim nothing.
 
-``python -m core.claims > docs/claims.md`` writes the document from this table; a test holds the two together.
+:func:`document` makes docs/claims.md from this table; a test holds the two together.
 """
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -27,7 +26,8 @@ LOOKS = "batches and looks"
 HEADING = """# What Breakeven claims
 
 Everything it can claim, by code, with the test behind it. Each claim holds at 95 % together with all that the last
-column names. What has no interval claims nothing. `python -m core.claims` writes this page.
+column names. What has no interval claims nothing. `core.claims.document` gives
+this page, and a test holds it to that.
 
 A replicate is a batch prepared anew in another start of the workers; the variance between replicates is pooled over
 batches, and fewer than three carry an allowance. A look is every time that growing data may change a claim: look k
@@ -140,7 +140,3 @@ def document() -> str:
     """Return docs/claims.md."""
     rows = [f"| `{claim}` | {basis.reads} | {basis.test} | {basis.family} |" for claim, basis in BASES.items()]
     return "\n".join((HEADING, *rows, ""))
-
-
-if __name__ == "__main__":
-    sys.stdout.write(document())

@@ -23,6 +23,7 @@ LAYERS = (
     "core.files",
     "core.page",
     "core.frameworks",
+    "core.claims",
     "core.evidence",
     "core.architecture",
     "core.families",

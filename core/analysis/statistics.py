@@ -16,8 +16,6 @@ from core.analysis.numerics import Array, bisect
 
 CONFIDENCE = 0.95
 MIN_UNITS = 3  # fewer say nothing about how units differ
-MAX_EFFECTIVE = 1.5  # batches' spreads differ, so others count for half as much as a batch's own at most
-RICH_SHARE = 0.75  # of the most-visited batch's units: batches with fewer are noisier and no measure for it
 ROUNDING = 1e-12  # of a sum of squares: what is left below it after a subtraction is no variance
 TRIM = 0.2  # each side; Tukey and McLaughlin 1963, Yuen 1974: the usual amount for heavy-tailed samples
 _LARGE_DF = 200
@@ -154,37 +152,10 @@ def estimate_columns(values: Array, trimmed: bool) -> Estimate:
     return Estimate(center, error, df)
 
 
-def moderate(estimate: Estimate, step: int, values: Array) -> Estimate:
-    """Moderated (shrunken) standard errors: other batches, which see the same units (processes or passes), count too.
+def shared_scatter(values: Array) -> float:
+    """Return the mean squared correlation r² between columns, over units that have both; 1 for a single column.
 
-    ``values`` is units × batches; ``estimate`` has a column for every batch and step − 1 between neighbours.
-
-    A handful of units gives a wild standard deviation; too small by luck, it makes false crossovers and too narrow
-    intervals. As in moderated t tests (Smyth 2004) each column's variance is averaged with the one pooled over batches,
-    weighted by degrees of freedom. Batches share their processes' offsets, so the effective sample size of m of them is
-    m / (1 + (m − 1) r²) (the variance of a mean of correlated variances), r² being the mean squared correlation
-    between batches. A column with fewer than three units (a batch measured in one process only) has the pooled one.
-    """
-    counts = np.sum(~np.isnan(values), axis=0)
-    rich = np.flatnonzero(counts >= max(MIN_UNITS, RICH_SHARE * counts.max()))
-    if len(rich) == 0:
-        return estimate
-    own_df = int(np.min(counts[rich])) - 1
-    pooled = float(np.mean(np.nanvar(values[:, rich], axis=0, ddof=1)))
-    effective = len(rich) / (1 + (len(rich) - 1) * _shared(values[:, rich]))
-    df = own_df * min(effective, MAX_EFFECTIVE)
-    owners = np.minimum(np.arange(len(estimate.center)) // step, len(counts) - 1)
-    units = np.maximum(1, np.minimum(counts[owners], counts[np.minimum(owners + 1, len(counts) - 1)]))
-    units[::step] = np.maximum(1, counts)
-    poor = estimate.df < MIN_UNITS - 1
-    own = np.where(poor, 0.0, np.where(np.isfinite(estimate.error), estimate.error, 0.0) ** 2 * units)
-    weight = np.where(poor, 0.0, np.minimum(estimate.df, df))
-    variance = (weight * own + (df - weight) * pooled) / df
-    return Estimate(estimate.center, np.sqrt(variance / units), np.full(len(poor), max(float(own_df), df)))
-
-
-def _shared(values: Array) -> float:
-    """Mean squared correlation between the batches' columns, over units that have both; 1 for a single batch.
+    The variances of m columns are worth those of m / (1 + (m − 1) r²) independent ones.
 
     Freed of the part that chance alone gives n units, 1 / (n − 1).
     """

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.analysis.statistics import t_quantile
 from core.hardware.conditions import Conditions
 from core.hardware.constants import constants
 from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_to_be_true
 from core.hardware.model import predict
 from core.hardware.recorded import card_curve
 from core.spec import Target
+from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF
 from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
 BATCHES = tuple(2**i for i in range(11))
@@ -72,8 +74,9 @@ def test_both_noises_add_as_squares_and_processes_that_were_not_seen_are_allowed
     assert one.low == pytest.approx(crossing_of(math.exp(-both)), rel=1e-4)
     assert one.high == pytest.approx(crossing_of(math.exp(both)), rel=1e-4)
     run = cpu_run(cpu_ms, BATCHES, offsets=(0.0, 0.0), rounds=4)
+    half = t_quantile(0.975, int(ALLOWANCE_DF)) * ALLOWANCE / math.sqrt(2)
     one = found(make_curve(lambda _: 1.0, BATCHES), run)
-    assert one.high == pytest.approx(crossing_of(math.exp(1.959964 * PROCESS_ALLOWANCE)), rel=1e-5)
+    assert one.high == pytest.approx(crossing_of(math.exp(half)), rel=1e-5)
 
 
 def test_single_points_have_the_models_interval_alone_and_say_so():

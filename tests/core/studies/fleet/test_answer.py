@@ -30,7 +30,7 @@ def curve(*points: tuple[int, float], error: float | None = 0.01, df: float = 4.
     batches, steps = zip(*points, strict=True)
     return TargetCurve(
         batches=batches, log_ms=tuple(math.log(ms) for ms in steps), error=(error,) * len(batches),
-        df=(df,) * len(batches), rounds=20, units=5, unit="process",
+        df=(df,) * len(batches), rounds=20, units=5,
     )  # fmt: skip
 
 

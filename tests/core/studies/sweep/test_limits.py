@@ -13,7 +13,7 @@ from core.analysis import statistics
 from core.schema import MAX_KEYS, UserError
 from core.studies.registry import read_any, read_record
 from core.studies.study import Record
-from core.studies.sweep import crossover, export, imports, observations, overhead
+from core.studies.sweep import export, imports, observations, overhead
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.imports import read_run
 from core.studies.sweep.kind import SWEEP
@@ -75,19 +75,19 @@ def test_a_text_that_is_no_record_is_not_read_once_for_each_kind(monkeypatch: py
     assert read == ["Run"]
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MAX_UNITS", 5), ("MAX_VALUES", 11)])
-def test_more_processes_than_a_days_budget_holds_are_refused(
+@pytest.mark.parametrize(("limit", "most"), [("MAX_REPLICATES", 5), ("MAX_VALUES", 11)])
+def test_more_starts_than_a_days_budget_holds_are_refused(
     limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = run_of(lambda _: 2.0, (1, 2), processes=6, rounds=1)
     assert read_run(run.to_json().encode(), "run.json") == run
     monkeypatch.setattr(observations, limit, most)
-    with pytest.raises(UserError, match="6 processes at 2 batch sizes; accepted are"):
+    with pytest.raises(UserError, match="in 6 starts at 2 batch sizes; accepted are"):
         read_run(run.to_json().encode(), "run.json")
-    with pytest.raises(UserError, match="6 processes at 2 batch sizes"):
+    with pytest.raises(UserError, match="in 6 starts at 2 batch sizes"):
         analyse(run)
     rows = [f"{target},1,{process},{process},1.5" for process in range(12) for target in "ab"]
-    with pytest.raises(UserError, match="12 processes at 1 batch sizes"):
+    with pytest.raises(UserError, match="in 12 starts at 1 batch sizes"):
         read_run("\n".join(["target,batch,round,process,step_ms", *rows]).encode(), "run.csv")
 
 
@@ -116,33 +116,6 @@ def _rows(cells: int) -> Callable[[], object]:
 
 def test_a_table_of_cells_grows_with_them() -> None:
     assert growth(_rows, 100) < MOST
-
-
-def test_segments_are_judged_once_each_and_once_more_for_each_merger(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = range(1, 201)
-    noisy = run_of(lambda batch: 1.0 + 0.001 * (-1) ** batch, batches, processes=4, rounds=1, noise=0.05)
-    counted = 0
-    judge = crossover._margin
-
-    def counting(*given: Any) -> float:
-        nonlocal counted
-        counted += 1
-        return judge(*given)
-
-    monkeypatch.setattr(crossover, "_margin", counting)
-    crossover.build_curve(observe(noisy))
-    assert 50 < counted < 2 * len(batches)
-
-
-def test_the_curve_does_not_depend_on_how_much_of_it_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = observe(run_of(lambda b: 0.5 + b / 8, tuple(range(1, 20)), processes=5, rounds=2, process_noise=0.05))
-    table.values[1, 3] = table.values[2, :4] = np.nan
-    whole = crossover.build_curve(table)
-    for values in (1, 300, 1_000):
-        monkeypatch.setattr(crossover, "AT_ONCE", values)
-        pieces = crossover.build_curve(table)
-        for name in ("x", "center", "low", "high", "established", "shown", "measured"):
-            np.testing.assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-12)
 
 
 def test_fits_within_single_processes_are_bounded_and_their_scatter_is_as_before(
@@ -180,6 +153,6 @@ def test_correlations_between_batches_are_those_of_each_pair(missing: float) -> 
     for units, batches in ((3, 2), (6, 9), (12, 30)):
         values = rng.normal(size=(units, 1)) + 0.5 * rng.normal(size=(units, batches)) + 3.0
         values[1:][rng.random((units - 1, batches)) < missing * (units > 3)] = np.nan
-        assert statistics._shared(values) == pytest.approx(shared_by_pairs(values), abs=1e-9)
-    assert statistics._shared(np.full((5, 4), 2.5)) == 1.0
-    assert statistics._shared(np.ones((5, 1))) == 1.0
+        assert statistics.shared_scatter(values) == pytest.approx(shared_by_pairs(values), abs=1e-9)
+    assert statistics.shared_scatter(np.full((5, 4), 2.5)) == 1.0
+    assert statistics.shared_scatter(np.ones((5, 1))) == 1.0
