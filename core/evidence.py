@@ -176,11 +176,9 @@ class ProcessUse(Frozen):
     cpu_pct: float
 
 
-DISTURBING_WAIT_PCT = 10.0
-"""Threads of one worker wait for each other for 2 to 9 % of a core, one that competes makes them wait for tens of it
-(measured: benchmarks/turns.py).
-"""
-DISTURBING_STEAL_PCT, DISTURBING_OTHERS_PCT = 5.0, 25.0
+DISTURBING_WAIT_PCT = 70.0
+"""On one core threads of a worker wait for each other for 30 to 55 % of the time (measured: docs/validation.md)."""
+DISTURBING_STEAL_PCT, DISTURBING_OTHERS_PCT, PRESENT_PCT = 5.0, 25.0, 10.0
 
 
 class Interference(Frozen):
@@ -204,14 +202,14 @@ class Interference(Frozen):
         """Tell that others took from our workers what they wanted, by this cause alone and never by how long a block
         took; None where that cannot be seen.
 
-        Our threads wait for each other, too; others can have made them wait for as long as they computed.
+        Our threads wait for each other, too, so that waits count only where others computed.
         """
         if self.steal_pct is not None and self.steal_pct > DISTURBING_STEAL_PCT:
             return True
         if self.wait_pct is None:
             return None if self.other_cpu_pct is None else self.other_cpu_pct > DISTURBING_OTHERS_PCT
-        others_pct = self.wait_pct if self.other_cpu_pct is None else self.other_cpu_pct
-        return min(self.wait_pct, others_pct) > DISTURBING_WAIT_PCT
+        alone = self.other_cpu_pct is not None and self.other_cpu_pct <= PRESENT_PCT
+        return self.wait_pct > DISTURBING_WAIT_PCT and not alone
 
 
 StoredInterference = Annotated[Interference, Field(alias="noise")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.evidence import DISTURBING_OTHERS_PCT, DISTURBING_STEAL_PCT, DISTURBING_WAIT_PCT, Interference
+from core.evidence import DISTURBING_OTHERS_PCT, DISTURBING_STEAL_PCT, DISTURBING_WAIT_PCT, PRESENT_PCT, Interference
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from core.evidence import DISTURBING_OTHERS_PCT, DISTURBING_STEAL_PCT, DISTURBIN
         (Interference(other_cpu_pct=100.0, wait_pct=DISTURBING_WAIT_PCT), False),
         (Interference(other_cpu_pct=100.0, wait_pct=DISTURBING_WAIT_PCT + 0.1), True),
         # our own threads waited for each other
-        (Interference(other_cpu_pct=DISTURBING_WAIT_PCT, wait_pct=80.0), False),
+        (Interference(other_cpu_pct=PRESENT_PCT, wait_pct=80.0), False),
         (Interference(wait_pct=80.0), True),
         (Interference(wait_pct=0.0, steal_pct=DISTURBING_STEAL_PCT + 0.1), True),
         (Interference(wait_pct=0.0, steal_pct=DISTURBING_STEAL_PCT), False),
