@@ -65,7 +65,8 @@ class ModelledCrossover:
     They lie between batches; in words a crossover is the first whole batch from there on.
 
     ``cpu`` is what people call the CPU, ``target`` its notation. ``first`` and ``last`` are the range compared.
-    ``cpu_noise_known`` is False for imported points without rounds, whose interval holds the model's error alone.
+    ``cpu_noise_known`` is False where the CPU has no interval (imported points, no ended start), or where its own
+    verdict is open for want of replicates: then nothing is claimed.
     ``clear`` by rising batch; between them it is not clear which is faster.
     """
 
@@ -151,7 +152,23 @@ def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> Modell
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
         return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence, target=notation)
+    if not ratio.noise_known or answer.verdict.wants_replicates:
+        return _no_claim(ratio, cpu, curve, notation)
     return replace(_decide(ratio, cpu, curve), target=notation, clear=_clear(ratio))
+
+
+def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, notation: str) -> ModelledCrossover:
+    """Return what is said of a CPU that was measured too seldom: nothing but that."""
+    first, last = round(2.0 ** ratio.x[0]), round(2.0 ** ratio.x[-1])
+    text = f"Modelled: not clear which is faster, {curve.gpu} or {cpu}: {measure_more_words(cpu)}"
+    return ModelledCrossover(
+        "not resolved", curve.gpu, cpu, None, None, None, first, last, text, cpu_noise_known=False, target=notation
+    )
+
+
+def measure_more_words(cpu: str) -> str:
+    """Return why a card cannot be set against this CPU yet, as the end of a sentence."""
+    return f"how much the step times of {cpu} scatter is not known yet. Measure more."
 
 
 def speed_up(run: Run, answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
@@ -231,11 +248,9 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
         low, high, text = _open(ratio, signs, segments, gpu, cpu)
     if curve.reason:
         text += f" Beyond that range: {curve.reason}"
-    if not ratio.noise_known:
-        text += f" The interval holds the model's error alone: {cpu} has too few rounds to show its noise."
     if curve.corrected_by:
         text += f" Corrected by {curve.corrected_by}."
-    return ModelledCrossover(kind, gpu, cpu, batch, low, high, first, last, f"Modelled: {text}", ratio.noise_known)
+    return ModelledCrossover(kind, gpu, cpu, batch, low, high, first, last, f"Modelled: {text}")
 
 
 def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:

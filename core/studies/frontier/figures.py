@@ -283,9 +283,10 @@ def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:
     if not faster and not slower:
         return "Nowhere clear which target is faster"
     name = second if faster else first
-    return f"{name} {are(name)} clearly faster everywhere" if clear else f"Where {name} {are(name)} clearly faster"
+    everywhere = clear and not np.isnan(found.fine_mean).any()
+    return f"{name} {are(name)} clearly faster everywhere" if everywhere else f"Where {name} {are(name)} clearly faster"
 
 
 def _note(label: str, bounded: bool) -> str:
     doubt = " Grey, inside the dashed bounds: not clear." if bounded else ""
-    return f"Dots: {label}, in the colour of their own number. Colours between them: interpolated.{doubt}"
+    return f"Dots: {label}, in the colour of their own number. Colours around them: interpolated.{doubt} Blank: nothing measured nearby."

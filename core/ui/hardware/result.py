@@ -88,14 +88,14 @@ def notices(seen: Compared) -> None:
     shown = sort_readings(seen.chosen or seen.readings, "crossover")
     said = [*draft.settings_lines(seen.run, seen.options, shown)]
     said += [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
-    if any(not one.crossover.cpu_noise_known for one in seen.chosen):
-        said.append(f"{seen.cpu} has too few rounds to show its noise: intervals hold the model’s error alone.")
     st.caption("  \n".join(plain(line) for line in said))
     _what_would_help(seen)
 
 
 def _what_would_help(seen: Compared) -> None:
     """What would make cards clear that are not, and the button for what can be measured here."""
+    if not seen.decision.cpu_known:
+        return  # more of the CPU comes first
     open_ = [card for card in seen.decision.cards if card.standing == "not resolved"]
     helped = sum(any(way.measurement == "host study" and way.resolves for way in card.narrowed) for card in open_)
     if not open_:
