@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Literal, cast
 
@@ -30,9 +31,9 @@ from core.studies.frontier.surface import FrontierMap, choose_parameters, enough
 VerdictCode = Literal["frontier", "first throughout", "second throughout", "unresolved"]
 PRIOR_STARTS = 2  # degrees of freedom that what is known of other machines counts beside the starts seen
 FINE = 49  # places along each axis of a slice
-NEARBY = 1.5
-"""Octaves from a setting measured in the same slice within which the map is shown: colours beyond it would rest on
-other slices alone."""
+NEARBY = 1.0
+"""Steps of the grid from a setting measured in the same slice within which the map is shown: colours beyond it would
+rest on other slices alone."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def slice_of(answer: FrontierAnswer, fixed: Axis, value: float) -> FrontierSlice
         for p in answer.points
         if getattr(p.setting, fixed) == value
     ]
-    fine_mean = np.where(_near(fine_x, fine_y, dots), fine_mean, np.nan)
+    fine_mean = np.where(_near(fine_x, fine_y, dots, (_step(x), _step(y))), fine_mean, np.nan)
     have = {(getattr(p.setting, fixed), getattr(p.setting, x_axis), getattr(p.setting, y_axis)) for p in answer.points}
     measured = [[(value, a, b) in have for a in x] for b in y]
     lines = [zero_lines(fine_x, fine_y, fine_mean + k * answer.band * fine_sd) for k in (0, 1, -1)]
@@ -214,12 +215,19 @@ def slice_of(answer: FrontierAnswer, fixed: Axis, value: float) -> FrontierSlice
     )
 
 
-def _near(x: Array, y: Array, dots: list[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Tell (y × x) which places have one of the dots within :data:`NEARBY`."""
+def _near(x: Array, y: Array, dots: list[tuple[int, int]], apart: tuple[float, float]) -> NDArray[np.bool_]:
+    """Tell (y × x) which places have one of the dots within :data:`NEARBY` steps, which are so many octaves."""
     near = np.zeros((len(y), len(x)), dtype=bool)
     for across, up in dots:
-        near |= np.hypot(np.log2(x / across)[None, :], np.log2(y / up)[:, None]) <= NEARBY
+        steps = (np.abs(np.log2(axis / dot)) / step for axis, dot, step in ((x, across, apart[0]), (y, up, apart[1])))
+        close = [along <= NEARBY + 1e-9 for along in steps]
+        near |= close[0][None, :] & close[1][:, None]
     return near
+
+
+def _step(values: tuple[int, ...]) -> float:
+    """Return the widest gap between two neighbouring values of the grid, in octaves."""
+    return max((math.log2(b / a) for a, b in pairwise(values)), default=1.0)
 
 
 def _fine(values: tuple[int, ...]) -> Array:
