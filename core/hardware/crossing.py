@@ -185,7 +185,7 @@ def _ratio(run: Run, answer: Answer, curve: CardCurve, target: int) -> _Ratio | 
     points = curve.stretch
     if len(cells) < 2 or len(points) < 2:
         return None
-    cpu, known = _cpu_side(run, cells, target), all(cell.low_ms is not None for cell in cells)
+    cpu, known = _cpu_side(cells), all(cell.low_ms is not None for cell in cells)
     gpu = _card_side(curve)
     first, last = max(cpu.x[0], gpu.x[0]), min(cpu.x[-1], gpu.x[-1])
     if last <= first:
@@ -198,7 +198,7 @@ def _ratio(run: Run, answer: Answer, curve: CardCurve, target: int) -> _Ratio | 
     return _Ratio(x, center, center - down, center + up, known)
 
 
-def _cpu_side(run: Run, cells: list[CellStats], target: int) -> _Side:
+def _cpu_side(cells: list[CellStats]) -> _Side:
     """Return measured cells with their intervals."""
     center = np.log([cell.step_ms for cell in cells])
     low = np.log([cell.low_ms or cell.step_ms for cell in cells])

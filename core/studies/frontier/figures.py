@@ -304,4 +304,5 @@ def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:
 
 def _note(label: str, bounded: bool) -> str:
     doubt = " Grey, inside the dashed bounds: not clear." if bounded else ""
-    return f"Dots: {label}, in the colour of their own number. Colours around them: interpolated.{doubt} Blank: nothing measured nearby."
+    dots = f"Dots: {label}, in the colour of their own number. Colours around them: interpolated."
+    return f"{dots}{doubt} Blank: nothing measured nearby."

@@ -26,7 +26,7 @@ from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.loop import loop_name
 from core.text import in_lines
-from core.ui import charts, money, share
+from core.ui import charts, money, share, verdict
 from core.ui.card import Badge, Colour, label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.hardware import draft, form, page
@@ -62,7 +62,7 @@ def card(seen: Compared) -> None:
     run, costs = seen.run, seen.host.costs
     overhead = Badge(f"host overhead {costs.words}", ":material/developer_board:", HOST_COLOURS[costs.label],
                      HOST_HELP[costs.label])  # fmt: skip
-    badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead]
+    badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead, *verdict.machine_badges(seen.answer)]
     about = [f"{workload_line(run)}; {environment_line(run)}"]
     result_card("Against GPUs that are not here", badges, seen.decision.headline, about, status=run.status,
                 more=[seen.decision.sentence])  # fmt: skip
