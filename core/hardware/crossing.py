@@ -147,7 +147,7 @@ class _Side:
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
     """From where the card of ``curve`` is faster than the run's measured ``target``, in the range that both have."""
     cpu, notation = run.names[target], run.target_names[target]
-    ratio = _ratio(run, answer, curve, target)
+    ratio = _ratio(answer, curve, target)
     if ratio is None:
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
@@ -173,14 +173,14 @@ def measure_more_words(cpu: str) -> str:
 
 def speed_up(run: Run, answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
     """Of the card over the run's target at a batch; None outside the range that both have."""
-    ratio = _ratio(run, answer, curve, target)
+    ratio = _ratio(answer, curve, target)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
         return None
     center, low, high = ratio.at(math.log2(batch))
     return ModelledSpeedUp(batch, math.exp(center), math.exp(low), math.exp(high))
 
 
-def _ratio(run: Run, answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
+def _ratio(answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
     cells = [cell for cell in answer.cells if cell.target == target]
     points = curve.stretch
     if len(cells) < 2 or len(points) < 2:
@@ -330,7 +330,7 @@ def what_would_have_to_be_true(
     """For launch spacing, link (where data are fed) and memory bandwidth: the value that moves the crossover to
     ``batch``. Empty outside the range that both have.
     """
-    ratio = _ratio(run, answer, curve, index)
+    ratio = _ratio(answer, curve, index)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:
         return ()
     center, low, high = ratio.at(math.log2(batch))
