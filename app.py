@@ -8,7 +8,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 
-from core.ui import ahead
+from core.ui import ahead, held
 from core.ui.framing import FrameRules
 
 
@@ -20,4 +20,4 @@ async def until_the_end(_: App) -> AsyncIterator[None]:
     await asyncio.to_thread(st.cache_resource.clear)  # the engine closes when it is let go (core.ui.registry)
 
 
-app = App("dashboard.py", lifespan=until_the_end, middleware=[Middleware(FrameRules)])
+app = App("dashboard.py", lifespan=until_the_end, routes=held.ROUTES, middleware=[Middleware(FrameRules)])

@@ -22,7 +22,8 @@ import numpy as np
 from core.analysis.statistics import Array
 from core.studies.sweep.answer import Fastest
 from core.studies.sweep.fastest import find_fastest
-from core.studies.sweep.observations import Observations, fill
+from core.studies.sweep.observations import Observations
+from tests.support.replicates import observed
 from tests.support.simulation import Curve, NoiseModel
 
 GRID = tuple(2**i for i in range(11))
@@ -150,7 +151,7 @@ def simulated(
         ratios = logs[..., first] - logs[..., second]
         values = np.choose(np.searchsorted(in_cell, rounds), [np.median(ratios[..., :n], axis=2) for n in in_cell])
         values[0, late] = np.nan
-        found[first, second] = Observations(batches, fill(np.log2(batches), values), "process", unpaired=0)
+        found[first, second] = observed(batches, values)
     return found
 
 

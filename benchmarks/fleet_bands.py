@@ -25,7 +25,7 @@ from core.studies.fleet.baseline import against_baseline
 from core.studies.fleet.unpaired import common_batches, times_of
 from core.studies.sweep.answer import Fastest
 from core.studies.sweep.condensed import TargetCurve, target_curve
-from core.studies.sweep.observations import Observations, fill
+from tests.support.replicates import observed
 
 ROUNDS = 8
 OWN_BATCHES = 2  # that only one machine refined to
@@ -62,7 +62,7 @@ def _measured(curve: paired.Curve, rng: np.random.Generator) -> TargetCurve:
     logs += np.where(stalled, np.log1p(rng.random(shape) * (NOISE.stall_factor - 1)), 0.0)
     values = np.median(logs, axis=2)
     values[0, ~np.isin(batches, GRID)] = np.nan
-    return target_curve(Observations(batches, fill(np.log2(batches), values), "process", unpaired=0))
+    return target_curve(observed(batches, values))
 
 
 def _drift(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -2,8 +2,13 @@
 
     python -m benchmarks.polling [--sweeps 2] [--most 20] [--budget 90] [--segment 5] [--json FILE]
 
+    python -m benchmarks.polling --use [--sweeps 2] [--budget 45]
+
+With --use the page stays open during whole sweeps and only CPU time is counted, in the pauses that the engine makes for
+its pages and between them, which other programs disturb little. Else:
+
 A real server, a real browser (Chromium), a real sweep started through the page. While it runs, the browser alternates
-every few seconds between *open* (polling and redrawing as it does in front of a user) and *closed*: all its processes
+every few seconds between *open* (redrawing in pauses as it does in front of a user) and *closed*: all its processes
 are suspended, so that the server goes on headless, without the load that opening a page again would put into the next
 rounds. The store's count of rounds is noted at each change; the round in flight at that moment is dropped. A pair is
 two neighbouring stretches of rounds in different states in the same worker processes; its ratio, open over closed, is
@@ -29,18 +34,21 @@ import tempfile
 import time
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
 
+from benchmarks.page_use import SAMPLE_S, Sample, sample, table, uses
 from benchmarks.server import Server, browser_processes, open_browser, running_server
 from core.store import Store
 from core.studies.sweep.record import Run
 
 GOAL, SHOWN = 1.02, 1.03  # of the ratio, and of its interval's upper end
 PATIENCE_MS = 120_000
+PARTS = 2  # of the page that are drawn in a pause: the line of progress and the charts
 RESAMPLES = 2_000
 State = Literal["open", "closed"]
 
@@ -206,12 +214,46 @@ def measure(options: argparse.Namespace) -> tuple[list[Log], list[Ratio]]:
     return logs, found
 
 
+def measure_use(options: argparse.Namespace) -> bool:
+    """Sweeps with the page open throughout: print what it uses; whether the goal is met."""
+    all_uses, pauses = [], 0
+    with tempfile.TemporaryDirectory() as name, running_server(Path(name)) as server, open_browser() as browser:
+        store = Store(f"sqlite:///{Path(name) / 'data' / 'runs.sqlite3'}")
+        for number in range(options.sweeps):
+            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+            page.set_default_timeout(PATIENCE_MS)
+            announced_s, samples = list[float](), list[Sample]()
+            page.on("websocket", partial(_note_news, announced_s))
+            start_sweep(page, server, options.batches, options.budget)
+            announced_s.clear()
+            while store.summaries()[0].status == "running":
+                for _ in range(round(1.0 / SAMPLE_S)):
+                    samples.append(sample(server))
+                    page.wait_for_timeout(1000 * SAMPLE_S)  # the browser's messages are noted meanwhile
+            del samples[-round(1.5 / SAMPLE_S) :]  # the sweep may have ended within
+            all_uses.append(uses(samples, announced_s, server.process.pid))
+            pauses += len(announced_s) // PARTS
+            print(f"sweep {number + 1}: {store.summaries()[0].rounds} rounds", file=sys.stderr, flush=True)
+            page.close()
+        store.close()
+    text, met = table(all_uses, pauses)
+    print(text)
+    return met
+
+
+def _note_news(announced_s: list[float], socket: Any) -> None:
+    """Note when this socket tells the page of a pause."""
+    if "pauses=1" in socket.url:
+        socket.on("framereceived", lambda _: announced_s.append(time.monotonic()))
+
+
 def _all_shown(found: list[Ratio], run: Run) -> bool:
     return len(found) == len(run.target_names) and all(of.is_shown for of in found)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--use", action="store_true", help="only count the CPU time of an open page (Linux)")
     parser.add_argument("--sweeps", type=int, default=2, help="at least")
     parser.add_argument("--most", type=int, default=20, help="sweeps at most, while an interval is too wide")
     parser.add_argument("--budget", type=int, default=90, help="seconds of each sweep")
@@ -222,6 +264,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON, too")
     options = parser.parse_args()
     load = os.getloadavg()[0]
+    if options.use:
+        sys.exit(0 if measure_use(options) else 1)
     logs, found = measure(options)
     if not found:
         raise SystemExit("Too few pairs of stretches in the same worker processes; use a larger --budget.")

@@ -49,9 +49,9 @@ def fixed_grid(simulated: Machine, sweep_plan: SweepPlan) -> Run:
     while clock.now_s() < sweep_plan.budget_s:
         workers.start()
         starts += 1
-        for number in range(schedule.MIN_EPOCH_PASSES):
+        for number in range(schedule.LEAST_VISITS):
             for batch in sorted(sweep_plan.batches, reverse=number % 2 == 1):
-                workers.visit(batch, schedule.VISIT_ROUNDS, ledger.next_pass, (0, 1))
+                workers.visit(batch, ledger.next_pass, (0, 1))
             run = ledger.run(clock.now_s())
             if starts >= schedule.MIN_PROCESSES and is_narrow(run, sweep_plan):
                 workers.close()

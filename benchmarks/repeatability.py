@@ -56,7 +56,7 @@ def report(title: str, runs: list[Run]) -> dict[str, object]:
         seen = observe(run)
         codes = ", ".join(w.code for w in verdict.warnings)
         print(
-            f"  {run.elapsed_s:4.0f} s, {len(run.rounds):4} rounds, {seen.unit} spread {seen.spread:5.1%}: "
+            f"  {run.elapsed_s:4.0f} s, {len(run.rounds):4} rounds, spread {seen.spread:5.1%}: "
             f"{verdict.sentence} [{verdict.reason}{'; ' + codes if codes else ''}]"
         )
         rows.append(

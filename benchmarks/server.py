@@ -49,15 +49,18 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running_server(folder: Path, variables: dict[str, str] | None = None) -> Iterator[Server]:
-    """``streamlit run app.py`` with its data in ``folder``, or where ``variables``, its whole environment, say.
+def running_server(
+    folder: Path, variables: dict[str, str] | None = None, module: str = "streamlit"
+) -> Iterator[Server]:
+    """``streamlit run app.py`` with its data in ``folder``, or where ``variables``, its whole environment, say;
+    ``module`` is run in place of ``streamlit``.
 
     Raises RuntimeError when it does not answer in a minute.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
+    command = [sys.executable, "-m", module, "run", "app.py", "--server.headless=true", f"--server.port={port}"]
     if variables is None:
         variables = {k: v for k, v in os.environ.items() if k != "BREAKEVEN_DATABASE_URL"} | environment(folder)
     with (folder / "server.log").open("wb") as log:

@@ -1,11 +1,13 @@
-"""Every claim that the product can make, each with the test behind it. What is no claim makes none: a picture without an
-interval, a recorded fact, a modelled value shown as one.
+"""Every claim that the product can make, each with the test behind it.
 
-docs/claims.md is made from this table; a test holds the two together.
+A picture without an interval, a recorded fact and a modelled value that is shown as one claim nothing.
+
+``python -m core.claims > docs/claims.md`` writes the document from this table; a test holds the two together.
 """
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -18,8 +20,21 @@ class Basis(NamedTuple):
     family: str
 
 
-REPLICATES = "t test over replicates (a batch prepared anew in another start), variance pooled over batches"
-LOOKS = "batches and looks (Bonferroni; look k spends 5 % / (k (k + 1)))"
+REPLICATES = "t test over replicates"
+LOOKS = "batches and looks"
+
+
+HEADING = """# What Breakeven claims
+
+Everything it can claim, by code, with the test behind it. Each claim holds at 95 % together with all that the last
+column names. What has no interval claims nothing. `python -m core.claims` writes this page.
+
+A replicate is a batch prepared anew in another start of the workers; the variance between replicates is pooled over
+batches, and fewer than three carry an allowance. A look is every time that growing data may change a claim: look k
+spends 5 % / (k (k + 1)). Batches and looks share the error by Bonferroni's rule where no other is named.
+
+| code | reads | test | holds together over |
+| --- | --- | --- | --- |"""
 
 
 class Claim(StrEnum):
@@ -56,8 +71,8 @@ class Claim(StrEnum):
 BASES: dict[Claim, Basis] = {
     Claim.CROSSOVER: Basis(
         "B is faster from batch 41, 95 % interval 32 to 50",
-        f"{REPLICATES}: a clear batch on each side, a third change only with two on each side; the interval holds every "
-        "batch at which a tie is not rejected",
+        f"{REPLICATES}: a clear batch on each side, a third change only with two on each side; the interval "
+        "holds every batch at which a tie is not rejected",
         LOOKS,
     ),
     Claim.AHEAD: Basis(
@@ -73,7 +88,7 @@ BASES: dict[Claim, Basis] = {
     ),
     Claim.EQUIVALENT: Basis(
         "A and B are within 5 % of each other at every batch size measured",
-        f"two one-sided {REPLICATES}, all of them rejected (intersection-union, Berger 1982)",
+        "two one-sided t tests over replicates, all of them rejected (intersection-union, Berger 1982)",
         "looks",
     ),
     Claim.FASTEST: Basis(
@@ -119,3 +134,13 @@ BASES: dict[Claim, Basis] = {
         "a block is as long as the barest loop's", "order statistics of the median ratio against bounds", "each check"
     ),
 }
+
+
+def document() -> str:
+    """Return docs/claims.md."""
+    rows = [f"| `{claim}` | {basis.reads} | {basis.test} | {basis.family} |" for claim, basis in BASES.items()]
+    return "\n".join((HEADING, *rows, ""))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

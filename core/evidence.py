@@ -161,26 +161,12 @@ def same_machine(first: Environment | None, second: Environment | None) -> bool 
     return (first.hostname_hash, first.cpu) == (second.hostname_hash, second.cpu)
 
 
-class Killed(Frozen):
-    """What ended a worker with SIGKILL, which no limit of ours does: the kernel, at the memory limit of a container
-    (``limit_bytes``) or for want of memory on the machine, or something unknown.
-    """
+def _unknown(value: object) -> bool:
+    """Left out of the JSON of a record that there are hundreds of thousands of."""
+    return value is None or value == {}
 
-    by: Literal["container", "machine", "unknown"]
-    limit_bytes: Annotated[int, Field(gt=0)] | None = None
 
-    @property
-    def outcome(self) -> Outcome:
-        return "crashed" if self.by == "unknown" else "out_of_memory"
-
-    @property
-    def words(self) -> str:
-        """A clause that says so."""
-        if self.by == "unknown":
-            return "something outside killed it, as the system does when memory runs out"
-        if self.limit_bytes is None:
-            return "the machine ran out of memory"
-        return f"the container's memory limit of {byte_size(self.limit_bytes)} was reached"
+Known = Field(default=None, exclude_if=_unknown)
 
 
 class ProcessUse(Frozen):
@@ -190,26 +176,42 @@ class ProcessUse(Frozen):
     cpu_pct: float
 
 
+DISTURBING_WAIT_PCT = 10.0
+"""Threads of one worker wait for each other for 2 to 9 % of a core, one that competes makes them wait for tens of it
+(measured: benchmarks/turns.py).
+"""
+DISTURBING_STEAL_PCT, DISTURBING_OTHERS_PCT = 5.0, 25.0
+
+
 class Interference(Frozen):
     """What else the machine did during a round. ``None``: could not be seen on this system.
 
     ``other_cpu_pct`` is in percent of one core, all other processes together; ``steal_pct`` is time the hypervisor
-    took, in percent of the machine. ``throttled``: heat or the hardware slowed a measured GPU while it computed.
+    took, in percent of the machine; ``wait_pct`` is time that threads of our workers could have run and waited for a
+    core, in percent of one core. ``throttled``: heat or the hardware slowed a measured GPU while it computed.
     """
 
     other_cpu_pct: float | None = None
     busiest: tuple[ProcessUse, ...] = ()
     steal_pct: float | None = None
+    wait_pct: Annotated[float, Field(ge=0)] | None = Known
     cpu_mhz: float | None = None
     throttled: bool | None = None
     gpu_shared_by: tuple[str, ...] = ()
 
     @property
     def disturbed(self) -> bool | None:
-        """Tell that others disturbed the round, by cause; None where nothing could be seen."""
-        if self.other_cpu_pct is None:
-            return None
-        return self.other_cpu_pct > 25.0 or (self.steal_pct or 0.0) > 5.0
+        """Tell that others took from our workers what they wanted, by this cause alone and never by how long a block
+        took; None where that cannot be seen.
+
+        Our threads wait for each other, too; others can have made them wait for as long as they computed.
+        """
+        if self.steal_pct is not None and self.steal_pct > DISTURBING_STEAL_PCT:
+            return True
+        if self.wait_pct is None:
+            return None if self.other_cpu_pct is None else self.other_cpu_pct > DISTURBING_OTHERS_PCT
+        others_pct = self.wait_pct if self.other_cpu_pct is None else self.other_cpu_pct
+        return min(self.wait_pct, others_pct) > DISTURBING_WAIT_PCT
 
 
 StoredInterference = Annotated[Interference, Field(alias="noise")]
@@ -226,14 +228,6 @@ Spread = float | tuple[float, float, float]
 
 def mean_of(spread: Spread) -> float:
     return spread[0] if isinstance(spread, tuple) else spread
-
-
-def _unknown(value: object) -> bool:
-    """Left out of the JSON of a record that there are hundreds of thousands of."""
-    return value is None or value == {}
-
-
-Known = Field(default=None, exclude_if=_unknown)
 
 
 class CardUse(Frozen):
@@ -295,8 +289,9 @@ class Block(Frozen):
         return None if self.cpu_ms is None else self.cpu_ms / (self.steps * self.step_ms)
 
 
-Start = Literal["fresh", "forked"]
-"""Of a worker: a new interpreter, or a fork of a template that had imported the framework."""
+Start = Literal["fresh", "forked", "kept"]
+"""Of a worker: a new interpreter, a fork of a template that had imported the framework, or the one that ran before,
+with all that it had prepared released."""
 
 
 class Started(Frozen):

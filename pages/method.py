@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.ui import demo, frame, machine, method, navigation, selfcheck
+from core.ui import demo, frame, machine, method, navigation, resolution, selfcheck
 from core.ui.hardware import published
 
 navigation.guard()
@@ -13,6 +13,7 @@ st.header(
     anchor=False,
 )
 method.labels()
+resolution.show()
 frame.folded(
     {
         "The rules of measurement": method.rules,

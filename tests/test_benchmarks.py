@@ -18,6 +18,10 @@ PARTS = (
     "hardware_classes",
     "evidence",
     "torch_network",
+    "busy_table",
+    "equal_server",
+    "neighbours",
+    "page_use",
 )  # used by others
 
 

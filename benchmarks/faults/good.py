@@ -24,6 +24,7 @@ from tests.support.fleet_studies import make_fleet
 from tests.support.hosts import make_host_study
 from tests.support.memories import linear, make_memory_study
 from tests.support.noises import exact_noise_study
+from tests.support.resolutions import made_resolution
 from tests.support.runs import make_run
 from tests.support.scalings import make_scaling_study
 from tests.support.traces import gpu_trace
@@ -54,6 +55,7 @@ def good_record(kind: str) -> Any:
         "noise": lambda: exact_noise_study(good_run(), 600.0),
         "memory": _memory_of_the_run,
         "fleet": lambda: make_fleet(((0.3, 0.02), (0.5, 0.008)), batches=(4, 32, 256)),
+        "resolution": made_resolution,
         "scaling": lambda: make_scaling_study(batches=(32, 64), processes=2, rounds=2, trace=(64,)),
     }
     return made[kind]() if kind in made else _thinned(load_example(kind))

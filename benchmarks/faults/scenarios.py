@@ -16,7 +16,7 @@ from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.run import MemorySearch, run_memory_study
 from core.studies.registry import kinds
 from core.studies.runner import StudyTools
-from tests.support import causes, frontiers, hosts, noises, pipelines, scalings, sweeps
+from tests.support import causes, frontiers, hosts, noises, pipelines, resolutions, scalings, sweeps
 from tests.support.memories import GB, MemoryMachine, linear
 from tests.support.simulation import Curve, Machine, NoiseModel
 
@@ -88,9 +88,14 @@ def _scaling() -> Scenario:
     return Scenario("scaling", scalings.scaling_machine(noise=STILL), plan, 40.0, 2)
 
 
+def _resolution() -> Scenario:
+    machine = Machine((resolutions.CURVE,) * 2, STILL, startup_s=2.0, prepare_s=0.3)
+    return Scenario("resolution", machine, resolutions.plan(budget_s=40.0), 40.0, 2)
+
+
 MAKE: dict[str, Callable[[], Scenario]] = {
     "sweep": _sweep, "pipeline": _pipeline, "diagnosis": _diagnosis, "frontier": _frontier, "memory": _memory,
-    "noise": _noise, "host": _host, "scaling": _scaling,
+    "noise": _noise, "host": _host, "scaling": _scaling, "resolution": _resolution,
 }  # fmt: skip
 """A new kind of study needs a scenario; tests/test_benchmarks.py holds that."""
 

@@ -69,6 +69,26 @@ def normal_quantile(probability: float) -> float:
     return NormalDist().inv_cdf(probability)
 
 
+@cache
+def chi_square_quantile(probability: float, df: int) -> float:
+    """Return the quantile of chi-square with ``df`` ≥ 1 degrees of freedom, for 0 < probability < 1.
+
+    The distribution function is a series of positive terms (Abramowitz and Stegun 26.4.6); inverted by bisection.
+    """
+
+    def below(x: float) -> bool:
+        term = total = 1.0
+        k = df
+        while term > ROUNDING * total:
+            k += 2
+            term *= x / k
+            total += term
+        log = df / 2 * math.log(x / 2) - x / 2 - math.lgamma(df / 2 + 1) if x > 0 else -math.inf
+        return math.exp(log) * total < probability
+
+    return bisect(below, 0.0, df + 20 * math.sqrt(df) + 20)
+
+
 class Estimate(NamedTuple):
     """Columns' location, its standard error and the degrees of freedom behind that error (0: no error known)."""
 

@@ -30,6 +30,7 @@ from core.cli.pipeline import pipeline_command
 from core.cli.predict import predict_command
 from core.cli.prune import prune
 from core.cli.report import report
+from core.cli.resolution import resolution_command
 from core.cli.scaling import scaling_command
 from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
@@ -54,6 +55,7 @@ for command in (
     verdict,
     report,
     check_command,
+    resolution_command,
     fleet_command,
     trace,
     *STUDIES,

@@ -77,7 +77,7 @@ def against(
     curve = card_curve(spec, run.plan.workload, target, batches, costs, conditions, recordings)
     others = [i for i, other in enumerate(run.plan.targets) if i != index and other.device == "cpu"]
     crossovers = tuple(cross(run, answer, curve, i) for i in (index, *others))
-    speed_ups = (speed_up(run, answer, curve, batch, 0) for batch in batches)
+    speed_ups = (speed_up(answer, curve, batch, 0) for batch in batches)
     last = crossovers[0].last
     return Against(
         spec,
@@ -87,5 +87,5 @@ def against(
         curve,
         crossovers,
         tuple(one for one in speed_ups if one is not None),
-        None if last is None else speed_up(run, answer, curve, last, index),
+        None if last is None else speed_up(answer, curve, last, index),
     )

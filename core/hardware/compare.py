@@ -168,7 +168,7 @@ def _reading(
         curve=curve,
         crossover=crossover,
         step=step,
-        speed_up=speed_up(run, answer, curve, batch, index),
+        speed_up=speed_up(answer, curve, batch, index),
         cost=cost_of(step, price) if step is not None and price is not None else None,
         limits=limits_of(curve),
         withheld=crossover.sentence.removeprefix("Modelled: ") if crossover.kind == "withheld" else "",

@@ -171,7 +171,7 @@ def measure_more_words(cpu: str) -> str:
     return f"how much the step times of {cpu} scatter is not known yet. Measure more."
 
 
-def speed_up(run: Run, answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
+def speed_up(answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
     """Of the card over the run's target at a batch; None outside the range that both have."""
     ratio = _ratio(answer, curve, target)
     if ratio is None or not ratio.x[0] <= math.log2(batch) <= ratio.x[-1]:

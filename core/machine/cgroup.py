@@ -10,12 +10,39 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from core.evidence import Killed
+from pydantic import Field
+
+from core.evidence import Outcome
+from core.numbers import byte_size
+from core.schema import Frozen
 
 ROOT = Path("/")
 UNLIMITED = 2**60  # version 1 says "none" with a number close to 2**63
 FULL = 0.99  # of a limit: the kernel charges pages in batches, and to each processor
+
+
+class Killed(Frozen):
+    """What ended a worker with SIGKILL, which no limit of ours does: the kernel, at the memory limit of a container
+    (``limit_bytes``) or for want of memory on the machine, or something unknown.
+    """
+
+    by: Literal["container", "machine", "unknown"]
+    limit_bytes: Annotated[int, Field(gt=0)] | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        return "crashed" if self.by == "unknown" else "out_of_memory"
+
+    @property
+    def words(self) -> str:
+        """A clause that says so."""
+        if self.by == "unknown":
+            return "something outside killed it, as the system does when memory runs out"
+        if self.limit_bytes is None:
+            return "the machine ran out of memory"
+        return f"the container's memory limit of {byte_size(self.limit_bytes)} was reached"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -54,14 +55,34 @@ def read_cpu_times() -> CpuTimes:
     )
 
 
+Waits = dict[tuple[int, int], float]
+"""Seconds that threads, by process and thread, could have run and waited for a core."""
+
+
+def read_waits(pids: Iterable[int]) -> Waits:
+    """Waits of all threads of these processes so far; empty where the system does not tell (proc(5), schedstat)."""
+    waits = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
+                    waits[pid, int(task.name)] = int((task / "schedstat").read_bytes().split()[1]) * 1e-9
+    return waits
+
+
 class InterferenceSampler:
     """Interference since the last call. Make it before any worker starts, and close it afterwards.
 
-    ``read`` replaces the system in tests.
+    ``read`` and ``read_waits`` replace the system in tests.
     """
 
-    def __init__(self, read: Callable[[], CpuTimes] = read_cpu_times) -> None:
-        self._read = read
+    def __init__(
+        self,
+        read: Callable[[], CpuTimes] = read_cpu_times,
+        read_waits: Callable[[Iterable[int]], Waits] = read_waits,
+    ) -> None:
+        self._read, self._read_waits = read, read_waits
+        self._waits: Waits = {}
         self._before = read()
         self._ours_before_s = 0.0
         self._last = Interference()
@@ -86,24 +107,35 @@ class InterferenceSampler:
 
         Within 0.1 s of the last sample that one is returned again: the kernel's counters are too coarse for less.
         """
+        workers = tuple(our_pids)
         now = self._read()
         elapsed = now.at_s - self._before.at_s
         if elapsed < MIN_INTERVAL_S:
             return self._last
         ours = max(0.0, our_cpu_s - self._ours_before_s) + now.own_s - self._before.own_s
         other_pct = max(0.0, 100 * (now.busy_s - self._before.busy_s - ours) / elapsed)
-        pids = {*our_pids, os.getpid()}
+        pids = {*workers, os.getpid()}
         busiest = self._busiest(now.at_s, pids) if other_pct > SCAN_FROM_PCT else ()
         mhz, shared = self._slow_facts(now.at_s, pids)
         self._last = Interference(
             other_cpu_pct=round(other_pct, 1),
             busiest=busiest,
             steal_pct=_steal_pct(self._before, now),
+            wait_pct=self._wait_pct(workers, elapsed),
             cpu_mhz=mhz,
             gpu_shared_by=shared,
         )
         self._before, self._ours_before_s = now, our_cpu_s
         return self._last
+
+    def _wait_pct(self, pids: Iterable[int], elapsed_s: float) -> float | None:
+        """Of the threads that live now; a worker that was not asked for last time counts from its next sample on."""
+        before, self._waits = self._waits, self._read_waits(pids)
+        known = {pid for pid, _ in before} & {pid for pid, _ in self._waits}
+        if not known:
+            return None
+        waited_s = sum(s - before.get(key, 0.0) for key, s in self._waits.items() if key[0] in known)
+        return round(100 * max(0.0, waited_s) / elapsed_s, 1)
 
     def _busiest(self, now_s: float, ours: set[int]) -> tuple[ProcessUse, ...]:
         """The busiest others since the last look; that of the last look where it was a moment ago."""

@@ -16,8 +16,9 @@ import numpy as np
 
 from core.analysis.statistics import bounded_median
 from core.evidence import SLOWDOWNS, mean_of
-from core.numbers import byte_size, counted, duration, number
+from core.numbers import byte_size, counted, duration, number, percent
 from core.selfcheck.record import Part, SelfCheck, TraceReading
+from core.studies.resolution.answer import EQUIVALENT
 from core.studies.sweep.card_use import REASON_WORDS
 from core.studies.sweep.reliability import BUSY_PCT, STEAL_PCT
 from core.traces.record import TRUSTED_RATIO
@@ -46,6 +47,8 @@ BATCH_LEAST, BATCH_MOST = 0.95, 1.5
 """Of a batch's bytes that a step fed from the host must copy; labels may be widened on the way."""
 PEAK_LEAST, PEAK_MOST = 0.95, 1.10
 """Of a known allocation: both allocators round up, and the process itself grows by a few MB meanwhile."""
+COARSEST = 0.5
+"""A difference of equal targets: where only larger ones show, that none was claimed says nothing."""
 ELSEWHERE = "Kernels of the step ran on"
 """So begins the refusal of a trace whose kernels lie on another device (core/traces/report.py)."""
 NOISY = "The machine is too noisy to tell; close other programs and try again."
@@ -353,6 +356,22 @@ def _cudnn(record: SelfCheck) -> Finding | None:
     )  # fmt: skip
 
 
+def _equal(record: SelfCheck) -> Finding | None:
+    equal = record.readings.equal
+    if equal is None:
+        return None
+    seen = (
+        "no difference shows" if equal.difference is None else f"differences from {percent(equal.difference)} on show"
+    )
+    figure = f"{seen} in {duration(equal.elapsed_s)}"
+    if not set(equal.claims) - {EQUIVALENT} and (equal.difference is None or equal.difference > COARSEST):
+        return Finding("unseen", figure, NOISY)
+    return _yes(
+        not set(equal.claims) - {EQUIVALENT}, figure, "Of two workers of the same target no difference was claimed.",
+        "Two workers of the same target were said to differ: sweeps on this machine, as it is now, claim too much.",
+    )  # fmt: skip
+
+
 CHECKS: dict[str, tuple[str, Part | None, Callable[[SelfCheck], Finding | None]]] = {
     "worker": ("A worker starts on the target", None, _worker),
     "placement": ("The step runs where it was asked to", "cell", _placement),
@@ -371,5 +390,6 @@ CHECKS: dict[str, tuple[str, Part | None, Callable[[SelfCheck], Finding | None]]
     "memory": ("The memory peak is the framework’s", "memory", _memory),
     "xla": ("XLA really compiles", "clusters", _xla),
     "cudnn": ("cuDNN is really used", "recurrent", _cudnn),
+    "equal": ("Equal targets come out equal", "equal", _equal),
 }
 """By code: title, the part that it is read from, and how it is judged (None: that part is missing)."""

@@ -16,8 +16,9 @@ from core.studies.host.record import HostStudy
 from core.studies.study import Record
 from core.traces.record import PARTS, CellTrace
 
-Part = Literal["cell", "loops", "trace", "factor", "memory", "host", "recurrent", "clusters", "floor"]
-"""What is read, in this order; each may fail alone. ``floor`` is what the host itself costs."""
+Part = Literal["cell", "loops", "trace", "factor", "memory", "host", "recurrent", "clusters", "floor", "equal"]
+"""What is read, in this order; each may fail alone. ``floor`` is what the host itself costs, ``equal`` what a sweep of
+the target against itself says."""
 
 MAX_REPEATS, MAX_SAMPLES, MAX_LINES, MAX_GPUS, MAX_WORDS = 100, 1_000, 100, 64, 1_000
 Some = Annotated[float, Field(ge=0, le=1e12)]
@@ -37,6 +38,7 @@ HOLDS = (
     "every check with its figure, and the times, bytes and counts that it rests on",
     "how much of the machine other programs used, without their names",
     "step times of tiny networks: what a step and an operation cost on this host",
+    "from which difference on a short sweep shows one here, and what it claimed of two equal workers",
 )
 """What the file holds, for its owner to read before it is sent."""
 LACKS = (
@@ -177,6 +179,18 @@ class Clusters(Frozen):
     operations: Annotated[int, Field(ge=0)]
 
 
+class Equal(Frozen):
+    """A sweep of the target against itself: what it claimed, and the difference from which on it would have shown one,
+    0.05 being 5 % (None: it gave no interval).
+    """
+
+    elapsed_s: Some
+    starts: Annotated[int, Field(ge=1)]
+    rounds: Annotated[int, Field(ge=1)]
+    claims: Lines
+    difference: Some | None
+
+
 class Readings(Frozen):
     """What was read; None, or empty, where ``missing`` says why not.
 
@@ -196,6 +210,7 @@ class Readings(Frozen):
     memory: Memory | None = None
     clusters: Clusters | None = None
     recurrent: Lines | None = None
+    equal: Equal | None = None
     disturbances: Annotated[tuple[Disturbance, ...], Field(max_length=MAX_SAMPLES)] = ()
     missing: dict[Part, Words] = Field(default_factory=dict)
 

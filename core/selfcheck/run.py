@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from core import __version__
 from core.evidence import Ended, Interference
@@ -19,6 +20,7 @@ from core.selfcheck.record import (
     CellReading,
     Clusters,
     Disturbance,
+    Equal,
     Factor,
     Loops,
     MachineFacts,
@@ -31,7 +33,11 @@ from core.selfcheck.record import (
 from core.spec import Pipeline, PipelineKind, Target, Workload
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan, run_host_study
+from core.studies.resolution.plan import resolution_plan, spread_batches
+from core.studies.resolution.run import run_resolution
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools, start_words, unheard
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.resolution import shown_from
 from core.worker.clock import Clock
 from core.worker.protocol import (
     CellFailed,
@@ -46,10 +52,14 @@ from core.worker.protocol import (
     Worker,
 )
 
+S = TypeVar("S")
 BUDGET_S = 105.0
 """Workers take some seconds to end: two minutes at most in all."""
 LEAST_S = 3.0  # for a part to be begun
-FLOOR_S, FLOOR_LEAST_S = 20.0, 35.0  # with the start of another worker
+FLOOR_S = 20.0
+EQUAL_S, EQUAL_BATCHES = 30.0, 3
+LAST: dict[Part, float] = {"floor": 35.0, "equal": 25.0}
+"""Seconds that these take at least, each with workers of its own."""
 NETWORKS = {"cpu": ("784-512-512-10", 256), "gpu": ("1024-4096-4096-4096-10", 4096)}
 """Network and batch: some 10 ms a step on two cores, and 3 ms (H100) to 150 ms (T4) on a GPU, so that neither the
 start of a kernel nor the profiler is most of it."""
@@ -69,6 +79,7 @@ ACTIVITIES: dict[Part, str] = {
     "recurrent": "Preparing a recurrent layer",
     "clusters": "Compiling the step with XLA",
     "floor": "Measuring what a step costs on the host",
+    "equal": "Measuring the target against itself",
 }
 OF_THE_CELL: tuple[Part, ...] = ("loops", "trace")
 NO_TIME = "There was no time for it within two minutes."
@@ -113,6 +124,7 @@ class _Runner(StudyRunner):
             except UserError as error:
                 self._lose(error)
             self._floor()
+            self._equal()
         except Cancelled:
             if not self.found:
                 raise
@@ -153,7 +165,7 @@ class _Runner(StudyRunner):
             self.versions = worker.ready.versions
             self.interference((worker,))  # what starting took is nobody's interference
             for part in ACTIVITIES:
-                if part != "floor" and self._begins(part):
+                if part not in LAST and self._begins(part):
                     try:
                         self.found[part] = getattr(self, f"_{part}")(worker)
                     except CellFailed as error:
@@ -168,7 +180,7 @@ class _Runner(StudyRunner):
         if self.remaining_s > 0:
             self.found["lost"] = reason
         for part in ACTIVITIES:
-            if part != "floor" and part not in self.found:
+            if part not in LAST and part not in self.found:
                 self.missing.setdefault(part, reason)
 
     def _begins(self, part: Part) -> bool:
@@ -179,7 +191,7 @@ class _Runner(StudyRunner):
             self.missing[part] = OF_A_GPU[part]
         elif part in OF_THE_CELL and "cell" in self.missing:
             self.missing[part] = self.missing["cell"]
-        elif self.remaining_s < (FLOOR_LEAST_S if part == "floor" else LEAST_S):
+        elif self.remaining_s < LAST.get(part, LEAST_S):
             self.missing[part] = NO_TIME
         return part not in self.missing
 
@@ -271,18 +283,49 @@ class _Runner(StudyRunner):
         """The host study, without its machine and names. It ends in time, whatever it waits for. Raises Cancelled."""
         if not self._begins("floor"):
             return
-        until = _Until(self.tools.cancel, self.clock, self.end_s)
-        try:
-            tools = dataclasses.replace(self.tools, cancel=until, report=unheard)
-            study = run_host_study(tools, HostPlan(budget_s=FLOOR_S))
-        except StudyFailed as error:
-            self.check()
-            self.missing["floor"] = NO_TIME if until.is_set() else anonymous(str(error))
+        if (study := self._study("floor", lambda tools: run_host_study(tools, HostPlan(budget_s=FLOOR_S)))) is None:
             return
         rounds = tuple(item.model_copy(update={"interference": Interference()}) for item in study.rounds)
         warnings = tuple(w.model_copy(update={"text": anonymous(w.text)}) for w in study.warnings)
         self.host = study.model_copy(update={"environment": None, "rounds": rounds, "warnings": warnings})
         self.found["floor"] = True
+
+    def _equal(self) -> None:
+        """A short sweep of the target against itself, where it can be measured at all. Raises Cancelled."""
+        if "lost" in self.found:
+            self.missing["equal"] = self.found["lost"]
+        elif "misplaced" in self.found:
+            self.missing["equal"] = self.found["misplaced"]
+        if "equal" in self.missing or not self._begins("equal"):
+            return
+        network, batch = self._network("cell")
+        plan = resolution_plan(
+            Workload(network=network_from_name(network)),
+            self.target.model_copy(update={"execution": "graph"}),
+            spread_batches(1, batch, count=EQUAL_BATCHES),
+            min(EQUAL_S, self.remaining_s),
+        )
+        if (study := self._study("equal", lambda tools: run_resolution(tools, plan))) is None:
+            return
+        self.found["equal"] = Equal(
+            elapsed_s=study.elapsed_s,
+            starts=len({item.process for item in study.run.rounds}),
+            rounds=len(study.run.rounds),
+            claims=analyse(study.run).claims,
+            difference=shown_from(study.run),
+        )
+
+    def _study(self, part: Part, run: Callable[[StudyTools], S]) -> S | None:
+        """What a whole study measures in what is left of the time; None where that is nothing, with the reason noted.
+        Raises Cancelled.
+        """
+        until = _Until(self.tools.cancel, self.clock, self.end_s)
+        try:
+            return run(dataclasses.replace(self.tools, cancel=until, report=unheard))
+        except StudyFailed as error:
+            self.check()
+            self.missing[part] = NO_TIME if until.is_set() else anonymous(str(error))
+            return None
 
 
 class _Until(threading.Event):

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, TypeVar
 
 from core.files import READ_ONLY, read_only
@@ -22,6 +23,7 @@ from core.machine.meter import Meter
 from core.schema import UserError
 from core.spec import Target
 from core.studies.kind import Kind, Task
+from core.studies.pauses import Pauses
 from core.studies.progress import Progress, Snapshot
 from core.studies.runner import Cancelled, InterferenceSource, MeterSource, Stop, StudyTools, metering, watching
 from core.studies.store_queue import StoreQueue, StudyStore
@@ -50,6 +52,7 @@ class Jobs:
         self._queue = StoreQueue(store)
         self._launcher, self._clock, self._interference = launcher, clock or WallClock(), interference
         self._meter = meter
+        self.pauses = Pauses(self._clock)
         self._guard = threading.Lock()
         self._stop = Stop()
         self._thread: threading.Thread | None = None
@@ -84,6 +87,7 @@ class Jobs:
             self._queue.forget()
             self._stop, self._current = Stop(), task.name
             self._snapshots[task.name] = snapshot
+            self.pauses.begin()
             self._thread = threading.Thread(
                 target=self._measure, args=(task, plan, self._stop), name=f"breakeven-{task.name}", daemon=True
             )
@@ -100,6 +104,7 @@ class Jobs:
     def cancel(self) -> None:
         """Ask what is running to stop; what it measured is kept."""
         self._stop.set()
+        self.pauses.change()
 
     @property
     def writing(self) -> bool:
@@ -125,6 +130,7 @@ class Jobs:
         sweep can be resumed.
         """
         self._stop.interrupt()
+        self.pauses.change()
         self.wait(30.0)
         self._queue.close()
         if self._launcher is launch_processes:
@@ -143,8 +149,10 @@ class Jobs:
                     held = stack.enter_context(machine_lock(last.title))
                     source = stack.enter_context(watching(self._interference, task.targets(plan)))
                     meter = stack.enter_context(metering(self._meter))
-                keep = self._keep(task.name, held)
-                tools = StudyTools(self._launcher, self._clock, stop, source, keep, self._queue, self._startups, meter)
+                keep, pause = self._keep(task.name, held), partial(self.pauses.pause, stop)
+                tools = StudyTools(
+                    self._launcher, self._clock, stop, source, keep, self._queue, self._startups, meter, pause
+                )
                 result = task.run(tools, plan)
             if isinstance(task, Kind) and not task.streams:
                 self._queue.add_study(task.name, last.id, result)
@@ -160,12 +168,15 @@ class Jobs:
         self._snapshots[task.name] = dataclasses.replace(
             last, progress=progress, active=False, record=record, error=error, cancelled=cancelled
         )
+        self.pauses.change()
 
     def _keep(self, name: str, held: Held | None) -> Callable[[Progress], None]:
         def keep(progress: Progress) -> None:
             last = self._snapshots[name]
             if held is not None:
                 held.ends_in(progress.remaining_s)
+            if last.answer is None and progress.answer is not None:
+                self.pauses.soon()
             self._snapshots[name] = dataclasses.replace(
                 last,
                 progress=progress,
@@ -173,5 +184,7 @@ class Jobs:
                 record=last.record if progress.record is None else progress.record,
                 answer=last.answer if progress.answer is None else progress.answer,
             )
+            if held is None:  # other machines measure
+                self.pauses.pause(self._stop, longest_s=0.0)
 
         return keep

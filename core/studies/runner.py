@@ -126,6 +126,9 @@ class StudyTools:
     """How long the longest start of these targets took so far, in seconds; this program's own experience."""
     meter: MeterSource | None = None
     """What the GPUs do is then sampled during their blocks; nothing of it starts where no GPU is measured."""
+    pause: Callable[[], None] = lambda: None
+    """Lets the pages that are looked at draw; to be called between visits, while no block runs. It returns at once
+    where no page is open or none is due (:class:`core.studies.pauses.Pauses`)."""
 
     def check(self) -> None:
         """Raises Cancelled when asked to stop."""
@@ -289,6 +292,7 @@ class StudyRunner:
     def tell(self, phase: Phase, activity: str, done: int, total: int, record: Any = None) -> None:
         left_s = max(0.0, self.remaining_s)
         self.tools.report(Progress(phase, activity, done, total, self.elapsed_s, left_s, record))
+        self.tools.pause()
 
     @contextmanager
     def started(self, targets: tuple[Target, ...]) -> Iterator[tuple[Worker, ...]]:

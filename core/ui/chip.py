@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
 from core.figures.style import short
 from core.machine.lock import left_s
-from core.ui import registry
+from core.ui import news, registry
 from core.ui.navigation import PAGES, link
 from core.ui.study_page import CANCEL_HELP, STOPPING, cancel
 from core.ui.ticker import time_left
 from core.ui.words import plain
 
-# While something is measured the browser counts down by itself, and nothing but the end has to be asked for.
-WATCH_S, RUNNING_S = 3.0, 5.0
 TITLE_CHARS = 100
 SHOWN_BY = {
     "sweep": ("sweep", "start"), "frontier": ("frontier",), "pipeline": ("pipeline",), "diagnosis": ("diagnosis",),
     "memory": ("batch",), "noise": ("batch",), "host": ("hardware",), "scaling": ("scaling",), "fleet": ("fleet",),
+    "resolution": ("method",),
 }  # fmt: skip
 """By kind of study, the pages that show its progress themselves, with the same in it."""
 TOLD_BY = {"trace": "overhead", "selfcheck": "method", "pitfalls": "method"}
@@ -57,7 +57,7 @@ def show(page: str) -> None:
     """What is measured now, above that page; when it ends or another begins, the page runs once more."""
     busy = now()
     if busy is None or page not in SHOWN_BY.get(busy.kind, ()):
-        st.fragment(_show, run_every=WATCH_S if busy is None else RUNNING_S)(page, busy.same if busy else None)
+        news.redrawn("running", partial(_show, page, busy.same if busy else None), pauses=False)
 
 
 def _show(page: str, seen: tuple[str, str, str, bool] | None) -> None:

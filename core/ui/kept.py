@@ -26,6 +26,7 @@ PAGES = {
     "noise": ("pages/batch.py", "noise"),
     "host": ("pages/hardware.py", "host"),
     "fleet": ("pages/fleet.py", "study"),
+    "resolution": ("pages/method.py", "study"),
 }
 """By kind: where it is shown, and what names it in that page's address."""
 OF_A_RUN = ("diagnosis", "memory", "noise")  # their page shows a run

@@ -16,7 +16,7 @@ from core.studies.sweep.figures import workload_line
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
 from core.studies.sweep.start import new_run
-from core.ui import charts, machine, neighbours, registry, verdict
+from core.ui import charts, machine, neighbours, news, registry, verdict
 from core.ui.card import label_badge, result_card
 from core.ui.hardware import modelled, page
 from core.ui.navigation import link
@@ -50,7 +50,7 @@ def show() -> None:
             _button(run, here)
     if running:
         live.PAGE.progress()
-        live.redrawn(_so_far, run, spec)
+        news.redrawn("start", partial(_so_far, run, spec), changes=False)
     else:
         neighbours.warn()
         live.PAGE.refusal()

@@ -16,13 +16,11 @@ from core.studies.kind import Kind, Task
 from core.studies.progress import Snapshot
 from core.studies.registry import example_id
 from core.text import clean
-from core.ui import registry, share
+from core.ui import news, registry, share
 from core.ui.checks import Outcome
 from core.ui.ticker import time_left
 from core.ui.words import plain
 
-# Seldom, since browser and server take their time from what is being measured (benchmarks/polling.py).
-POLL_S = 4.0
 CANCEL_HELP = "Stops soon. What was measured until then is kept."
 STOPPING = "Stopping; what was measured is kept."
 EXAMPLE = "A finished example stands below."
@@ -122,7 +120,7 @@ def ask(
         busy_notice(busy)
     refusal(task)
     if active:
-        st.fragment(_wait, run_every=1.0)(task)  # when it has ended the page runs once more
+        news.redrawn(f"wait-{task.name}", partial(_wait, task), pauses=False)  # then the page runs once more
     return None if active else last
 
 
@@ -139,11 +137,11 @@ MOST_SHOWN = 0.99
 
 
 def progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None = None) -> None:
-    """A running measurement in one line and a bar; when it has ended the page runs once more, without this timer.
+    """A running measurement in one line and a bar; when it has ended the page runs once more.
 
     ``counts`` says how much is done, beside what is being done.
     """
-    st.fragment(_progress, run_every=POLL_S)(task, counts)
+    news.redrawn(f"progress-{task.name}", partial(_progress, task, counts))
 
 
 def _progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None) -> None:
@@ -248,7 +246,7 @@ class StudyPage(Generic[P, R]):
         return running(self.kind)
 
     def progress(self) -> None:
-        """The running study in one line; when it has ended the page runs once more, without this timer."""
+        """The running study in one line; when it has ended the page runs once more."""
         progress(self.kind, self._counts)
 
     def failure(self) -> None:

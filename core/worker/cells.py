@@ -1,7 +1,7 @@
 """Cells of one target, as every framework's engine keeps them: prepared, run in blocks, released. No framework.
 
 A framework says how a network is built, how its step runs and where it ran; what is shared is warming up, calibrating,
-waking a device that idled, memory, and what becomes of an exception.
+memory, and what becomes of an exception.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from core.worker.protocol import (
 )
 from core.worker.signs import breaks_process, tells_of_memory
 from core.worker.step import Step
+from core.worker.turns import Turns
 
 MAX_DETAIL = 200
 S = TypeVar("S", bound=Step)
@@ -116,8 +117,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         self._allocator = allocator
         self._cells: dict[tuple[int, int], Cell[S]] = {}
         self._models: dict[tuple[Workload, Target], Any] = {}
-        self._used_s = float("-inf")
-        """When the device was last seen at work, monotonic."""
+        self.turns = Turns(hello.target)
 
     @abstractmethod
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
@@ -160,12 +160,13 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         target = self._variant(request)
         try:
             with self.outcomes(request.pipeline):
+                self.turns.take_place(request.pipeline)
                 self.check_allowed(request.workload)
                 _check_mode(request.workload, target, request.batch)
                 built = (request.workload, target) in self._models
                 check_fits(request, self._limit, built, self._held_bytes())
                 prepared = self._prepare(request, target)
-                self._used_s = time.monotonic()
+                self.turns.end()
                 return prepared
         except CellFailed:
             self._forget(request.batch, request.slot)
@@ -177,15 +178,15 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
 
     def block(self, request: RunBlock) -> BlockDone:
         cell = self.cell(request.batch, request.slot)
-        idle_ms = 1000 * (time.monotonic() - self._used_s)
+        idle_ms = self.turns.idle_ms
         with self.outcomes(cell.pipeline), cell.step.fed() as fed_ms:
-            wake_ms = self._wake(cell.step, idle_ms, fed_ms)
+            wake_ms = self.turns.wake(cell.step, idle_ms, fed_ms)
             cpu_s = time.process_time()
             block_ms = cell.step.run(request.steps)
             cpu_ms = 1000 * (time.process_time() - cpu_s)
             if cell.workload.training:
                 self.check_finite(cell)
-        self._used_s = time.monotonic()
+        self.turns.end(cell.step)
         return BlockDone(
             batch=request.batch,
             steps=request.steps,
@@ -200,7 +201,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         cell = self.cell(request.batch, request.slot)
         with self.outcomes(cell.pipeline), cell.step.fed():
             fields = self.trace_fields(cell, request.steps)
-            self._used_s = time.monotonic()
+            self.turns.end()
             return Traced(batch=request.batch, slot=request.slot, **fields)
 
     def loop(self, request: TimeLoop) -> LoopTimed:
@@ -209,7 +210,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         with self.outcomes(cell.pipeline), cell.step.fed():
             steps, pairs = self.time_loop(cell, request.limit_ms)
             self.check_finite(cell)
-        self._used_s = time.monotonic()
+        self.turns.end()
         return LoopTimed(batch=request.batch, slot=request.slot, steps=steps, pairs=pairs)
 
     def release(self, request: Release) -> Released:
@@ -228,9 +229,12 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             raise CellFailed("error", f"This worker runs no code of its own accord, so not {entry} either.")
 
     def cell(self, batch: int, slot: int) -> Cell[S]:
+        """A prepared cell, with this process on the cores for it."""
         if (batch, slot) not in self._cells:
             raise CellFailed("error", f"Batch {batch} was not prepared in this worker.")
-        return self._cells[batch, slot]
+        cell = self._cells[batch, slot]
+        self.turns.take_place(cell.pipeline)
+        return cell
 
     def check_finite(self, cell: Cell[S]) -> None:
         try:
@@ -260,12 +264,6 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
                 raise CellFailed("error", sentence) from None
             said = f"{type(error).__name__}: {detail}{own_place(error)}"
             raise CellFailed("error", f"{self.title} could not run this batch size: {said} {why}".rstrip()) from error
-
-    def _wake(self, step: S, idle_ms: float, already_ms: float) -> float | None:
-        """Let an accelerator's clocks rise after it idled; a CPU is left as it is."""
-        if self._target.on_cpu:
-            return None
-        return timing.wake(lambda calls: step.run(calls * step.per_call), idle_ms, already_ms)
 
     def _forget(self, batch: int, slot: int) -> None:
         if self._cells.pop((batch, slot), None) is not None:
@@ -299,7 +297,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         cell = Cell(request.workload, target, request.pipeline, step, placement.host_nodes)
         self._cells[request.batch, request.slot] = cell
         self.check_finite(cell)
-        warm, steps, latency = settle(step, request)
+        warm, steps, latency = settle(step, request, timing.CPU_BLOCK_MS if target.on_cpu else timing.BLOCK_MS)
         self.check_finite(cell)
         execution, why = self.compiled_as(step, target)
         return Prepared(
@@ -331,8 +329,11 @@ def _check_mode(workload: Workload, target: Target, batch: int) -> None:
         raise CellFailed("error", f"{error}.") from None
 
 
-def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int, tuple[float, ...]]:
-    """Warm up and calibrate in calls, of one step or of several; the result is in steps, with the steps' latencies."""
+def settle(step: Step, request: Prepare, block_ms: float) -> tuple[timing.WarmUp, int, tuple[float, ...]]:
+    """Warm up and calibrate in calls, of one step or of several; the result is in steps, with the steps' latencies.
+
+    ``block_ms``: how long a block is to last at least where the request does not say.
+    """
     each, feed = step.per_call, step.feed
 
     def run_calls(calls: int) -> float:
@@ -340,14 +341,16 @@ def settle(step: Step, request: Prepare) -> tuple[timing.WarmUp, int, tuple[floa
 
     warm = timing.warm_up(run_calls, request.warmup_ms, -(-feed.epoch_steps // each))
     in_steps = dataclasses.replace(warm, steps=warm.steps * each, step_ms=warm.step_ms / each)
-    steps = request.steps_per_block or each * _calls_of_a_block(run_calls, warm, request, feed.warmup_ms)
+    steps = request.steps_per_block or each * _calls_of_a_block(
+        run_calls, warm, request.block_ms or block_ms, feed.warmup_ms
+    )
     latency = timing.latencies(run_calls, warm, request.latency_samples)
     return in_steps, steps, tuple(ms / each for ms in latency)
 
 
 def _calls_of_a_block(
-    run_calls: timing.RunSteps, warm: timing.WarmUp, request: Prepare, pipeline_warmup_ms: float
+    run_calls: timing.RunSteps, warm: timing.WarmUp, block_ms: float, pipeline_warmup_ms: float
 ) -> int:
     resolution_ms = timing.clock_resolution_ms()
-    block_ms = max(request.block_ms, pipeline_warmup_ms / 2)  # every block pays for a pipeline warm-up
+    block_ms = max(block_ms, pipeline_warmup_ms / 2)  # every block pays for a pipeline warm-up
     return timing.calibrate(run_calls, warm.step_ms, block_ms, resolution_ms)

@@ -11,7 +11,7 @@ from core.spec import Mode, Pipeline, Target, Workload
 from core.worker.process import launch_processes
 from core.worker.protocol import Check, Prepare, R, Release, Request, RunBlock, TimePitfall, Way, Worker, go_on
 
-OUR_BLOCKS = 5
+OUR_BLOCKS = 25
 Method = Literal["predict_first", "predict_loop", "single_call", "first_epoch"]
 
 

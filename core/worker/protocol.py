@@ -15,7 +15,8 @@ from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from core.evidence import CellSetup, CpuMs, Killed, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
+from core.evidence import CellSetup, CpuMs, LoopTimes, Outcome, PositiveMs, Setup, Started, WakeMs
+from core.machine.cgroup import Killed
 from core.schema import Frozen, UserError
 from core.spec import Pipeline, Target, Workload
 from core.traces.record import CellTrace, TracedCell
@@ -189,7 +190,8 @@ class Hello(Request[Ready]):
 class Prepare(Request[Prepared]):
     """Build, trace, verify placement, warm up and calibrate one cell.
 
-    ``block_ms`` is how long a block must last at least (docs/design.md, Blocks); ``warmup_ms`` caps the warm-up.
+    ``block_ms`` is how long a block must last at least, None for what suits the device (docs/design.md, Blocks);
+    ``warmup_ms`` caps the warm-up.
     ``steps_per_block`` is given when the cell was calibrated in an earlier process, so that blocks stay alike.
     ``slot`` tells apart cells of the same batch. ``variant`` replaces the worker's target where a cell differs in what
     is no matter of the process (execution, steps_per_execution, precision but for TF32): both must have the same
@@ -203,7 +205,7 @@ class Prepare(Request[Prepared]):
     batch: int
     slot: int = 0
     variant: Target | None = None
-    block_ms: float = 20.0
+    block_ms: float | None = None
     warmup_ms: float = 2000.0
     latency_samples: int = 9
     steps_per_block: int | None = None

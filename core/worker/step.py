@@ -32,6 +32,8 @@ class Step(ABC):
     def __init__(self, feed: Feed, per_call: int = 1) -> None:
         self.per_call = per_call
         self.last: Any = None
+        self.call_ms = 0.0
+        """What a call took in the last run, at the mean."""
         self._feed = feed
         self._iterator: Any = None
 
@@ -94,8 +96,9 @@ class Step(ABC):
         finally:
             if collecting:
                 gc.enable()
-        self.last = last
-        return (end - start) * 1e-6
+        self.last, took_ms = last, (end - start) * 1e-6
+        self.call_ms = took_ms / calls
+        return took_ms
 
 
 def check_loss(loss: float) -> None:

@@ -17,6 +17,8 @@ CENTRE_TOLERANCE = 0.05  # medians of the windows agree within 5 % (pyperf asks 
 MIN_SAMPLE_MS = 1.0  # pyperf warns of raw values under 1 ms
 MIN_WARMUP_SHARE = 0.05  # of the cap: lets clocks and tf.data's autotuning move before steadiness is judged
 MAX_CLOCK_SHARE = 1e-3  # the clock is under 0.1 % of a block (docs/design.md, Blocks)
+BLOCK_MS, CPU_BLOCK_MS = 20.0, 4.0
+"""What a block lasts at least; the CPU's has the least variance in the same time (measured: benchmarks/turns.py)."""
 MAX_STEPS = 1_000_000
 CALIBRATION_TRIES = 8
 GROWTH_LIMIT = 16  # a too short block grows at most this much a try, so that one odd sample cannot ask for minutes

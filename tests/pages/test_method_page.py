@@ -6,13 +6,18 @@ import pytest
 
 from core.selfcheck.checks import CHECKS
 from core.selfcheck.record import HOLDS, LACKS
+from core.studies.kind import Context
+from core.studies.resolution.export import EQUAL, UNEQUAL, sentence
+from core.studies.resolution.kind import RESOLUTION
 from core.ui import demo, machine
 from core.ui.method_text import RULES, TERMS
 from core.worker import pitfalls
 from core.worker.pitfalls import Figure, PitfallReport
 from tests.support.pages import AT, ended, open_page, says, text_of, tools_of, unfold, with_gpu
+from tests.support.resolutions import made_resolution
 from tests.support.runs import make_environment
 from tests.support.selfchecks import GPU, Device
+from tests.support.study_pages import keep as keep_study
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -80,7 +85,7 @@ def test_a_self_check_shows_every_check_with_its_figure_and_offers_the_file(engi
     record = Device(GPU, "sync does not wait").check()
     engine.jobs.show(ended("selfcheck", record=record))
     at = unfold(open_page("method"), "Self-check of this machine")
-    says(at, "Self-check of gpu:0: 16 hold, 1 fails, 0 cannot be seen here.", "does not wait", *HOLDS, LACKS)
+    says(at, "Self-check of gpu:0: 17 hold, 1 fails, 0 cannot be seen here.", "does not wait", *HOLDS, LACKS)
     says(at, "The host’s own cost, graph (measured): 300 µs (")
     says(at, *(f"**{title}**" for title, *_ in CHECKS.values()))  # what each is, from the docs
     table = at.table[0].value
@@ -93,3 +98,27 @@ def test_a_self_check_shows_every_check_with_its_figure_and_offers_the_file(engi
 def test_why_there_is_no_self_check_is_said(engine: Any) -> None:
     engine.jobs.show(ended("selfcheck", error="Another process measures."))
     says(unfold(open_page("method"), "Self-check of this machine"), "Another process measures.")
+
+
+def test_the_chosen_target_is_measured_against_itself(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_gpu(monkeypatch)
+    at = open_page("method")
+    at.selectbox(key="resolution_budget").select(120.0)
+    at.button(key="measure_resolution").click().run()
+    ((task, plan),) = engine.jobs.started
+    assert task is RESOLUTION
+    assert [str(target) for target in plan.targets] == ["gpu:0", "gpu:0"]
+    assert (plan.budget_s, plan.batches) == (120.0, (1, 10, 102, 1024))
+
+
+def test_what_this_machine_shows_stands_there_with_earlier_occasions_and_the_file(engine: Any) -> None:
+    study = made_resolution()
+    for day in range(1, 4):
+        dated = study.model_copy(update={"created_at": f"2026-01-0{day}T09:00:00+00:00"})
+        keep_study(engine, "resolution", dated, f"2026010{day}-study")
+    at = open_page("method", study="20260103-study")
+    found = RESOLUTION.answer(study, Context())
+    says(at, sentence(study, found), EQUAL if found.is_equal else UNEQUAL, "step times on 3 occasions lie")
+    (table,) = (table.value for table in at.table)
+    assert list(table["Batch size"]) == ["1", "64"]
+    assert "JSON" in [button.proto.label for button in at.get("download_button")]

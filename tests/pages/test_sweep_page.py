@@ -14,7 +14,6 @@ from core.store import StoreError
 from core.studies.sweep.record import Run
 from core.ui import registry
 from core.ui.registry import quieten
-from core.ui.sweep import live
 from tests.support.pages import chart_titles, damage, ended, keep, open_page, says, sweeping, text_of, with_gpu
 from tests.support.runs import make_run
 from tests.support.study_pages import start, started_plan
@@ -211,24 +210,6 @@ def test_before_the_first_round_the_page_says_what_happens(engine: Any) -> None:
     at = open_page()
     assert "The first estimate appears with the first round" in text_of(at)
     assert not chart_titles(at)
-
-
-def test_the_first_round_is_looked_for_often_and_the_charts_are_drawn_seldom(
-    engine: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[float] = []
-    plain = live.st.fragment
-
-    def noted(draw: Any, run_every: float) -> Any:
-        looks.append(run_every)
-        return plain(draw)
-
-    monkeypatch.setattr(live.st, "fragment", noted)
-    live.redrawn(lambda: None)
-    engine.jobs.show(sweeping(make_run(5, status="running")))
-    live.redrawn(lambda: None)
-    assert looks == [live.FIRST_LOOK_S, live.REDRAW_S]
-    assert live.FIRST_LOOK_S <= 1.0
 
 
 def test_the_end_of_a_sweep_shows_its_verdict(engine: Any) -> None:

@@ -25,6 +25,7 @@ from tests.support.loops import loop_cost, with_loops
 from tests.support.memories import linear, make_memory_study
 from tests.support.noises import make_noise_study
 from tests.support.pipelines import make_pipeline_experiment
+from tests.support.resolutions import made_resolution
 from tests.support.runs import make_environment, make_run
 from tests.support.scalings import make_scaling_study, setups
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
@@ -192,6 +193,7 @@ def plain_records() -> dict[str, Any]:
         "noise": make_noise_study(run),
         "host": make_host_study(rounds=3),
         "fleet": _fleet(),
+        "resolution": made_resolution(),
     }
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.evidence import Killed, Outcome
+from core.evidence import Outcome
+from core.machine.cgroup import Killed
 from core.spec import Target, Workload
 from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.record import MemoryStudy, Probe

@@ -18,6 +18,7 @@ from core.machine.lock import Busy
 from core.store import Store
 from core.store.tables import RUNS
 from core.studies.kind import Kind, Task
+from core.studies.pauses import Pauses
 from core.studies.progress import Progress, Snapshot
 from core.studies.runner import StudyTools
 from core.studies.sweep.analyse import analyse
@@ -55,6 +56,7 @@ class FakeJobs:
         self.stopping = self.writing = False
         self.refusal: str | None = None
         self.progress: Progress | None = None
+        self.pauses = Pauses(VirtualClock(1.0))
         self._snapshots: dict[str, Snapshot] = {}
         self._current = ""
 

@@ -13,6 +13,7 @@ from tests.support.frontier_studies import log2_speed_up, make_frontier_study
 from tests.support.noises import make_noise_study
 from tests.support.pages import keep, open_page
 from tests.support.pipelines import make_pipeline_experiment
+from tests.support.resolutions import made_resolution
 from tests.support.scalings import Truth, make_scaling_study
 from tests.support.study_pages import MADE
 
@@ -80,8 +81,12 @@ HOST = Place(
     lambda: MADE["host"]().model_copy(update={"warnings": (Warning(code="x", text="No XLA here."),)}), "No XLA here.",
     address="host", tab="Host overhead", gone="There is no such host study here",
 )  # fmt: skip
+RESOLUTION = Place(
+    "resolution", "method", "measure_resolution", lambda: made_resolution(factor=1.3),
+    "The equal targets came out different",
+)  # fmt: skip
 TRACE = Place("trace", "overhead", "trace")
 PITFALLS = Place("pitfalls", "method", "pitfalls", tab="Timing pitfalls, live")
 TASKS = (TRACE, PITFALLS)  # are kept by nobody
 FRAMED = (FRONTIER, PIPELINE)
-STUDIES = (*FRAMED, SCALING, DIAGNOSIS, NOISE, MEMORY, HOST)
+STUDIES = (*FRAMED, SCALING, DIAGNOSIS, NOISE, MEMORY, HOST, RESOLUTION)

@@ -27,7 +27,7 @@ from core.worker.protocol import (
     WorkerLost,
 )
 from tests.support.hosts import host_machine
-from tests.support.simulation import Machine, VirtualClock
+from tests.support.simulation import Curve, Machine, NoiseModel, VirtualClock
 from tests.support.tools import tools_for
 
 REFUSAL = "core.selfcheck.run.refuse_unusable"
@@ -64,6 +64,7 @@ FAULTS = {
     "not compiled": "xla",
     "compiled in pieces": "xla",
     "no cuDNN": "cudnn",
+    "unequal workers": "equal",
 }
 """What is planted, and the only check that it may make fail."""
 
@@ -86,11 +87,13 @@ class Device:
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
         self.hosts: Machine = host_machine(clock=self.clock)
+        slower = 1.5 if self.fault == "unequal workers" else 1.0
+        self.pair = Machine((Curve(5.0, 0.02), Curve(5.0 * slower, 0.02 * slower)), NoiseModel(), clock=self.clock)
         self.bytes: int | None = None if not self.target.is_gpu else 0
 
     def launch(self, targets: tuple[Target, ...], deadline_s: float, *rest: Any) -> tuple[Any, ...]:
         if targets != (self.target,):
-            return self.hosts.launch(targets, deadline_s, *rest)
+            return (self.pair if len(targets) == 2 else self.hosts).launch(targets, deadline_s, *rest)
         if self.fault == "no such device":
             raise CellFailed("error", "There is no gpu:0: TensorFlow found no GPU, only the CPU.")
         self.clock.advance(self.startup_s)

@@ -1,8 +1,7 @@
 """A simulated machine with known truth on a virtual clock: it answers the supervisor as real workers do.
 
-The noise is what real machines show: heavy tails, drift common to both targets, drift of one target alone, offsets
-that last as long as a process, and occasional stalls. All of it has mean zero in log step time, so that the true
-crossover of two noiseless curves, and the lowest of several at every batch, is what a sweep should find.
+The noise is what real machines show (:mod:`tests.support.noise`). The true crossover of two noiseless curves, and the
+lowest of several at every batch, is what a sweep should find.
 """
 
 from __future__ import annotations
@@ -39,6 +38,10 @@ from core.worker.protocol import (
     TraceSteps,
     WorkerLost,
 )
+from tests.support.noise import QUIET, Cores, Drift, NoiseModel, SimulatedInterference
+
+UNTIMED_MS = 20.0
+"""Steps shorter than this are run once untimed before a block that another cell's block preceded."""
 
 
 @dataclass
@@ -125,38 +128,7 @@ def true_bands(curves: Sequence[Curve], low: float, high: float) -> tuple[Band, 
     )
 
 
-@dataclass(frozen=True)
-class NoiseModel:
-    """Standard deviations of log step time, and how often and how long a block stalls."""
-
-    tail: float = 0.02  # Student t with 3 degrees of freedom, per block
-    common_drift: float = 0.10  # both targets alike
-    own_drift: float = 0.015  # one target alone
-    drift_s: float = 4.0  # correlation time of the drifts
-    process: float = 0.02  # one process of one target, all its batches
-    cell: float = 0.01  # one process of one target, one batch
-    stall_share: float = 0.02
-    stall_factor: float = 4.0
-
-
 MAX_TARGETS = 8  # worker processes side by side
-QUIET = NoiseModel(0.002, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0)
-
-
-class _Drift:
-    """Ornstein–Uhlenbeck process sampled at rising times, stationary with the given deviation."""
-
-    def __init__(self, rng: np.random.Generator, deviation: float, time_s: float) -> None:
-        self._rng, self._deviation, self._tau_s = rng, deviation, time_s
-        self._value, self._at_s = rng.normal(0, deviation) if deviation else 0.0, 0.0
-
-    def at(self, now_s: float) -> float:
-        if not self._deviation:
-            return 0.0
-        decay = math.exp(-(now_s - self._at_s) / self._tau_s)
-        self._value = decay * self._value + self._rng.normal(0, self._deviation * math.sqrt(1 - decay**2))
-        self._at_s = now_s
-        return float(self._value)
 
 
 @dataclass(frozen=True)
@@ -171,6 +143,7 @@ class Fault:
     times: int = 10**9
 
 
+BLOCK_MS = 4.0  # of a block whose request does not say, as on a CPU
 LAUNCHED: list[Any] = []
 """The machines whose workers were started in this test."""
 
@@ -199,11 +172,14 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
-        self.common = _Drift(self.rng, self.noise.common_drift, self.noise.drift_s)
+        self.common = Drift(self.rng, self.noise.common_drift, self.noise.drift_s)
         self.own = [
-            _Drift(self.rng, self.noise.own_drift, self.noise.drift_s)
+            Drift(self.rng, self.noise.own_drift, self.noise.drift_s)
             for _ in range(MAX_TARGETS if self.law else len(self.curves))
         ]
+        self.cores = Cores(self.noise.cores, self.seed) if self.noise.cores else None
+        self.last_cell: tuple[int, int, int] | None = None
+        self.processes = 0
         self._fired: dict[Fault, int] = {}
         self._known: tuple[Target, ...] = ()
 
@@ -221,6 +197,10 @@ class Machine:
         if len(set(targets)) < len(targets):  # checkouts on the same target
             places = list(range(len(targets)))
         return tuple(SimulatedWorker(self, place, target) for place, target in zip(places, targets, strict=True))
+
+    def interference(self) -> SimulatedInterference | None:
+        """What can be seen of the machine's neighbours, for ``StudyTools.interference``; None of one without cores."""
+        return None if self.cores is None else SimulatedInterference(self.cores, self.clock.now_s, self.seed)
 
     def fault(self, target: int, batch: int, in_block: bool) -> None:
         """Raises the planted fault for this cell, if there is one left."""
@@ -256,11 +236,16 @@ class Machine:
 class SimulatedWorker:
     def __init__(self, machine: Machine, target: int, runs_on: Target) -> None:
         self._machine, self._target, self._runs_on = machine, target, runs_on
-        self._offset = machine.rng.normal(0, machine.noise.process) if machine.noise.process else 0.0
+        self.offset = machine.rng.normal(0, machine.noise.process) if machine.noise.process else 0.0
+        machine.processes += 1
+        self._process = machine.processes
+        self._of_batch: dict[int, float] = {}
         self._cells: dict[tuple[int, int], tuple[float, float]] = {}
         self._exchange_ms: dict[tuple[int, int], float | None] = {}
         self._open = True
-        self.ready = Ready(pid=1000 + target, startup_ms=1000 * machine.startup_s, device=str(runs_on))
+        self.ready = Ready(
+            pid=1000 + target, startup_ms=1000 * machine.startup_s, device=str(runs_on), start=machine.noise.start
+        )
 
     def ask(self, request: Request[R], deadline_s: float) -> R:
         begin_s = self._machine.clock.now_s()
@@ -278,7 +263,9 @@ class SimulatedWorker:
         machine = self._machine
         machine.clock.advance(machine.prepare_s)
         machine.fault(self._target, request.batch, in_block=False)
-        offset = machine.rng.normal(0, machine.noise.cell) if machine.noise.cell else 0.0
+        if machine.noise.cores is None or request.batch not in self._of_batch:
+            self._of_batch[request.batch] = machine.rng.normal(0, machine.noise.cell) if machine.noise.cell else 0.0
+        offset = self._of_batch[request.batch] + machine.noise.prepared(machine.rng)
         step_ms = machine.step_ms(self._target, self._runs_on, request)
         self._cells[request.batch, request.slot] = offset, step_ms
         several = isinstance(machine.law, Mirrored) and self._runs_on.replicas > 1 and request.workload.training
@@ -288,7 +275,7 @@ class SimulatedWorker:
         return Prepared(
             batch=request.batch, slot=request.slot, build_ms=20.0, first_call_ms=300.0,
             warmup_steps=40, warmup_ms=40 * step_ms, warmup_steady=True, latency_ms=(1.1 * step_ms,) * 3,
-            steps_per_block=request.steps_per_block or max(1, math.ceil(request.block_ms / step_ms)),
+            steps_per_block=request.steps_per_block or max(1, math.ceil((request.block_ms or BLOCK_MS) / step_ms)),
             execution=runs_as.execution, execution_why=runs_as.why,
         )  # fmt: skip
 
@@ -299,15 +286,30 @@ class SimulatedWorker:
         machine.fault(self._target, batch, in_block=True)
         now_s = machine.clock.now_s()
         offset, true_ms = self._cells[batch, slot]
-        log = machine.common.at(now_s) + machine.own[self._target].at(now_s) + self._offset + offset
+        log = machine.common.at(now_s) + machine.own[self._target].at(now_s) + self.offset + offset
         log += noise.tail * float(machine.rng.standard_t(3))
         if noise.stall_share and machine.rng.random() < noise.stall_share:
             log += math.log1p(machine.rng.random() * (noise.stall_factor - 1))
-        step_ms = true_ms * math.exp(log)
+        wait_s = 0.0
+        if machine.cores is not None:
+            self._turn(batch, slot, true_ms)
+            at_s = machine.clock.now_s()
+            slowness, wait_s = machine.cores.block(self._process, self._runs_on, at_s, steps, true_ms / 1000)
+            log += slowness
+        running_ms = true_ms * math.exp(log)
+        step_ms = running_ms + 1000 * wait_s / steps
+        cpu_ms = steps * running_ms * machine.cores.threads(self._runs_on) if machine.cores else None
         if step_ms * steps / 1000 > deadline_s:
             raise WorkerLost("hung", f"No answer within {deadline_s:.0f} s.")
         machine.clock.advance(step_ms * steps / 1000 + 0.001)
-        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot)
+        return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot, cpu_ms=cpu_ms)
+
+    def _turn(self, batch: int, slot: int, step_ms: float) -> None:
+        """Run one untimed step where the last block was another cell's."""
+        cell = self._process, batch, slot
+        if self._machine.last_cell != cell and step_ms < UNTIMED_MS and self._runs_on.on_cpu:
+            self._machine.clock.advance(step_ms / 1000)
+        self._machine.last_cell = cell
 
     def trace(self, request: TraceSteps, deadline_s: float) -> Traced:
         """Steps of known parts: what does not grow with the batch is launch, the rest compute."""
@@ -339,7 +341,7 @@ class SimulatedWorker:
         a_step_ms = 4 * with_loop_ms + (STEPS_A_PAIR - 4) * true_ms
         steps = max(1, int((request.limit_ms / LOOP_PAIRS - 2 * machine.call_ms) / a_step_ms))
         took_ms = [
-            [ms * math.exp(self._offset + offset + machine.noise.tail * float(machine.rng.standard_t(3)))
+            [ms * math.exp(self.offset + offset + machine.noise.tail * float(machine.rng.standard_t(3)))
              for ms in (machine.call_ms + steps * with_loop_ms, machine.call_ms + 3 * steps * with_loop_ms,
                         2 * steps * true_ms, steps * true_ms)]
             for _ in range(LOOP_PAIRS)

@@ -12,6 +12,7 @@ from tests.support.fleet_studies import make_fleet
 from tests.support.frontier_studies import make_frontier_study
 from tests.support.noises import make_noise_study
 from tests.support.pipelines import make_pipeline_experiment
+from tests.support.resolutions import made_resolution
 from tests.support.scalings import make_scaling_study
 
 MADE: dict[str, Callable[[], Any]] = {
@@ -23,6 +24,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "memory": memory_study,
     "host": lambda: hardware_page.STUDY,
     "fleet": lambda: make_fleet(batches=(1, 8, 64)),
+    "resolution": made_resolution,
 }
 """A study of each kind but the sweep; those that belong to a run belong to :data:`RUN`."""
 

@@ -23,8 +23,8 @@ from core.studies.fleet.unpaired import Machines, Times, common_batches, contend
 from core.studies.fleet.words import headline
 from core.studies.sweep.answer import Against, Band, Boundary, CellStats, Fastest
 from core.studies.sweep.condensed import CondensedRun, Joules, condense
-from core.studies.sweep.observations import ALPHA
 from core.studies.sweep.fastest import bands_of
+from core.studies.sweep.observations import ALPHA
 
 MILLION = 1_000_000
 Curves = Mapping[str, CondensedRun]

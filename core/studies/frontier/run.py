@@ -14,7 +14,7 @@ from core.analysis.gaussian_process import Parameters
 from core.analysis.statistics import Array
 from core.evidence import Block, Ended, Warning
 from core.spec import Pipeline
-from core.studies.frontier.costs import ROUNDS, Limits, VisitCosts
+from core.studies.frontier.costs import BLOCK_S, ROUNDS, Limits, VisitCosts
 from core.studies.frontier.plan import FrontierPlan
 from core.studies.frontier.record import FrontierRound, FrontierStudy
 from core.studies.frontier.surface import choose_parameters, enough_units, fit_map, next_seed, next_setting, units_of
@@ -219,6 +219,7 @@ class _Runner(StudyRunner):
             batch=place.batch,
             slot=target,
             variant=self._plan.targets[target],
+            block_ms=1000 * BLOCK_S,
             warmup_ms=WARMUP_MS,
             latency_samples=3,
             steps_per_block=self._steps.get((setting, target)),

@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from core.evidence import Killed, Outcome
+from core.evidence import Outcome
+from core.machine.cgroup import Killed
 from core.schema import Frozen
 from core.spec import MAX_BATCH, Batch
 from core.studies.memory.plan import MemoryPlan

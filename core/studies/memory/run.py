@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.evidence import Ended, Killed, Outcome, Warning
+from core.evidence import Ended, Outcome, Warning
+from core.machine.cgroup import Killed
 from core.machine.environment import available_memory_bytes, resources
 from core.machine.gpu_memory import free_gpu_bytes
 from core.numbers import counted

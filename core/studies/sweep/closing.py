@@ -1,4 +1,4 @@
-"""What follows the rounds of targets that are done: Keras's own loop timed, and some batches traced."""
+"""What follows the rounds of targets that are done: energy windows, Keras's own loop timed, some batches traced."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 
 from core.names import shown_names
 from core.studies.progress import Phase
-from core.studies.runner import Clock
-from core.studies.sweep import loop, schedule
+from core.studies.runner import StudyTools
+from core.studies.sweep import loop, schedule, windows
+from core.studies.sweep.energy import leads
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.plan import SweepPlan
-from core.studies.sweep.record import Run, StopReason
+from core.studies.sweep.record import EnergyWindow, Run, StopReason
 from core.studies.sweep.workers import Workers
 
 NOT_REACHED: dict[StopReason, str] = {
@@ -27,10 +28,51 @@ class Closing:
     """For a sweep's workers. ``tell`` takes the phase and what is being done. Not thread-safe."""
 
     def __init__(
-        self, plan: SweepPlan, workers: Workers, ledger: Ledger, clock: Clock, tell: Callable[[Phase, str], None]
+        self,
+        plan: SweepPlan,
+        workers: Workers,
+        ledger: Ledger,
+        tools: StudyTools,
+        tell: Callable[[Phase, str], None],
     ) -> None:
-        self._plan, self._workers, self._ledger, self._clock, self._tell = plan, workers, ledger, clock, tell
-        self._names = shown_names(plan.targets)
+        self._plan, self._workers, self._ledger, self._tools, self._tell = plan, workers, ledger, tools, tell
+        self._clock, self._names = tools.clock, shown_names(plan.targets)
+        self.energy_s = 0.0
+        """Kept for energy windows."""
+        self._no_energy: dict[int, str] = {}
+
+    def watch_idle(self) -> None:
+        """Find of which targets the energy can be known, and record what they take while nothing runs."""
+        self._no_energy = windows.refusals(self._plan, self._tools)
+        if self._no_energy:
+            self._ledger.add(*(EnergyWindow(target=t, skipped=why) for t, why in self._no_energy.items()))
+        refused = len(self._no_energy) == len(self._plan.targets)
+        if self._tools.meter is None or refused or not any(t.is_gpu for t in self._plan.targets):
+            return
+        self._tell("starting", "Watching what the idle machine takes")
+        begin_s = self._clock.now_s()
+        self._workers.idle(self._no_energy)
+        self.energy_s = windows.reserve_s(self._plan, self._no_energy) - (self._clock.now_s() - begin_s)
+
+    def measure_energy(self, run: Callable[[], Run], first: Sequence[int], end_s: float) -> None:
+        """Take energy windows: of the ``first`` batches until ``end_s``, of others within their share."""
+        if self.energy_s <= 0:
+            return
+        share_end_s = min(self._clock.now_s() + self.energy_s, end_s)
+        measured, targets = run().batches, sorted(set(self._workers.running) - self._no_energy.keys())
+        done: dict[int, int | None] = {}
+        while (batch := windows.next_batch(measured, tuple(first), done | leads(run()))) is not None:
+            if self._clock.now_s() + self._workers.energy_s(targets, batch) > (
+                end_s if batch in first else share_end_s
+            ):
+                break
+            done[batch] = None
+            for target in targets:
+                self._tell("tracing", f"Measuring the energy of batch {batch:,} on {self._names[target]}")
+                self._workers.energy(target, batch)
+        if not done and batch is not None:
+            why = f"Energy was not measured: too little of the budget was left for batch {batch:,}."
+            self._ledger.add(*(EnergyWindow(target=t, index=windows.WINDOWS, skipped=why) for t in targets))
 
     def finish(
         self, run: Run, batches: Sequence[int], targets: Collection[int], loops_s: float, traces_s: float, end_s: float

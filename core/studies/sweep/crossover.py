@@ -21,16 +21,16 @@ from core.studies.sweep.observations import ALPHA, Observations
 
 STEPS = 24  # points of evaluation between two neighbouring batches
 MOST_CHANGES = 2
-"""Curves of a fixed cost and a cost per sample cross once or twice; more changes need two clear batches on each side."""
+"""Curves of a fixed cost and a cost per sample cross once or twice; more changes need two clear batches a side."""
 
 
 @dataclass(frozen=True)
 class Curve:
     """Log-ratio over x = log2(batch); ``measured`` marks the measured batches among the points.
 
-    ``low`` and ``high`` hold for all measured batches and looks together with 95 %, ``own_low`` and ``own_high`` at each
-    point for itself. ``clear`` is +1 or −1 at measured batches that are clearly on that side of parity, else 0. Bounds
-    are ±inf where the replicates cannot support them.
+    ``low`` and ``high`` hold for all measured batches and looks together with 95 %, ``own_low`` and ``own_high`` at
+    each point for itself. ``clear`` is +1 or −1 at measured batches that are clearly on that side of parity, else 0.
+    Bounds are ±inf where the replicates cannot support them.
     """
 
     x: Array
@@ -127,7 +127,7 @@ def spread_between(values: Array) -> Array:
 
 
 def held_between(values: Array, following: bool = False) -> Array:
-    """Return at each point of the grid the value of the batch before it, or of the ``following`` one; at a batch its own."""
+    """Return at each point the value of the batch before it, or of the ``following`` one; at a batch its own."""
     if following:
         moved = np.concatenate([values[..., 1:], values[..., -1:]], axis=-1)
         held = np.repeat(moved, STEPS, axis=-1)

@@ -7,25 +7,22 @@ ends it early: an interval that is looked at until it says something says it too
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from core.analysis.statistics import MIN_UNITS
 from core.evidence import Ended
 from core.studies.progress import Phase, Progress
 from core.studies.runner import Cancelled, StudyFailed, StudyTools, cut_short, start_words, unheard
+from core.studies.sweep import schedule
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
-from core.studies.sweep.schedule import VISIT_ROUNDS
+from core.studies.sweep.rotation import Rotation
 from core.studies.sweep.workers import Workers
 
 MIN_ROUNDS = 3
 """Of a batch in one start: the fewest whose median shrugs off one stalled round."""
 TELL_EVERY_S = 0.25
-FEWEST_ROUNDS, MOST_ROUNDS = 4, 40  # of a batch in one start
-SCATTER_RATIO = 1.4  # of rounds' log-ratios over processes', as both were seen to scatter (docs/validation.md)
 
 
 class Even:
@@ -53,6 +50,7 @@ class Even:
         self._targets_at, self._whole = targets_at or (lambda _: self._all), whole
         self._reserve_s, self._closing, self._so_far = reserve_s, closing, so_far
         self.workers = Workers(plan, self.ledger, tools, deadline_s=lambda: self._until_s)
+        self._rotation = Rotation(tools, self.ledger, self._visit)
         self._begin_s = self.clock.now_s()
         self._until_s = self._end_s
         self._done = 0
@@ -119,60 +117,33 @@ class Even:
         self._tools.report(Progress(phase, activity, self._done, self._wanted, self._elapsed_s, left_s, record))
 
     def _one_start(self) -> None:
-        """Fresh workers, and passes over the batches until this start's share of the time is used."""
-        begin_s = self.clock.now_s()
+        """Fresh workers, every batch once, and then passes until this start's share of the time is used."""
         self._until_s = self._end_s
         self.tell("restarting" if self._done else "starting", start_words(len(self._all)))
         self.workers.start()
-        passes = 0
-        while passes == 0 or self.clock.now_s() < self._until_s:
-            before_s = self.clock.now_s()
-            self._pass(self._open_batches(), passes % 2 == 1)
-            if self.clock.now_s() <= before_s:
-                break  # nothing could run
-            if passes == 0:
-                self._until_s = min(self._end_s, begin_s + (self._end_s - begin_s) / self._starts_from(begin_s))
-            passes += 1
+        self._rotation.begin()
+        self._rotation.one_pass(self._open_batches(), self._end_s)
+        costs = self._costs()
+        extra_s, follow = schedule.extra_s(self._left_s, costs, 0, 0.0, costs, self._done + 1)
         self._done += 1
+        self._wanted = self._done + follow
+        self._until_s = min(self._end_s, self.clock.now_s() + extra_s) if follow else self._end_s
+        self._rotation.go_on(self._open_batches, self._until_s)
 
-    def _pass(self, batches: Sequence[int], down: bool) -> None:
-        pass_index = self.ledger.next_pass
-        for batch in reversed(batches) if down else batches:
-            if self.clock.now_s() >= self._until_s:
-                return
-            self.tell("measuring", f"Measuring batch {batch:,}")
-            self.workers.visit(batch, VISIT_ROUNDS, pass_index, self._targets_at(batch))
+    def _visit(self, batch: int, pass_index: int, _: bool) -> bool:
+        self.tell("measuring", f"Measuring batch {batch:,}")
+        return self.workers.visit(batch, pass_index, self._targets_at(batch))
 
-    def _starts_from(self, begin_s: float) -> int:
-        """How many starts, the one that began then among them, the time from then on is best divided into.
-
-        Two-stage sampling (Cochran 1977, §10.6), as for a sweep's epochs: with c₁ the cost of a start and c₂ of a round
-        of every batch, √(c₁ / c₂) · σ₂ / σ₁ rounds in each start are best.
-        """
-        setup_s, round_s = self._costs()
-        best = SCATTER_RATIO * math.sqrt(setup_s / round_s)
-        rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, best))
-        left_s = self._end_s - begin_s
-        count = int(left_s / (setup_s + rounds * round_s))
-        if self._done + count < MIN_UNITS:  # fewer starts support no interval of their own
-            count = min(MIN_UNITS - self._done, int(left_s / (setup_s + MIN_ROUNDS * round_s)))
-        count = max(1, count)
-        self._wanted = self._done + count
-        return count
-
-    def _costs(self) -> tuple[float, float]:
-        """Seconds that starting and preparing take, and a round of every batch."""
-        batches = self._open_batches()
-        targets = [len(self._open_at(batch)) for batch in batches] or [len(self._all)]
-        costs = self.workers.costs(sum(targets) / len(targets))
-        return costs.startup_s + len(batches) * costs.prepare_s, max(1, len(batches)) * costs.round_s
+    def _costs(self) -> schedule.Costs:
+        """Of a start with every batch."""
+        costs = [self.workers.costs(batch, self._targets_at(batch)) for batch in self._open_batches()]
+        return schedule.together(costs, self.workers.costs(self._plan.batches[0], ()).startup_s)
 
     def _has_time(self) -> bool:
         """For one more start with enough rounds."""
         if self._done == 0:
             return True
-        setup_s, round_s = self._costs()
-        return self._done < self._wanted and self._end_s - self.clock.now_s() >= setup_s + MIN_ROUNDS * round_s
+        return self._left_s >= self._costs().start_s
 
     def _open_batches(self) -> tuple[int, ...]:
         """Those that nothing has failed at, or where some go on; none where nothing can be compared any more."""
@@ -191,6 +162,11 @@ class Even:
     @property
     def _elapsed_s(self) -> float:
         return self.clock.now_s() - self._begin_s
+
+    @property
+    def _left_s(self) -> float:
+        """Seconds for further starts and what is measured in them."""
+        return self._end_s - self.clock.now_s() - self.workers.imports_s[1]
 
     @property
     def _end_s(self) -> float:

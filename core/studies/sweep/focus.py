@@ -8,7 +8,6 @@ that may be the fastest somewhere are visited in passes; of the others the coars
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -136,17 +135,30 @@ def focus_of(run: Run) -> Focus:
     if not run.rounds:
         return Focus(targets)
     if len(targets) == 2:
-        verdict, curve = compare(run)
-        at = curve.at_batches() if curve is not None else None
-        found = of_two(verdict, () if at is None else _estimated(run, np.exp2(at.x), at.center))
+        found = of_two(compare(run)[0], _estimated(run))
         return replace(found, narrowing=schedule.narrowing(len({pair.process for pair in run.rounds})))
     return _of_many(run, targets)
 
 
-def _estimated(run: Run, batches: Array, ratios: Array) -> tuple[float, ...]:
-    rounds = Counter(pair.batch for pair in run.rounds)
-    counts = np.array([rounds[round(batch)] for batch in batches], dtype=float)
-    return schedule.sign_changes(batches, ratios, schedule.MEDIAN_ERROR * schedule.round_scatter(run) / np.sqrt(counts))
+def _estimated(run: Run) -> tuple[float, ...]:
+    """Return where the median log-ratio of two targets changes its sign, established or not."""
+    ratios: dict[int, list[float]] = {}
+    starts: dict[int, set[int]] = {}
+    for item in run.rounds:
+        if (ratio := item.log_ratio()) is not None:
+            ratios.setdefault(item.batch, []).append(ratio)
+            starts.setdefault(item.batch, set()).add(item.process)
+    if not ratios:
+        return ()
+    batches = sorted(ratios)
+    rounds, replicates = (np.array([len(of[b]) for b in batches], dtype=float) for of in (ratios, starts))
+    errors = np.hypot(
+        schedule.MEDIAN_ERROR * schedule.round_scatter(run) / np.sqrt(rounds),
+        schedule.REPLICATE_SCATTER / np.sqrt(replicates),
+    )
+    return schedule.sign_changes(
+        np.array(batches, dtype=float), np.array([np.median(ratios[b]) for b in batches]), errors
+    )
 
 
 def of_two(verdict: Verdict, estimated: Sequence[float]) -> Focus:

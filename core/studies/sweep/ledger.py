@@ -19,7 +19,11 @@ class Ledger:
         self._processes: list[Process] = list(run.processes)
         self._setups: list[Setup] = list(run.setups)
         self._rounds: list[Round] = list(run.rounds)
-        self._at = Counter(item.batch for item in run.rounds)
+        self._at: Counter[int] = Counter()
+        self._starts: dict[tuple[int, int], set[int]] = {}
+        self._counts: Counter[tuple[int, int]] = Counter()
+        for item in run.rounds:
+            self._count(item)
         self._cells: dict[tuple[int, int], Cell] = {(c.target, c.batch): c for c in run.cells}
         self._warnings: dict[str, Warning] = {w.code: w for w in run.warnings}
         self._traces: dict[tuple[int, int], TracedCell] = {(t.target, t.batch): t for t in run.traces}
@@ -38,7 +42,7 @@ class Ledger:
                 self._setups.append(record)
             elif isinstance(record, Round):
                 self._rounds.append(record)
-                self._at[record.batch] += 1
+                self._count(record)
             elif isinstance(record, Cell):
                 self._cells[record.target, record.batch] = record
             elif isinstance(record, TracedCell):
@@ -53,6 +57,12 @@ class Ledger:
         self.revision += 1
         self._frozen = None
 
+    def _count(self, item: Round) -> None:
+        self._at[item.batch] += 1
+        for block in item.blocks:
+            self._counts[block.target, item.batch] += 1
+            self._starts.setdefault((block.target, item.batch), set()).add(block.process)
+
     def cell(self, target: int, batch: int) -> Cell | None:
         return self._cells.get((target, batch))
 
@@ -64,7 +74,11 @@ class Ledger:
             self.add(cell)
 
     def rounds_of(self, target: int, batch: int) -> int:
-        return sum(1 for r in self._rounds if r.batch == batch and r.step_ms(target) is not None)
+        return self._counts[target, batch]
+
+    def replicates_of(self, target: int, batch: int) -> int:
+        """Starts of the workers in which the cell was prepared and has rounds."""
+        return len(self._starts.get((target, batch), ()))
 
     def rounds_at(self, batch: int) -> int:
         return self._at[batch]

@@ -31,7 +31,7 @@ SHARPER = 0.5  # of the interval's width, where it is as narrow as was asked for
 DF_A_UNIT = 1.5  # several batches share the scatter between starts
 LOOKS = 12  # the level of a claim is divided by about so many after six starts
 FEW_STARTS = MIN_UNITS + 1
-UNKNOWN_START_S = 10.0  # a start of the workers with what is prepared in it, where the run does not show it
+UNKNOWN_START_S = 10.0  # a start of the workers with what is measured in it, where the run does not show it
 
 Aim = Literal["interval", "clear", "narrower"]
 """``interval``: there is none yet, or one over too few starts; ``clear``: the verdict is not; ``narrower``: it is, and
@@ -61,8 +61,7 @@ def more_time(run: Run, answer: Answer) -> MoreTime:
     if needed is None:
         return MoreTime(aim, None, width)
     more = max(1, needed - starts)
-    first_s, each_s = _start_s(run)
-    return MoreTime(aim, round_time_s(lambda s: _measuring_s(run, s) >= first_s + (more - 1) * each_s), width)
+    return MoreTime(aim, round_time_s(lambda s: _measuring_s(run, s) >= more * _start_s(run)), width)
 
 
 def extended(run: Run, more_s: float, width: float | None = None) -> Run:
@@ -193,14 +192,10 @@ def _measuring_s(run: Run, more_s: float) -> float:
     return more_s - kept_s
 
 
-def _start_s(run: Run) -> tuple[float, float]:
-    """Seconds of the first start of a sweep that goes on, which scans all batches once, and of each further one."""
-    startup_s = max((process.startup_ms for process in run.processes), default=0.0) / 1000
-    begins = [at for _, at in sorted(_begins(run))]
-    scan_s = _scan_s(run)
-    apart = [after - before for before, after in pairwise(begins)][1:]  # the first one had the scan
-    each_s = median(apart) if apart else startup_s + scan_s
-    return startup_s + scan_s, each_s or UNKNOWN_START_S
+def _start_s(run: Run) -> float:
+    """Seconds from one start of the workers to the next."""
+    apart = [after - before for (_, before), (_, after) in pairwise(sorted(_begins(run)))]
+    return median(apart) if apart else run.elapsed_s or UNKNOWN_START_S
 
 
 def _starts(run: Run) -> int:
@@ -214,9 +209,3 @@ def _begins(run: Run) -> Iterator[tuple[int, float]]:
         for block in item.blocks:
             found[block.process] = min(block.at_s, found.get(block.process, math.inf))
     yield from found.items()
-
-
-def _scan_s(run: Run) -> float:
-    """How long the first pass took, over all batches."""
-    at = [block.at_s for item in run.rounds if item.pass_index == 0 for block in item.blocks]
-    return max(at) - min(at) if at else 0.0

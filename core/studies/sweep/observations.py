@@ -1,9 +1,9 @@
-"""From rounds to replicates: the table of paired log-ratios that every claim rests on, and how exact its columns are.
+"""From rounds to replicates: the table of paired log-ratios that every claim rests on, and how exact it is.
 
-The replicate is a batch prepared anew in another start of the workers. Neighbouring rounds share what disturbs them, and
-a prepared batch keeps an offset for as long as it lives (measured on two cores: 1.6 to 6 % from one preparation to the
-next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make that
-value more exact and never add degrees of freedom.
+The replicate is a batch prepared anew in another start of the workers. Neighbouring rounds share what disturbs them,
+and a prepared batch keeps an offset for as long as it lives (measured on two cores: 1.6 to 6 % from one preparation to
+the next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make
+that value more exact and never add degrees of freedom.
 
 Claims change only where a start ends. Of a run that goes on, or was cut short, the start that has not ended is a
 picture: it has values and no interval.
@@ -30,8 +30,11 @@ ALPHA = 0.05
 LOOK_GROWTH = 1.5
 """A look at growing data needs so many times the starts of the one before."""
 ALLOWANCE = 0.06
-"""Standard deviation allowed for between replicates of a batch that has fewer than three: the largest scatter from batch
-to batch that equal targets showed within a run (measured: benchmarks/busy.py, and 15 recordings of equal targets)."""
+"""Standard deviation allowed for between replicates of a batch that has fewer than three: the largest scatter from
+batch to batch that equal targets showed within a run (15 recordings of 23 November 2026)."""
+FRESH_ALLOWANCE = 0.05
+"""The same between fresh processes of equal targets (two stood 4.5 to 5.2 % apart for eight minutes), where fewer than
+three of them prepared all replicates."""
 ALLOWANCE_DF = 4.0
 """The tails that go with it: of 240 batches in those recordings the worst stood 3.8 times the allowance off."""
 TAIL_DISCOUNT, MOST_DF = 2.0, 16.0
@@ -67,6 +70,7 @@ class Observations:
         unpaired: rounds left out because only one target has a block.
         quiet: disturbed rounds were left out, so that the values are those of a quiet machine.
         comparisons: of several targets with the same one, which hold together.
+        processes: that prepared the replicates; fewer than these where some prepared more than one.
     """
 
     batches: Array
@@ -78,6 +82,7 @@ class Observations:
     unpaired: int = 0
     quiet: bool = True
     comparisons: int = 1
+    processes: int = MIN_UNITS
 
     @property
     def x(self) -> Array:
@@ -125,15 +130,16 @@ class Observations:
         variance = np.maximum(variance, pooled)
         df = np.full(counts.shape, max(1.0, min(total_df / TAIL_DISCOUNT, MOST_DF)))
         if (thin := counts < MIN_UNITS).any():
-            unseen = ALLOWANCE**2 + self._round_error2()
-            variance = np.where(thin, np.maximum(variance, unseen), variance)
+            allowed = ALLOWANCE**2 + self._round_error2()
+            variance = np.where(thin, np.maximum(variance, allowed), variance)
             df = np.where(thin, ALLOWANCE_DF, df)
         known = (counts > 0) & (self.rounds.sum(axis=0) > 1)
-        error = np.where(known, np.sqrt(variance / np.maximum(1, counts)), np.inf)
+        unseen = FRESH_ALLOWANCE**2 / self.processes if self.processes < min(MIN_UNITS, len(self.values)) else 0.0
+        error = np.where(known, np.sqrt(variance / np.maximum(1, counts) + unseen), np.inf)
         return Estimate(np.where(counts > 0, own.center, self.picture), error, np.where(known, df, 0.0))
 
     def _round_error2(self) -> Array:
-        """Squared standard error of a replicate's median that its rounds alone make, of the replicate with the fewest."""
+        """Return the squared standard error of the median of the fewest rounds that any replicate has."""
         fewest = np.where(self.rounds > 0, self.rounds, np.inf).min(axis=0, initial=np.inf)
         return np.asarray((MEDIAN_ERROR * self.scatter) ** 2 / fewest)
 
@@ -198,8 +204,18 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
     for item, value in kept:
         shown[item.batch].append(value)
     picture = np.array([median(shown[batch]) for batch in batches])
-    unpaired = len(run.rounds) - len(values)
-    return Observations(np.array(batches, dtype=float), table, picture, rounds, _scatter(cells), looks, unpaired, quiet)
+    kept_on = {process.index for process in run.processes if process.start == "kept"}
+    return Observations(
+        batches=np.array(batches, dtype=float),
+        values=table,
+        picture=picture,
+        rounds=rounds,
+        scatter=_scatter(cells),
+        looks=looks,
+        unpaired=len(run.rounds) - len(values),
+        quiet=quiet,
+        processes=len(set(replicates) - kept_on),
+    )
 
 
 def _settled(run: Run, values: Sequence[Value]) -> tuple[list[Value], int]:
@@ -221,8 +237,8 @@ def _settled(run: Run, values: Sequence[Value]) -> tuple[list[Value], int]:
 def _undisturbed(values: Sequence[Value]) -> tuple[list[Value], bool]:
     """Leave out the rounds that others disturbed, where enough others are left to answer for a quiet machine.
 
-    By cause alone: whole rounds, never by how long a block took. A replicate with too few undisturbed rounds is left out
-    where its batch has three others, and else keeps all of its rounds.
+    By cause alone: whole rounds, never by how long a block took. A replicate with too few undisturbed rounds is left
+    out where its batch has three others, and else keeps all of its rounds.
     """
     clean = [(item, value) for item, value in values if not item.interference.disturbed]
     every, undisturbed = _by_cell(values), _by_cell(clean)

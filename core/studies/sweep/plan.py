@@ -54,12 +54,16 @@ class SweepPlan(Frozen):
 
     @model_validator(mode="after")
     def _different_targets(self) -> Self:
-        refuse_same(self.workload, *self.targets)
+        self.refuse_targets()
         for target in self.targets:
             refuse_mode(self.workload, target)
             if all(batch % target.replicas for batch in self.batches):
                 refuse_batch(self.batches[-1], target)
         return self
+
+    def refuse_targets(self) -> None:
+        """Raise ValueError where the targets cannot be held against each other."""
+        refuse_same(self.workload, *self.targets)
 
     @property
     def target_names(self) -> tuple[str, ...]:

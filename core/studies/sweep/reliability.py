@@ -35,8 +35,8 @@ def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
     found = [*_replicates(observations), *disturbances([r.interference for r in run.rounds])]
     if observations.unstable:
         text = (
-            f"Starts of the workers disagree by {percent(observations.spread)} (standard deviation) about the same step: "
-            "the machine is unsteady."
+            f"Starts of the workers disagree by {percent(observations.spread)} (standard deviation) about the same "
+            "step: the machine is unsteady."
         )
         found.append(Warning(code="unstable_machine", text=text))
     return tuple(found)

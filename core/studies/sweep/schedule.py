@@ -1,58 +1,162 @@
 """Where a sweep spends its time: pure rules, no clock and no worker.
 
-A sweep has a scan for the changes of the fastest target (:mod:`core.studies.sweep.focus`), new sizes inside the bracket
-of each, and then *epochs*, each in fresh worker processes, in which the batches that decide the answer are visited in
-passes, up and down. The rest of the plan's batches, for the curves, comes when it is known how much processes differ.
+What an interval is made of are *replicates*: a batch prepared anew in another start of the workers. So a sweep is
+starts times batches. The first start looks for the changes of the fastest target (:mod:`core.studies.sweep.focus`) and
+measures the rest of the batches for which the budget holds three replicates; the next ones repeat them all; further
+ones repeat those that decide the answer. Within a start batches are visited in turn.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from core.analysis.numerics import zeros
-from core.analysis.statistics import Array, median_interval, t_quantile
-from core.studies.sweep.observations import ALLOWANCE
+from core.analysis.statistics import MIN_UNITS, Array, median_interval, t_quantile
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run, StopReason
 
-SCAN_ROUNDS = 3  # rounds of a batch in the coarse scan
-DECIDING_ROUNDS = 5  # the same while it looks for changes of lead: preparing the next batch costs more than two rounds
 CLIMB = 8  # times the largest batch seen: how far up the scan goes at once
-VISIT_ROUNDS = 2  # rounds of a batch in a pass: few, so that passes are many and spread
+VISIT_S = 0.2  # of rounds in a visit: short, and it comes back later, since neighbours and cores change within seconds
+FEWEST_ROUNDS, MOST_ROUNDS = 2, 12  # in a visit
+REPLICATES = MIN_UNITS  # of every batch that is reported, where the budget holds them: fewer support no interval
+FEWEST_BATCHES = 3  # for which a budget must hold as many starts before it is said to hold them
+GOOD_BATCHES = 5  # at which a curve shows before time is kept for anything else
 MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
-GOOD_PROCESSES = 6  # starts before longer epochs pay: t at 95 % falls from 3.2 (four) to 2.6 (six)
+GOOD_PROCESSES = 6  # starts before longer ones pay: t at 95 % falls from 3.2 (four) to 2.6 (six)
+LEAST_VISITS, MOST_VISITS = 2, 8  # of a batch in a start, where there is time
+FURTHER_STARTS, FURTHER_SHARE = 3, 0.3  # starts of deciding batches that time is kept for, within that share of it
+SPARE_SHARE = 0.05  # of the time, kept for starts that take longer than the first ones
 TRACE_SHARE, MOST_TRACE_S = 0.1, 8.0  # of the budget kept for tracing three batches at the end; at most, of two targets
 MEDIAN_ERROR = 1.25  # standard error of a median of n normal values times √n, in standard deviations
+REPLICATE_SCATTER = 0.035  # of a batch's log-ratio from start to start (measured: benchmarks/repeatability.py)
 SEGMENT_SHARE = 0.15  # of the largest sign segment's area; below it a change of sign is taken for noise
 SEGMENT_ERRORS = 4.0  # standard errors of its mean that a smaller one must lie away from parity
-REFINE_SHARE = 0.2  # of the budget that one round of refinement may take; noise must not breed sizes without end
-MIN_EPOCH_PASSES = 4  # a process's median must shrug off a stalled round
-MAX_EPOCH_PASSES = 20
-BACKGROUND = 1  # under-sampled batch far from the answer, in every epoch: each cell is seen in several processes
-BACKGROUND_EVERY = 4  # passes
-FILL_IN_SHARE = 0.25  # of an epoch that new batches of the rest of the plan may take after it
-MIN_PASSES = 6  # the same where the budget allows no restart
-MAX_ACTIVE = 6  # batches visited in every pass where several targets are not told apart
+MAX_ACTIVE = 6  # batches visited in a further start where several targets are not told apart
 FEWEST_ACTIVE = 3
 DOUBTFUL_REACH = 4.0  # how far around an unproven sign change batches are visited, as a factor: far off it shows best
 FINEST_OCTAVES = 0.25  # no new batch size closer to its neighbours than this
-EPOCH_SHARE = 0.9  # of the remaining budget that may be planned for epochs; the rest covers their variation
 MIN_MEDIAN_ROUNDS = 6  # fewer cannot support a distribution-free 95 % interval of the median
 PLATEAU_GAIN = 0.9  # doubling the rounds should narrow an interval to 0.71; above this it has stopped narrowing
+PROBE_STEPS = 30  # steps that preparing and scanning a cell takes at the least; decides whether the budget allows it
+FEWEST_STEPS = 10  # the same however slow they are: what a warm-up that its cap ends at once still runs
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What this sweep has seen so far, in seconds: a start of the workers, preparing a batch on each, one round."""
+    """Seconds of a start of the workers, of preparing a batch (or several) on them, and of a visit of the same."""
 
     startup_s: float
     prepare_s: float
-    round_s: float
+    visit_s: float
+
+    @property
+    def batch_s(self) -> float:
+        return self.prepare_s + self.visit_s
+
+    @property
+    def start_s(self) -> float:
+        """A start in which each of its batches is visited once."""
+        return self.startup_s + self.batch_s
+
+    @property
+    def more_visits_s(self) -> float:
+        """What a start had best last beyond that.
+
+        Two-stage sampling (Cochran 1977, §10.6): with c₁ the cost of another replicate and c₂ of another visit,
+        √(c₁ / c₂) · σ₂ / σ₁ visits of each are best; both scatter by 1 to 4 % (measured: benchmarks/turns.py).
+        """
+        if not self.visit_s:
+            return 0.0
+        best = math.sqrt((self.startup_s + self.prepare_s) / self.visit_s)
+        return (min(MOST_VISITS, max(LEAST_VISITS, best)) - 1) * self.visit_s
+
+
+def together(costs: Sequence[Costs], startup_s: float) -> Costs:
+    """Return the costs of a start with several batches."""
+    return Costs(startup_s, sum(cost.prepare_s for cost in costs), sum(cost.visit_s for cost in costs))
+
+
+def rounds_of_a_visit(round_s: float) -> int:
+    """Return how many rounds of that length make a visit."""
+    return MOST_ROUNDS if round_s <= 0 else min(MOST_ROUNDS, max(FEWEST_ROUNDS, round(VISIT_S / round_s)))
+
+
+def expected_s(batch: int, seen: Mapping[int, float], default_s: float) -> float:
+    """Return what something takes at a batch, from the seconds ``seen`` by batch; above the largest one half more."""
+    if not seen:
+        return default_s
+    mean_s = sum(seen.values()) / len(seen)
+    return seen.get(batch) or (mean_s if batch < max(seen) else 1.5 * max(mean_s, seen[max(seen)]))
+
+
+def first_steps_s(batch: int, known_ms: Mapping[int, float]) -> float:
+    """Return what the first steps of a cell should take by the steps ``known_ms`` of batches below it, in seconds; 0
+    where none is known.
+
+    By the last two's slope. One alone may be all floor and only bounds it, in proportion to the batch: then the cell is
+    tried unless even its fewest steps could take too long.
+    """
+    *before, last = sorted(b for b in known_ms if b <= batch) or (0,)
+    if not last:
+        return 0.0
+    most_ms = known_ms[last] * batch / last
+    if not before:
+        return FEWEST_STEPS * most_ms / 1000.0
+    slope_ms = max(0.0, (known_ms[last] - known_ms[before[-1]]) / (last - before[-1]))
+    return PROBE_STEPS * min(most_ms, known_ms[last] + slope_ms * (batch - last)) / 1000.0
+
+
+def replicates(total_s: float, startup_s: float, batch_s: float, batches: int) -> int:
+    """Return how many starts a budget holds with the fewest batches that tell something, at most ``REPLICATES``."""
+    usable_s = (1 - SPARE_SHARE) * total_s
+    return max(1, min(REPLICATES, int(usable_s / (startup_s + min(batches, FEWEST_BATCHES) * batch_s))))
+
+
+def kept_s(total_s: float, batch: Costs) -> float:
+    """Return the seconds kept for what follows the replicates of all batches: starts of those that decide, where a good
+    number of batches has room beside them.
+    """
+    further_s = batch.startup_s + FEWEST_BATCHES * batch.batch_s
+    whole_s = REPLICATES * (batch.startup_s + GOOD_BATCHES * batch.batch_s)
+    count = min(FURTHER_STARTS, int(min(FURTHER_SHARE * total_s, total_s - whole_s) / further_s))
+    return max(SPARE_SHARE * total_s, count * further_s)
+
+
+def extra_s(left_s: float, this: Costs, due: int, due_s: float, later: Costs, done: int) -> tuple[float, int]:
+    """Return for how long a start, whose batches were visited once, goes on, and how many starts follow it.
+
+    ``left_s`` is the time from now on. ``due`` starts must follow and take ``due_s`` at the least; others, each like
+    ``later``, until ``GOOD_PROCESSES`` are ``done``. What no start needs is shared out, up to what is best for this
+    one; where no other fits after it, it gets all.
+    """
+    free_s = left_s - (1 + SPARE_SHARE) * due_s
+    further = min(max(0, GOOD_PROCESSES - done - due), max(0, int(free_s / max(later.start_s, 1e-3))))
+    share_s = max(0.0, free_s - further * later.start_s) / (1 + due + further)
+    longer_s = min(share_s, this.more_visits_s)
+    enough_s = due_s / due if due else (1 + 2 * SPARE_SHARE) * later.start_s
+    if left_s - longer_s < enough_s:
+        return max(0.0, left_s), 0
+    return longer_s, due + further or max(1, int((left_s - longer_s) / (later.start_s + later.more_visits_s)))
+
+
+def evenly_spread(batches: Collection[int], chosen: Collection[int]) -> list[int]:
+    """Return the batches in the order in which they fill the widest gaps in log2 between those ``chosen``: the two ends
+    first.
+    """
+    left = sorted(set(batches).difference(chosen))
+    if not left:
+        return []
+    order = [end for end in dict.fromkeys((max(batches), min(batches))) if end in left]
+    taken = {*chosen, *order}
+    while rest := [batch for batch in left if batch not in taken]:
+        order.append(max(rest, key=lambda batch: min(abs(math.log2(batch / other)) for other in taken)))
+        taken.add(order[-1])
+    return order
 
 
 def trace_reserve_s(plan: SweepPlan) -> float:
@@ -68,12 +172,6 @@ def batches_to_trace(measured: tuple[int, ...], crossovers: tuple[float, ...]) -
     middle = measured[len(measured) // 2]
     nearest = min(measured, key=lambda b: abs(math.log(b / crossovers[0]))) if crossovers else middle
     return tuple(dict.fromkeys((nearest, measured[0], measured[-1])))
-
-
-def shortest_epoch_s(costs: Costs, active: int, passes: int = MIN_EPOCH_PASSES) -> float:
-    """A start of the workers, preparing deciding and background batches, and so many passes over them."""
-    visits = active * passes + BACKGROUND * passes / BACKGROUND_EVERY
-    return costs.startup_s + (active + BACKGROUND) * costs.prepare_s + visits * VISIT_ROUNDS * costs.round_s
 
 
 def round_scatter(run: Run) -> float:
@@ -94,36 +192,6 @@ def round_scatter(run: Run) -> float:
                 differences.append(abs(value - last[key]))
             last[key] = value
     return float(np.median(differences)) / 0.954 if differences else 0.0
-
-
-def good_passes(costs: Costs, active: int, scatter: float) -> int:
-    """Passes after which a restart pays more than further rounds, which share their process's luck.
-
-    Two-stage sampling (Cochran 1977, §10.6): with c₁ the cost of a restart and c₂ of a round of every batch, σ₁ the
-    scatter between processes and σ₂ between rounds, √(c₁σ₂² / c₂σ₁²) rounds in each process are best.
-    """
-    restart_s = costs.startup_s + (active + BACKGROUND) * costs.prepare_s
-    rounds = math.sqrt(restart_s / (max(1, active) * costs.round_s)) * scatter / ALLOWANCE
-    return min(MAX_EPOCH_PASSES, max(MIN_EPOCH_PASSES, round(rounds / VISIT_ROUNDS)))
-
-
-def epoch_length_s(remaining_s: float, costs: Costs, active: int, passes: int, starts: int = 1) -> float | None:
-    """How long the next epoch shall last: ``passes``, or shorter where the budget needs it for ``GOOD_PROCESSES``,
-    after so many ``starts``.
-
-    None when not even two of the shortest fit, since two processes decide little.
-    """
-    affordable = int(EPOCH_SHARE * remaining_s / shortest_epoch_s(costs, active))
-    if affordable < 2:
-        return None
-    wanted = min(affordable, max(1, GOOD_PROCESSES - starts))
-    return min(shortest_epoch_s(costs, active, passes), EPOCH_SHARE * remaining_s / wanted)
-
-
-def affordable_batches(remaining_s: float, costs: Costs) -> int:
-    """How many batches two more epochs could visit; what cannot be replicated in other processes decides nothing."""
-    background_s = shortest_epoch_s(costs, 0)
-    return int((EPOCH_SHARE * remaining_s / 2 - background_s) / (shortest_epoch_s(costs, 1) - background_s))
 
 
 def narrowing(processes: int) -> float:

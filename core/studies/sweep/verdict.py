@@ -41,7 +41,7 @@ def decide(curve: Curve, pair: Pair, margin: float, warnings: tuple[Warning, ...
     """Return the verdict for a curve of log(t_first / t_second)."""
     found = _decided(curve, pair, margin, machine)
     if curve.has_interval:
-        sentence = found.sentence + holds_for(machine, decided=found.kind != "inconclusive")
+        sentence = found.sentence + holds_for(machine, decided=bool(found.claims))
     else:
         sentence = without_interval(curve, pair, machine.starts_ended)
     return dataclasses.replace(found, sentence=sentence_case(sentence), warnings=warnings, machine=machine)
@@ -228,9 +228,7 @@ def _ahead_in_part(curve: Curve, pair: Pair, margin: float, winner: int) -> Verd
     else:
         reason, said = (
             "straddles_within",
-            (
-                f"{name} {are(name)} faster at {batch_words(at, at.clear != 0)}; at the other batch sizes it is not clear."
-            ),
+            (f"{name} {are(name)} faster at {batch_words(at, at.clear != 0)}; elsewhere it is not clear."),
         )
     return Verdict(
         kind="inconclusive",

@@ -11,12 +11,13 @@ is tried once more with fresh workers, which hold nothing but that batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from typing import Any
 
 from core.evidence import Block, Process, Warning
 from core.names import all_of
 from core.studies.runner import Asking, StudyFailed, StudyTools
-from core.studies.sweep import windows
+from core.studies.sweep import schedule, windows
+from core.studies.sweep.experience import Experience
 from core.studies.sweep.ledger import Ledger
 from core.studies.sweep.loop import why_not
 from core.studies.sweep.order import order_of_round
@@ -24,28 +25,12 @@ from core.studies.sweep.outcomes import failed_words
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import EnergyWindow, LoopCost, Round
 from core.studies.sweep.schedule import Costs
+from core.studies.sweep.target_state import TargetState
 from core.studies.sweep.tracing import trace_prepared
-from core.worker.protocol import Prepare, RunBlock, TimeLoop, Worker, WorkerError, WorkerLost
+from core.worker.protocol import Prepare, Release, RunBlock, TimeLoop, Worker, WorkerError, WorkerLost
 
-PROBE_STEPS = 30  # steps that preparing and scanning a cell takes at the least; decides whether the budget allows it
-FEWEST_STEPS = 10  # the same however slow they are: what a warm-up that its cap ends at once still runs
 LEAST_LOOP_S = 0.3  # for Keras's own loop, however long preparing took
-MAX_LOSSES = 3  # workers of one target lost before it is given up
 FAR = 4  # times the largest batch that it ran
-
-
-@dataclass
-class _TargetState:
-    """``blocked_from``: the smallest batch that failed; it and larger ones are not tried again. ``prepared``: what its
-    worker is ready for. ``untraced``: the batches that could not be traced, by the reason.
-    """
-
-    blocked_from: int | None = None
-    blocked_by: str = ""
-    losses: int = 0
-    step_ms: dict[int, float] = field(default_factory=dict)
-    prepared: set[int] = field(default_factory=set)
-    untraced: dict[str, list[int]] = field(default_factory=dict)
 
 
 class Workers:
@@ -64,17 +49,18 @@ class Workers:
         self._start_s = self._clock.now_s()
         self._workers: dict[int, Worker] = {}
         self._wanted: tuple[int, ...] = tuple(range(len(plan.targets)))
-        self._process = 0
-        self._targets = tuple(_TargetState() for _ in plan.targets)
-        self._startups: list[float] = []
-        self._prepares: list[tuple[float, int]] = []
-        self._rounds: list[tuple[float, int]] = []
+        self._process, self._keeps = 0, False
+        self._targets = tuple(TargetState() for _ in plan.targets)
+        self._experience = Experience()
+        self._pending: list[tuple[Block, ...]] = []  # rounds of the visit that goes on
+        self._pass_index = 0
         self._resume_failures()
 
-    def costs(self, targets: float) -> Costs:
-        """Of a batch on so many targets, as seen so far."""
-        startup_s = sum(self._startups) / len(self._startups) if self._startups else 5.0
-        return Costs(startup_s, targets * _each(self._prepares, 0.5), targets * _each(self._rounds[-50:], 0.025))
+    def costs(self, batch: int, targets: Collection[int]) -> Costs:
+        """Return what a start, preparing this batch on those targets that are still tried there, and a visit take, as
+        seen so far.
+        """
+        return self._experience.costs(batch, sum(self.is_open(target, batch) for target in targets))
 
     @property
     def running(self) -> tuple[int, ...]:
@@ -86,6 +72,11 @@ class Workers:
         """Seconds that starts took which came to nothing."""
         return self._asking.lost_s
 
+    @property
+    def imports_s(self) -> tuple[float, float]:
+        """Seconds that starts took for imports, and what those will take yet."""
+        return self._experience.imports_s
+
     def elapsed_s(self) -> float:
         return self._clock.now_s() - self._start_s
 
@@ -95,8 +86,34 @@ class Workers:
         """
         self.close()
         self._wanted = self._wanted if targets is None else tuple(sorted(targets))
-        self._process = self._ledger.next_process
-        self._startups.append(self._launch(self._wanted))
+        self._process, self._keeps = self._ledger.next_process, False
+        took_s = self._launch(self._wanted)
+        own_s = max(worker.ready.startup_ms for worker in self._workers.values()) / 1000
+        self._experience.started(took_s, own_s)
+
+    def renew(self, targets: Collection[int]) -> None:
+        """Begin another replicate of everything with these targets: in fresh processes, or where those are dear every
+        second time in the ones that run, which prepare everything anew. Raises StudyFailed as :meth:`start` does.
+        """
+        wanted = tuple(sorted(targets))
+        if self._keeps or not self._experience.starts_are_dear or tuple(sorted(self._workers)) != wanted:
+            self.start(wanted)
+            return
+        try:
+            for target, worker in self._workers.items():
+                for batch in self._targets[target].prepared:
+                    self._asking.release(worker, Release(batch=batch))
+        except WorkerError:
+            self.start(wanted)
+            return
+        for target in wanted:
+            self._targets[target].prepared.clear()
+        self._wanted, self._keeps, self._process = wanted, True, self._ledger.next_process
+        self._note_processes(wanted, start="kept", startup_ms=0.0)
+
+    def _note_processes(self, targets: Collection[int], **changes: Any) -> None:
+        known = {target: self._workers[target].ready.model_dump(exclude={"kind", "memory_bytes"}) for target in targets}
+        self._ledger.add(*(Process(index=self._process, target=t, **(known[t] | changes)) for t in targets))
 
     def _launch(self, targets: Collection[int]) -> float:
         """Start these, beside those that run; the seconds that took. Raises StudyFailed."""
@@ -110,12 +127,7 @@ class Workers:
         if warnings := self._asking.restarts[told:]:
             self._ledger.add(*warnings)
         took_s = self._clock.now_s() - begin - self._asking.lost_s + lost_s
-        self._ledger.add(
-            *(
-                Process(index=self._process, target=target, **worker.ready.model_dump(exclude={"kind", "memory_bytes"}))
-                for target, worker in zip(targets, started, strict=True)
-            )
-        )
+        self._note_processes(targets)
         return took_s
 
     def _staff(self, targets: Collection[int]) -> None:
@@ -132,37 +144,73 @@ class Workers:
         for state in self._targets:
             state.prepared.clear()
 
-    def visit(self, batch: int, rounds: int, pass_index: int, targets: Collection[int]) -> None:
-        """Prepare the batch where needed and run rounds of these targets. Failures are recorded, not raised; Cancelled
-        is.
+    def visit(self, batch: int, pass_index: int, targets: Collection[int]) -> bool:
+        """Prepare the batch where needed and run some rounds of these targets. Failures are recorded, not raised;
+        Cancelled is.
 
-        Where a worker failed that may just as well not have, all over again with new ones.
+        Where a worker failed that may just as well not have, all over again with new ones. Returns True where other
+        programs disturbed it.
         """
+        disturbed = False
         self._forgiven = True
         while self._forgiven:
             self._forgiven = False
-            self._visit(batch, rounds, pass_index, sorted(targets))
+            disturbed = self._visit(batch, pass_index, sorted(targets))
+        return disturbed
 
-    def _visit(self, batch: int, rounds: int, pass_index: int, targets: Collection[int]) -> None:
+    def _visit(self, batch: int, pass_index: int, targets: Collection[int]) -> bool:
         runnable = [target for target in targets if self.is_runnable(target, batch)]
         if not runnable:
-            return
+            return False
         self._staff(runnable)
         begin, new = self._clock.now_s(), sum(batch not in self._targets[target].prepared for target in runnable)
         prepared = [target for target in runnable if self._prepare(target, batch)]
-        if self._clock.now_s() > begin:
-            self._prepares.append((self._clock.now_s() - begin, new))
+        if new and len(prepared) == len(runnable):
+            self._experience.prepared(batch, self._clock.now_s() - begin, new)
         self._asking.interference(tuple(self._workers.values()))  # what that took is nobody's interference
-        for _ in range(rounds):
+        self._pass_index = pass_index
+        try:
+            self._run_rounds(batch, prepared)
+        except BaseException:  # cancelled, mostly: what was measured is kept
+            self._record_rounds(batch)
+            raise
+        return self._record_rounds(batch)
+
+    def _run_rounds(self, batch: int, targets: list[int]) -> None:
+        """As many rounds as a visit has, decided beforehand, never by how long they take."""
+        for _ in range(self._experience.rounds_of_a_visit(batch, self._expected_round_s(batch, targets))):
             self._tools.check()
-            prepared = [t for t in prepared if batch in self._targets[t].prepared]  # may have failed in the last round
-            if not prepared or not self._workers or self._clock.now_s() >= self._end_s():
+            targets = [t for t in targets if batch in self._targets[t].prepared]  # may have failed in the last round
+            if not targets or not self._workers or self._clock.now_s() >= self._end_s():
                 return
-            self._round(batch, pass_index, prepared)
+            self._round(batch, targets)
+
+    def _expected_round_s(self, batch: int, targets: Collection[int]) -> float:
+        return sum(
+            (self._ledger.steps_per_block(target, batch) or 1) * self._targets[target].step_ms.get(batch, 1.0) / 1000
+            for target in targets
+        )
+
+    def _record_rounds(self, batch: int) -> bool:
+        """Record the rounds of a visit, all with the interference sampled over it. Returns True where it disturbed."""
+        rounds, self._pending = self._pending, []
+        if not rounds:
+            return False
+        sample = self._asking.interference(tuple(self._workers.values()))
+        first = self._ledger.next_round
+        self._ledger.add(
+            *(
+                Round(index=index, pass_index=self._pass_index, batch=batch, blocks=blocks, interference=sample)
+                for index, blocks in enumerate(rounds, start=first)
+            )
+        )
+        for target in {block.target for blocks in rounds for block in blocks}:
+            self._ledger.set_cell(target, batch, "measured")
+        return bool(getattr(sample, "disturbed", None))
 
     def is_given_up(self, target: int) -> bool:
-        """Whether so many of its workers were lost that it is not tried again."""
-        return self._targets[target].losses >= MAX_LOSSES
+        """True where so many of its workers were lost that it is not tried again."""
+        return self._targets[target].is_given_up
 
     def trace(self, target: int, batch: int) -> None:
         """Trace a cell and record it; a failure becomes a warning. Cancelled is raised."""
@@ -209,8 +257,8 @@ class Workers:
     def energy_s(self, targets: Collection[int], batch: int) -> float:
         """How long energy windows of these cells take, in seconds."""
         steps_ms = [self._targets[target].step_ms.get(batch, 1.0) for target in targets]
-        new = sum(batch not in self._targets[target].prepared for target in targets)
-        return self.costs(new).prepare_s + sum(map(windows.cell_s, steps_ms))
+        new = [target for target in targets if batch not in self._targets[target].prepared]
+        return self.costs(batch, new).prepare_s + sum(map(windows.cell_s, steps_ms))
 
     def energy(self, target: int, batch: int) -> None:
         """Record energy windows of a cell; a failure becomes one that was skipped. Cancelled is raised."""
@@ -232,14 +280,12 @@ class Workers:
                 self.close()
 
     def is_open(self, target: int, batch: int) -> bool:
-        """Whether a target is still tried at a batch."""
-        blocked_from = self._targets[target].blocked_from
-        return blocked_from is None or batch < blocked_from
+        """Return True where a target is still tried at a batch."""
+        return self._targets[target].is_open(batch)
 
     def is_doubtful(self, batch: int) -> bool:
-        """Whether a target failed above that batch and has run none as large below."""
-        failed = [(state.blocked_from, state.step_ms) for state in self._targets if state.blocked_from is not None]
-        return any(max((b for b in ran if b < end), default=0) < batch < end for end, ran in failed)
+        """Return True where a target failed above that batch and has run none as large below."""
+        return any(state.is_doubtful(batch) for state in self._targets)
 
     def is_runnable(self, target: int, batch: int) -> bool:
         """The same; where it is not, the cell names the smallest batch that failed, whichever came first."""
@@ -268,7 +314,8 @@ class Workers:
             steps_per_block=self._ledger.steps_per_block(target, batch),
         )  # fmt: skip
         try:
-            done = self._asking.prepare(self._workers[target], request, target, self._first_steps_s(target, batch))
+            first_s = schedule.first_steps_s(batch, self._targets[target].step_ms)
+            done = self._asking.prepare(self._workers[target], request, target, first_s)
         except WorkerError as error:
             self._fail(target, batch, error)
             return False
@@ -280,36 +327,20 @@ class Workers:
 
     def _affordable(self, target: int, batch: int) -> bool:
         """False, and the cell skipped, when its first steps alone would outlast the budget."""
-        expected_s = self._first_steps_s(target, batch)
+        expected_s = schedule.first_steps_s(batch, self._targets[target].step_ms)
         if batch in self._targets[target].step_ms or not expected_s:
             return True
         remaining_s = self._end_s() - self._clock.now_s()
         if expected_s <= remaining_s or remaining_s <= 0:  # with nothing left it is no matter of this batch
             return expected_s <= remaining_s
         reason = f"batch {batch:,} would take about {expected_s:.0f} s, more than the {remaining_s:.0f} s left."
-        self._block(target, batch, reason)
+        self._targets[target].block(batch, reason)
         self._ledger.set_cell(target, batch, "skipped", f"Skipped, because {reason}", "budget")
         return False
 
-    def _first_steps_s(self, target: int, batch: int) -> float:
-        """What the first steps of a cell should take by the batches below it, in seconds; 0 where none is known.
-
-        By the last two's slope. One alone may be all floor and only bounds it, in proportion to the batch: then the
-        cell is tried unless even its fewest steps could take too long.
-        """
-        known = self._targets[target].step_ms
-        *before, last = sorted(b for b in known if b <= batch) or (0,)
-        if not last:
-            return 0.0
-        most_ms = known[last] * batch / last
-        if not before:
-            return FEWEST_STEPS * most_ms / 1000.0
-        slope_ms = max(0.0, (known[last] - known[before[-1]]) / (last - before[-1]))
-        return PROBE_STEPS * min(most_ms, known[last] + slope_ms * (batch - last)) / 1000.0
-
-    def _round(self, batch: int, pass_index: int, targets: list[int]) -> None:
+    def _round(self, batch: int, targets: list[int]) -> None:
         begin, blocks = self._clock.now_s(), []
-        for target in order_of_round(self._ledger.rounds_at(batch), targets):
+        for target in order_of_round(self._ledger.rounds_at(batch) + len(self._pending), targets):
             steps = self._ledger.steps_per_block(target, batch) or 1
             expected_s = steps * self._targets[target].step_ms.get(batch, 0.0) / 1000.0
             at_s = self.elapsed_s()
@@ -317,18 +348,15 @@ class Workers:
                 request = RunBlock(batch=batch, steps=steps)
                 done = self._asking.block(self._workers[target], request, expected_s)
             except WorkerError as error:
+                self._record_rounds(batch)  # while its workers can be asked what they used
                 self._fail(target, batch, error)
                 return
             step_ms = done.block_ms / done.steps
             self._targets[target].step_ms[batch] = step_ms
             measured = {"steps": done.steps, "step_ms": step_ms, "wake_ms": done.wake_ms, "cpu_ms": done.cpu_ms}
             blocks.append(Block(target=target, process=self._process, at_s=at_s, card=self._asking.card, **measured))
-        interference = self._asking.interference(tuple(self._workers.values()))
-        at = {"index": self._ledger.next_round, "pass_index": pass_index, "batch": batch}
-        self._ledger.add(Round(**at, blocks=tuple(blocks), interference=interference))
-        for target in targets:
-            self._ledger.set_cell(target, batch, "measured")
-        self._rounds.append((self._clock.now_s() - begin, len(targets)))
+        self._pending.append(tuple(blocks))
+        self._experience.ran_round(batch, self._clock.now_s() - begin)
 
     def _fail(self, target: int, batch: int, error: WorkerError) -> None:
         state, name = self._targets[target], self._names[target]
@@ -351,12 +379,12 @@ class Workers:
             if again:
                 self._forgiven = True
             else:
-                self._block(target, batch, failed_words(batch, error.outcome))
+                self._targets[target].block(batch, failed_words(batch, error.outcome))
         if isinstance(error, WorkerLost):
             # far above all that it ran, a loss says nothing of the target
             state.losses += batch <= FAR * max(state.step_ms, default=batch)
             if self.is_given_up(target):
-                self._block(target, 1, f"{state.losses} worker processes of {name} were lost.")
+                self._targets[target].block(1, f"{state.losses} worker processes of {name} were lost.")
             self.close()
 
     def _note_loss(self, target: int, batch: int, error: WorkerLost) -> None:
@@ -377,21 +405,10 @@ class Workers:
         self.close()
         return True
 
-    def _block(self, target: int, batch: int, reason: str) -> None:
-        state = self._targets[target]
-        if state.blocked_from is None or batch < state.blocked_from:
-            state.blocked_from, state.blocked_by = batch, reason
-
     def _resume_failures(self) -> None:
         """A resumed sweep does not try again what failed before."""
         for target in range(len(self._targets)):
             for batch in self._plan.batches:
                 cell = self._ledger.cell(target, batch)
                 if cell is not None and cell.outcome not in ("measured", "pending", "skipped"):
-                    self._block(target, batch, failed_words(batch, cell.outcome))
-
-
-def _each(seen: list[tuple[float, int]], default_s: float) -> float:
-    """Seconds for one, from seconds for several each."""
-    count = sum(number for _, number in seen)
-    return sum(seconds for seconds, _ in seen) / count if count else default_s
+                    self._targets[target].block(batch, failed_words(batch, cell.outcome))

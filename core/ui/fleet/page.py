@@ -11,10 +11,10 @@ from core.schema import UserError
 from core.studies.fleet.kind import FLEET
 from core.studies.fleet.record import FleetPlan, FleetStudy
 from core.studies.progress import Snapshot
-from core.ui import frame, registry
+from core.ui import frame, news, registry
 from core.ui.fleet import form, machines
 from core.ui.fleet.result import Asked, Parts, asked, compared, curves_of
-from core.ui.study_page import POLL_S, StudyPage, busy_sentence
+from core.ui.study_page import StudyPage, busy_sentence
 from core.ui.words import plain
 
 QUESTION = "Which machine is the fastest at which batch?"
@@ -40,7 +40,7 @@ def show() -> None:
         with head:
             frame.top(QUESTION)
         PAGE.progress()
-        st.fragment(_live, run_every=POLL_S)()
+        news.redrawn("fleet", _live, changes=False)
     elif shown is None:
         with head:
             frame.top(QUESTION)

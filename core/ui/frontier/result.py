@@ -21,7 +21,7 @@ from core.studies.frontier.figures import frontier_figure
 from core.studies.frontier.marks import fixed_words, who_is_ahead
 from core.studies.frontier.plan import AXES, Axis, Setting
 from core.studies.frontier.record import FrontierStudy
-from core.ui import charts, evidence, frame, share
+from core.ui import charts, evidence, frame, news, share
 from core.ui.card import draw_sentences, label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.frontier import page
@@ -32,7 +32,6 @@ from core.ui.words import OUTCOMES, plain
 SHOWN_FAILURES = 3
 QUESTION = "At which sizes is one target faster than another?"
 HEADING_AT = 32  # characters of a target in the heading
-REDRAW_S = 20.0  # a map takes half a second of a core (measured: two cores, 48 visits), so it is drawn seldom
 INTERPOLATED = "Interpolated between the settings that were measured, with its 95 % interval."
 
 
@@ -95,9 +94,12 @@ def _read(study_id: str, answer: FrontierAnswer) -> None:
     _read_out(answer, fixed, place)
 
 
-@st.fragment(run_every=REDRAW_S)
 def so_far() -> None:
     """The map of the running study as far as it is known."""
+    news.redrawn("frontier", _so_far, changes=False)
+
+
+def _so_far() -> None:
     running = page.PAGE.running()
     if running is None or running.record is None:
         return

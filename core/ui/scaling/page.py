@@ -17,7 +17,7 @@ from core.studies.scaling.kind import SCALING
 from core.studies.scaling.plan import TRY_OUT, ScalingPlan
 from core.studies.scaling.record import ScalingStudy
 from core.studies.scaling.words import headline
-from core.ui import charts, frame, machine, navigation
+from core.ui import charts, frame, machine, navigation, news
 from core.ui.scaling.result import Parts, heading
 from core.ui.study_page import StudyPage, busy_sentence
 from core.ui.tables import written
@@ -25,7 +25,6 @@ from core.ui.words import plain
 
 QUESTION = "From which batch are several devices faster than one?"
 TRY_BUTTON = "Try it out on logical CPUs"
-REDRAW_S = 12.0
 Form = Callable[[str | None, DeltaGenerator], ScalingPlan | None]
 
 
@@ -54,7 +53,7 @@ def show(form: Form) -> None:
             frame.top(QUESTION)
         if PAGE.running() is not None:
             PAGE.progress()
-            so_far()
+            news.redrawn("scaling", _so_far, changes=False)
         else:
             PAGE.failure()
             needs_two()
@@ -113,8 +112,7 @@ def before(plan: ScalingPlan | None) -> None:
         st.caption(f"{TRY_OUT}.")
 
 
-@st.fragment(run_every=REDRAW_S)
-def so_far() -> None:
+def _so_far() -> None:
     """The curves of the running study as far as they are known."""
     running = PAGE.running()
     if running is None or running.record is None:

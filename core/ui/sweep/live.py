@@ -15,12 +15,11 @@ from core.studies.progress import Snapshot
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
-from core.ui import charts, registry, verdict
+from core.ui import charts, news, registry, verdict
 from core.ui.navigation import link
 from core.ui.study_page import StudyPage, busy_sentence, refuse
 from core.ui.words import plain
 
-FIRST_LOOK_S, REDRAW_S = 1.0, 12.0  # until the first round is there, and from then on
 STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
 NO_CLAIM = "No claim yet: that takes three starts of the workers. Hollow points have no interval."
 UNDECIDED = "No answer yet: the 95 % intervals still allow either target to be faster. More starts make them narrower."
@@ -56,28 +55,9 @@ def _answers(snapshot: Snapshot) -> bool:
 PAGE = StudyPage(SWEEP, "Measure this machine", counts=_counts)
 
 
-def redrawn(draw: Callable[..., None], *given: object) -> None:
-    """Draw, and again while the sweep runs: soon after the first round is there, then more seldom than the numbers,
-    since drawing takes time from what is being measured.
-    """
-    waiting = not _has_answer()
-    st.fragment(_redrawn, run_every=FIRST_LOOK_S if waiting else REDRAW_S)(draw, waiting, given)
-
-
-def _redrawn(draw: Callable[..., None], waiting: bool, given: tuple[object, ...]) -> None:
-    if waiting and _has_answer():
-        st.rerun()  # all of the page, which has this drawn more seldom from now on
-    draw(*given)
-
-
-def _has_answer() -> bool:
-    snapshot = registry.engine().jobs.snapshot(SWEEP.name)
-    return snapshot is not None and snapshot.answer is not None
-
-
 def estimate(beside: Beside) -> None:
     """The charts, and the verdict so far once there is one."""
-    redrawn(_estimate, beside)
+    news.redrawn("estimate", partial(_estimate, beside), changes=False)
 
 
 def _estimate(beside: Beside) -> None:

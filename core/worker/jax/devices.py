@@ -11,7 +11,7 @@ import jax
 import keras
 
 from core.frameworks import device_kind
-from core.machine.cores import bind
+from core.machine.cores import Place
 from core.machine.environment import quota_cores, usable_cores
 from core.names import all_of
 from core.numbers import counted
@@ -109,7 +109,7 @@ def _set_threads(target: Target) -> None:
         os.environ["NPROC"] = str((threads or usable_cores() or 1) + THREADS_A_LOGICAL_CPU * target.replicas)
     elif threads is not None:
         os.environ["NPROC"] = str(threads)
-    if threads is not None and not bind(threads) and target.on_cpu and target.replicas == 1:
+    if threads is not None and not Place(threads).take() and target.on_cpu and target.replicas == 1:
         jax.config.update("jax_cpu_enable_async_dispatch", False)  # at least does not run ahead beside its pool
 
 

@@ -127,6 +127,7 @@ class TensorFlowEngine(CellEngine[CellStep]):
         with self.outcomes(Pipeline()):
             self.check_allowed(request.workload)
             self._check_single("Real training")
+            self.turns.take_place(None)
             self._training = Training(request, self._target, self._devices.first)
             return self._training.opened
 
@@ -141,6 +142,7 @@ class TensorFlowEngine(CellEngine[CellStep]):
     def pitfall(self, request: TimePitfall) -> PitfallTimed:
         with self.outcomes(Pipeline()):
             self.check_allowed(request.workload)
+            self.turns.take_place(None)
             return PitfallTimed(steps_ms=time_pitfall(request))
 
     def examine(self, request: Examine) -> Examined:

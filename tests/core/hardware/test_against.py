@@ -32,7 +32,7 @@ def test_the_card_meets_the_faster_cpu_first_and_its_speed_up_has_the_runs_own_b
     assert [s.batch for s in found.speed_ups] == list(batches_between(ANSWER, 1))
     first = ANSWER.cell(0, 1024)
     second = ANSWER.cell(1, 1024)
-    assert found.at_end == speed_up(RUN, ANSWER, found.curve, 1024, 1)
+    assert found.at_end == speed_up(ANSWER, found.curve, 1024, 1)
     assert found.speed_ups[-1].ratio / found.at_end.ratio == pytest.approx(first.step_ms / second.step_ms)
 
 

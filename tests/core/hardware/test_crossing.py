@@ -14,7 +14,6 @@ from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_
 from core.hardware.model import predict
 from core.hardware.recorded import card_curve
 from core.spec import Target
-from core.studies.sweep.observations import PROCESS_ALLOWANCE
 from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
 BATCHES = tuple(2**i for i in range(11))
@@ -169,11 +168,11 @@ def test_withheld_points_are_neither_bridged_nor_passed_over_in_silence():
 def test_speed_up_at_a_batch_carries_both_errors():
     run = cpu_run(cpu_ms, BATCHES)
     curve = make_curve(lambda _: 1.0, BATCHES, -0.3, 0.2)
-    one = speed_up(run, cells_of(run), curve, 100)
+    one = speed_up(cells_of(run), curve, 100)
     assert one.ratio == pytest.approx(cpu_ms(100))
     assert (one.low, one.high) == pytest.approx((cpu_ms(100) * math.exp(-0.2), cpu_ms(100) * math.exp(0.3)))
     assert one.label == "modelled"
-    assert speed_up(run, cells_of(run), curve, 4096) is None
+    assert speed_up(cells_of(run), curve, 4096) is None
 
 
 @given(st.floats(0.01, 100.0), st.floats(0.1, 3.0), st.booleans())

@@ -181,4 +181,4 @@ def test_no_rounding_moves_a_bound_to_the_other_side_of_parity_or_onto_it(value:
 def test_a_card_that_is_ahead_throughout_is_so_at_the_batch(ms: float, kind: str, standing: str) -> None:
     curve = make_curve(lambda _: ms, BATCHES, -0.2, 0.2)
     assert cross(RUN, ANSWER, curve).kind == kind
-    assert standing_of(speed_up(RUN, ANSWER, curve, 64)) == standing
+    assert standing_of(speed_up(ANSWER, curve, 64)) == standing

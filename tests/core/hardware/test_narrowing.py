@@ -62,7 +62,7 @@ def modelling(costs: HostCosts) -> Modelling:
 
 def seen(costs: HostCosts, batch: int = 64, card: GpuSpec = CARD, **options: Any) -> tuple[ModelledSpeedUp, Modelled]:
     curve = card_curve(card, WORKLOAD, GPU, BATCHES, costs, **options)
-    found = speed_up(RUN, cells_of(RUN), curve, batch)
+    found = speed_up(cells_of(RUN), curve, batch)
     step = next(point for point in curve.known if point.batch == batch)
     assert found is not None
     assert isinstance(step, Modelled)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.evidence import Killed
-from core.machine.cgroup import KillCounts, Limits, read_kills, read_limits, who_killed
+from core.machine.cgroup import KillCounts, Killed, Limits, read_kills, read_limits, who_killed
 from core.worker.process import ROOT
 
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate"

@@ -11,7 +11,6 @@ import pytest
 
 from core.frameworks import FRAMEWORKS
 from core.machine import installed
-from core.machine.cores import bind, spread
 from core.machine.installed import python_of, versions, why_missing
 
 ROOT = Path(__file__).parents[3]
@@ -80,26 +79,3 @@ def test_an_interpreter_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
     assert "interpreter for JAX, does not exist" in str(why_missing("jax", str(tmp_path / "none")))
     assert "interpreter for JAX, cannot be executed" in str(why_missing("jax", str(plain)))
     assert "is no Python that answers" in str(why_missing("jax", interpreter(tmp_path, "hello")))
-
-
-def test_cores_are_taken_from_the_last_one_of_each_physical_core_first() -> None:
-    def siblings(core: int) -> str:
-        return str(core % 4)  # 0 and 4 are the two threads of one core
-
-    assert spread(range(8), 1, siblings) == {7}
-    assert spread(range(8), 4, siblings) == {4, 5, 6, 7}
-    assert spread(range(8), 5, siblings) == {3, 4, 5, 6, 7}
-    assert spread(range(8), 99, siblings) == set(range(8))
-    assert spread((2, 5), 1, siblings) == {5}
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes are bound to cores on Linux only")
-def test_a_process_is_bound_to_that_many_cores() -> None:
-    code = "import os; from core.machine.cores import bind; print(bind(1), len(os.sched_getaffinity(0)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.split() == ["True", "1"]
-
-
-def test_where_the_system_binds_nothing_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "sched_setaffinity", raising=False)
-    assert bind(1) is False

@@ -1,5 +1,6 @@
 """Interference: told apart from our own work, scanned for seldom, cheap."""
 
+import os
 import subprocess
 import sys
 import time
@@ -50,6 +51,37 @@ def test_our_own_work_is_no_interference_nor_a_restarted_worker_negative_work(sy
     sampler.sample(2.9, ())
     system.advance(1.0, busy_s=0.5)
     assert sampler.sample(0.2, ()).other_cpu_pct == pytest.approx(50.0)
+
+
+def test_waits_are_those_of_our_threads_since_the_last_call(system):
+    waits = {(7, 70): 5.0, (7, 71): 1.0}
+
+    def of(pids):
+        return {thread: waited_s for thread, waited_s in waits.items() if thread[0] in pids}
+
+    with closing(InterferenceSampler(system.read, of)) as made:
+        assert sample_after(made, system, (7,)).wait_pct is None  # what it waited for before is nobody's disturbance
+        waits[7, 70] += 0.2
+        waits[7, 72] = 0.1  # a new thread
+        assert sample_after(made, system, (7,)).wait_pct == pytest.approx(30.0)
+        del waits[7, 71]  # that of one that ended is not known, and takes nothing from the others
+        waits[8, 80] = 9.0
+        assert sample_after(made, system, (7, 8)).wait_pct == 0.0
+        waits[8, 80] += 0.5
+        assert sample_after(made, system, (8,)).wait_pct == pytest.approx(50.0)
+        assert sample_after(made, system, ()).wait_pct is None
+
+
+def sample_after(made, system, pids, wall_s=1.0):
+    system.advance(wall_s, busy_s=0.0)
+    return made.sample(0.0, pids)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what threads wait for")
+def test_the_waits_of_this_very_process_can_be_read():
+    waits = interference.read_waits((os.getpid(), 2**22 + 1))
+    assert (os.getpid(), os.getpid()) in waits
+    assert all(waited_s >= 0 for waited_s in waits.values())
 
 
 def test_short_intervals_are_added_up_and_steal_is_a_share_of_the_machine(system, sampler):

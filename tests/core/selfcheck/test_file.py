@@ -52,7 +52,7 @@ def test_it_says_what_it_holds() -> None:
     data = self_check_data(record, run_checks(record))
     assert data["holds"] == [*HOLDS, LACKS]
     assert data["record"]["schema_version"] == 1
-    assert data["verdict"] == "Self-check of gpu:0: 17 hold, 0 fail, 0 cannot be seen here."
+    assert data["verdict"] == "Self-check of gpu:0: 18 hold, 0 fail, 0 cannot be seen here."
     holds(self_check_text(record, run_checks(record)), *HOLDS, LACKS)
 
 
@@ -60,7 +60,7 @@ def test_a_reason_is_said_once() -> None:
     record = Device(GPU, "no such device").check()
     text = self_check_text(record, run_checks(record))
     assert text.count("There is no gpu:0") == 1
-    holds(text, "A worker starts on the target, and 15 other checks: There is no gpu:0")
+    holds(text, "A worker starts on the target, and 16 other checks: There is no gpu:0")
 
 
 def test_the_host_can_be_told_from_it() -> None:
@@ -78,7 +78,7 @@ def test_no_names_of_host_user_home_and_other_programs_are_in_it(monkeypatch: py
     launch = device.launch
 
     def failing(targets, deadline_s, *rest):
-        (worker,) = launch(targets, deadline_s, *rest)
+        worker, *others = launch(targets, deadline_s, *rest)
         ask = worker.ask
 
         def asked(request, deadline_s):
@@ -88,7 +88,7 @@ def test_no_names_of_host_user_home_and_other_programs_are_in_it(monkeypatch: py
             return ask(request, deadline_s)
 
         monkeypatch.setattr(worker, "ask", asked)
-        return (worker,)
+        return (worker, *others)
 
     record = device.check(launch=failing)
     text = json.dumps(self_check_data(record, run_checks(record))) + self_check_text(record, run_checks(record))

@@ -149,3 +149,16 @@ def test_stopped_it_asks_for_nothing_more() -> None:
     assert device.asked[-1] == "memory"
     assert record.readings.memory is not None
     assert record.host is None
+
+
+def test_the_target_is_measured_against_itself_at_the_end() -> None:
+    equal = Device(CPU).check().readings.equal
+    assert equal is not None
+    assert set(equal.claims) <= {"equivalent"}
+    assert equal.difference is not None
+    assert equal.starts >= 1
+    unequal = Device(CPU, "unequal workers").check()
+    assert statuses(unequal)["equal"] == "fails"
+    for difference, status in ((None, "unseen"), (0.6, "unseen"), (0.4, "holds")):
+        noisy = unequal.readings.model_copy(update={"equal": equal.model_copy(update={"difference": difference})})
+        assert statuses(unequal.model_copy(update={"readings": noisy}))["equal"] == status

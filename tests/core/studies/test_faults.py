@@ -17,6 +17,7 @@ from core.studies.kind import Context
 from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.run import MemorySearch
 from core.studies.registry import kind_of, kinds
+from tests.support import resolutions
 from tests.support.causes import BATCH, make_case
 from tests.support.faults import OUTCOMES, Faulty
 from tests.support.frontiers import SMALL, make_plan, random_truth
@@ -55,6 +56,7 @@ STUDIES: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
     ),
     "noise": (lambda seed: SimulatedTrainer(seed=seed), lambda: NoisePlan(workload=WORKLOAD, budget_s=60.0)),
     "host": (lambda seed: host_machine(seed=seed), HostPlan),
+    "resolution": (_machine, lambda: resolutions.plan(budget_s=40.0)),
     "scaling": (lambda seed: scaling_machine(seed=seed), lambda: scaling_plan(batches=(32, 128, 512), budget_s=40.0)),
 }
 """By kind: its simulated machine, and what to measure."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -104,6 +105,43 @@ def test_a_sweep_runs_in_the_background(jobs: Jobs, machine: Gated, store: Memor
     assert done.answer.verdict.kind == "crossover"
     assert store.finished[0] == "finished"
     assert store.studies == [], "its rounds were kept as they came"
+
+
+class Watching:
+    """A part of a page that waits for pauses again as soon as it was woken, and notes what there was to draw."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs, self.seen, self._waits = jobs, [], ExitStack()
+        self.wait()
+
+    def wait(self) -> None:
+        self._waits.enter_context(self.jobs.pauses.waiting(self.wake, changes=False, pauses=True))
+
+    def wake(self) -> None:
+        self.seen.append(self.jobs.snapshot())
+        self.wait()
+
+
+def test_a_sweep_pauses_for_a_page_between_visits_and_has_its_first_answer_drawn(jobs: Jobs, machine: Gated) -> None:
+    page = Watching(jobs)
+    begin_sweep(jobs)
+    record = ended(jobs, machine).record
+    assert all(snapshot.active for snapshot in page.seen)
+    with_answer = [snapshot for snapshot in page.seen if snapshot.answer is not None]
+    assert len(with_answer[0].record.rounds) <= 6, "it is drawn with the first visits"
+    assert 2 <= len(page.seen) <= 2 + record.elapsed_s / 10
+
+
+def test_every_page_is_told_of_the_beginning_a_wish_to_stop_and_the_end(jobs: Jobs, machine: Gated) -> None:
+    told: list[bool] = []
+
+    def wake() -> None:
+        told.append(jobs.snapshot().active)
+
+    for act in (lambda: begin_sweep(jobs), jobs.cancel, lambda: ended(jobs, machine)):
+        with jobs.pauses.waiting(wake, changes=True, pauses=False):
+            act()
+    assert told == [True, True, False]
 
 
 def test_a_study_runs_in_the_background_under_the_machines_lock(jobs: Jobs, machine: Gated, store: MemoryStore) -> None:

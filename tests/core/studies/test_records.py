@@ -11,6 +11,7 @@ from core.studies.registry import kinds, load_example
 from core.studies.study import Record
 from tests.support.fleet_studies import make_fleet
 from tests.support.hosts import make_host_study
+from tests.support.resolutions import made_resolution
 from tests.support.scalings import make_scaling_study
 
 SHIPPED = {name: load_example(name) for name, kind in kinds().items() if kind.example is not None}
@@ -19,6 +20,7 @@ RECORDS: dict[str, Record] = {
     "host": make_host_study(),
     "scaling": make_scaling_study(),
     "fleet": make_fleet(batches=(1, 8)),
+    "resolution": made_resolution(),
 }
 NO_RECORDS = ["", "nonsense", "[]", "null", "{}", '{"schema_version": 1}', '{"a": NaN}', "[" * 10]
 

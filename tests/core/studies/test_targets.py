@@ -14,6 +14,7 @@ from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.run import MemorySearch
 from core.studies.pipeline.plan import PipelinePlan
 from core.studies.registry import kinds
+from core.studies.resolution.plan import resolution_plan
 from core.studies.sweep.start import new_run
 from core.ui.overhead.tracing import TRACE, Asked
 from tests.support.runs import make_run, on_card
@@ -34,6 +35,7 @@ PLANS: dict[str, Any] = {
     "host": HostPlan(),
     "fleet": FleetPlan(sweep=plan()),
     "scaling": scaling_plan(),
+    "resolution": resolution_plan(WORK, GPU, (1, 8)),
 }
 
 

@@ -89,8 +89,9 @@ def test_there_is_a_method_for_every_kind_of_request() -> None:
     assert all(callable(getattr(engine(), kind)) for kind in kinds)
 
 
-def test_a_block_waits_once_and_cells_share_a_model() -> None:
+def test_a_block_waits_once_and_cells_share_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     made = engine()
+    monkeypatch.setattr(made.turns, "wake", lambda *_: None)
     for slot in (0, 1):
         assert made.prepare(cell(4, slot)).execution == "xla"
     assert made.built == 1
@@ -189,3 +190,23 @@ def test_a_block_says_how_much_cpu_time_it_took_and_a_step_in_int8_how_far_it_is
     differs = OutputDifference(samples=8, largest=0.1, mean=0.01, agreeing=1.0, quantised="all")
     made.difference = differs
     assert made.prepare(cell(8)).output_difference == differs
+
+
+class Timed(Bare):
+    """A step of half a millisecond by a clock of its own."""
+
+    def run(self, steps: int) -> float:
+        self.last = 1.0
+        return 0.5 * steps
+
+
+@pytest.mark.parametrize(
+    ("device", "asked_ms", "block_ms"), [("cpu", None, 4.0), ("gpu:0", None, 20.0), ("cpu", 20.0, 20.0)]
+)
+def test_a_block_is_as_long_as_suits_the_device_unless_the_request_says(
+    monkeypatch: pytest.MonkeyPatch, device: str, asked_ms: float | None, block_ms: float
+) -> None:
+    monkeypatch.setattr(Small, "make_step", lambda _, model, workload, target, feed: Timed(feed))  # noqa: ARG005
+    made = Small(Hello(target=Target(device=device, framework="jax")))
+    steps = made.prepare(cell(4).model_copy(update={"block_ms": asked_ms})).steps_per_block
+    assert 0.5 * steps == pytest.approx(1.1 * block_ms, abs=0.5)

@@ -8,6 +8,7 @@ import pytest
 
 from core.spec import Pipeline, Target, Workload
 from core.worker.protocol import Hello, Prepare, RunBlock
+from core.worker.turns import Turns
 
 pytestmark = pytest.mark.tensorflow
 
@@ -18,7 +19,7 @@ BLOCK = RunBlock(batch=4, steps=8)
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Seconds that the clock, which tells how long a device idled, jumps ahead by."""
-    from core.worker import cells as worker
+    from core.worker import turns as worker
 
     ahead = SimpleNamespace(s=0.0)
     real = worker.time.monotonic
@@ -34,7 +35,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, target: Target) -> object:
 
     made = worker.TensorFlowEngine(Hello(target=Target()), Devices(("CPU:0",)))
     made.prepare(REQUEST)
-    monkeypatch.setattr(made, "_target", target)
+    monkeypatch.setattr(made, "turns", Turns(target))
     return made
 
 
@@ -51,7 +52,7 @@ def test_a_gpu_that_idled_runs_untimed_steps_first_and_records_them(
     assert gpu.block(BLOCK).wake_ms == 0.0  # type: ignore[attr-defined]
 
 
-def test_a_cpu_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch, idle: SimpleNamespace) -> None:
+def test_the_call_before_a_cpus_block_is_no_wake(monkeypatch: pytest.MonkeyPatch, idle: SimpleNamespace) -> None:
     cpu = engine(monkeypatch, Target())
     idle.s += 60.0
     assert cpu.block(BLOCK).wake_ms is None  # type: ignore[attr-defined]

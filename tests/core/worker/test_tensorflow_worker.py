@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from core.families import network_from_name
+from core.machine.cores import spread
 from core.spec import KERAS_ON_CPU, Pipeline, Target, Workload
 from core.worker.process import KEEPER, ProcessWorker, launch_processes, worker_environment
 from core.worker.protocol import CellFailed, Prepare, Release, RunBlock, TraceSteps, WorkerError, WorkerLost
@@ -24,6 +25,7 @@ CELL_S = 120.0
 TRAIN = Workload(network=network_from_name("20-16-4"), mode="train", optimizer="adam")
 INFER = Workload(network=network_from_name("20-16-4"), mode="infer")
 SIGMOID = Workload(network=network_from_name("20-16-1"), mode="train", optimizer="momentum")
+LINUX = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes are bound to cores on Linux only")
 TFDATA = Pipeline(kind="tfdata", prefetch=2, parallel_calls=2, cache=True, shuffle=True, preprocess_us=20)
 
 # A worker whose batches hold a NaN once a block runs, and one that reads stdin but prints where it must not
@@ -65,6 +67,29 @@ def workers():
 @pytest.fixture(scope="module")
 def graph(workers):
     return workers[0]
+
+
+def cores_of(worker):
+    """The sets of cores that its threads may use."""
+    tasks = Path(f"/proc/{worker.ready.pid}/task").iterdir()
+    return {frozenset(os.sched_getaffinity(int(task.name))) for task in tasks}
+
+
+@LINUX
+def test_one_thread_computes_on_one_core_and_a_pipeline_works_beside_it(workers):
+    one, every = workers
+    cores = frozenset(os.sched_getaffinity(0))
+    own = {frozenset(spread(cores, 1))}
+    one.ask(cell(batch=2), CELL_S)
+    assert cores_of(one) == own
+    prepared = one.ask(cell(batch=2, slot=1, pipeline=TFDATA), CELL_S)
+    assert cores_of(one) == {cores}
+    one.ask(RunBlock(batch=2, steps=5), CELL_S)
+    assert cores_of(one) == own
+    one.ask(RunBlock(batch=2, slot=1, steps=prepared.steps_per_block), CELL_S)
+    assert cores_of(one) == {cores}
+    every.ask(cell(batch=2), CELL_S)
+    assert cores_of(every) == {cores}
 
 
 def test_ready_tells_the_device_and_its_threads(workers):

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.analysis.statistics import t_quantile
 from core.spec import Pipeline, Target, Workload
 from core.studies.experiment.effects import Effect, effects, log_effect
 from core.studies.experiment.record import Arm, ArmBlock, ArmRound, Experiment
-from core.studies.sweep.observations import PROCESS_ALLOWANCE
+from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF
 
 WORKLOAD = Workload(network="784-128-10")
 
@@ -107,12 +108,12 @@ def test_whole_experiments_cover_the_truth_too() -> None:
 
 @pytest.mark.parametrize("starts", [1, 2])
 def test_fewer_than_three_starts_are_allowed_for(starts: int) -> None:
-    """With hardly any scatter, what remains of the half width is 1.96 times the allowance over the root of starts."""
+    """With hardly any scatter, what remains is Student's t times the allowance over the root of starts."""
     rng = np.random.default_rng(5)
     logs = {i: list(rng.normal(0.5, 1e-6, 12)) for i in range(starts)}
     center, half = log_effect(logs)
     assert center == pytest.approx(0.5, abs=1e-5)
-    assert half == pytest.approx(1.96 * PROCESS_ALLOWANCE / math.sqrt(starts), rel=1e-3)
+    assert half == pytest.approx(t_quantile(0.975, int(ALLOWANCE_DF)) * ALLOWANCE / math.sqrt(starts), rel=1e-3)
     seen = {i: list(rng.normal(0.5, 1e-6, 12)) for i in range(3)}
     assert log_effect(seen)[1] < 0.01 * half, "three starts that agree need no allowance"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.evidence import Killed
+from core.machine.cgroup import Killed
 from core.spec import MAX_BATCH, Target, Workload
 from core.studies.memory.answer import memory_answer
 from core.studies.memory.export import memory_text

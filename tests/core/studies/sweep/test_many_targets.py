@@ -14,7 +14,7 @@ from core.studies.sweep.export import rounds_csv
 from core.studies.sweep.focus import envelope_changes, focus_of
 from core.studies.sweep.imports import read_run
 from core.studies.sweep.record import Run
-from core.studies.sweep.schedule import MIN_PROCESSES
+from core.studies.sweep.schedule import REPLICATES
 from core.studies.sweep.supervisor import run_sweep
 from tests.support.points import run_of_steps
 from tests.support.runs import make_run
@@ -38,9 +38,10 @@ def ladder(count: int, seed: int, lost: int = 0) -> tuple[Curve, ...]:
 def test_every_target_follows_every_other_about_equally_often(count: int) -> None:
     alike = (Curve(0.5, 0.01),) * count
     run = sweep(Machine(alike, NoiseModel(), seed=1), plan("1,8,64", count, budget_s=70.0, refine=False, trace=False))
-    assert all(len(r.blocks) == count for r in run.rounds)
+    whole = [r for r in run.rounds if len(r.blocks) == count]
+    assert {r.process for r in whole} == set(range(len({p.index for p in run.processes})))
     for batch in (1, 8, 64):
-        here = [[block.target for block in r.blocks] for r in run.rounds if r.batch == batch]
+        here = [[block.target for block in r.blocks] for r in whole if r.batch == batch]
         follows = Counter(pair for order in here for pair in pairwise(order))
         assert len(here) >= 2 * count
         assert len(follows) == count * (count - 1)
@@ -99,7 +100,7 @@ def test_time_goes_to_targets_that_may_be_the_fastest() -> None:
     }
     starts = Counter(p.target for p in run.processes)
     assert starts[0] == starts[1] == starts[2] == starts[3], "all are held against the first, which no start leaves out"
-    assert starts[1] > starts[4] == starts[5] == MIN_PROCESSES, "seen in enough processes for an interval"
+    assert starts[1] > starts[4] == starts[5] == REPLICATES, "seen in enough starts for an interval"
     assert {cost.target for cost in run.loops if cost.times is not None} == set(range(6))
 
 
@@ -111,8 +112,9 @@ def test_rounds_gather_around_every_boundary() -> None:
     for change, batch in zip(found, truth, strict=True):
         assert change.established
         assert abs(math.log2(change.batch / batch)) < 0.5
-        near = sum(1 for r in run.rounds if 0.5 < r.batch / batch < 2)
-        assert near > 0.25 * len(run.rounds)
+        near = {b: len({r.process for r in run.rounds if r.batch == b}) for b in run.batches if 0.5 < b / batch < 2}
+        assert max(near.values()) > REPLICATES
+        assert len(near) > 2, "sizes between those of the plan"
 
 
 def test_a_sweep_of_many_ends_early_when_every_boundary_is_narrow() -> None:

@@ -24,20 +24,60 @@ def at(batch: float, low: float, high: float) -> Crossover:
     return Crossover(batch, low, high, "b")
 
 
-def test_workers_are_restarted_when_the_budget_pays_for_two() -> None:
-    costs = Costs(startup_s=5.0, prepare_s=1.0, round_s=0.05)
-    shortest_s = schedule.shortest_epoch_s(costs, 4)
-    assert shortest_s == pytest.approx(5 + 5 * 1 + (4 * 4 + 1) * 2 * 0.05)
-    assert schedule.epoch_length_s(1.5 * shortest_s, costs, 4, 4) is None, "one restart alone decides little"
-    assert schedule.epoch_length_s(2.3 * shortest_s, costs, 4, 8) == pytest.approx(0.9 * 2.3 / 2 * shortest_s)
-    assert schedule.epoch_length_s(10_000.0, costs, 4, 8) == schedule.shortest_epoch_s(costs, 4, 8)
+CHEAP = Costs(startup_s=0.1, prepare_s=0.6, visit_s=0.2)  # of a batch on two forks
+DEAR = Costs(startup_s=6.0, prepare_s=2.0, visit_s=0.2)  # of a batch on a CPU and a GPU
 
 
-def test_noisier_rounds_make_longer_epochs() -> None:
-    costs = Costs(startup_s=4.5, prepare_s=0.5, round_s=0.05)
-    passes = [schedule.good_passes(costs, 4, scatter) for scatter in (0.0, 0.05, 0.11, 0.5)]
-    # √(7 s / 0.2 s) · 11 % / 3.5 % = 19 rounds, 9 passes of two
-    assert passes == [schedule.MIN_EPOCH_PASSES, schedule.MIN_EPOCH_PASSES, 9, schedule.MAX_EPOCH_PASSES]
+@pytest.mark.parametrize(("round_s", "rounds"), [(0.0, 12), (0.01, 12), (0.025, 8), (0.05, 4), (0.1, 2), (0.9, 2)])
+def test_a_visit_is_short_whatever_a_round_takes(round_s: float, rounds: int) -> None:
+    assert schedule.rounds_of_a_visit(round_s) == rounds
+
+
+@pytest.mark.parametrize(
+    ("total_s", "costs", "batches", "starts"),
+    [(26, CHEAP, 11, 3), (6, CHEAP, 11, 2), (2, CHEAP, 11, 1), (42, DEAR, 11, 3), (38, DEAR, 11, 2), (38, DEAR, 1, 3)],
+)
+def test_three_starts_are_wanted_where_they_fit_with_a_few_batches(
+    total_s: float, costs: Costs, batches: int, starts: int
+) -> None:
+    assert schedule.replicates(total_s, costs.startup_s, costs.batch_s, batches) == starts
+
+
+def test_time_is_kept_for_further_starts_once_a_good_number_of_batches_has_room() -> None:
+    assert schedule.kept_s(40.0, CHEAP) == pytest.approx(3 * (0.1 + 3 * 0.8)), "three starts of three batches"
+    assert schedule.kept_s(10.0, CHEAP) == pytest.approx(0.5), "three starts of five batches fill it"
+    assert schedule.kept_s(80.0, DEAR) == pytest.approx(12.6), "one"
+    assert schedule.kept_s(50.0, DEAR) == pytest.approx(2.5)
+
+
+def test_where_replicates_are_dear_each_gets_more_visits() -> None:
+    visits = [1 + costs.more_visits_s / costs.visit_s for costs in (CHEAP, DEAR, Costs(0.0, 0.1, 0.2))]
+    assert visits == pytest.approx([schedule.LEAST_VISITS, 40**0.5, schedule.LEAST_VISITS])
+
+
+def test_what_no_start_needs_is_shared_out() -> None:
+    start = schedule.together([CHEAP] * 10, 0.1)
+    assert start.start_s == pytest.approx(8.1)
+    few = schedule.together([CHEAP] * 3, 0.1)
+    extra_s, follow = schedule.extra_s(27.0, start, 2, 16.2, few, done=1)
+    assert (extra_s, follow) == (pytest.approx((27.0 - 1.05 * 16.2 - 3 * 2.5) / 6), 5), "two whole ones, three of few"
+    assert schedule.extra_s(3600.0, few, 0, 0.0, few, done=8)[0] == few.more_visits_s
+    assert schedule.extra_s(2.6, few, 0, 0.0, few, done=4) == (2.6, 0), "the last one gets what is left"
+    assert schedule.extra_s(-0.5, few, 0, 0.0, few, done=4) == (0.0, 0)
+
+
+def test_batches_that_do_not_all_fit_are_evenly_spread_with_both_ends() -> None:
+    assert schedule.evenly_spread(TRIED, ())[:5] == [1024, 1, 32, 4, 128]
+    assert schedule.evenly_spread(TRIED, (1, 32, 8, 16))[:2] == [1024, 128]
+    assert sorted(schedule.evenly_spread(TRIED, (8,))) == sorted(set(TRIED) - {8})
+    assert schedule.evenly_spread((5,), (5,)) == []
+
+
+def test_larger_batches_are_expected_to_take_longer() -> None:
+    assert schedule.expected_s(8, {}, 0.5) == 0.5
+    seen = {1: 0.2, 32: 0.4}
+    assert [schedule.expected_s(b, seen, 0.5) for b in (1, 8, 32)] == pytest.approx([0.2, 0.3, 0.4])
+    assert schedule.expected_s(1024, seen, 0.5) == pytest.approx(0.6)
 
 
 def test_the_scatter_of_rounds_shrugs_off_drift_and_stalls() -> None:
@@ -57,11 +97,7 @@ def test_the_scatter_of_rounds_shrugs_off_drift_and_stalls() -> None:
     assert schedule.round_scatter(run_of(lambda _: 1.0, rounds=1)) == 0.0
 
 
-def test_no_more_batches_are_visited_than_two_epochs_can_hold() -> None:
-    costs = Costs(startup_s=5.0, prepare_s=1.0, round_s=0.05)
-    most = schedule.affordable_batches(60.0, costs)
-    assert schedule.epoch_length_s(60.0, costs, most, 4) is not None
-    assert schedule.epoch_length_s(60.0, costs, most + 1, 4) is None
+def test_of_deciding_batches_never_fewer_than_three_are_visited() -> None:
     assert len(schedule.spread(TRIED, most=5)) == 5
     assert len(schedule.spread(TRIED, most=-3)) == schedule.FEWEST_ACTIVE
 

@@ -21,7 +21,7 @@ SHARED = "held memory of the same GPU; in a sweep against the CPU it may fit."
 class Card(Machine):
     """Workers whose cells take memory in proportion to their batch and keep it; a card has room for ``capacity``."""
 
-    capacity = 1_600
+    capacity = 1_500
 
     def __post_init__(self) -> None:
         super().__post_init__()

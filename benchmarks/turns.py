@@ -1,0 +1,294 @@
+"""How targets best take turns on a CPU: where, for how long, and how a disturbed turn is told from a clean one.
+
+    python -m benchmarks.turns blocks [--targets cpu,threads=1 cpu,threads=1] [--batch 8] [--seconds 150] [--json FILE]
+    python -m benchmarks.turns neighbours [--targets …] [--batch 8] [--seconds 150] [--json FILE]
+
+Linux only. Two real workers time blocks in turn, A B, B A and so on; everything is measured with the same two processes
+and the same two prepared cells, since two processes of equal targets lie percents apart.
+
+*blocks*: windows of half a second in random order, each with blocks of another length, with or without an untimed
+step before each, with the workers bound to as many cores as each has threads or to none. For each the scatter of the
+windows' median log ratios (lower is more precision in the same time), and both median steps and their ratio over those
+of all windows, which must not move; all that once more of the windows that nothing disturbed.
+
+*neighbours*: visits of eight rounds and more, as a sweep makes them, bound or not, while nothing, one program, bursts
+of 0.2 to 2 s of one program, or as many programs as there are cores run beside it. For each the quantiles of what the
+interference sampler sees in a visit, and the mean ratio of all visits and of those that were not disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import random
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from core.evidence import Interference
+from core.machine.cores import bind, spread
+from core.machine.interference import InterferenceSampler, read_waits
+from core.spec import Pipeline, Target, Workload
+from core.studies.runner import sampled
+from core.worker.process import ProcessWorker
+from core.worker.protocol import Prepare, RunBlock
+
+WAIT_S = 120.0
+WINDOW_S, VISIT_S, VISIT_ROUNDS, VISITS_IN_A_ROW = 0.5, 0.15, 8, 4
+SAMPLES = 50
+FEWEST = 3  # windows that a scatter is told of
+LENGTHS_MS = (4.0, 10.0, 20.0)
+NEIGHBOURS = ("none", "one", "bursts", "all cores")
+BURST_S = 0.2, 2.0
+WORKER = """
+from core.machine import cores
+from core.worker import cells, server, turns
+
+def block(engine, request, run=cells.CellEngine.block):
+    turns.MAX_LEAD_IN_MS = float("inf") if request.slot else 0.0
+    engine.turns.end()
+    return run(engine, request.model_copy(update={"slot": 0})).model_copy(update={"slot": request.slot})
+
+cores.Place.take = lambda *_, **__: False
+cells.CellEngine.block = block
+server.main()
+"""
+"""A worker that is bound from here alone, and runs an untimed step before blocks of slot 1 alone, of the same cell."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How a target's turn is taken: on cores of its own or any, after an untimed call or not, for how long."""
+
+    bound: bool
+    lead_in: bool
+    block_ms: float
+
+    @property
+    def words(self) -> str:
+        place, lead_in = "bound" if self.bound else "free", "after a step" if self.lead_in else "at once"
+        return f"{place:5s} {lead_in:12s} {self.block_ms:3.0f} ms"
+
+
+class Pair:
+    """Two workers with a prepared cell each."""
+
+    def __init__(self, targets: Sequence[Target], network: str, batch: int, inference: bool, by_cpu_time: bool) -> None:
+        self.by_cpu_time = by_cpu_time
+        command = (sys.executable, "-c", WORKER)
+        self.batch, self.targets = batch, tuple(targets)
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.workers = [ProcessWorker(target, command=command) for target in self.targets]
+        workload = Workload(network=network, mode="infer" if inference else "train")
+        request = Prepare(workload=workload, pipeline=Pipeline(), batch=batch, block_ms=20.0)
+        for worker in self.workers:
+            worker.wait_ready(WAIT_S)
+            worker.ask(request, WAIT_S)
+        self.step_ms = [statistics.median(self.block(i, 1) for _ in range(50)) for i in (0, 1)]
+
+    def block(self, index: int, steps: int, lead_in: bool = False) -> float:
+        """Time of a step, ms, by the clock that was chosen."""
+        done = self.workers[index].ask(RunBlock(batch=self.batch, steps=steps, slot=int(lead_in)), WAIT_S)
+        return (done.cpu_ms or 0.0 if self.by_cpu_time else done.block_ms) / steps
+
+    def place(self, bound: bool) -> None:
+        for worker, target in zip(self.workers, self.targets, strict=True):
+            cores = spread(self.cores, target.threads or len(self.cores)) if bound else self.cores
+            bind(cores, worker.ready.pid)
+
+    def round(self, turn: Turn, number: int) -> tuple[float, float]:
+        """Both targets' steps in ms; every second round the other is first."""
+        took = [0.0, 0.0]
+        for index in (0, 1) if number % 2 == 0 else (1, 0):
+            steps = max(1, math.ceil(turn.block_ms / self.step_ms[index]))
+            took[index] = self.block(index, steps, turn.lead_in)
+        return took[0], took[1]
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.close()
+
+
+@dataclass(frozen=True)
+class Window:
+    """``ratio`` is the median log ratio of its rounds, ``steps_ms`` both median steps."""
+
+    ratio: float
+    steps_ms: tuple[float, float]
+    rounds: int
+    seen: Interference
+
+
+def take_window(pair: Pair, turn: Turn, sampler: InterferenceSampler, seconds: float, least: int = 1) -> Window:
+    """Rounds for so many seconds, and so many at least."""
+    sampled(sampler, pair.workers)
+    rounds, until_s = [], time.monotonic() + seconds
+    while len(rounds) < least or time.monotonic() < until_s:
+        rounds.append(pair.round(turn, len(rounds)))
+    first, second = (statistics.median(column) for column in zip(*rounds, strict=True))
+    ratio = statistics.median(math.log(a / b) for a, b in rounds)
+    return Window(ratio, (first, second), len(rounds), sampled(sampler, pair.workers))
+
+
+def compare_blocks(pair: Pair, seconds: float, lengths_ms: Sequence[float]) -> list[dict[str, object]]:
+    """Windows of all ways to take a turn, until the time is over."""
+    turns = [Turn(*way) for way in itertools.product((True, False), (True, False), lengths_ms)]
+    windows: dict[Turn, list[Window]] = defaultdict(list)
+    with contextlib.closing(InterferenceSampler()) as sampler:
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s or any(len(windows[turn]) < FEWEST for turn in turns):
+            for turn in random.sample(turns, len(turns)):
+                pair.place(turn.bound)
+                pair.round(turn, 0)
+                windows[turn].append(take_window(pair, turn, sampler, WINDOW_S))
+    every = [window for turn in turns for window in windows[turn]]
+    centre = statistics.median(window.ratio for window in every)
+    whole = [statistics.median(window.steps_ms[i] for window in every) for i in (0, 1)]
+    for turn in turns:
+        clean = [window for window in windows[turn] if not window.seen.disturbed]
+        print(
+            f"{turn.words}: {_of_windows(windows[turn], centre, whole)}; clean: {_of_windows(clean, centre, whole)}",
+            flush=True,
+        )
+    return [
+        asdict(turn) | {"ratio": window.ratio, "steps_ms": window.steps_ms, "wait_pct": window.seen.wait_pct}
+        for turn in turns
+        for window in windows[turn]
+    ]
+
+
+def _of_windows(windows: Sequence[Window], centre: float, whole: Sequence[float]) -> str:
+    if len(windows) < FEWEST:
+        return f"{len(windows)} windows"
+    ratios = [window.ratio for window in windows]
+    steps = [statistics.median(window.steps_ms[i] for window in windows) / whole[i] for i in (0, 1)]
+    return (
+        f"{len(windows)} windows of {statistics.median(window.rounds for window in windows):.0f} rounds, scatter "
+        f"{100 * _scatter(ratios):.1f} %, worst {100 * max(abs(ratio - centre) for ratio in ratios):.0f} %, ratio "
+        f"{100 * (statistics.median(ratios) - centre):+.1f} %, steps {steps[0]:.3f} and {steps[1]:.3f}"
+    )
+
+
+def _scatter(values: Sequence[float]) -> float:
+    """Standard deviation of a normal distribution with the same median absolute deviation."""
+    centre = statistics.median(values)
+    return 1.4826 * statistics.median(abs(value - centre) for value in values)
+
+
+def _burn(bursts: bool) -> None:
+    while True:
+        until_s = time.monotonic() + (random.uniform(*BURST_S) if bursts else 1.0)
+        while time.monotonic() < until_s:
+            pass
+        if bursts:
+            time.sleep(random.uniform(*BURST_S))
+
+
+@contextlib.contextmanager
+def neighbour(kind: str, cores: int) -> Iterator[None]:
+    """Programs that compute beside the workers."""
+    count = {"none": 0, "one": 1, "bursts": 1, "all cores": cores}[kind]
+    context = multiprocessing.get_context("spawn")
+    programs = [context.Process(target=_burn, args=(kind == "bursts",), daemon=True) for _ in range(count)]
+    for program in programs:
+        program.start()
+    if programs:
+        time.sleep(0.3)
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.join()
+
+
+def watch_neighbours(pair: Pair, seconds: float) -> list[dict[str, object]]:
+    """Visits beside each kind of neighbour, in turn until the time is over."""
+    visits: dict[tuple[str, bool], list[Window]] = defaultdict(list)
+    with contextlib.closing(InterferenceSampler()) as sampler:
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            for kind, bound in random.sample(list(itertools.product(NEIGHBOURS, (True, False))), 2 * len(NEIGHBOURS)):
+                turn = Turn(bound, True, 4.0)
+                pair.place(bound)
+                with neighbour(kind, len(pair.cores)):
+                    pair.round(turn, 0)
+                    for _ in range(VISITS_IN_A_ROW):
+                        visits[kind, bound].append(take_window(pair, turn, sampler, VISIT_S, VISIT_ROUNDS))
+        begin_ns = time.perf_counter_ns()
+        for _ in range(SAMPLES):
+            read_waits(worker.ready.pid for worker in pair.workers)
+        sample_ms = (time.perf_counter_ns() - begin_ns) * 1e-6 / SAMPLES
+    centre = statistics.median(visit.ratio for bound in (True, False) for visit in visits["none", bound])
+    for (kind, bound), seen in sorted(visits.items()):
+        waits = sorted(visit.seen.wait_pct or 0.0 for visit in seen)
+        others = sorted(visit.seen.other_cpu_pct or 0.0 for visit in seen)
+        ratios = [visit.ratio - centre for visit in seen]
+        clean = [ratio for ratio, visit in zip(ratios, seen, strict=True) if not visit.seen.disturbed]
+        print(
+            f"{kind:9s} {'bound' if bound else 'free':5s}: {len(seen)} visits, waited % of a core {_quantiles(waits)}, "
+            f"others {_quantiles(others)}; ratio of all {_mean(ratios)}; of {len(clean)} "
+            f"clean {_mean(clean)}",
+            flush=True,
+        )
+    print(f"reading the waits takes {sample_ms:.2f} ms")
+    return [
+        {"neighbour": kind, "bound": bound, "ratio": visit.ratio - centre, "steps_ms": visit.steps_ms}
+        | {"wait_pct": visit.seen.wait_pct, "other_pct": visit.seen.other_cpu_pct, "steal_pct": visit.seen.steal_pct}
+        for (kind, bound), seen in visits.items()
+        for visit in seen
+    ]
+
+
+def _quantiles(values: Sequence[float]) -> str:
+    places = (0.1, 0.5, 0.9, 1.0)
+    return " / ".join(f"{values[min(len(values) - 1, int(place * len(values)))]:.0f}" for place in places)
+
+
+def _mean(values: Sequence[float]) -> str:
+    """Mean with its standard error, and the standard deviation."""
+    if len(values) < 2:
+        return "-"
+    sd = statistics.stdev(values)
+    return f"{100 * statistics.fmean(values):+.1f} ± {100 * sd / math.sqrt(len(values)):.1f} % (sd {100 * sd:.1f})"
+
+
+def main() -> None:
+    """Measure one of both and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("blocks", "neighbours"))
+    parser.add_argument("--targets", nargs=2, default=["cpu,threads=1"] * 2, type=Target.parse, metavar="TARGET")
+    parser.add_argument("--network", default="784-512-512-10")
+    parser.add_argument("--inference", action="store_true")
+    parser.add_argument("--lengths", nargs="+", type=float, default=LENGTHS_MS, metavar="MS", help="of blocks")
+    parser.add_argument("--cpu-time", action="store_true", help="by CPU time, which tells on a busy machine, too")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=150.0)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    targets = [Target.parse(target) if isinstance(target, str) else target for target in arguments.targets]
+    pair = Pair(targets, arguments.network, arguments.batch, arguments.inference, arguments.cpu_time)
+    try:
+        both = " and ".join(f"{target}: {ms:.2f} ms" for target, ms in zip(targets, pair.step_ms, strict=True))
+        print(f"batch {arguments.batch}, {both}")
+        if arguments.part == "blocks":
+            rows = compare_blocks(pair, arguments.seconds, arguments.lengths)
+        else:
+            rows = watch_neighbours(pair, arguments.seconds)
+    finally:
+        pair.close()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

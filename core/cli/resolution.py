@@ -1,0 +1,40 @@
+"""``resolution``: which differences show on this machine, by measuring one target against itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from core.cli.choices import workload_of, workload_options
+from core.cli.devices import target_of
+from core.cli.files import refusing
+from core.cli.model_code import launcher_for
+from core.cli.networks import network_options
+from core.cli.study_command import Asked, History, study_command
+from core.spec import parse_batches
+from core.studies.kind import Context
+from core.studies.resolution.kind import RESOLUTION
+from core.studies.resolution.plan import DEFAULT_BUDGET_S, LARGEST, resolution_plan, spread_batches
+
+
+@study_command(RESOLUTION)
+@network_options()
+@workload_options
+@click.option("--target", help="Such as cpu,threads=1 or gpu:0 (default: the GPU, else the CPU).")
+@click.option("--batches", help=f"Range low:high or list 1,8,64 (default: four from 1 to {LARGEST:,}).")
+@click.option("--budget", "budget_s", type=float, default=DEFAULT_BUDGET_S, show_default=True, help="Seconds.")
+def resolution_command(given: dict[str, Any], history: History) -> Asked:
+    """Measure one target against itself, and say from which difference on one shows on this machine.
+
+    Equal targets must come out equal: claims about them are false, and the JSON has them under "claims".
+    """
+    with refusing():
+        workload, target = workload_of(given), target_of(given["target"])
+        usual = spread_batches(1, LARGEST, target.replicas)
+        batches = usual if given["batches"] is None else parse_batches(given["batches"])
+        plan = resolution_plan(workload, target, batches, given["budget_s"])
+    launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
+    sizes = ", ".join(f"{batch:,}" for batch in plan.batches)
+    says = (f"{plan.title}, batch {sizes}",)
+    return Asked(plan, Context(earlier=history.records(RESOLUTION)), says, launcher)

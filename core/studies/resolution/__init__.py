@@ -1,0 +1,1 @@
+"""What differences this machine can show: one target measured against itself."""

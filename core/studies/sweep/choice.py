@@ -1,0 +1,172 @@
+"""Which batches a start of a sweep's workers prepares: how many replicates the budget holds, and of what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from core.numbers import counted
+from core.studies.sweep import schedule
+from core.studies.sweep.focus import Focus
+from core.studies.sweep.ledger import Ledger
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.schedule import Costs
+from core.studies.sweep.workers import Workers
+
+NUMBERS = {2: "two", 3: "three"}
+
+
+class Choice:
+    """``focus`` gives what decides the answer so far, ``total_s`` the seconds for measuring in all."""
+
+    def __init__(
+        self,
+        plan: SweepPlan,
+        ledger: Ledger,
+        workers: Workers,
+        focus: Callable[[], Focus],
+        total_s: Callable[[], float],
+    ) -> None:
+        self._plan, self._ledger, self._workers, self._focus, self._total_s = plan, ledger, workers, focus, total_s
+        self.tried: set[int] = set()
+        self._settled: int | None = None
+
+    @property
+    def _typical(self) -> Costs:
+        """Of a batch, on all targets that run."""
+        costs = [self.costs(batch) for batch in self.tried] or [self.costs(self._plan.batches[0])]
+        whole = schedule.together(costs, costs[0].startup_s)
+        return Costs(whole.startup_s, whole.prepare_s / len(costs), whole.visit_s / len(costs))
+
+    @property
+    def wanted(self) -> int:
+        """Replicates that each batch gets."""
+        typical = self._typical
+        return self._settled or schedule.replicates(
+            self._total_s(), typical.startup_s, typical.batch_s, len(self._plan.batches)
+        )
+
+    def settle(self) -> None:
+        """Keep to that number, now that the first start has shown what things cost."""
+        self._settled = self.wanted
+
+    def costs(self, batch: int) -> Costs:
+        """Of one batch on all targets that run."""
+        return self._workers.costs(batch, self._workers.running)
+
+    def costs_of(self, batches: Collection[int]) -> Costs:
+        """Of a start with these."""
+        return schedule.together([self.costs(batch) for batch in batches], self._typical.startup_s)
+
+    def due(self) -> dict[int, int]:
+        """Replicates that the batches which were tried still lack."""
+        missing = {batch: self.wanted - self._replicates(batch) for batch in sorted(self.tried)}
+        return {batch: count for batch, count in missing.items() if count > 0}
+
+    def due_s(self, due: Mapping[int, int]) -> float:
+        """Seconds that those take."""
+        costs = self.costs_of(())
+        return max(due.values(), default=0) * costs.startup_s + sum(n * self.costs(b).batch_s for b, n in due.items())
+
+    def _replicates(self, batch: int) -> int:
+        """Of the cell that has the fewest; ``wanted`` where nothing runs."""
+        running = [
+            target
+            for target in self._workers.running
+            if self._workers.is_open(target, batch) and not self._plan.why_uneven(target, batch)
+        ]
+        return min((self._ledger.replicates_of(target, batch) for target in running), default=self.wanted)
+
+    # -- a start ---------------------------------------------------------------------------------------------------
+
+    def of_next_start(self, left_s: float) -> tuple[int, ...]:
+        """The batches that lack replicates, those that decide, and the one with the fewest replicates beside them; none
+        where the time does not suffice for the fewest that tell something.
+        """
+        deciding = self.deciding(left_s)
+        beside = sorted(self.tried.difference(deciding), key=lambda b: (self._replicates(b), self._ledger.rounds_at(b)))
+        due = schedule.evenly_spread(self.due(), ())
+        wanted = dict.fromkeys((*sorted(due, key=self._replicates), *deciding, *beside[:1]))
+        chosen: list[int] = []
+        time_s = self._after_imports(left_s) - self.costs_of(()).startup_s
+        for batch in wanted:
+            if (needed_s := self.costs(batch).batch_s) <= time_s:
+                time_s -= needed_s
+                chosen.append(batch)
+        return tuple(sorted(chosen)) if len(chosen) >= min(len(wanted), schedule.FEWEST_ACTIVE) else ()
+
+    def deciding(self, left_s: float) -> tuple[int, ...]:
+        """The batches that decide the answer, no more than one more start can hold."""
+        typical, enough = self._typical, self._ledger.next_process >= schedule.MIN_PROCESSES
+        most = int((left_s - typical.startup_s) / typical.batch_s) if typical.batch_s else len(self.tried)
+        width = self._plan.crossover_width if enough else None
+        running = self._workers.running
+        tried = tuple(b for b in sorted(self.tried) if any(self._workers.is_open(target, b) for target in running))
+        if len(self._plan.targets) == 1:
+            tried = tuple(filter(self.wants_rounds, tried)) or tried
+        return self._focus().deciding(tried, most, width)
+
+    def wants_rounds(self, batch: int) -> bool:
+        """True where the step time of a target in question is not settled yet."""
+        run = self._ledger.run(0.0)
+        return any(
+            cell.outcome == "measured" and schedule.cell_state(run, target, batch, self._plan.step_width) is None
+            for target in self._focus().targets_at(batch)
+            if (cell := self._ledger.cell(target, batch)) is not None
+        )
+
+    def extra_s(self, left_s: float, visited: Collection[int], done: int) -> tuple[float, int]:
+        """For how long a start goes on that has visited these, and how many follow it; where none does, to the end."""
+        due, deciding, left_s = self.due(), self.deciding(left_s), self._after_imports(left_s)
+        starts = max(due.values(), default=0)
+        due_s = starts * self.costs_of({*due, *deciding}).start_s
+        return schedule.extra_s(left_s, self.costs_of(visited), starts, due_s, self.costs_of(deciding), done)
+
+    def _after_imports(self, left_s: float) -> float:
+        """What of that time the next start does not take for imports."""
+        return left_s - self._workers.imports_s[1]
+
+    # -- batches that join -----------------------------------------------------------------------------------------
+
+    def fits(self, new: Collection[int], left_s: float) -> bool:
+        """True where the time is enough for every replicate of these, whose first visits come now, and of all that was
+        tried; later, when those have theirs, also for as many starts of the deciding batches.
+        """
+        if left_s <= 0 or self.wanted == 1:
+            return left_s > 0
+        if len(self.tried.union(new)) <= schedule.FEWEST_BATCHES:
+            return True
+        left_s = self._after_imports(left_s)
+        if not self.due():
+            return self._needed_s({*new, *self.deciding(left_s)}) <= (1 - schedule.SPARE_SHARE) * left_s
+        usable_s = left_s - schedule.SPARE_SHARE * self._total_s()
+        if self._needed_s(self._plan.batches) > usable_s or not set(new) <= set(self._plan.batches):
+            usable_s = left_s - schedule.kept_s(self._total_s(), self._typical)
+        return self._needed_s(new) <= usable_s
+
+    def _needed_s(self, batches: Collection[int]) -> float:
+        """Seconds for what is due and for the replicates of these, the first of which come in this start."""
+        wanted = self.wanted
+        whole = {batch: wanted - (batch in self.tried) for batch in batches}
+        return self.due_s({**whole, **self.due()}) - self.costs_of(()).startup_s
+
+    def is_short(self, left_s: float) -> bool:
+        """True where the plan's largest batch was not tried, and not all others can join beside it."""
+        left = set(self._plan.batches) - self.tried
+        return self._plan.batches[-1] in left and self.wanted > 1 and not self.fits(left, left_s)
+
+    def to_fill_in(self, left_s: float) -> list[int]:
+        """The batches of the plan that join, evenly spread where not all can; rising, so that what fails is met from
+        below, but last what lies between a batch that ran and one that failed.
+        """
+        new: list[int] = []
+        for batch in schedule.evenly_spread(self._plan.batches, self.tried):
+            if not self.fits([*new, batch], left_s):
+                break
+            new.append(batch)
+        return sorted(new, key=lambda batch: (self._workers.is_doubtful(batch), batch))
+
+    def left_out(self) -> tuple[list[int], str]:
+        """The batches of the plan that did not join, and why, as a sentence."""
+        left = [batch for batch in self._plan.batches if batch not in self.tried]
+        sizes = counted(len(self.tried), "batch size")
+        return left, f"The budget allows {NUMBERS.get(self.wanted, 'one')} starts of {sizes} only."

@@ -1,0 +1,51 @@
+"""What starts, preparing and rounds took so far in this sweep, from which the next ones are planned."""
+
+from __future__ import annotations
+
+from core.studies.sweep.schedule import VISIT_S, Costs, expected_s, rounds_of_a_visit
+
+STARTUP_S, PREPARE_S = 5.0, 0.5  # before anything was seen
+DEAR_S = 2.0  # of a start: every second one is saved, and what runs prepares everything anew
+
+
+class Experience:
+    """Seconds by batch, of preparing for one target and of a round of all."""
+
+    def __init__(self) -> None:
+        self._startup_s = STARTUP_S
+        self._imports_s: list[float] = []
+        self._prepare_s: dict[int, float] = {}
+        self._round_s: dict[int, float] = {}
+
+    def started(self, took_s: float, own_s: float) -> None:
+        """Note a start, and what of it its slowest worker took by itself."""
+        self._startup_s = own_s
+        self._imports_s.append(max(0.0, took_s - own_s))
+
+    @property
+    def starts_are_dear(self) -> bool:
+        return self._startup_s > DEAR_S
+
+    def prepared(self, batch: int, took_s: float, targets: int) -> None:
+        self._prepare_s[batch] = took_s / targets
+
+    def ran_round(self, batch: int, took_s: float) -> None:
+        self._round_s[batch] = took_s
+
+    @property
+    def imports_s(self) -> tuple[float, float]:
+        """Seconds in which starts imported the framework into what workers are forked from, and what that will take
+        yet: a command does it in its first two starts (docs/design.md, Processes).
+        """
+        return sum(self._imports_s), self._imports_s[0] if len(self._imports_s) == 1 else 0.0
+
+    def costs(self, batch: int, targets: int) -> Costs:
+        """Return what a start, preparing this batch on so many targets, and a visit should take."""
+        prepare_s = expected_s(batch, self._prepare_s, PREPARE_S)
+        round_s = expected_s(batch, self._round_s, VISIT_S)
+        startup_s = self._startup_s / 2 if self.starts_are_dear else self._startup_s
+        return Costs(startup_s, targets * prepare_s, rounds_of_a_visit(round_s) * round_s if targets else 0.0)
+
+    def rounds_of_a_visit(self, batch: int, expected_round_s: float) -> int:
+        """Return how many rounds its next visit has; the first one goes by what is expected."""
+        return rounds_of_a_visit(self._round_s.get(batch, expected_round_s))

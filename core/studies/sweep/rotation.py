@@ -1,0 +1,64 @@
+"""In which order the batches of a start are visited: each at once when it is prepared, then up and down over all.
+
+A visit that other programs disturbed does not count, so that its batch comes first in what follows; it never is its own
+block times that say so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+
+from core.studies.runner import StudyTools
+from core.studies.sweep.ledger import Ledger
+
+
+class Rotation:
+    """``visit`` takes a batch, the index of the pass, and whether it is its first visit in this start; it says whether
+    the visit was disturbed.
+    """
+
+    def __init__(self, tools: StudyTools, ledger: Ledger, visit: Callable[[int, int, bool], bool]) -> None:
+        self._tools, self._clock, self._ledger, self._visit = tools, tools.clock, ledger, visit
+        self.begin()
+
+    def begin(self) -> None:
+        """Fresh workers have visited nothing."""
+        self._visits: Counter[int] = Counter()
+        self._disturbed: Counter[int] = Counter()
+        self._down = False
+
+    @property
+    def visited(self) -> Collection[int]:
+        """The batches of this start."""
+        return self._visits.keys()
+
+    def one_pass(self, batches: Iterable[int], end_s: float) -> None:
+        """Visit these in that order; none is begun after ``end_s``."""
+        pass_index = self._ledger.next_pass
+        for batch in batches:
+            if self._clock.now_s() >= end_s:
+                return
+            disturbed = self._visit(batch, pass_index, batch not in self._visits)
+            self._visits[batch] += 1
+            self._disturbed[batch] += disturbed
+            self._tools.pause()  # in which pages may draw
+
+    def go_on(self, batches: Callable[[], Collection[int]], end_s: float) -> None:
+        """Passes up and down over the batches with the fewest visits, until then."""
+        while (now_s := self._clock.now_s()) < end_s and (open_batches := batches()):
+            counts = {batch: self._counted(batch) for batch in open_batches}
+            fewest = min(counts.values())
+            self._down = not self._down
+            self.one_pass(sorted((b for b in counts if counts[b] == fewest), reverse=self._down), end_s)
+            if self._clock.now_s() <= now_s:
+                return  # nothing could run
+
+    def repeat(self, batches: Collection[int], end_s: float) -> None:
+        """Visit once more those of which each visit was disturbed."""
+        self.one_pass((b for b in sorted(batches) if self._visits[b] <= self._disturbed[b]), end_s)
+
+    def _counted(self, batch: int) -> int:
+        """Visits that were not disturbed; where most were, half of all, so that others have their turn."""
+        visits = self._visits[batch]
+        return max(visits - self._disturbed[batch], visits // 2)

@@ -1,0 +1,85 @@
+"""Parts of a page that are drawn again when there is something new, without polling.
+
+The browser asks the server once and the answer is held back until the measurement makes a pause
+(:class:`core.studies.pauses.Pauses`), begins, is told to stop or ends; only then does the browser have the part drawn.
+While blocks are measured neither of them does anything (measured: benchmarks/polling.py). A hidden tab asks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import streamlit as st
+
+from core.ui import registry
+from core.ui.held import PATH, state
+
+_CSS = """
+/* takes no place on the page, nor does a fragment that draws nothing else */
+[class*="st-key-news-"] { display: none; }
+[data-testid="stLayoutWrapper"]:has(> * > [class*="st-key-news-"]:only-child) { display: none; }
+"""
+# An idle moment after a drawing says that the browser has drawn. A server that does not answer at all, for it has no
+# such route, is asked to draw every 10 s.
+_JS = """
+const asking = new WeakMap()
+
+export default function (component) {
+  const { data, parentElement, setTriggerValue } = component
+  const before = asking.get(parentElement)
+  if (before && before.drawn === data.drawn) return before.end
+  if (before) before.end()
+  const address = new URL(data.address, window.location.href)
+  address.protocol = address.protocol.replace("http", "ws")
+  let socket, timer
+  const later = (seconds, act) => { timer = setTimeout(act, 1000 * seconds) }
+  const draw = () => {
+    setTriggerValue("news", data.drawn)
+    later(2, draw) // again where the question was lost, as in a run of the whole page at that moment
+  }
+  const leave = () => {
+    clearTimeout(timer)
+    if (socket) socket.onopen = socket.onmessage = socket.onclose = null
+    if (socket) socket.close()
+  }
+  const ask = () => {
+    leave()
+    if (document.hidden) return
+    let answers = false
+    socket = new WebSocket(address)
+    socket.onopen = () => { answers = true }
+    socket.onmessage = () => { leave(); draw() }
+    socket.onclose = () => (answers ? later(2, ask) : later(10, draw))
+  }
+  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 50))
+  const waiting = idle(ask, { timeout: 1000 })
+  document.addEventListener("visibilitychange", ask)
+  const end = () => {
+    if (window.cancelIdleCallback) window.cancelIdleCallback(waiting)
+    leave()
+    document.removeEventListener("visibilitychange", ask)
+    asking.delete(parentElement)
+  }
+  asking.set(parentElement, { drawn: data.drawn, end })
+  return end
+}
+"""
+_DRAWN = count()
+_NEWS = st.components.v2.component("breakeven_news", css=_CSS, js=_JS, isolate_styles=False)
+
+
+def redrawn(key: str, draw: Callable[[], None], *, changes: bool = True, pauses: bool = True) -> None:
+    """Draw a part of the page as a fragment now, and again when a measurement ``changes`` (begins, is told to stop,
+    ends) and in its ``pauses``.
+    """
+
+    def part() -> None:
+        seen = state(registry.engine().jobs) if changes else ""
+        draw()
+        base = st.get_option("server.baseUrlPath").strip("/")
+        address = f"{f'/{base}' if base else ''}/{PATH}?seen={seen}&pauses={int(pauses)}"
+        data = {"drawn": next(_DRAWN), "address": address}
+        _NEWS(data=data, key=f"news-{key}", on_news_change=lambda: None)
+
+    st.fragment(part)()

@@ -1,0 +1,99 @@
+"""“What can this machine show?” on the Method page: one target measured against itself, and what that says."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core.families import network_from_name
+from core.numbers import counted, duration, number, percent
+from core.schema import UserError
+from core.spec import Target, Workload
+from core.studies.resolution.answer import Resolution
+from core.studies.resolution.export import lines, sentence
+from core.studies.resolution.kind import RESOLUTION
+from core.studies.resolution.plan import LARGEST, ResolutionPlan, resolution_plan, spread_batches
+from core.studies.resolution.record import ResolutionStudy
+from core.text import clean
+from core.ui import machine, parts, share
+from core.ui.card import label_badge, result_card
+from core.ui.places import KEEP
+from core.ui.study_page import StudyPage, busy_notice
+from core.ui.tables import written
+from core.ui.words import plain
+
+NETWORK = "784-512-512-10"
+BUDGETS_S = (30.0, 60.0, 120.0, 240.0)
+PAGE = StudyPage(RESOLUTION, "What can this machine show?", ":material/straighten:")
+
+
+def show() -> None:
+    """Draw the button or the progress, and the study in the address, else the newest."""
+    PAGE.frame(_form, _result, _before)
+
+
+def _form(busy: str | None, top: Any) -> ResolutionPlan:
+    """Draw target and budget, and the button in its place; return the plan."""
+    here = machine.devices()
+    device: str = st.selectbox(
+        "Target", here.names, index=int(here.has_gpu), format_func=lambda name: clean(here.title(name)),
+        key="resolution_target", persist_state=KEEP,
+    )  # fmt: skip
+    budget_s: float = st.selectbox(
+        "Budget", BUDGETS_S, index=1, format_func=duration, key="resolution_budget", persist_state=KEEP,
+        help="That of the sweeps that you want to know this of.",
+    )  # fmt: skip
+    target = Target(device=device)
+    workload = Workload(network=network_from_name(NETWORK))
+    plan = resolution_plan(workload, target, spread_batches(1, LARGEST, target.replicas), budget_s)
+    with top:
+        PAGE.start_button(plan, busy, type="secondary")
+        if busy:
+            busy_notice(busy)
+        PAGE.refusal()
+    return plan
+
+
+def _before(plan: ResolutionPlan | None) -> None:
+    """Say what a study is and what the one chosen would measure."""
+    st.markdown(
+        "Two workers of the same target take turns as in every sweep. Nothing differs, so that what still seems to "
+        "differ is this machine's noise: smaller differences than that do not show here in such a time."
+    )
+    if plan is not None:
+        batches = ", ".join(f"{batch:,}" for batch in plan.batches)
+        st.caption(plain(f"{plan.title}, batch {batches}, for {duration(plan.budget_s)}."))
+
+
+def _result(study_id: str, study: ResolutionStudy) -> None:
+    """Draw what a study says, its batches, and its file."""
+    context = parts.context(RESOLUTION, study)
+    try:
+        found = RESOLUTION.answer(study, context)
+    except UserError as error:
+        st.info(plain(str(error)), icon=":material/info:")
+        return
+    about = (f"{study.plan.title}; {counted(len(study.run.rounds), 'round')} in {counted(found.starts, 'start')}",)
+    card = result_card(
+        RESOLUTION.title, [label_badge(study.label)], sentence(study, found), about, status=study.status,
+        more=lines(found),
+    )  # fmt: skip
+    with card:
+        st.table(written(_table(found)), border="horizontal", hide_index=True)
+        data = partial(RESOLUTION.export, study, found, context)
+        share.json_button(f"resolution-{study_id}", data, share.EVERY_BLOCK)
+
+
+def _table(found: Resolution) -> pd.DataFrame:
+    """Return one row for each batch."""
+    return pd.DataFrame(
+        {
+            "Batch size": f"{one.batch:,}",
+            "Step time (ms)": number(one.step_ms),
+            "Differences show from": "no interval" if one.difference is None else percent(one.difference, 1),
+        }
+        for one in found.batches
+    )

@@ -1,0 +1,147 @@
+"""Sweeps of simulated machines, looked at as users do: at every report, cancelled half-way, at the end, measured on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.bands import true_changes, wrong
+from core.spec import Target
+from core.studies.progress import Progress
+from core.studies.sweep import supervisor
+from core.studies.sweep.analyse import analyse
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.fastest import fastest
+from core.studies.sweep.more_time import extended
+from core.studies.sweep.record import Run
+from tests.support.noise import NoiseModel
+from tests.support.scatter import STEP
+from tests.support.simulation import Curve, Machine, random_ladder
+from tests.support.sweeps import plan, sweep
+from tests.support.tools import tools_for
+
+ONE_CORE = (
+    Target(threads=1), Target(threads=1, execution="xla"), Target(threads=1, execution="eager"),
+    Target(threads=1, framework="jax"), Target(threads=1, framework="torch"),
+    Target(threads=1, steps_per_execution=8),
+)  # fmt: skip
+"""Targets with equal places, so that what disturbs the machine leaves the truth where it is."""
+LOST = {2: 0, 3: 0, 6: 3}
+"""How many of so many targets are the fastest nowhere."""
+
+
+def claims_of(answer: Answer) -> frozenset[str]:
+    """Codes of what an answer claims beyond equivalence, which is true of equal targets."""
+    stated = getattr(answer, "claims", None)
+    return frozenset(_claims(answer) if stated is None else stated) - {"equivalent"}
+
+
+def _claims(answer: Answer) -> set[str]:
+    """The same of an answer that does not list its claims: all that its sentence says of who is faster."""
+    verdict, found = answer.verdict, set[str]()
+    if answer.fastest is not None and verdict.has_interval:
+        found |= {"band" for band in answer.fastest.bands if len(band.targets) == 1}
+    if verdict.has_interval and verdict.kind in ("crossover", "ahead"):
+        found.add(verdict.kind)
+    if verdict.lead is not None and verdict.lead.low is not None:
+        found.add("lead")
+    if verdict.reason.startswith(("straddles_", "weak_sign_change")):
+        found.add(verdict.reason)
+    return found
+
+
+@dataclass
+class Looked:
+    """What any look at one sweep claimed; ``halfway`` is its run as it would be if cancelled after half its budget."""
+
+    live: set[str] = field(default_factory=set)
+    halfway: frozenset[str] = frozenset()
+    end: frozenset[str] = frozenset()
+    prolonged: frozenset[str] | None = None
+    looks: int = 0
+    run: Run | None = None
+
+    @property
+    def claims(self) -> frozenset[str]:
+        return self.halfway.union(self.end, self.prolonged or (), self.live)
+
+
+def simulated(curves: tuple[Curve, ...], noise: NoiseModel, seed: int) -> Machine:
+    """A machine with starts as long as forks or fresh processes take."""
+    startup_s, prepare_s = (6.0, 1.0) if noise.start == "fresh" else (0.1, 0.3)
+    return Machine(curves, noise, seed, startup_s=startup_s, prepare_s=prepare_s)
+
+
+def measured(machine: Machine, budget_s: float, **options: Any) -> Run:
+    """A sweep of targets with equal places, one a curve."""
+    count = len(machine.curves)
+    changes = {"targets": ONE_CORE[:count], "budget_s": budget_s, "trace": False}
+    return sweep(machine, plan(count=count, **changes), interference=machine.interference(), **options)
+
+
+def looked_at(machine: Machine, budget_s: float, every_s: float = 0.25, more_s: float = 0.0) -> Looked:
+    """A sweep and everything that looks at it claimed, every so often; with ``more_s``, it is measured on and looked
+    at again.
+    """
+    seen = Looked()
+    half_s = machine.clock.now_s() + budget_s / 2
+
+    def look(progress: Progress) -> None:
+        seen.looks += 1
+        if progress.answer is None:
+            return
+        seen.live |= claims_of(progress.answer)
+        if machine.clock.now_s() <= half_s:
+            seen.run = progress.record
+
+    with patch.object(supervisor, "TELL_EVERY_S", every_s):
+        whole = measured(machine, budget_s, report=look)
+        if seen.run is not None:  # the last before half of the budget was over
+            seen.halfway = claims_of(analyse(seen.run.model_copy(update={"status": "cancelled"})))
+        seen.end = claims_of(analyse(whole))
+        if more_s:
+            tools = tools_for(machine, report=look, interference=machine.interference())
+            longer = supervisor.run_sweep(tools, extended(whole, more_s))
+            seen.prolonged = claims_of(analyse(longer))
+    seen.run = whole
+    return seen
+
+
+def equal_targets(noise: NoiseModel, seed: int, budget_s: float, count: int = 2, **options: Any) -> Looked:
+    return looked_at(simulated((STEP,) * count, noise, seed), budget_s, **options)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One sweep with known truth: how many changes there are, whether each claimed interval holds one, how wide they
+    are (high over low), and whether the whole answer is right.
+    """
+
+    changes: int
+    covered: tuple[bool, ...]
+    ratios: tuple[float, ...]
+    right: bool
+
+
+def near_curves(rng: np.random.Generator) -> tuple[Curve, Curve]:
+    """Two ways of one step on a CPU that cross from batch 8 to 200 and are nowhere far apart."""
+    part, meet = rng.uniform(0.5, 0.9), 2.0 ** rng.uniform(3.0, 7.6)
+    floor_ms = STEP.floor_ms + (1 - part) * STEP.slope_ms * meet
+    return STEP, Curve(floor_ms, part * STEP.slope_ms, STEP.q)
+
+
+def crossing_targets(noise: NoiseModel, seed: int, budget_s: float, count: int = 2) -> Judged:
+    """A sweep of two targets that cross, or of several of which each but the :data:`LOST` leads somewhere."""
+    rng = np.random.default_rng([seed, count])
+    curves = near_curves(rng) if count == 2 else random_ladder(rng, count, LOST[count])
+    run = measured(simulated(curves, noise, seed), budget_s)
+    truths, answer = true_changes(curves), fastest(run)
+    if count == 2:
+        claimed = [(c.low, c.high) for c in analyse(run).verdict.crossovers if c.low is not None and c.high is not None]
+    else:
+        claimed = [(b.low, b.high) for b in answer.boundaries if b.low is not None and b.high is not None]
+    covered = tuple(any(low <= truth <= high for truth in truths) for low, high in claimed)
+    return Judged(len(truths), covered, tuple(high / low for low, high in claimed), not wrong(answer, curves))

@@ -1,0 +1,36 @@
+"""Resolution studies of simulated machines."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from core.spec import Target, Workload
+from core.studies.resolution.plan import ResolutionPlan, resolution_plan
+from core.studies.resolution.record import ResolutionStudy
+from core.studies.resolution.run import run_resolution
+from tests.support.runs import make_environment
+from tests.support.simulation import Curve, Machine, NoiseModel
+from tests.support.tools import tools_for
+
+CURVE = Curve(0.5, 0.01)
+
+
+def plan(batches: Sequence[int] = (1, 32, 1024), budget_s: float = 120.0, target: str = "cpu") -> ResolutionPlan:
+    return resolution_plan(Workload(network="784-512-512-10"), Target.parse(target), batches, budget_s)
+
+
+def make_resolution(
+    seed: int = 1, noise: NoiseModel | None = None, factor: float = 1.0, day: int = 6, **changes: Any
+) -> ResolutionStudy:
+    """A study of a machine whose second worker takes ``factor`` times as long, which only a defect would make it."""
+    curves = CURVE, Curve(factor * CURVE.floor_ms, factor * CURVE.slope_ms)
+    machine = Machine(curves, noise or NoiseModel(), seed=seed, startup_s=0.3, prepare_s=0.1)
+    study = run_resolution(tools_for(machine), plan(**changes))
+    dated = {"created_at": f"2026-01-{day:02}T09:00:00+00:00", "environment": make_environment()}
+    return study.model_copy(update=dated)
+
+
+@cache
+def made_resolution(factor: float = 1.0) -> ResolutionStudy:
+    """A short one, measured once in a process."""
+    return make_resolution(factor=factor, batches=(1, 64), budget_s=20.0)

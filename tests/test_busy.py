@@ -1,0 +1,110 @@
+"""The benchmark beside neighbours: what it derives from a run, which condition comes next, neighbours that end."""
+
+import random
+from collections import Counter
+
+import psutil
+import pytest
+
+from benchmarks import busy, busy_table, neighbours
+from benchmarks.equal_server import same_targets_allowed
+from core.studies.sweep.observations import observe
+from core.studies.sweep.plan import SweepPlan
+from tests.support.simulation import Curve, Machine, NoiseModel
+from tests.support.sweeps import plan, sweep
+
+CURVES = (Curve(0.3, 0.03), Curve(1.0, 0.004))
+RUN = sweep(Machine(CURVES, NoiseModel(), seed=3), plan(budget_s=120.0))
+
+
+def test_a_run_cut_at_a_moment_holds_nothing_later() -> None:
+    half = busy.cut(RUN, RUN.elapsed_s / 2)
+    assert 0 < len(half.rounds) < len(RUN.rounds)
+    assert max(block.at_s for item in half.rounds for block in item.blocks) <= RUN.elapsed_s / 2
+    assert {process.index for process in half.processes} == {item.process for item in half.rounds}
+    assert half.status == "cancelled"
+
+
+def test_starts_are_dealt_in_turn_to_the_sweep_and_its_reference() -> None:
+    parts = [busy.every_second_start(RUN, first) for first in (0, 1)]
+    starts = [{item.process for item in part.rounds} for part in parts]
+    assert not starts[0] & starts[1]
+    assert sum(len(part.rounds) for part in parts) == len(RUN.rounds)
+    assert abs(len(starts[0]) - len(starts[1])) <= 1
+    assert all(len(observe(part).batches) for part in parts)
+
+
+def test_a_claim_about_equal_targets_is_false_unless_it_is_equivalence() -> None:
+    assert not busy.is_false([])
+    assert not busy.is_false(["equivalent"])
+    assert busy.is_false(["equivalent", "crossover"])
+
+
+def test_the_condition_seen_least_comes_next() -> None:
+    wanted = busy.cases(("aa",), ("none", "bursts"), busy.EQUAL)
+    done = Counter({case: 2 for case in wanted})
+    done[wanted[4]] = 1
+    assert busy.next_case(wanted, done) == wanted[4]
+    random.seed(1)
+    assert len({busy.next_case(wanted, Counter()) for _ in range(200)}) == len(wanted)
+
+
+def test_equal_targets_are_measured_as_any_others() -> None:
+    ours = busy.plan_of(busy.Case("aa", "1 thread", "none", 45.0))
+    other = busy.plan_of(busy.Case("power", "graph, XLA", "none", 45.0))
+    assert ours.targets[0] == ours.targets[1]
+    assert ours.model_dump(exclude={"targets"}) == other.model_dump(exclude={"targets"})
+
+
+def test_a_server_for_the_benchmark_takes_a_target_twice() -> None:
+    plan_of_equals = busy.plan_of(busy.Case("aa", "1 thread", "none", 45.0)).model_dump()
+    with same_targets_allowed():
+        assert len(set(SweepPlan.model_validate(plan_of_equals).targets)) == 1
+    with pytest.raises(ValueError, match="two targets"):
+        SweepPlan.model_validate(plan_of_equals)
+
+
+def test_precision_is_reached_and_kept() -> None:
+    took = busy.seconds_to_precise(RUN)
+    assert set(took) == set(busy.PRECISION_BATCHES)
+    assert any(seconds is not None for seconds in took.values())
+    for batch, seconds in took.items():
+        for look in (1, 2) if seconds is not None else ():
+            later = busy.half_widths(busy.cut(RUN, seconds + look * busy.LOOK_S))
+            assert later[batch] <= busy.PRECISE
+
+
+def test_a_neighbour_ends_with_its_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "BEGIN_S", 0.2)
+    with neighbours.planted("bursts on two cores"):
+        mine = psutil.Process().children(recursive=True)
+        running = [process for process in mine if "def drawn()" in " ".join(process.cmdline())]
+        assert len(running) == 2
+    assert not any(process.is_running() for process in running)
+
+
+def test_a_neighbour_that_ended_early_spoils_its_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "SCRIPTS", {"short": ("pass",)})
+    with pytest.raises(RuntimeError), neighbours.planted("short"):
+        psutil.Process().children()[-1].wait(10)
+
+
+LINE = {
+    "what": "aa", "pair": "1 thread", "neighbour": "none", "budget_s": 45.0, "resolution": 0.04, "starts": 3,
+    "rounds": 100, "disturbed": 0.0, "claims": {"live": [], "cancelled": [], "end": ["equivalent"]}, "false": False,
+}  # fmt: skip
+
+
+def test_the_table_counts_what_was_false_at_which_look(capsys: pytest.CaptureFixture[str]) -> None:
+    false = LINE | {"claims": {"live": ["crossover"], "cancelled": [], "end": [], "prolonged": []}, "false": True}
+    busy_table.print_table([LINE] * 9 + [false])
+    rows = {row.split("|")[1].strip(): row.split("|") for row in capsys.readouterr().out.splitlines() if "|" in row}
+    assert [cell.strip() for cell in rows["**all**"][4:10]] == ["10", "1", "1", "0", "0", "0 of 1"]
+
+
+def test_crossovers_agree_within_both_intervals() -> None:
+    one = (100.0, 80.0, 125.0, "b")
+    assert busy_table._agrees(one, (120.0, 118.0, 122.0, "b"))
+    assert not busy_table._agrees(one, (130.0, 128.0, 132.0, "b"))
+    assert busy_table._agrees(one, (130.0, 104.0, 162.0, "b"))
+    assert busy_table._agrees((130.0, 104.0, 162.0, "b"), one)
