@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.hardware.compare import CardReading
-from core.hardware.crossing import ModelledSpeedUp
+from core.hardware.crossing import ModelledSpeedUp, measure_more_words
 from core.hardware.interval import Modelled
 from core.hardware.narrowing import Measurement, Modelling, Narrowed, narrowed, parts_of
 from core.numbers import number
