@@ -29,7 +29,7 @@ from core.hardware.recorded import CardCurve
 from core.names import are
 from core.numbers import WHOLE, first_batch, last_batch, number
 from core.spec import Target, Workload
-from core.studies.sweep.answer import Answer, CellStats
+from core.studies.sweep.answer import Answer, CellStats, Machine
 from core.studies.sweep.record import Run
 
 PER_OCTAVE = 24  # points of evaluation a doubling
@@ -65,8 +65,8 @@ class ModelledCrossover:
     They lie between batches; in words a crossover is the first whole batch from there on.
 
     ``cpu`` is what people call the CPU, ``target`` its notation. ``first`` and ``last`` are the range compared.
-    ``cpu_noise_known`` is False where the CPU has no interval (imported points, no ended start), or where its own
-    verdict is open for want of replicates: then nothing is claimed.
+    ``why_no_claim`` says so where the CPU has no interval (imported points, no ended start), or where its own verdict
+    is open for want of replicates: then nothing is claimed.
     ``clear`` by rising batch; between them it is not clear which is faster.
     """
 
@@ -79,7 +79,7 @@ class ModelledCrossover:
     first: int | None
     last: int | None
     sentence: str
-    cpu_noise_known: bool = True
+    why_no_claim: str = ""
     label: Literal["modelled"] = "modelled"
     target: str = ""
     clear: tuple[ClearSpan, ...] = ()
@@ -153,22 +153,19 @@ def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> Modell
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
         return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence, target=notation)
     if not ratio.noise_known or answer.verdict.wants_replicates:
-        return _no_claim(ratio, cpu, curve, notation)
+        return _no_claim(ratio, cpu, curve, notation, answer.verdict.machine)
     return replace(_decide(ratio, cpu, curve), target=notation, clear=_clear(ratio))
 
 
-def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, notation: str) -> ModelledCrossover:
+def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, notation: str, machine: Machine) -> ModelledCrossover:
     """Return what is said of a CPU that was measured too seldom: nothing but that."""
     first, last = round(2.0 ** ratio.x[0]), round(2.0 ** ratio.x[-1])
-    text = f"Modelled: not clear which is faster, {curve.gpu} or {cpu}: {measure_more_words(cpu)}"
+    again = "Measure more." if machine.quiet and not machine.unstable else "Close other programs and measure again."
+    why = f"how much the step times of {cpu} scatter is not known yet. {again}"
+    text = f"Modelled: not clear which is faster, {curve.gpu} or {cpu}: {why}"
     return ModelledCrossover(
-        "not resolved", curve.gpu, cpu, None, None, None, first, last, text, cpu_noise_known=False, target=notation
+        "not resolved", curve.gpu, cpu, None, None, None, first, last, text, why_no_claim=why, target=notation
     )
-
-
-def measure_more_words(cpu: str) -> str:
-    """Return why a card cannot be set against this CPU yet, as the end of a sentence."""
-    return f"how much the step times of {cpu} scatter is not known yet. Measure more."
 
 
 def speed_up(answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.hardware.compare import CardReading
-from core.hardware.crossing import ModelledSpeedUp, measure_more_words
+from core.hardware.crossing import ModelledSpeedUp
 from core.hardware.interval import Modelled
 from core.hardware.narrowing import Measurement, Modelling, Narrowed, narrowed, parts_of
 from core.numbers import number
@@ -91,12 +91,12 @@ def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = 
 
 def cpu_known(readings: Sequence[CardReading]) -> bool:
     """Tell that the CPU's own noise is known, as any claim about a card needs."""
-    return all(one.crossover.cpu_noise_known for one in readings)
+    return not any(one.crossover.why_no_claim for one in readings)
 
 
 def _standing(one: CardReading) -> Standing:
     standing = standing_of(one.speed_up)
-    return standing if one.crossover.cpu_noise_known or standing == "no number" else "not resolved"
+    return "not resolved" if one.crossover.why_no_claim and standing != "no number" else standing
 
 
 def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch: int, cpu: str) -> str:
@@ -123,8 +123,8 @@ def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch:
 def headline(readings: Sequence[CardReading]) -> str:
     """How many cards are clearly faster from some batch on, and what is not clear, in one sentence."""
     cpu, total = readings[0].crossover.cpu, len(readings)
-    if not cpu_known(readings):
-        return f"No card can be called faster or slower yet: {measure_more_words(cpu)}"
+    if why := next((one.crossover.why_no_claim for one in readings if one.crossover.why_no_claim), ""):
+        return f"No card can be called faster or slower yet: {why}"
     found = [one.crossover for one in readings if one.crossover.kind != "withheld"]
     if not found:
         return f"Modelled: none of {total} cards can be compared with {cpu}."
@@ -146,7 +146,7 @@ def _card(one: CardReading, batch: int, cpu: str, how: Modelling | None) -> Card
         return CardDecision(
             name, standing, None, (), False, f"Modelled: no number for {name} at batch {batch:,}. {why}"
         )
-    if not one.crossover.cpu_noise_known:
+    if one.crossover.why_no_claim:
         return CardDecision(name, standing, faster, (), False, one.crossover.sentence)
     # of what a recording has moved, the interval is no longer made of the same parts
     corrected = not isinstance(one.step, Modelled) or one.curve.corrected_by is not None
