@@ -65,8 +65,8 @@ class ModelledCrossover:
     They lie between batches; in words a crossover is the first whole batch from there on.
 
     ``cpu`` is what people call the CPU, ``target`` its notation. ``first`` and ``last`` are the range compared.
-    ``why_no_claim`` says so where the CPU has no interval (imported points, no ended start), or where its own verdict
-    is open for want of replicates: then nothing is claimed.
+    ``cpu_noise_known`` is False, and ``why_no_claim`` says why nothing is claimed, where the CPU has no interval
+    (imported points, no ended start) or its own verdict is open for want of replicates.
     ``clear`` by rising batch; between them it is not clear which is faster.
     """
 
@@ -79,6 +79,7 @@ class ModelledCrossover:
     first: int | None
     last: int | None
     sentence: str
+    cpu_noise_known: bool = True
     why_no_claim: str = ""
     label: Literal["modelled"] = "modelled"
     target: str = ""
@@ -164,7 +165,7 @@ def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, notation: str, machine:
     why = f"how much the step times of {cpu} scatter is not known yet. {again}"
     text = f"Modelled: not clear which is faster, {curve.gpu} or {cpu}: {why}"
     return ModelledCrossover(
-        "not resolved", curve.gpu, cpu, None, None, None, first, last, text, why_no_claim=why, target=notation
+        "not resolved", curve.gpu, cpu, None, None, None, first, last, text, False, why, target=notation
     )
 
 

@@ -253,10 +253,11 @@ def _side_inside(figure: go.Figure, found: FrontierSlice, name: str, sure: Array
     row, column = np.unravel_index(int(np.argmax(sure)), sure.shape)
     if sure[row, column] <= 0:
         return
+    shown = np.flatnonzero(sure.any(axis=0))
     figure.add_annotation(
         x=math.log2(found.fine_x[column]), y=math.log2(found.fine_y[row]), showarrow=False, borderpad=2,
         text=f"{literal(short(name, CORNER_AT))} faster", bgcolor="rgba(255,255,255,0.72)",
-        xanchor=anchor(column / sure.shape[1]), font={"size": 11.5, "color": INK},
+        xanchor="left" if column - shown[0] < shown[-1] - column else "right", font={"size": 11.5, "color": INK},
     )  # fmt: skip
 
 
