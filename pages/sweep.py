@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.ui import look, navigation
+from core.ui import look, navigation, neighbours
 from core.ui.hardware import modelled
 from core.ui.study_page import busy_sentence
 from core.ui.sweep import form, live
@@ -20,6 +20,7 @@ else:
     with st.container(key=look.ANSWER_FIRST):
         chosen, shown = st.columns([6, 7], gap="medium")
     with chosen:
+        neighbours.warn()
         form.show(busy_sentence(), top)
     with shown:
         live.stopped()

@@ -172,6 +172,7 @@ def heatmap(trace: Spec, panel: Panel, name: str) -> str:  # noqa: ARG001
     xs, ys = (np.asarray(trace[axis], dtype=float) for axis in ("x", "y"))
     colours = on_scale(z, trace["colorscale"], trace["zmin"], trace["zmax"])
     colours[..., 3] *= 255
+    colours = np.nan_to_num(colours)  # blank where there is no value
     half_x, half_y = (float(at[1] - at[0]) / 2 if len(at) > 1 else 0.5 for at in (xs, ys))
     left, right = panel.x.px(float(xs[0]) - half_x), panel.x.px(float(xs[-1]) + half_x)
     bottom, top = panel.y.px(float(ys[0]) - half_y), panel.y.px(float(ys[-1]) + half_y)

@@ -29,7 +29,7 @@ from core.hardware.recorded import CardCurve
 from core.names import are
 from core.numbers import WHOLE, first_batch, last_batch, number
 from core.spec import Target, Workload
-from core.studies.sweep.answer import Answer, CellStats
+from core.studies.sweep.answer import Answer, CellStats, Machine
 from core.studies.sweep.record import Run
 
 PER_OCTAVE = 24  # points of evaluation a doubling
@@ -65,7 +65,8 @@ class ModelledCrossover:
     They lie between batches; in words a crossover is the first whole batch from there on.
 
     ``cpu`` is what people call the CPU, ``target`` its notation. ``first`` and ``last`` are the range compared.
-    ``cpu_noise_known`` is False for imported points without rounds, whose interval holds the model's error alone.
+    ``cpu_noise_known`` is False, and ``why_no_claim`` says why nothing is claimed, where the CPU has no interval
+    (imported points, no ended start) or its own verdict is open for want of replicates.
     ``clear`` by rising batch; between them it is not clear which is faster.
     """
 
@@ -79,6 +80,7 @@ class ModelledCrossover:
     last: int | None
     sentence: str
     cpu_noise_known: bool = True
+    why_no_claim: str = ""
     label: Literal["modelled"] = "modelled"
     target: str = ""
     clear: tuple[ClearSpan, ...] = ()
@@ -151,7 +153,20 @@ def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> Modell
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
         return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence, target=notation)
+    if not ratio.noise_known or answer.verdict.wants_replicates:
+        return _no_claim(ratio, cpu, curve, notation, answer.verdict.machine)
     return replace(_decide(ratio, cpu, curve), target=notation, clear=_clear(ratio))
+
+
+def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, notation: str, machine: Machine) -> ModelledCrossover:
+    """Return what is said of a CPU that was measured too seldom: nothing but that."""
+    first, last = round(2.0 ** ratio.x[0]), round(2.0 ** ratio.x[-1])
+    again = "Measure more." if machine.quiet and not machine.unstable else "Close other programs and measure again."
+    why = f"how much the step times of {cpu} scatter is not known yet. {again}"
+    text = f"Modelled: not clear which is faster, {curve.gpu} or {cpu}: {why}"
+    return ModelledCrossover(
+        "not resolved", curve.gpu, cpu, None, None, None, first, last, text, False, why, target=notation
+    )
 
 
 def speed_up(answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
@@ -231,11 +246,9 @@ def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:
         low, high, text = _open(ratio, signs, segments, gpu, cpu)
     if curve.reason:
         text += f" Beyond that range: {curve.reason}"
-    if not ratio.noise_known:
-        text += f" The interval holds the model's error alone: {cpu} has too few rounds to show its noise."
     if curve.corrected_by:
         text += f" Corrected by {curve.corrected_by}."
-    return ModelledCrossover(kind, gpu, cpu, batch, low, high, first, last, f"Modelled: {text}", ratio.noise_known)
+    return ModelledCrossover(kind, gpu, cpu, batch, low, high, first, last, f"Modelled: {text}")
 
 
 def _clear(ratio: _Ratio) -> tuple[ClearSpan, ...]:

@@ -42,7 +42,8 @@ class CardDecision:
 class Decision:
     """Counts over all cards at ``batch``, whose sum is their number, and every card in the readings' order.
 
-    ``headline`` is of all batches compared, ``sentence`` of ``batch``.
+    ``headline`` is of all batches compared, ``sentence`` of ``batch``. ``cpu_known``: how much the CPU's own step times
+    scatter is known; without that nothing is claimed of any card.
     """
 
     batch: int
@@ -54,6 +55,7 @@ class Decision:
     headline: str
     sentence: str
     cards: tuple[CardDecision, ...]
+    cpu_known: bool = True
     label: Literal["modelled"] = "modelled"
 
     def card(self, name: str) -> CardDecision:
@@ -71,7 +73,7 @@ def standing_of(speed_up: ModelledSpeedUp | None) -> Standing:
 
 def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = None) -> Decision:
     """The decision of at least one reading, all made for ``batch``; with ``how`` also what would resolve a card."""
-    counts = Counter(standing_of(one.speed_up) for one in readings)
+    counts = Counter(_standing(one) for one in readings)
     cpu = readings[0].crossover.cpu
     return Decision(
         batch,
@@ -83,11 +85,24 @@ def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = 
         headline(readings),
         _sentence(readings, counts, batch, cpu),
         tuple(_card(one, batch, cpu, how) for one in readings),
+        cpu_known(readings),
     )
+
+
+def cpu_known(readings: Sequence[CardReading]) -> bool:
+    """Tell that the CPU's own noise is known, as any claim about a card needs."""
+    return not any(one.crossover.why_no_claim for one in readings)
+
+
+def _standing(one: CardReading) -> Standing:
+    standing = standing_of(one.speed_up)
+    return "not resolved" if one.crossover.why_no_claim and standing != "no number" else standing
 
 
 def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch: int, cpu: str) -> str:
     total = len(readings)
+    if not cpu_known(readings):
+        return f"Modelled: at batch {batch:,} no card is clearly faster or slower than the CPU ({cpu}) yet."
     if counts["no number"] == total:
         reasons = dict.fromkeys(one.curve.reason for one in readings)
         why = f" {next(iter(reasons))}" if len(reasons) == 1 else ""
@@ -108,6 +123,8 @@ def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch:
 def headline(readings: Sequence[CardReading]) -> str:
     """How many cards are clearly faster from some batch on, and what is not clear, in one sentence."""
     cpu, total = readings[0].crossover.cpu, len(readings)
+    if why := next((one.crossover.why_no_claim for one in readings if one.crossover.why_no_claim), ""):
+        return f"No card can be called faster or slower yet: {why}"
     found = [one.crossover for one in readings if one.crossover.kind != "withheld"]
     if not found:
         return f"Modelled: none of {total} cards can be compared with {cpu}."
@@ -123,12 +140,14 @@ def headline(readings: Sequence[CardReading]) -> str:
 
 
 def _card(one: CardReading, batch: int, cpu: str, how: Modelling | None) -> CardDecision:
-    name, faster, standing = one.spec.name, one.speed_up, standing_of(one.speed_up)
+    name, faster, standing = one.spec.name, one.speed_up, _standing(one)
     if faster is None:
         why = one.curve.reason if one.step is None else f"{cpu} was not measured there."
         return CardDecision(
             name, standing, None, (), False, f"Modelled: no number for {name} at batch {batch:,}. {why}"
         )
+    if one.crossover.why_no_claim:
+        return CardDecision(name, standing, faster, (), False, one.crossover.sentence)
     # of what a recording has moved, the interval is no longer made of the same parts
     corrected = not isinstance(one.step, Modelled) or one.curve.corrected_by is not None
     times = f"{about(faster.low)} to {about(faster.high)} times as fast"
@@ -159,7 +178,7 @@ def _remedy(ways: Sequence[Narrowed], corrected: bool) -> str:
 
 def remedy_words(card: CardDecision) -> str:
     """What would resolve a card, as a table has room for it; empty where there is nothing to resolve."""
-    if card.standing != "not resolved":
+    if card.standing != "not resolved" or not card.speed_up:
         return ""
     if card.corrected:
         return "more rounds on such a card"

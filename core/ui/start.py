@@ -16,7 +16,7 @@ from core.studies.sweep.figures import workload_line
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
 from core.studies.sweep.start import new_run
-from core.ui import charts, machine, news, registry
+from core.ui import charts, machine, neighbours, news, registry, verdict
 from core.ui.card import label_badge, result_card
 from core.ui.hardware import modelled, page
 from core.ui.navigation import link
@@ -52,6 +52,7 @@ def show() -> None:
         live.PAGE.progress()
         news.redrawn("start", partial(_so_far, run, spec), changes=False)
     else:
+        neighbours.warn()
         live.PAGE.refusal()
         live.PAGE.failure()
         result(run, registry.answer_of(run), spec)
@@ -104,7 +105,7 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     if answer is None:
         return
     comparison, note = modelled.of(run, answer, spec, page.cards())
-    badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU")]
+    badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU"), *verdict.machine_badges(answer)]
     of = EXAMPLE if run.label == "recorded" else f"Your newest run: {run.name}."
     share = share_words(comparison)
     about = [line for line in (share, of, f"{workload_line(run)}. {environment_line(run)}", note) if line]

@@ -10,10 +10,11 @@ import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, app_test
 
+from core.evidence import Interference
 from core.studies.registry import load_example
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
-from core.ui import history, machine, registry
+from core.ui import history, machine, neighbours, registry
 from core.ui.batch import form
 from tests.support.memories import GB
 from tests.support.pages import fake_engine
@@ -52,6 +53,12 @@ def cold_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test is one server: cold at its first page, and a click is handled in the first run of the script after it."""
     monkeypatch.setattr(PagesManager, "uses_pages_directory", None)
     monkeypatch.setattr(app_test, "PagesManager", OneServer)
+
+
+@pytest.fixture(autouse=True)
+def quiet_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other programs do on the machine that runs the tests is on no page."""
+    monkeypatch.setattr(neighbours.Watch, "look", lambda _: Interference())
 
 
 @pytest.fixture

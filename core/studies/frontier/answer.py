@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Literal, cast
 
 import numpy as np
 from contourpy import LineType, contour_generator
+from numpy.typing import NDArray
 
 from core.analysis.statistics import CONFIDENCE, Array, normal_quantile, t_quantile
 from core.evidence import Label, Outcome
@@ -29,6 +31,9 @@ from core.studies.frontier.surface import FrontierMap, choose_parameters, enough
 VerdictCode = Literal["frontier", "first throughout", "second throughout", "unresolved"]
 PRIOR_STARTS = 2  # degrees of freedom that what is known of other machines counts beside the starts seen
 FINE = 49  # places along each axis of a slice
+NEARBY = 1.0
+"""Steps of the grid from a setting measured in the same slice within which the map is shown: colours beyond it would
+rest on other slices alone."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,8 @@ class FrontierSlice:
     """The map where ``fixed`` has ``value``. Matrices are y × x.
 
     ``mean``, ``sd`` and ``measured`` are at the grid's values ``x`` and ``y``, ``fine_mean`` and ``fine_sd`` at
-    ``fine_x`` and ``fine_y``; means are NaN where a target cannot run. ``contour`` is where the targets tie, ``lower``
+    ``fine_x`` and ``fine_y``; means are NaN where a target cannot run, the fine ones also far from what was measured in
+    the slice. ``contour`` is where the targets tie, ``lower``
     and ``upper`` are where the upper and the lower bound of f's interval is zero: between them it is not clear
     which is faster.
     """
@@ -146,7 +152,7 @@ def frontier_answer(study: FrontierStudy) -> FrontierAnswer:
         study=study,
         found=found,
         code=code,
-        sentence=_verdict(study, code, cells, readings, point),
+        sentence=_verdict(study, code, cells, readings, point, band),
         reason=_reason(study, len(units)),
         points=points,
         cells=cells,
@@ -180,6 +186,12 @@ def slice_of(answer: FrontierAnswer, fixed: Axis, value: float) -> FrontierSlice
     fine_x, fine_y = _fine(x), _fine(y)
     mean, sd = _matrices(answer, fixed, value, (x_axis, np.array(x, float)), (y_axis, np.array(y, float)))
     fine_mean, fine_sd = _matrices(answer, fixed, value, (x_axis, fine_x), (y_axis, fine_y))
+    dots = [
+        (getattr(p.setting, x_axis), getattr(p.setting, y_axis))
+        for p in answer.points
+        if getattr(p.setting, fixed) == value
+    ]
+    fine_mean = np.where(_near(fine_x, fine_y, dots, (_step(x), _step(y))), fine_mean, np.nan)
     have = {(getattr(p.setting, fixed), getattr(p.setting, x_axis), getattr(p.setting, y_axis)) for p in answer.points}
     measured = [[(value, a, b) in have for a in x] for b in y]
     lines = [zero_lines(fine_x, fine_y, fine_mean + k * answer.band * fine_sd) for k in (0, 1, -1)]
@@ -201,6 +213,21 @@ def slice_of(answer: FrontierAnswer, fixed: Axis, value: float) -> FrontierSlice
         lower=lines[1],
         upper=lines[2],
     )
+
+
+def _near(x: Array, y: Array, dots: list[tuple[int, int]], apart: tuple[float, float]) -> NDArray[np.bool_]:
+    """Tell (y × x) which places have one of the dots within :data:`NEARBY` steps, which are so many octaves."""
+    near = np.zeros((len(y), len(x)), dtype=bool)
+    for across, up in dots:
+        steps = (np.abs(np.log2(axis / dot)) / step for axis, dot, step in ((x, across, apart[0]), (y, up, apart[1])))
+        close = [along <= NEARBY + 1e-9 for along in steps]
+        near |= close[0][None, :] & close[1][:, None]
+    return near
+
+
+def _step(values: tuple[int, ...]) -> float:
+    """Return the widest gap between two neighbouring values of the grid, in octaves."""
+    return max((math.log2(b / a) for a, b in pairwise(values)), default=1.0)
 
 
 def _fine(values: tuple[int, ...]) -> Array:
@@ -306,6 +333,7 @@ def _verdict(
     cells: tuple[MapCell, ...],
     readings: tuple[AxisReading, ...],
     point: PointReading | None,
+    band: float,
 ) -> str:
     """The operating point first, then where the second is faster; without one, the map as a whole."""
     first, second = study.plan.names
@@ -317,11 +345,23 @@ def _verdict(
     elif code == "unresolved":
         parts.append("It is not clear where on the map the faster target changes; give it more time or a wider range.")
     elif point is None or found is None:
-        share = sum(cell.mean > 0 for cell in cells) / len(cells)
-        parts.append(f"{second} {are(second)} faster at about {percent(share)} of the map's settings (interpolated).")
+        parts.append(_clear_shares(study, cells, band))
     if found is not None and code in ("frontier", "unresolved"):
         parts.append(found.sentence)
     return " ".join(parts)
+
+
+def _clear_shares(study: FrontierStudy, cells: tuple[MapCell, ...], band: float) -> str:
+    """Return at which share of the map either target is clearly faster; the rest is not clear and no one's."""
+    names = dict(zip(("first", "second"), study.plan.names, strict=True))
+    signs = [sign_of(cell.mean - band * cell.sd, cell.mean + band * cell.sd) for cell in cells]
+    parts = [
+        f"{names[side]} {are(names[side])} clearly faster at {percent(signs.count(side) / len(cells))}"
+        for side in ("second", "first")
+    ]
+    open_ = signs.count("tie") / len(cells)
+    rest = f"; at {percent(open_)} it is not clear" if open_ else ""
+    return f"{parts[0]} of the map's settings, {parts[1]}{rest} (interpolated)."
 
 
 def _reason(study: FrontierStudy, units: int) -> str:

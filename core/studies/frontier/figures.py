@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from core.analysis.statistics import Array
 from core.figures.marks import FAILED_WORDS, anchor
 from core.figures.style import GUIDE, INK, TARGET_LOOKS, flat_legend, frame, literal, short, wrapped
 from core.names import are
@@ -233,6 +234,7 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
         corners = {(row, column): float(np.nan_to_num(sure[row, column])) for row in (0, -1) for column in (0, -1)}
         (row, column), value = max(corners.items(), key=lambda item: item[1])
         if value <= 0:
+            _side_inside(figure, found, name, sure)
             continue
         away = CORNER_PX if row not in rows else 2.2 * CORNER_PX  # two in one row would meet on a phone
         rows.append(row)
@@ -243,6 +245,20 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
             yshift=away if row == 0 else -away, bgcolor="rgba(255,255,255,0.72)", borderpad=2,
             font={"size": 11.5, "color": INK},
         )  # fmt: skip
+
+
+def _side_inside(figure: go.Figure, found: FrontierSlice, name: str, sure: Array) -> None:
+    """Write the faster target where that is clearest, of a map whose corners are blank or not clear."""
+    sure = np.nan_to_num(sure)
+    row, column = np.unravel_index(int(np.argmax(sure)), sure.shape)
+    if sure[row, column] <= 0:
+        return
+    shown = np.flatnonzero(sure.any(axis=0))
+    figure.add_annotation(
+        x=math.log2(found.fine_x[column]), y=math.log2(found.fine_y[row]), showarrow=False, borderpad=2,
+        text=f"{literal(short(name, CORNER_AT))} faster", bgcolor="rgba(255,255,255,0.72)",
+        xanchor="left" if column - shown[0] < shown[-1] - column else "right", font={"size": 11.5, "color": INK},
+    )  # fmt: skip
 
 
 def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, label_rows: int) -> go.Figure:
@@ -283,9 +299,11 @@ def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:
     if not faster and not slower:
         return "Nowhere clear which target is faster"
     name = second if faster else first
-    return f"{name} {are(name)} clearly faster everywhere" if clear else f"Where {name} {are(name)} clearly faster"
+    everywhere = clear and not np.isnan(found.fine_mean).any()
+    return f"{name} {are(name)} clearly faster everywhere" if everywhere else f"Where {name} {are(name)} clearly faster"
 
 
 def _note(label: str, bounded: bool) -> str:
     doubt = " Grey, inside the dashed bounds: not clear." if bounded else ""
-    return f"Dots: {label}, in the colour of their own number. Colours between them: interpolated.{doubt}"
+    dots = f"Dots: {label}, in the colour of their own number. Colours around them: interpolated."
+    return f"{dots}{doubt} Blank: nothing measured nearby."

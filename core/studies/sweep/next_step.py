@@ -11,6 +11,7 @@ from core.studies.sweep.more_time import MoreTime, more_time
 from core.studies.sweep.record import Run
 
 Action = Literal["close_programs", "measure_more", "measure_batch", "none"]
+CLOSE = "Close other programs, then measure again."
 TOO_SMALL = "The difference is too small to become clear within an hour."
 AT_AN_END = ("straddles_at_largest", "straddles_at_smallest")
 
@@ -41,9 +42,7 @@ def next_step(run: Run, answer: Answer) -> NextStep:
         return NOTHING
     is_open = not answer.claims
     if not verdict.machine.quiet or verdict.machine.unstable:
-        text = "Close other programs, then measure again"
-        text += ": the machine was busy." if not verdict.machine.quiet else ": the machine was unsteady."
-        return NextStep("close_programs", text, urgent=is_open)
+        return NextStep("close_programs", CLOSE, urgent=is_open)
     more = more_time(run, answer) if run.plan is not None else None
     if more is not None and more.aim != "narrower" and more.seconds is not None:
         return NextStep("measure_more", _more_words(more, verdict.has_interval), more, urgent=True)

@@ -26,7 +26,7 @@ from core.spec import MAX_BATCH, MIN_BATCH
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.loop import loop_name
 from core.text import in_lines
-from core.ui import charts, money, share
+from core.ui import charts, money, share, verdict
 from core.ui.card import Badge, Colour, label_badge, result_card
 from core.ui.downloads import study_files
 from core.ui.hardware import draft, form, page
@@ -62,7 +62,7 @@ def card(seen: Compared) -> None:
     run, costs = seen.run, seen.host.costs
     overhead = Badge(f"host overhead {costs.words}", ":material/developer_board:", HOST_COLOURS[costs.label],
                      HOST_HELP[costs.label])  # fmt: skip
-    badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead]
+    badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead, *verdict.machine_badges(seen.answer)]
     about = [f"{workload_line(run)}; {environment_line(run)}"]
     result_card("Against GPUs that are not here", badges, seen.decision.headline, about, status=run.status,
                 more=[seen.decision.sentence])  # fmt: skip
@@ -88,14 +88,14 @@ def notices(seen: Compared) -> None:
     shown = sort_readings(seen.chosen or seen.readings, "crossover")
     said = [*draft.settings_lines(seen.run, seen.options, shown)]
     said += [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
-    if any(not one.crossover.cpu_noise_known for one in seen.chosen):
-        said.append(f"{seen.cpu} has too few rounds to show its noise: intervals hold the model’s error alone.")
     st.caption("  \n".join(plain(line) for line in said))
     _what_would_help(seen)
 
 
 def _what_would_help(seen: Compared) -> None:
     """What would make cards clear that are not, and the button for what can be measured here."""
+    if not seen.decision.cpu_known:
+        return  # more of the CPU comes first
     open_ = [card for card in seen.decision.cards if card.standing == "not resolved"]
     helped = sum(any(way.measurement == "host study" and way.resolves for way in card.narrowed) for card in open_)
     if not open_:

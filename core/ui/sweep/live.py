@@ -21,8 +21,8 @@ from core.ui.study_page import StudyPage, busy_sentence, refuse
 from core.ui.words import plain
 
 STARTING = "The first estimate appears with the first round; starting the worker processes takes some seconds."
-ONE_VALUE = "Each batch has one value so far; the estimate comes with the next ones, which give it an interval."
-UNDECIDED = "No answer yet: the 95 % intervals still allow either target to be faster. More rounds make them narrower."
+NO_CLAIM = "No claim yet: that takes three starts of the workers. Hollow points have no interval."
+UNDECIDED = "No answer yet: the 95 % intervals still allow either target to be faster. More starts make them narrower."
 Beside = Callable[[Run, Answer | None], Against | None]
 """Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
@@ -72,7 +72,7 @@ def _estimate(beside: Beside) -> None:
         if _answers(snapshot):
             verdict.card(snapshot.record, snapshot.answer, heading="Estimate so far", notices_shown=0)
         else:
-            st.caption(UNDECIDED if snapshot.answer.verdict.has_interval else ONE_VALUE)
+            st.caption(UNDECIDED if snapshot.answer.verdict.has_interval else NO_CLAIM)
         card = beside(snapshot.record, snapshot.answer)
     chart = partial(charts.chart, run=snapshot.record, answer=snapshot.answer, place="live-", card=card)
     with first:
