@@ -16,14 +16,16 @@ NUMBERS = {2: "two", 3: "three"}
 
 
 class Choice:
-    """``focus`` gives what decides the answer so far, ``total_s`` the seconds for measuring in all."""
+    """``focus`` gives what decides the answer so far, worked out anew where it is called with True; ``total_s`` the
+    seconds for measuring in all.
+    """
 
     def __init__(
         self,
         plan: SweepPlan,
         ledger: Ledger,
         workers: Workers,
-        focus: Callable[[], Focus],
+        focus: Callable[[bool], Focus],
         total_s: Callable[[], float],
     ) -> None:
         self._plan, self._ledger, self._workers, self._focus, self._total_s = plan, ledger, workers, focus, total_s
@@ -103,14 +105,14 @@ class Choice:
         tried = tuple(b for b in sorted(self.tried) if any(self._workers.is_open(target, b) for target in running))
         if len(self._plan.targets) == 1:
             tried = tuple(filter(self.wants_rounds, tried)) or tried
-        return self._focus().deciding(tried, most, width)
+        return self._focus(False).deciding(tried, most, width)
 
     def wants_rounds(self, batch: int) -> bool:
         """True where the step time of a target in question is not settled yet."""
         run = self._ledger.run(0.0)
         return any(
             cell.outcome == "measured" and schedule.cell_state(run, target, batch, self._plan.step_width) is None
-            for target in self._focus().targets_at(batch)
+            for target in self._focus(False).targets_at(batch)
             if (cell := self._ledger.cell(target, batch)) is not None
         )
 
@@ -148,6 +150,24 @@ class Choice:
         wanted = self.wanted
         whole = {batch: wanted - (batch in self.tried) for batch in batches}
         return self.due_s({**whole, **self.due()}) - self.costs_of(()).startup_s
+
+    def to_scan(self, left_s: float) -> int | None:
+        """What the scan visits next to find where the fastest target changes; None where that is found, something
+        failed, or the largest batch would find no place beside it.
+        """
+        top, targets = self._plan.batches[-1], range(len(self._plan.targets))
+        if not all(self._workers.is_open(target, top) for target in targets):
+            return None
+        changes = self._focus(True).changes
+        climb = len(targets) > 2 or not all(change.established for change in changes)
+        seen = self.tried.intersection(self._plan.batches)
+        batch = schedule.deciding_batch(self._plan.batches, seen, [c.batch for c in changes], climb)
+        return batch if batch is not None and self.fits({batch, top} - self.tried, left_s) else None
+
+    def between(self, left_s: float) -> tuple[int, ...]:
+        """New sizes inside the bracket of every change of lead, until the gaps are fine."""
+        new = self._focus(True).new_batches(sorted(self.tried), self._plan.batch_multiple)
+        return tuple(batch for place, batch in enumerate(new) if self.fits(new[: place + 1], left_s))
 
     def is_short(self, left_s: float) -> bool:
         """True where the plan's largest batch was not tried, and not all others can join beside it."""

@@ -140,7 +140,7 @@ class _Sweep:
         for batch in self._choice.to_fill_in(self._remaining_s()):
             if self._choice.fits({batch}, self._remaining_s()):
                 self._rotation.one_pass((batch,), self._end_s)
-        while self._plan.refine and (new := self._new_batches()):
+        while self._plan.refine and (new := self._choice.between(self._remaining_s())):
             self._rotation.one_pass(new, self._end_s)
         self._choice.settle()
         left, why = self._choice.left_out()
@@ -151,16 +151,8 @@ class _Sweep:
 
     def _scan(self) -> None:
         """The deciding question first: where the fastest target changes. The largest batch must find a place yet."""
-        top = self._plan.batches[-1]
-        while (batch := self._deciding_batch()) is not None:
-            if not self._choice.fits({batch, top} - self._choice.tried, self._remaining_s()):
-                return
+        while (batch := self._choice.to_scan(self._remaining_s())) is not None:
             self._rotation.one_pass((batch,), self._end_s)
-
-    def _new_batches(self) -> tuple[int, ...]:
-        """Sizes inside the bracket of every change of lead, until the gaps are fine."""
-        new = self._focus(fresh=True).new_batches(sorted(self._choice.tried), self._plan.batch_multiple)
-        return tuple(b for place, b in enumerate(new) if self._choice.fits(new[: place + 1], self._remaining_s()))
 
     def _finish(self, targets: Collection[int], share: float = 1.0) -> None:
         """What comes after the rounds of these targets, in that share of the time kept for it; of all, to the end."""
@@ -183,20 +175,6 @@ class _Sweep:
             self._finish(left, len(left) / len(self._targets))
         self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
         self._workers.renew(kept)
-
-    def _nothing_failed(self) -> bool:
-        return all(self._workers.is_open(target, self._plan.batches[-1]) for target in self._targets)
-
-    def _deciding_batch(self) -> int | None:
-        """What the scan visits next to find where the fastest target changes; None where that is found, or something
-        failed.
-        """
-        if not self._nothing_failed():
-            return None
-        changes = self._focus(fresh=True).changes
-        climb = len(self._targets) > 2 or not all(change.established for change in changes)
-        seen = self._choice.tried.intersection(self._plan.batches)
-        return schedule.deciding_batch(self._plan.batches, seen, [c.batch for c in changes], climb)
 
     def _visit(self, batch: int, pass_index: int, first: bool) -> bool:
         """A visit by all that have a worker where it is the first in this start, else by those in question there."""

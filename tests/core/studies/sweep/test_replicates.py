@@ -279,7 +279,7 @@ def test_the_choice_of_a_start_is_what_the_time_holds() -> None:
     machine = fork()
     ledger = Ledger(run, MemoryRecorder())
     workers = Workers(run.plan, ledger, tools_for(machine), lambda: 1e9)
-    choice = Choice(run.plan, ledger, workers, lambda: focus_of(run), lambda: 30.0)
+    choice = Choice(run.plan, ledger, workers, lambda _: focus_of(run), lambda: 30.0)
     choice.tried.update(run.batches)
     assert choice.of_next_start(0.0) == ()
     assert set(choice.of_next_start(1e6)) <= set(run.batches)
