@@ -18,7 +18,7 @@ from core.studies.sweep.record import Run
 MIN_CHECK_S, DEFAULT_CHECK_S = 10.0, 60.0
 MAX_CHECKED = 8
 """Batch sizes: each more makes the intervals of all of them wider."""
-SLOWDOWN_OF_CHECKOUTS, SLOWDOWN_OF_STORED = 0.05, 0.10
+SLOWDOWN_OF_CHECKOUTS, SLOWDOWN_OF_STORED = 0.05, 0.15
 """The usual limits; what two occasions differ by leaves no interval against a stored run that would hold 5 %."""
 STEPS_A_START = 40
 """That preparing and timing a batch takes in one start of the workers, at the least."""

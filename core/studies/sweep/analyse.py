@@ -11,11 +11,12 @@ import numpy as np
 
 from core.analysis.statistics import Array
 from core.evidence import Warning
+from core.numbers import duration, percent
 from core.schema import UserError
 from core.studies.sweep.answer import Against, Answer, CellStats, Machine, SpeedUp, Verdict
 from core.studies.sweep.crossover import Curve, build_curve
 from core.studies.sweep.fastest import failed_from, find_fastest, margin_of, tables_of
-from core.studies.sweep.observations import ALPHA, Observations, observe, observe_alone
+from core.studies.sweep.observations import ALPHA, Observations, has_ended, observe, observe_alone
 from core.studies.sweep.overhead import fit_target
 from core.studies.sweep.record import Run
 from core.studies.sweep.reliability import distinct, judge, of_targets
@@ -71,7 +72,17 @@ def _compared(
         return _no_pairs(run, first, second, warnings), None
     curve = build_curve(observations)
     pair = Pair((run.target_names[first], run.target_names[second]), (run.names[first], run.names[second]))
-    return decide(curve, pair, margin, warnings, machine_of(run, observations)), curve
+    verdict = decide(curve, pair, margin, warnings, machine_of(run, observations))
+    if has_ended(run) and verdict.machine.quiet and verdict.has_interval and not verdict.claims:
+        verdict = replace(verdict, sentence=verdict.sentence + _shows_words(run, curve))
+    return verdict, curve
+
+
+def _shows_words(run: Run, curve: Curve) -> str:
+    """Return how small a difference a run shows, as a sentence to follow a verdict that is not clear."""
+    if (shown := curve.shows_from) is None or not run.elapsed_s:
+        return ""
+    return f" In {duration(run.elapsed_s)} this machine shows differences from {percent(shown)} on."
 
 
 def machine_of(run: Run, observations: Observations) -> Machine:

@@ -9,6 +9,7 @@ holds it exactly as often as the t interval is right (Fieller 1954).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -45,6 +46,13 @@ class Curve:
     @property
     def has_interval(self) -> bool:
         return bool(np.isfinite(self.low).any())
+
+    @property
+    def shows_from(self) -> float | None:
+        """The difference, 0.05 being 5 %, from which on half of the batches show one; None without intervals."""
+        at = self.at_batches()
+        middle = float(np.median((at.high - at.low) / 2)) if self.has_interval else math.inf
+        return math.expm1(middle) if math.isfinite(middle) else None
 
     def mirrored(self) -> Curve:
         """Return the curve of the inverse ratio."""

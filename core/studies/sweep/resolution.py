@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-from statistics import median
 
-from core.analysis.longer import round_time_s
-from core.numbers import duration, percent
 from core.studies.sweep.crossover import build_curve
 from core.studies.sweep.observations import observe
 from core.studies.sweep.record import Run
-
-CLOSE = "close other programs"
 
 
 def half_widths(run: Run) -> dict[int, float]:
@@ -26,21 +21,5 @@ def half_widths(run: Run) -> dict[int, float]:
 
 def shown_from(run: Run) -> float | None:
     """Return the difference, 0.05 being 5 %, from which on half of the batches show one; None without intervals."""
-    halves = half_widths(run).values()
-    middle = median(halves) if halves else math.inf
-    return math.expm1(middle) if math.isfinite(middle) else None
-
-
-def resolution_words(elapsed_s: float, shown: float, wanted: float, disturbed: bool) -> str:
-    """Return what a run of so many seconds shows, and what to do where differences that are ``wanted`` do not.
-
-    An interval narrows with the root of the time, by which the time that is named follows.
-    """
-    says = f"in {duration(elapsed_s)} this machine shows differences from {percent(shown)} on"
-    needed_s = elapsed_s * (math.log1p(shown) / math.log1p(wanted)) ** 2
-    longer_s = round_time_s(lambda seconds: seconds >= needed_s)
-    if shown <= wanted:
-        return says
-    ways = [CLOSE] if disturbed or longer_s is None else []
-    ways += [] if longer_s is None else [f"measure for {duration(longer_s)}"]
-    return f"{says}; {' or '.join(ways)}"
+    seen = observe(run)
+    return build_curve(seen).shows_from if len(seen.batches) else None

@@ -22,6 +22,8 @@ def verdict_fields(verdict: Verdict) -> dict[str, object]:
         "crossovers": [asdict(crossover) for crossover in verdict.crossovers],
         "lead": asdict(verdict.lead) if verdict.lead else None,
         "reason": verdict.reason,
+        "claims": list(verdict.claims),
+        "machine": asdict(verdict.machine),
         "warnings": [warning.model_dump() for warning in verdict.warnings],
         "next_batch": verdict.next_batch,
     }
@@ -67,7 +69,9 @@ def single_fields(answer: Answer) -> dict[str, object]:
 
 def _common(verdict: Verdict) -> dict[str, object]:
     found = verdict_fields(verdict)
-    return {name: found[name] for name in ("verdict", "targets", "reason", "warnings", "next_batch")}
+    return {
+        name: found[name] for name in ("verdict", "targets", "reason", "claims", "machine", "warnings", "next_batch")
+    }
 
 
 def fastest_lines(run: Run, answer: Answer, margin: float | None = None) -> list[str]:

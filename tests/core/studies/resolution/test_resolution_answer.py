@@ -14,7 +14,7 @@ from core.studies.resolution.plan import ResolutionPlan, resolution_plan, spread
 from core.studies.resolution.record import ResolutionStudy
 from core.studies.sweep.crossover import build_curve
 from core.studies.sweep.observations import observe
-from core.studies.sweep.resolution import resolution_words, shown_from
+from core.studies.sweep.resolution import shown_from
 from tests.support.resolutions import CURVE, made_resolution, make_resolution, plan
 from tests.support.simulation import QUIET, NoiseModel
 
@@ -122,17 +122,6 @@ def test_the_whole_budget_is_measured_by_the_ordinary_engine() -> None:
     assert not STUDY.run.traces
     assert len({process.index for process in STUDY.run.processes}) >= 3
     assert RESOLUTION.targets(STUDY.plan) == (Target(),)
-
-
-@pytest.mark.parametrize(
-    ("shown", "disturbed", "longer_s", "closes"),
-    [(0.03, True, None, False), (0.08, False, 180.0, False), (0.08, True, 180.0, True), (0.8, False, None, True)],
-)
-def test_what_to_do_where_too_little_shows(shown: float, disturbed: bool, longer_s: float | None, closes: bool) -> None:
-    words = resolution_words(60.0, shown, 0.05, disturbed)
-    assert ("close other programs" in words) is closes
-    assert ("measure for 3 min" in words) is (longer_s is not None)
-    assert f"{100 * shown:.0f} %" in words
 
 
 def test_a_run_without_a_pair_shows_nothing() -> None:
