@@ -23,7 +23,8 @@ from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF
 class Effect:
     """One arm against arm 0. ``speed_up`` is arm 0's time per sample over this arm's (above 1: this arm is faster).
 
-    Bounds are 95 %, None where the rounds are too few. ``step_ms`` is the median of the arm's blocks.
+    Bounds of speed-ups hold for all arms together with 95 % (Bonferroni), those of step times each by itself; None
+    where the rounds are too few. ``step_ms`` is the median of the arm's blocks.
     """
 
     arm: int
@@ -39,11 +40,12 @@ class Effect:
 
 def effects(experiment: Experiment, base: int = 0) -> tuple[Effect, ...]:
     """The effect of every arm that has a round together with ``base``, in the arms' order."""
-    found = (_effect(experiment, arm, base) for arm in range(len(experiment.arms)))
+    arms = range(len(experiment.arms))
+    found = (_effect(experiment, arm, base, max(1, len(arms) - 1)) for arm in arms)
     return tuple(effect for effect in found if effect is not None)
 
 
-def _effect(experiment: Experiment, arm: int, base: int) -> Effect | None:
+def _effect(experiment: Experiment, arm: int, base: int, comparisons: int) -> Effect | None:
     steps: list[float] = []
     logs: dict[int, list[float]] = defaultdict(list)
     scale = experiment.arms[arm].batch / experiment.arms[base].batch
@@ -56,7 +58,7 @@ def _effect(experiment: Experiment, arm: int, base: int) -> Effect | None:
     if not steps:
         return None
     step_ms, low_ms, high_ms = bounded_median(np.array(steps))
-    center, half = log_effect(logs)
+    center, half = log_effect(logs, comparisons)
     known = math.isfinite(half)
     return Effect(
         arm=arm,
@@ -71,13 +73,16 @@ def _effect(experiment: Experiment, arm: int, base: int) -> Effect | None:
     )
 
 
-def log_effect(logs: dict[int, list[float]]) -> tuple[float, float]:
-    """Centre and half width (95 %) of paired log-ratios by start of the workers; infinite where they are too few."""
+def log_effect(logs: dict[int, list[float]], comparisons: int = 1) -> tuple[float, float]:
+    """Return centre and half width of paired log-ratios by start of the workers; infinite where they are too few.
+
+    The interval holds with 95 %, together with those of so many ``comparisons``.
+    """
     medians = np.array([np.median(values) for values in logs.values()])
     n = len(medians)
-    alpha = 1 - CONFIDENCE
+    alpha = (1 - CONFIDENCE) / comparisons
     rounds = np.array([value for values in logs.values() for value in values])
-    low, high = median_interval(rounds)
+    low, high = median_interval(rounds, 1 - alpha)
     scatter = (high - low) / 2  # of the median over all rounds, as if starts did not differ; infinite for too few
     if n >= MIN_UNITS:
         # starts as units; never narrower than the rounds inside them alone would allow

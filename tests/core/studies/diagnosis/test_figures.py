@@ -52,7 +52,7 @@ def test_every_measured_remedy_has_a_row_with_its_gain_and_interval() -> None:
 
 
 def test_rows_are_ranked_and_judgements_differ_in_symbol_and_name() -> None:
-    figure, answer = drawn(make_diagnosis(RUN, HURTING, processes=1, rounds=7, noise=0.05))
+    figure, answer = drawn(make_diagnosis(RUN, HURTING, processes=1, rounds=10, noise=0.02))
     ranked = [finding.gain for finding in measured_findings(answer)]
     rows = sorted((y, x) for trace in marks(figure).values() for x, y in zip(trace.x, trace.y, strict=True))
     assert [x for _, x in rows] == ranked
