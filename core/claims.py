@@ -113,7 +113,9 @@ BASES: dict[Claim, Basis] = {
     Claim.CHEAPER: Basis(
         "a sample is cheaper on B from batch 90 (70 to 120)", f"{REPLICATES}, moved by the prices", LOOKS
     ),
-    Claim.REMEDY_HELPS: Basis("a larger batch helps: 1.4 times (1.3 to 1.5) as fast", REPLICATES, "remedies (Bonferroni)"),
+    Claim.REMEDY_HELPS: Basis(
+        "a larger batch helps: 1.4 times (1.3 to 1.5) as fast", REPLICATES, "remedies (Bonferroni)"
+    ),
     Claim.INPUT_BOUND: Basis("40 % of the step (30 to 50) waits for input", REPLICATES, "arms (Bonferroni)"),
     Claim.FRONTIER: Basis(
         "the GPU is clearly faster at 30 % of the map's settings", "posterior of the surface", "each setting"

@@ -23,6 +23,7 @@ SETUP_SHARE = 0.5  # of the budget that starting and preparing may take; more ex
 MIN_ROUNDS = 4  # in one start; a start's median must shrug off a stalled round
 PRECISE = 0.015  # half width of log speed-up at which an arm is known well enough to stop early
 WARMUP_MS = 600.0
+BLOCK_MS = 20.0  # arms have blocks of unlike numbers of steps, so each must outweigh what waking costs
 MOST_OF_BUDGET = 0.1  # an arm whose block alone takes more of the budget is left out
 
 
@@ -162,6 +163,7 @@ class _Runner(StudyRunner):
             batch=what.batch,
             slot=arm,
             variant=what.target,
+            block_ms=BLOCK_MS,
             warmup_ms=WARMUP_MS,
             latency_samples=3,
             steps_per_block=self._calibrated.get(arm),

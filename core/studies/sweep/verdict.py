@@ -54,7 +54,7 @@ def holds_for(machine: Machine, decided: bool) -> str:
     cores = "" if machine.others_cores is None else f" that used {machine.others_cores:.1f} cores"
     if decided:
         return f" This holds beside other programs{cores}, not for a quiet machine."
-    return f" Most rounds were disturbed by other programs{cores}: close them and measure again."
+    return f" Most rounds were disturbed by other programs{cores}."
 
 
 def without_interval(curve: Curve, pair: Pair, starts_ended: bool) -> str:

@@ -187,7 +187,7 @@ class Workers:
 
     def _expected_round_s(self, batch: int, targets: Collection[int]) -> float:
         return sum(
-            (self._ledger.steps_per_block(target, batch) or 1) * self._targets[target].step_ms.get(batch, 1.0) / 1000
+            self._ledger.block_steps(target, batch) * self._targets[target].step_ms.get(batch, 1.0) / 1000
             for target in targets
         )
 
@@ -338,10 +338,15 @@ class Workers:
         self._ledger.set_cell(target, batch, "skipped", f"Skipped, because {reason}", "budget")
         return False
 
+    def _whole_calls(self, target: int, steps: int) -> int:
+        """Return so many steps, or more, as make whole calls of the target's function."""
+        each = self._plan.targets[target].steps_per_execution
+        return -(-steps // each) * each
+
     def _round(self, batch: int, targets: list[int]) -> None:
         begin, blocks = self._clock.now_s(), []
         for target in order_of_round(self._ledger.rounds_at(batch) + len(self._pending), targets):
-            steps = self._ledger.steps_per_block(target, batch) or 1
+            steps = self._whole_calls(target, self._ledger.block_steps(target, batch))
             expected_s = steps * self._targets[target].step_ms.get(batch, 0.0) / 1000.0
             at_s = self.elapsed_s()
             try:
