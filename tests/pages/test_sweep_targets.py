@@ -182,6 +182,6 @@ def test_a_sweep_that_runs_claims_nothing_before_there_is_an_interval(engine: An
     assert "no interval" in analyse(run).verdict.sentence
     engine.jobs.show(sweeping(run))
     at = open_page()
-    assert "Each batch has one value so far" in text_of(at)
+    assert "No claim yet: that takes three starts of the workers." in text_of(at)
     assert not at.header
     assert titles(at)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.analysis.statistics import t_quantile
+from core.evidence import Warning
 from core.hardware.conditions import Conditions
 from core.hardware.constants import constants
 from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_to_be_true
 from core.hardware.model import predict
 from core.hardware.recorded import card_curve
 from core.spec import Target
+from core.studies.sweep.answer import Machine
 from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF
 from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 
@@ -79,12 +82,31 @@ def test_both_noises_add_as_squares_and_processes_that_were_not_seen_are_allowed
     assert one.high == pytest.approx(crossing_of(math.exp(half)), rel=1e-5)
 
 
-def test_single_points_have_the_models_interval_alone_and_say_so():
+def test_nothing_is_claimed_beside_a_cpu_whose_noise_is_not_known():
     run = cpu_run(cpu_ms, BATCHES, offsets=(0.0,), rounds=1).model_copy(update={"processes": ()})
     one = found(make_curve(lambda _: 1.0, BATCHES, -0.2, 0.2), run)
     assert not one.cpu_noise_known
-    assert "too few rounds to show its noise" in one.sentence
-    assert one.high == pytest.approx(crossing_of(math.exp(0.2)), rel=1e-6)
+    assert (one.kind, one.batch, one.low, one.high, one.clear, one.clearly_from) == (
+        "not resolved", None, None, None, (), None,
+    )  # fmt: skip
+    assert one.sentence.endswith("Measure more.")
+
+
+@pytest.mark.parametrize(
+    ("machine", "advice"),
+    [(Machine(), "Measure more."), (Machine(quiet=False), "Close other programs and measure again.")],
+)
+def test_nothing_is_claimed_beside_a_verdict_that_is_open_for_want_of_replicates(machine, advice):
+    run = cpu_run(cpu_ms, BATCHES)
+    answer = cells_of(run)
+    few = (Warning(code="few_replicates", text=""),)
+    verdict = replace(answer.verdict, kind="inconclusive", reason="straddles", crossovers=(), lead=None, warnings=few,
+                      machine=machine)  # fmt: skip
+    curve = make_curve(lambda _: 1.0, BATCHES, -0.2, 0.2)
+    one = cross(run, replace(answer, verdict=verdict), curve)
+    assert (one.kind, one.clear) == ("not resolved", ())
+    assert one.why_no_claim.endswith(advice)
+    assert cross(run, replace(answer, verdict=replace(verdict, warnings=())), curve).kind == "from"
 
 
 @pytest.mark.parametrize("draws", [60, pytest.param(400, marks=pytest.mark.statistical)])

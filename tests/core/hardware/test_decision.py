@@ -57,6 +57,15 @@ def test_the_sentence_has_every_count(counts: tuple[int, int, int, int], sentenc
     assert (found.batch, found.cpu, found.label) == (64, CPU, "modelled")
 
 
+def test_nothing_is_clear_where_the_cpus_own_noise_is_not_known() -> None:
+    unknown = replace(ROW.crossover, why_no_claim="how much it scatters is not known yet. Measure more.")
+    found = decide([replace(one, crossover=unknown) for one in readings(38, 2, 3, 1)], 64)
+    assert (found.faster, found.slower, found.not_resolved, found.no_number) == (0, 0, 43, 1)
+    assert found.headline.endswith("Measure more.")
+    assert "38" not in found.headline + found.sentence
+    assert not found.cpu_known
+
+
 def test_without_any_number_the_reason_is_the_sentence() -> None:
     withheld = make_curve(lambda _: 1.0, BATCHES, withheld=BATCHES)
     none = [replace(one, curve=withheld, step=None) for one in readings(0, 0, 0, 3)]

@@ -88,9 +88,7 @@ def test_the_modelled_crossover_is_marked_beside_the_measured_one_where_it_is_re
 
 def test_recorded_points_are_solid_filled_under_their_own_label_and_nothing_bridges_them() -> None:
     curve = make_curve(lambda _: 1.0, BATCHES, -0.1, 0.1)
-    recorded = {
-        b: RecordedStep(CARD.name, b, 0.9, None, None, "launch", "recorded: A run", "recorded") for b in (16, 32)
-    }
+    recorded = {b: RecordedStep(CARD.name, b, 0.9, 0.8, 1.0, "launch", "recorded: A run", "recorded") for b in (16, 32)}
     points = tuple(recorded.get(point.batch, point) for point in curve.points)
     figure = step_time_figure(RUN, ANSWER, overlay(beside(dataclasses.replace(curve, points=points))))
     pieces = curves_of_card(figure)

@@ -59,12 +59,12 @@ def test_what_is_wrong_with_the_device_comes_before_its_neighbours() -> None:
     assert found == list(begins)
 
 
-def test_every_reason_for_doubt_has_a_remedy() -> None:
+def test_every_reason_for_doubt_is_explained() -> None:
     run = make_run(1)
     answer = analyse(run)
-    for reason, remedy in REASONS.items():
+    for reason, why in REASONS.items():
         verdict = replace(answer.verdict, kind="inconclusive", reason=reason)
-        assert remedy in [notice.text for notice in notices(run, replace(answer, verdict=verdict))]
+        assert why in [notice.text for notice in notices(run, replace(answer, verdict=verdict))]
 
 
 def test_a_run_without_rounds_says_so() -> None:
@@ -78,7 +78,7 @@ def test_a_run_without_rounds_says_so() -> None:
         (SpeedUp(8, 2.0, 1.9, 2.1), "2× faster", "1.9× to 2.1×", "gpu:0"),
         (SpeedUp(8, 0.5, 0.4, 0.625), "2× faster", "1.6× to 2.5×", "cpu"),
         (SpeedUp(8, 1.1, 0.5, 2.0), "not clear", "0.5× to 2×", "gpu:0"),
-        (SpeedUp(8, 1.1, None, None), "not clear", "too few rounds", "gpu:0"),
+        (SpeedUp(8, 1.1, None, None), "not clear", "no interval", "gpu:0"),
     ],
 )
 def test_nobody_is_called_faster_where_parity_is_possible_or_nothing_is_known(

@@ -35,6 +35,11 @@ def test_headline_names_compute_and_the_largest_part_of_the_overhead(cell: Trace
     assert words.headline(cell) == sentence
 
 
+@pytest.mark.parametrize("cell", [gpu_cell(32, ratio=1.31), gpu_cell(32, dropped_events=1)], ids=["slowed", "lost"])
+def test_a_trace_that_is_not_to_be_trusted_is_no_headline(cell: TracedCell) -> None:
+    assert words.headline(cell) == "Trace disturbed; trace again."
+
+
 def test_the_all_reduce_of_several_devices_is_said_with_its_interval() -> None:
     cell = gpu_cell(32)
     assert words.all_reduced(cell) is None
