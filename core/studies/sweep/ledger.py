@@ -9,7 +9,6 @@ from core.studies.runner import Recorder
 from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord, StopReason
 from core.traces.record import TracedCell
 
-
 ALIKE = 4  # times as many steps that a block may get because another target's has them
 
 
