@@ -61,7 +61,7 @@ def _siblings(core: int) -> str:
 
 
 def _speed(core: int) -> int:
-    """What the system says of a core's speed, in a unit of its own; 0 where it says nothing."""
+    """Return a core's speed as the system states it, in a unit of its own; 0 where it states none."""
     for file in SPEEDS:
         with contextlib.suppress(OSError, ValueError):
             return int(Path(file.format(core=core)).read_text())

@@ -62,7 +62,7 @@ class Resolution:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing was claimed but that the targets are equal."""
+        """Tell that nothing was claimed but that the targets are equal."""
         return all(claim == EQUIVALENT for claim in self.claims)
 
 

@@ -34,7 +34,7 @@ class Choice:
 
     @property
     def _typical(self) -> Costs:
-        """Of a batch, on all targets that run."""
+        """Return the mean costs of a batch on all targets that run."""
         costs = [self.costs(batch) for batch in self.tried] or [self.costs(self._plan.batches[0])]
         whole = schedule.together(costs, costs[0].startup_s)
         return Costs(whole.startup_s, whole.prepare_s / len(costs), whole.visit_s / len(costs))
@@ -52,11 +52,11 @@ class Choice:
         self._settled = self.wanted
 
     def costs(self, batch: int) -> Costs:
-        """Of one batch on all targets that run."""
+        """Return the costs of one batch on all targets that run."""
         return self._workers.costs(batch, self._workers.running)
 
     def costs_of(self, batches: Collection[int]) -> Costs:
-        """Of a start with these."""
+        """Return the costs of a start with these batches."""
         return schedule.together([self.costs(batch) for batch in batches], self._typical.startup_s)
 
     def due(self) -> dict[int, int]:
@@ -65,12 +65,12 @@ class Choice:
         return {batch: count for batch, count in missing.items() if count > 0}
 
     def due_s(self, due: Mapping[int, int]) -> float:
-        """Seconds that those take."""
+        """Return the seconds that those replicates take."""
         costs = self.costs_of(())
         return max(due.values(), default=0) * costs.startup_s + sum(n * self.costs(b).batch_s for b, n in due.items())
 
     def _replicates(self, batch: int) -> int:
-        """Of the cell that has the fewest; ``wanted`` where nothing runs."""
+        """Return the replicates of the cell that has the fewest; ``wanted`` where nothing runs."""
         running = [
             target
             for target in self._workers.running
@@ -108,7 +108,7 @@ class Choice:
         return self._focus(False).deciding(tried, most, width)
 
     def wants_rounds(self, batch: int) -> bool:
-        """True where the step time of a target in question is not settled yet."""
+        """Tell that the step time of a target in question is not settled yet."""
         run = self._ledger.run(0.0)
         return any(
             cell.outcome == "measured" and schedule.cell_state(run, target, batch, self._plan.step_width) is None
@@ -117,20 +117,20 @@ class Choice:
         )
 
     def extra_s(self, left_s: float, visited: Collection[int], done: int) -> tuple[float, int]:
-        """For how long a start goes on that has visited these, and how many follow it; where none does, to the end."""
+        """Return for how long a start goes on that has visited these, to the end where none follows it."""
         due, deciding, left_s = self.due(), self.deciding(left_s), self._after_imports(left_s)
         starts = max(due.values(), default=0)
         due_s = starts * self.costs_of({*due, *deciding}).start_s
         return schedule.extra_s(left_s, self.costs_of(visited), starts, due_s, self.costs_of(deciding), done)
 
     def _after_imports(self, left_s: float) -> float:
-        """What of that time the next start does not take for imports."""
+        """Return the time that the next start does not take for imports."""
         return left_s - self._workers.imports_s[1]
 
     # -- batches that join -----------------------------------------------------------------------------------------
 
     def fits(self, new: Collection[int], left_s: float) -> bool:
-        """True where the time is enough for every replicate of these, whose first visits come now, and of all that was
+        """Tell that the time is enough for every replicate of these, whose first visits come now, and of all that was
         tried; later, when those have theirs, also for as many starts of the deciding batches.
         """
         if left_s <= 0 or self.wanted == 1:
@@ -146,13 +146,13 @@ class Choice:
         return self._needed_s(new) <= usable_s
 
     def _needed_s(self, batches: Collection[int]) -> float:
-        """Seconds for what is due and for the replicates of these, the first of which come in this start."""
+        """Return the seconds for what is due and for the replicates of these, the first of which come in this start."""
         wanted = self.wanted
         whole = {batch: wanted - (batch in self.tried) for batch in batches}
         return self.due_s({**whole, **self.due()}) - self.costs_of(()).startup_s
 
     def to_scan(self, left_s: float) -> int | None:
-        """What the scan visits next to find where the fastest target changes; None where that is found, something
+        """Return what the scan visits next to find where the fastest target changes; None where that is found, something
         failed, or the largest batch would find no place beside it.
         """
         top, targets = self._plan.batches[-1], range(len(self._plan.targets))
@@ -170,7 +170,7 @@ class Choice:
         return tuple(batch for place, batch in enumerate(new) if self.fits(new[: place + 1], left_s))
 
     def is_short(self, left_s: float) -> bool:
-        """True where the plan's largest batch was not tried, and not all others can join beside it."""
+        """Tell that the plan's largest batch was not tried, and not all others can join beside it."""
         left = set(self._plan.batches) - self.tried
         return self._plan.batches[-1] in left and self.wanted > 1 and not self.fits(left, left_s)
 

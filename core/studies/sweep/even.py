@@ -135,7 +135,7 @@ class Even:
         return self.workers.visit(batch, pass_index, self._targets_at(batch))
 
     def _costs(self) -> schedule.Costs:
-        """Of a start with every batch."""
+        """Return the costs of a start with every batch."""
         costs = [self.workers.costs(batch, self._targets_at(batch)) for batch in self._open_batches()]
         return schedule.together(costs, self.workers.costs(self._plan.batches[0], ()).startup_s)
 
@@ -165,7 +165,7 @@ class Even:
 
     @property
     def _left_s(self) -> float:
-        """Seconds for further starts and what is measured in them."""
+        """Return the seconds for further starts and for measuring in them."""
         return self._end_s - self.clock.now_s() - self.workers.imports_s[1]
 
     @property

@@ -193,7 +193,7 @@ def _measuring_s(run: Run, more_s: float) -> float:
 
 
 def _start_s(run: Run) -> float:
-    """Seconds from one start of the workers to the next."""
+    """Return the seconds from one start of the workers to the next."""
     apart = [after - before for (_, before), (_, after) in pairwise(sorted(_begins(run)))]
     return median(apart) if apart else run.elapsed_s or UNKNOWN_START_S
 

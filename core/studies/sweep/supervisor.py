@@ -177,7 +177,7 @@ class _Sweep:
         self._workers.renew(kept)
 
     def _visit(self, batch: int, pass_index: int, first: bool) -> bool:
-        """A visit by all that have a worker where it is the first in this start, else by those in question there."""
+        """Visit with all that have a worker where it is the first in this start, else by those in question there."""
         targets = self._workers.running if first else self._focus().targets_at(batch)
         who = " and ".join(self._names[t] for t in targets) if len(targets) < 4 else f"{len(targets)} targets"
         self._tell("measuring", f"Measuring batch {batch:,} on {who}")
@@ -202,11 +202,11 @@ class _Sweep:
 
     @property
     def _starts(self) -> int:
-        """All that there were, those before it was resumed among them."""
+        """Starts so far, those before it was resumed among them."""
         return self._ledger.next_process
 
     def _answered(self) -> bool:
-        """True where an answer as narrow as asked stands, also over the batches for which there is still time."""
+        """Tell that an answer as narrow as asked stands, also over the batches for which there is still time."""
         if self._starts < schedule.MIN_PROCESSES or self._choice.due() or not self._run().rounds:
             return False
         settled = not any(map(self._choice.wants_rounds, self._choice.tried))
@@ -232,7 +232,7 @@ class _Sweep:
         return self._final_s - later_s
 
     def _total_s(self) -> float:
-        """For measuring in all, without what starts took that came to nothing or to imports."""
+        """Return the seconds for measuring in all, without what starts took that came to nothing or to imports."""
         return self._end_s - self._start_s - self._workers.lost_s - sum(self._workers.imports_s)
 
     def _remaining_s(self) -> float:

@@ -31,7 +31,7 @@ class TargetState:
 
     @property
     def is_given_up(self) -> bool:
-        """True where so many of its workers were lost that it is not tried again."""
+        """Tell that so many of its workers were lost that it is not tried again."""
         return self.losses >= MAX_LOSSES
 
     def is_doubtful(self, batch: int) -> bool:

@@ -74,7 +74,7 @@ class Workers:
 
     @property
     def imports_s(self) -> tuple[float, float]:
-        """Seconds that starts took for imports, and what those will take yet."""
+        """Return the seconds that starts took for imports, and what those will take yet."""
         return self._experience.imports_s
 
     def elapsed_s(self) -> float:
@@ -209,7 +209,7 @@ class Workers:
         return bool(getattr(sample, "disturbed", None))
 
     def is_given_up(self, target: int) -> bool:
-        """True where so many of its workers were lost that it is not tried again."""
+        """Tell that so many of its workers were lost that it is not tried again."""
         return self._targets[target].is_given_up
 
     def trace(self, target: int, batch: int) -> None:
