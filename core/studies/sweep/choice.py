@@ -152,8 +152,8 @@ class Choice:
         return self.due_s({**whole, **self.due()}) - self.costs_of(()).startup_s
 
     def to_scan(self, left_s: float) -> int | None:
-        """Return what the scan visits next to find where the fastest target changes; None where that is found, something
-        failed, or the largest batch would find no place beside it.
+        """Return what the scan visits next to find where the fastest target changes; None where that is found,
+        something failed, or the largest batch would find no place beside it.
         """
         top, targets = self._plan.batches[-1], range(len(self._plan.targets))
         if not all(self._workers.is_open(target, top) for target in targets):

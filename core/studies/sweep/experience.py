@@ -34,8 +34,8 @@ class Experience:
 
     @property
     def imports_s(self) -> tuple[float, float]:
-        """Return the seconds in which starts imported the framework into what workers are forked from, and what that will take
-        yet: a command does it in its first two starts (docs/design.md, Processes).
+        """Return the seconds in which starts imported the framework into what workers are forked from, and what that
+        will take yet: a command does it in its first two starts (docs/design.md, Processes).
         """
         return sum(self._imports_s), self._imports_s[0] if len(self._imports_s) == 1 else 0.0
 
