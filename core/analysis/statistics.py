@@ -155,13 +155,13 @@ def estimate_columns(values: Array, trimmed: bool) -> Estimate:
 def shared_scatter(values: Array) -> float:
     """Return the mean squared correlation r² between columns, over units that have both; 1 for a single column.
 
-    The variances of m columns are worth those of m / (1 + (m − 1) r²) independent ones.
-
-    Freed of the part that chance alone gives n units, 1 / (n − 1).
+    The variances of m columns are worth those of m / (1 + (m − 1) r²) independent ones. It is freed of the part that
+    chance alone gives n units, 1 / (n − 1).
     """
     known = (~np.isnan(values)).astype(float)
     # sums over the units that two columns share, as products of matrices; centred first, so that little cancels
-    a = np.where(known > 0, values - np.nanmean(values, axis=0), 0.0)
+    filled = np.nan_to_num(values)
+    a = np.where(known > 0, filled - filled.sum(axis=0) / np.maximum(known.sum(axis=0), 1), 0.0)
     count, sums, own = known.T @ known, a.T @ known, (a * a).T @ known
     pairs = np.tril(count >= MIN_UNITS, -1)
     if not pairs.any():

@@ -74,7 +74,7 @@ def diagnose(run: Run, diagnosis: Diagnosis) -> DiagnosisAnswer:
     run, target = compared(run, diagnosis.target, diagnosis.batch)
     diagnosis = diagnosis.model_copy(update={"target": target})
     answer = analyse(run)
-    measured = {effect.arm: effect for effect in effects(diagnosis.experiment)}
+    measured = {effect.arm: effect for effect in effects(diagnosis.experiment, together=True)}
     findings = [_finding(run, answer, diagnosis, name, measured) for name in REMEDIES]
     ranked = tuple(sorted(findings, key=lambda f: (ORDER.index(f.judgement), -(f.gain or 0.0))))
     sentence, reason = _verdict(run, answer, diagnosis, ranked, bool(measured))
@@ -103,7 +103,7 @@ def judge(effect: Effect) -> Judgement:
 def best_arms(diagnosis: Diagnosis) -> tuple[int, ...]:
     """Arms of the remedies that help, one each, most gain first; batch sizes aside, which leave the crossover alone."""
     best: dict[str, Effect] = {}
-    for effect in effects(diagnosis.experiment):
+    for effect in effects(diagnosis.experiment, together=True):
         name = family(diagnosis.experiment.arms[effect.arm].code)
         helps = name in REMEDIES and name != "batch" and judge(effect) == "helps"
         if helps and (name not in best or effect.speed_up > best[name].speed_up):

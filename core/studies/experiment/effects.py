@@ -14,17 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.analysis.statistics import CONFIDENCE, MIN_UNITS, bounded_median, median_interval, t_quantile
+from core.analysis.statistics import CONFIDENCE, MIN_UNITS, bounded_median, median_interval, normal_quantile, t_quantile
 from core.studies.experiment.record import Experiment
-from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF
+
+ALLOWANCE = 0.035
+"""Standard deviation allowed for between starts where there are fewer than three. Arms share their process, so that
+they differ by their preparations alone (0.9 to 2.4 %, single ones more)."""
 
 
 @dataclass(frozen=True)
 class Effect:
     """One arm against arm 0. ``speed_up`` is arm 0's time per sample over this arm's (above 1: this arm is faster).
 
-    Bounds of speed-ups hold for all arms together with 95 % (Bonferroni), those of step times each by itself; None
-    where the rounds are too few. ``step_ms`` is the median of the arm's blocks.
+    Bounds are 95 %, None where the rounds are too few. ``step_ms`` is the median of the arm's blocks.
     """
 
     arm: int
@@ -38,11 +40,16 @@ class Effect:
     processes: int
 
 
-def effects(experiment: Experiment, base: int = 0) -> tuple[Effect, ...]:
-    """The effect of every arm that has a round together with ``base``, in the arms' order."""
+def effects(experiment: Experiment, base: int = 0, together: bool = False) -> tuple[Effect, ...]:
+    """Return the effect of every arm that has a round together with ``base``, in the arms' order.
+
+    The intervals hold each by itself, for a comparison that was chosen beforehand; ``together`` for all arms at once,
+    for the best of several (Bonferroni).
+    """
     arms = range(len(experiment.arms))
-    found = (_effect(experiment, arm, base, max(1, len(arms) - 1)) for arm in arms)
-    return tuple(effect for effect in found if effect is not None)
+    comparisons = max(1, len(arms) - 1) if together else 1
+    measured = (_effect(experiment, arm, base, comparisons) for arm in arms)
+    return tuple(effect for effect in measured if effect is not None)
 
 
 def _effect(experiment: Experiment, arm: int, base: int, comparisons: int) -> Effect | None:
@@ -88,5 +95,5 @@ def log_effect(logs: dict[int, list[float]], comparisons: int = 1) -> tuple[floa
         # starts as units; never narrower than the rounds inside them alone would allow
         spread = t_quantile(1 - alpha / 2, n - 1) * float(np.std(medians, ddof=1)) / math.sqrt(n)
         return float(np.mean(medians)), max(spread, scatter if math.isfinite(scatter) else 0.0)
-    allowed = t_quantile(1 - alpha / 2, int(ALLOWANCE_DF)) * ALLOWANCE / math.sqrt(n)
+    allowed = normal_quantile(1 - alpha / 2) * ALLOWANCE / math.sqrt(n)
     return float(np.mean(medians)), math.hypot(scatter, allowed)

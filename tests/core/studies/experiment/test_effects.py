@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.analysis.statistics import t_quantile
+from core.analysis.statistics import normal_quantile
 from core.spec import Pipeline, Target, Workload
-from core.studies.experiment.effects import Effect, effects, log_effect
+from core.studies.experiment.effects import ALLOWANCE, Effect, effects, log_effect
 from core.studies.experiment.record import Arm, ArmBlock, ArmRound, Experiment
-from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF
 
 WORKLOAD = Workload(network="784-128-10")
 
@@ -113,7 +112,7 @@ def test_fewer_than_three_starts_are_allowed_for(starts: int) -> None:
     logs = {i: list(rng.normal(0.5, 1e-6, 12)) for i in range(starts)}
     center, half = log_effect(logs)
     assert center == pytest.approx(0.5, abs=1e-5)
-    assert half == pytest.approx(t_quantile(0.975, int(ALLOWANCE_DF)) * ALLOWANCE / math.sqrt(starts), rel=1e-3)
+    assert half == pytest.approx(normal_quantile(0.975) * ALLOWANCE / math.sqrt(starts), rel=1e-3)
     seen = {i: list(rng.normal(0.5, 1e-6, 12)) for i in range(3)}
     assert log_effect(seen)[1] < 0.01 * half, "three starts that agree need no allowance"
 
