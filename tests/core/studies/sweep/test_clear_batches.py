@@ -173,7 +173,7 @@ def test_a_verdict_agrees_with_every_speed_up_whose_interval_excludes_parity(
     table = observed(2.0 ** np.arange(len(centers)), replicates(centers, scatter, starts, seed))
     found = build_curve(table)
     verdict = verdict_of(found)
-    excluding = {each.batch: side for each in speed_ups(found) if (side := parity_excluded(each))}
+    excluding = {each.batch: side for each in speed_ups(found, table.counts) if (side := parity_excluded(each))}
     if verdict.reason == "many_changes":
         assert len(excluding) >= 4
         return

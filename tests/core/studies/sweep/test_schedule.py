@@ -190,7 +190,7 @@ def test_an_unproven_change_is_looked_at_from_afar() -> None:
 def settled(values: list[float]) -> Run:
     run = run_of(lambda _: 1.0, (8,), rounds=len(values))
     blocks = [
-        (r.blocks[0].model_copy(update={"step_ms": v}), r.blocks[1]) for r, v in zip(run.rounds, values, strict=True)
+        (r.blocks[0].model_copy(update={"step_ms": v}), r.blocks[1]) for r, v in zip(run.rounds, values, strict=False)
     ]
     return run.model_copy(
         update={"rounds": tuple(r.model_copy(update={"blocks": b}) for r, b in zip(run.rounds, blocks, strict=True))}
