@@ -26,7 +26,7 @@ LOOKS = "batches and looks"
 HEADING = """# What Breakeven claims
 
 Everything it can claim, by code, with the test behind it. Each claim holds at 95 % together with all that the last
-column names. What has no interval claims nothing. `core.claims.document` gives
+column names. What has no interval claims nothing. `core.claims` gives
 this page, and a test holds it to that.
 
 A replicate is a batch prepared anew in another start of the workers; the variance between replicates is pooled over

@@ -45,6 +45,7 @@ OURS = {
     "core.ui.network_form": {"known[name].title", "kind.notation", "word", "choice.help"},
     "core.ui.overhead.page": {"what", "what.capitalize()"},
     "core.ui.places": {"label", "help"},
+    "core.ui.resolution": {"duration"},
     "core.ui.share": {"meaning"},
     "core.ui.study_page": {"self.kind.title", "self.button", "_share(snapshot)"},
     "core.ui.sweep.form": {"('  \\n' if len(runs) > OPEN else ' ').join(map(plain, runs))"},

@@ -71,7 +71,7 @@ def test_what_was_deleted_earlier_is_brought_back_from_below_the_list(
 
 
 def test_the_list_says_what_each_study_says(engine: Any) -> None:
-    keep(engine.store, make_run(1), status="cancelled")
+    keep(engine.store, make_run(1, processes=4), status="cancelled")
     keep_study(engine, "pipeline")
     table = open_page("history").dataframe[0].value
     first, second = table.to_dict("records")

@@ -85,7 +85,7 @@ def test_the_button_measures_the_two_real_targets_alone(engine: Any) -> None:
 
 
 def test_the_card_is_drawn_during_the_sweep(engine: Any) -> None:
-    engine.jobs.show(sweeping(make_run(5, status="running")))
+    engine.jobs.show(sweeping(make_run(5, processes=4, status="running")))
     at = choose(open_page())
     says(at, "Estimate so far", f"Modelled: {CARD}")
     assert chart_titles(at) == WITH_CARD

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.studies.sweep.more_time import MoreTime
 from core.studies.sweep.record import Run
-from core.ui.more_time import sentence
 from tests.support import study_pages
 from tests.support.diagnoses import kept, make_diagnosis
 from tests.support.pages import chart_titles, keep, open_page, says, text_of
@@ -40,8 +38,8 @@ def test_one_value_a_batch_claims_nothing_and_says_what_an_interval_takes(engine
     at = open_page("crossover", run=keep(engine.store, ONCE))
     says(
         at,
-        "No verdict: one value a batch size gives no interval.",
-        "Too few rounds for an interval.",
+        "No verdict: one value per batch size gives no interval.",
+        "Too few starts for an interval.",
         "would give one.",
     )
     assert len(offered(at)) == 1
@@ -96,16 +94,3 @@ def test_a_diagnosis_of_one_round_draws_nothing_and_is_measured_again_for_longer
     at.button(key="measure_more").click().run()
     plan = started_plan(engine, "diagnosis")
     assert (plan.run.id, plan.target, plan.batch) == (RUN.id, few.target, few.batch)
-
-
-@pytest.mark.parametrize(
-    ("found", "with_interval", "words"),
-    [
-        (MoreTime("interval", 60.0), False, "Too few rounds for an interval. About 1 min more would give one."),
-        (MoreTime("clear", 90.0), True, "About 1 min 30 s more will probably make it clear."),
-        (MoreTime("narrower", 45.0, 0.1), True, "About 45 s more would make the intervals narrower."),
-        (MoreTime("clear", None), True, "The difference is too small to become clear within an hour"),
-    ],
-)
-def test_what_more_time_would_do_is_said(found: MoreTime, with_interval: bool, words: str) -> None:
-    assert sentence(found, with_interval).startswith(words)

@@ -65,7 +65,7 @@ def test_a_run_without_rounds_says_so_and_offers_nothing(engine: Any, page: str,
 @pytest.mark.parametrize(
     ("page", "sentences"),
     [
-        ("crossover", ("No verdict: one value a batch size gives no interval.", "machine unknown")),
+        ("crossover", ("No verdict: one value per batch size gives no interval.", "machine unknown")),
         ("batch", ("Only points were imported for this run. Without its plan there is no workload to train",)),
         ("hardware", ("Only points were imported for this run. Without its plan there is no workload that could",)),
         ("overhead", ("Only points were imported", "No batch of this run was traced")),

@@ -213,7 +213,7 @@ def test_before_the_first_round_the_page_says_what_happens(engine: Any) -> None:
 
 
 def test_the_end_of_a_sweep_shows_its_verdict(engine: Any) -> None:
-    engine.jobs.show(sweeping(make_run(5, status="running")))
+    engine.jobs.show(sweeping(make_run(5, processes=4, status="running")))
     at = open_page()
     says(at, "Estimate so far")
     assert "batch sizes measured" in at.progress[0].text
@@ -334,7 +334,7 @@ def test_with_nothing_to_show_the_page_points_at_the_button(monkeypatch: pytest.
 
 
 def test_while_it_runs_what_is_not_clear_is_no_answer_yet(engine: Any) -> None:
-    run = make_run(5, status="running", floors_ms=(0.3, 0.3), slopes_ms=(0.02, 0.02))
+    run = make_run(5, processes=4, status="running", floors_ms=(0.3, 0.3), slopes_ms=(0.02, 0.02))
     snapshot = sweeping(run)
     assert snapshot.answer.verdict.kind in ("inconclusive", "tie")
     undecided = replace(snapshot.answer.verdict, kind="inconclusive")
