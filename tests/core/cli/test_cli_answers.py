@@ -16,7 +16,9 @@ from tests.support.commands import Command, as_json, refused
 from tests.support.runs import make_run
 
 ROOT = Path(__file__).parents[3]
-KEYS = ["verdict", "targets", "ahead", "crossovers", "lead", "reason", "warnings", "next_batch", "ran_as"]
+KEYS = [
+    "verdict", "targets", "ahead", "crossovers", "lead", "reason", "claims", "machine", "warnings", "next_batch", "ran_as",
+]  # fmt: skip
 
 
 def test_verdict_prints_the_sentence_first_then_the_cells(cli: Command, run_file: Path) -> None:

@@ -94,7 +94,7 @@ AGAINST = ("check", "../run.json", "--model", ENTRY, "--against")
 def test_unchanged_against_the_stored_run(cli: Command, here: Here, baseline: Path, data_dir: Path) -> None:
     out, err = done(cli("check", baseline))
     assert not data_dir.exists(), "nothing is kept in the history"
-    holds(out, "Not slower: the step takes", "more than 10 % is excluded", "against run 784-128-10, made from seed 0")
+    holds(out, "Not slower: the step takes", "more than 15 % is excluded", "against run 784-128-10, made from seed 0")
     assert "this machine" not in err
     assert here.machine.starts >= 6
 
