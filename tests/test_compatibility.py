@@ -29,6 +29,19 @@ NOW = {"batch run.json --noise batch.json": 0}
 MEANT = {"predict": ("--execution", "graph")}
 """What a command left to a default that is another one now."""
 
+WITHOUT_REPLICATES = {
+    "run.json",
+    "run_cancelled.json",
+    "run_code.json",
+    "run_own.json",
+    "points.csv",
+    "points_bare.csv",
+}
+"""Runs of one or two starts, whose rounds and passes counted as replicates then: they claim nothing now."""
+
+OTHER_INTERVALS = {"pipeline.json", "diagnosis.json", "frontier.json"}
+"""Studies whose intervals rest on starts now; what was recorded is the same."""
+
 WITHOUT_TARGETS = {
     "example_host.json", "gpus.json", "gpus_added.json", "host_study.json", "host_study_simulated.json", "index.json",
     "own_architecture.json",
@@ -115,7 +128,9 @@ def test_a_study_opens_and_still_says_something(name: str) -> None:
     assert kind.text(record, answer, context)
     saved = json.loads((OLD / name).read_text())
     if "record" in saved:
-        assert_near(kind.export(record, answer, context), saved)
+        new = kind.export(record, answer, context)
+        parts = {"record"} if name in OTHER_INTERVALS else saved.keys()
+        assert_near({part: new[part] for part in parts}, {part: saved[part] for part in parts})
 
 
 def test_verdicts_are_the_same(capfd: pytest.CaptureFixture[str]) -> None:
@@ -124,9 +139,14 @@ def test_verdicts_are_the_same(capfd: pytest.CaptureFixture[str]) -> None:
             continue
         assert main(["verdict", str(OLD / name), "--json"]) == 0
         new = json.loads(capfd.readouterr().out)
-        for key in ("verdict", "targets", "ahead", "reason"):
+        assert new["targets"] == old["targets"]
+        if name in WITHOUT_REPLICATES:
+            assert new["claims"] == [], name
+            continue
+        for key in ("verdict", "ahead", "reason"):
             assert new[key] == old[key], name
-        assert_near(new, old)
+        places = [[crossover["batch"] for crossover in verdict["crossovers"]] for verdict in (new, old)]
+        assert places[0] == pytest.approx(places[1], rel=FAR), name
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command["args"])[:70])
@@ -145,6 +165,9 @@ def test_a_command_on_old_files_ends_alike(
     assert bool(err) == bool(command["stderr"])
     if "--json" in command["args"] and out:
         same = assert_all_there if command["args"][0] == "predict" else assert_near  # the model has become another one
+        if command["args"][0] == "verdict" and command["args"][1] in WITHOUT_REPLICATES:
+            assert json.loads(out)["claims"] == []
+            return
         same(json.loads(out), json.loads(command["stdout"]))
 
 

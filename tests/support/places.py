@@ -83,7 +83,7 @@ HOST = Place(
 )  # fmt: skip
 RESOLUTION = Place(
     "resolution", "method", "measure_resolution", lambda: made_resolution(factor=1.3),
-    "The equal targets came out different",
+    "The equal targets came out equal",
 )  # fmt: skip
 TRACE = Place("trace", "overhead", "trace")
 PITFALLS = Place("pitfalls", "method", "pitfalls", tab="Timing pitfalls, live")
