@@ -119,7 +119,7 @@ def test_unstable_machine_is_explained(engine: Any, monkeypatch: pytest.MonkeyPa
                     sentence="Not clear: the machine was too unsteady.")  # fmt: skip
     monkeypatch.setattr(registry, "analyse", lambda _: replace(answer, verdict=doubt))
     at = open_page("crossover", run=keep(engine.store, run))
-    says(at, "Not clear: the machine was too unsteady.", "Worker processes of the same target disagree")
+    says(at, "Not clear: the machine was too unsteady.", "Separate starts of the workers of the same target disagree")
 
 
 def test_dark_charts_have_light_ink() -> None:

@@ -111,7 +111,7 @@ def test_the_map_follows_the_slider_and_the_choice_of_axes(engine: Any) -> None:
     assert chart_titles(at) == ["<b>Which target is faster, at depth 1</b>"]
     assert "At depth 1 and batch 32, 2 threads are faster from width" in text_of(at)
     at.get_by_key(f"frontier_fixed-{study_id}").set_value("batch").run()
-    assert chart_titles(at) == ["<b>Which target is faster, at batch 32</b>"]
+    assert chart_titles(at) == ["<b>Where 2 threads are clearly faster, at batch 32</b>"]
     axes = {chart_of(at)["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")}
     assert axes == {"Depth (hidden layers)", "Width (units a layer)"}
     at.select_slider(key=f"frontier_at_batch-{study_id}").set_value(64).run()

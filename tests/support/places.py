@@ -82,7 +82,7 @@ HOST = Place(
     address="host", tab="Host overhead", gone="There is no such host study here",
 )  # fmt: skip
 RESOLUTION = Place(
-    "resolution", "method", "measure_resolution", lambda: made_resolution(factor=1.3),
+    "resolution", "method", "measure_resolution", lambda: made_resolution(factor=10.0),
     "The equal targets came out different",
 )  # fmt: skip
 TRACE = Place("trace", "overhead", "trace")

@@ -33,4 +33,4 @@ def make_resolution(
 @cache
 def made_resolution(factor: float = 1.0) -> ResolutionStudy:
     """A short one, measured once in a process."""
-    return make_resolution(factor=factor, batches=(1, 64), budget_s=20.0)
+    return make_resolution(factor=factor, batches=(1, 64), budget_s=60.0)

@@ -11,7 +11,7 @@ from core.worker.protocol import Prepare
 from tests.support.commands import Command, as_json, done, holds, refused
 from tests.support.simulation import Machine
 
-SHORT = ("pipeline", "--preset", "784-128-10", "--target", "cpu", "--batch", 64, "--budget", 60)
+SHORT = ("pipeline", "--preset", "784-128-10", "--target", "cpu", "--batch", 64, "--budget", 180)
 RESIDENT_MS = 2.0
 
 

@@ -12,7 +12,7 @@ from tests.support.commands import Command, as_json, done, refused
 from tests.support.resolutions import CURVE
 from tests.support.simulation import Machine, NoiseModel
 
-SHORT = ("resolution", "--preset", "784-128-10", "--target", "cpu,threads=1", "--batches", "1,64", "--budget", 20)
+SHORT = ("resolution", "--preset", "784-128-10", "--target", "cpu,threads=1", "--batches", "1,64", "--budget", 60)
 KEYS = [
     "verdict", "label", "target", "claims", "equal", "difference", "low", "high", "batches", "occasions", "record",
 ]  # fmt: skip
