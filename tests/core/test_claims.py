@@ -33,7 +33,7 @@ def test_the_document_is_made_from_the_table() -> None:
 
 
 def test_the_rules_of_measurement_lead_to_it() -> None:
-    assert "](claims.md)" in (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+    assert "claims.md" in (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
