@@ -30,8 +30,8 @@ class Curve:
     """Log-ratio over x = log2(batch); ``measured`` marks the measured batches among the points.
 
     ``low`` and ``high`` hold for all measured batches and looks together with 95 %, ``own_low`` and ``own_high`` at
-    each point for itself, as the interval of where the curve crosses needs them. ``clear`` is +1 or −1 at measured
-    batches that are clearly on that side of parity, else 0. Bounds are ±inf where the replicates cannot support them.
+    each point for itself. ``clear`` is +1 or −1 at measured batches that are clearly on that side of parity, else 0.
+    Bounds are ±inf where the replicates cannot support them.
     """
 
     x: Array
@@ -165,11 +165,11 @@ def curve_of(
         measured: which points are measured batches.
         alpha: the error to spend.
     """
-    likely, own = half_width(alpha), half_width(ALPHA)
+    own = half_width(alpha)
     known = max(1, int(np.isfinite(own[measured]).sum()))
     half = half_width(alpha / known)
     clear = np.zeros(len(x))
-    clear[measured] = clear_sides(center[measured], half[measured], likely[measured])
+    clear[measured] = clear_sides(center[measured], half[measured], own[measured])
     return Curve(x, center, center - half, center + half, center - own, center + own, clear, measured.astype(float))
 
 
@@ -179,7 +179,7 @@ def clear_sides(center: Array, half: Array, own: Array) -> Array:
     Args:
         center: log-ratios by rising batch.
         half: half widths of the intervals that hold together.
-        own: the same of each batch by itself at this look, with which a clear side reaches on to its neighbours.
+        own: the same of each batch by itself, with which a clear side reaches on to its neighbours.
     """
     if not np.isfinite(half).any():
         return np.where(center < 0, -1.0, 1.0)

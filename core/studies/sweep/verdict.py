@@ -89,7 +89,7 @@ def _decided(curve: Curve, pair: Pair, margin: float, machine: Machine) -> Verdi
     if at.clear.any():
         return _ahead_in_part(curve, pair, margin, winner=int(at.clear.sum() > 0))
     level = math.log1p(margin)
-    if ((at.low >= -level) & (at.high <= level)).all():
+    if ((at.own_low >= -level) & (at.own_high <= level)).all():
         return _tie(pair, margin)
     if machine.unstable:
         return _inconclusive(at, pair, "unstable_machine", UNSTABLE)
