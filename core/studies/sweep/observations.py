@@ -12,9 +12,8 @@ picture: it has values and no interval.
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -72,7 +71,7 @@ class Observations:
         unpaired: rounds left out because only one target has a block.
         quiet: disturbed rounds were left out, so that the values are those of a quiet machine.
         comparisons: of several targets with the same one, which hold together.
-        process_of: which process prepared each replicate; empty where each had its own.
+        processes: that prepared the replicates; fewer than these where some prepared more than one.
     """
 
     batches: Array
@@ -84,7 +83,7 @@ class Observations:
     unpaired: int = 0
     quiet: bool = True
     comparisons: int = 1
-    process_of: tuple[int, ...] = ()
+    processes: int = MIN_UNITS
 
     @property
     def x(self) -> Array:
@@ -138,18 +137,9 @@ class Observations:
             variance = np.where(thin, np.maximum(variance, allowed), variance)
             df = np.where(thin, ALLOWANCE_DF, df)
         known = (counts > 0) & (self.rounds.sum(axis=0) > 1)
-        error = np.where(known, np.sqrt(variance / np.maximum(1, counts) + self._process_error2), np.inf)
+        unseen = FRESH_ALLOWANCE**2 / self.processes if self.processes < min(MIN_UNITS, len(self.values)) else 0.0
+        error = np.where(known, np.sqrt(variance / np.maximum(1, counts) + unseen), np.inf)
         return Estimate(np.where(counts > 0, own.center, self.picture), error, np.where(known, df, 0.0))
-
-    @property
-    def _process_error2(self) -> float:
-        """Squared standard error of what too few processes, that prepared several replicates each, cannot show."""
-        count = len(set(self.process_of))
-        if not count or count >= min(MIN_UNITS, len(self.values)):
-            return 0.0
-        means = by_process(self.values, self.process_of)
-        apart = float(np.nan_to_num(np.nanmean((means[0] - means[-1]) ** 2) / 2))
-        return max(FRESH_ALLOWANCE**2, apart) / count
 
     def _round_error2(self) -> Array:
         """Return the squared standard error of the median of the fewest rounds that any replicate has."""
@@ -217,10 +207,7 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
     for item, value in kept:
         shown[item.batch].append(value)
     picture = np.array([median(shown[batch]) for batch in batches])
-    process_of = _processes(run, replicates)
-    if len(set(process_of)) >= MIN_UNITS:  # replicates of one process share its offset
-        table, rounds = by_process(table, process_of), by_process(rounds, process_of, np.nansum)
-        process_of = ()
+    kept_on = {process.index for process in run.processes if process.start == "kept"}
     return Observations(
         batches=np.array(batches, dtype=float),
         values=table,
@@ -230,25 +217,8 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
         looks=looks,
         unpaired=len(run.rounds) - len(values),
         quiet=quiet,
-        process_of=process_of,
+        processes=len(set(replicates) - kept_on),
     )
-
-
-def _processes(run: Run, replicates: Sequence[int]) -> tuple[int, ...]:
-    """Return the start of the process that prepared each replicate; nothing where each had a new one."""
-    kept_on = {process.index for process in run.processes if process.start == "kept"}
-    if not kept_on.intersection(replicates):
-        return ()
-    started = sorted({process.index for process in run.processes} - kept_on)
-    return tuple(max(start for start in started if start <= replicate) for replicate in replicates)
-
-
-def by_process(rows: Array, process_of: Sequence[int], combine: Callable[..., Array] = np.nanmean) -> Array:
-    """Return [process, batch]: the rows of each process combined, NaN where it has none."""
-    groups = [rows[[at == process for at in process_of]] for process in sorted(set(process_of))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a batch that a process has not
-        return np.array([combine(group, axis=0) for group in groups])
 
 
 def _settled(run: Run, values: Sequence[Value]) -> tuple[list[Value], int]:
