@@ -287,9 +287,8 @@ class Block(Frozen):
         return None if self.cpu_ms is None else self.cpu_ms / (self.steps * self.step_ms)
 
 
-Start = Literal["fresh", "forked", "kept"]
-"""Of a worker: a new interpreter, a fork of a template that had imported the framework, or the one that ran before,
-with all that it had prepared released."""
+Start = Literal["fresh", "forked"]
+"""Of a worker: a new interpreter, or a fork of a template that had imported the framework."""
 
 
 class Started(Frozen):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from core.studies.sweep.schedule import VISIT_S, Costs, expected_s, rounds_of_a_visit
 
 STARTUP_S, PREPARE_S = 5.0, 0.5  # before anything was seen
-DEAR_S = 2.0  # of a start: every second one is saved, and what runs prepares everything anew
 
 
 class Experience:
@@ -21,10 +20,6 @@ class Experience:
         """Note a start, and what of it its slowest worker took by itself."""
         self._startup_s = own_s
         self._imports_s.append(max(0.0, took_s - own_s))
-
-    @property
-    def starts_are_dear(self) -> bool:
-        return self._startup_s > DEAR_S
 
     def prepared(self, batch: int, took_s: float, targets: int) -> None:
         self._prepare_s[batch] = took_s / targets
@@ -43,8 +38,7 @@ class Experience:
         """Return what a start, preparing this batch on so many targets, and a visit should take."""
         prepare_s = expected_s(batch, self._prepare_s, PREPARE_S)
         round_s = expected_s(batch, self._round_s, VISIT_S)
-        startup_s = self._startup_s / 2 if self.starts_are_dear else self._startup_s
-        return Costs(startup_s, targets * prepare_s, rounds_of_a_visit(round_s) * round_s if targets else 0.0)
+        return Costs(self._startup_s, targets * prepare_s, rounds_of_a_visit(round_s) * round_s if targets else 0.0)
 
     def rounds_of_a_visit(self, batch: int, expected_round_s: float) -> int:
         """Return how many rounds its next visit has; the first one goes by what is expected."""

@@ -32,9 +32,6 @@ LOOK_GROWTH = 1.5
 ALLOWANCE = 0.06
 """Standard deviation allowed for between replicates of a batch that has fewer than three: the largest scatter from
 batch to batch that equal targets showed within a run (15 recordings of 23 November 2026)."""
-FRESH_ALLOWANCE = 0.05
-"""The same between fresh processes of equal targets (two stood 4.5 to 5.2 % apart for eight minutes), where fewer than
-three of them prepared all replicates."""
 ALLOWANCE_DF = 4.0
 """The tails that go with it: of 240 batches in those recordings the worst stood 3.8 times the allowance off."""
 TAIL_DISCOUNT, MOST_DF = 2.0, 16.0
@@ -71,7 +68,6 @@ class Observations:
         unpaired: rounds left out because only one target has a block.
         quiet: disturbed rounds were left out, so that the values are those of a quiet machine.
         comparisons: of several targets with the same one, which hold together.
-        processes: that prepared the replicates; fewer than these where some prepared more than one.
     """
 
     batches: Array
@@ -83,7 +79,6 @@ class Observations:
     unpaired: int = 0
     quiet: bool = True
     comparisons: int = 1
-    processes: int = MIN_UNITS
 
     @property
     def x(self) -> Array:
@@ -133,12 +128,11 @@ class Observations:
         alike = 1 + (batches - 1) * shared_scatter(self.values) if batches > 1 else 1.0  # they share their starts
         df = np.full(counts.shape, max(1.0, min(total_df / max(TAIL_DISCOUNT, alike), MOST_DF)))
         if (thin := counts < MIN_UNITS).any():
-            allowed = ALLOWANCE**2 + self._round_error2()
-            variance = np.where(thin, np.maximum(variance, allowed), variance)
+            unseen = ALLOWANCE**2 + self._round_error2()
+            variance = np.where(thin, np.maximum(variance, unseen), variance)
             df = np.where(thin, ALLOWANCE_DF, df)
         known = (counts > 0) & (self.rounds.sum(axis=0) > 1)
-        unseen = FRESH_ALLOWANCE**2 / self.processes if self.processes < min(MIN_UNITS, len(self.values)) else 0.0
-        error = np.where(known, np.sqrt(variance / np.maximum(1, counts) + unseen), np.inf)
+        error = np.where(known, np.sqrt(variance / np.maximum(1, counts)), np.inf)
         return Estimate(np.where(counts > 0, own.center, self.picture), error, np.where(known, df, 0.0))
 
     def _round_error2(self) -> Array:
@@ -207,18 +201,8 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
     for item, value in kept:
         shown[item.batch].append(value)
     picture = np.array([median(shown[batch]) for batch in batches])
-    kept_on = {process.index for process in run.processes if process.start == "kept"}
-    return Observations(
-        batches=np.array(batches, dtype=float),
-        values=table,
-        picture=picture,
-        rounds=rounds,
-        scatter=_scatter(cells),
-        looks=looks,
-        unpaired=len(run.rounds) - len(values),
-        quiet=quiet,
-        processes=len(set(replicates) - kept_on),
-    )
+    unpaired = len(run.rounds) - len(values)
+    return Observations(np.array(batches, dtype=float), table, picture, rounds, _scatter(cells), looks, unpaired, quiet)
 
 
 def _settled(run: Run, values: Sequence[Value]) -> tuple[list[Value], int]:

@@ -11,7 +11,6 @@ from core.studies.sweep.record import Run
 WORDS: dict[Start, str] = {
     "forked": "{count} forked from a process that had imported the framework",
     "fresh": "{count} started afresh",
-    "kept": "{count} went on with everything prepared anew",
 }
 
 

@@ -174,7 +174,7 @@ class _Sweep:
         if left := [target for target in running if target not in kept]:
             self._finish(left, len(left) / len(self._targets))
         self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
-        self._workers.renew(kept)
+        self._workers.start(kept)
 
     def _visit(self, batch: int, pass_index: int, first: bool) -> bool:
         """Visit with all that have a worker where it is the first in this start, else by those in question there."""

@@ -11,7 +11,6 @@ is tried once more with fresh workers, which hold nothing but that batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from core.evidence import Block, Process, Warning
 from core.names import all_of
@@ -27,7 +26,7 @@ from core.studies.sweep.record import EnergyWindow, LoopCost, Round
 from core.studies.sweep.schedule import Costs
 from core.studies.sweep.target_state import TargetState
 from core.studies.sweep.tracing import trace_prepared
-from core.worker.protocol import Prepare, Release, RunBlock, TimeLoop, Worker, WorkerError, WorkerLost
+from core.worker.protocol import Prepare, RunBlock, TimeLoop, Worker, WorkerError, WorkerLost
 
 LEAST_LOOP_S = 0.3  # for Keras's own loop, however long preparing took
 FAR = 4  # times the largest batch that it ran
@@ -49,7 +48,7 @@ class Workers:
         self._start_s = self._clock.now_s()
         self._workers: dict[int, Worker] = {}
         self._wanted: tuple[int, ...] = tuple(range(len(plan.targets)))
-        self._process, self._keeps = 0, False
+        self._process = 0
         self._targets = tuple(TargetState() for _ in plan.targets)
         self._experience = Experience()
         self._pending: list[tuple[Block, ...]] = []  # rounds of the visit that goes on
@@ -86,34 +85,10 @@ class Workers:
         """
         self.close()
         self._wanted = self._wanted if targets is None else tuple(sorted(targets))
-        self._process, self._keeps = self._ledger.next_process, False
+        self._process = self._ledger.next_process
         took_s = self._launch(self._wanted)
         own_s = max(worker.ready.startup_ms for worker in self._workers.values()) / 1000
         self._experience.started(took_s, own_s)
-
-    def renew(self, targets: Collection[int]) -> None:
-        """Begin another replicate of everything with these targets: in fresh processes, or where those are dear every
-        second time in the ones that run, which prepare everything anew. Raises StudyFailed as :meth:`start` does.
-        """
-        wanted = tuple(sorted(targets))
-        if self._keeps or not self._experience.starts_are_dear or tuple(sorted(self._workers)) != wanted:
-            self.start(wanted)
-            return
-        try:
-            for target, worker in self._workers.items():
-                for batch in self._targets[target].prepared:
-                    self._asking.release(worker, Release(batch=batch))
-        except WorkerError:
-            self.start(wanted)
-            return
-        for target in wanted:
-            self._targets[target].prepared.clear()
-        self._wanted, self._keeps, self._process = wanted, True, self._ledger.next_process
-        self._note_processes(wanted, start="kept", startup_ms=0.0)
-
-    def _note_processes(self, targets: Collection[int], **changes: Any) -> None:
-        known = {target: self._workers[target].ready.model_dump(exclude={"kind", "memory_bytes"}) for target in targets}
-        self._ledger.add(*(Process(index=self._process, target=t, **(known[t] | changes)) for t in targets))
 
     def _launch(self, targets: Collection[int]) -> float:
         """Start these, beside those that run; the seconds that took. Raises StudyFailed."""
@@ -127,7 +102,12 @@ class Workers:
         if warnings := self._asking.restarts[told:]:
             self._ledger.add(*warnings)
         took_s = self._clock.now_s() - begin - self._asking.lost_s + lost_s
-        self._note_processes(targets)
+        self._ledger.add(
+            *(
+                Process(index=self._process, target=target, **worker.ready.model_dump(exclude={"kind", "memory_bytes"}))
+                for target, worker in zip(targets, started, strict=True)
+            )
+        )
         return took_s
 
     def _staff(self, targets: Collection[int]) -> None:
