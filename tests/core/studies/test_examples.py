@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.batch.answer import batch_answer, limit_of
+from core.claims import Claim
 from core.schema import UserError
 from core.studies import registry
 from core.studies.diagnosis.answer import diagnose
