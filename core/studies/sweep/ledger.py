@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from statistics import geometric_mean
 
 from core.evidence import Outcome, Process, Setup, Status, Warning
 from core.studies.runner import Recorder
 from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord, StopReason
 from core.traces.record import TracedCell
 
-ALIKE = 4  # times as many steps that a block may get because another target's has them
+ALIKE = 4  # times as many steps or fewer: targets whose blocks are made alike
 
 
 class Ledger:
@@ -112,14 +113,15 @@ class Ledger:
         return self._calibrated.get((target, batch))
 
     def block_steps(self, target: int, batch: int) -> int:
-        """Return the steps of a block: as many as the longest of the targets whose own blocks are about as many.
+        """Return the steps of a block: the geometric mean over the targets whose own blocks have about as many.
 
         What waking and synchronising cost is shared by the steps of a block, so that equal targets differed by 15 % in
         blocks of one and of three steps at batch 1 (measured: benchmarks/busy.py).
         """
         own = self._calibrated.get((target, batch), 1)
-        alike = [steps for (_, of), steps in self._calibrated.items() if of == batch and own <= steps <= ALIKE * own]
-        return max(alike, default=own)
+        every = [steps for (_, of), steps in self._calibrated.items() if of == batch]
+        alike = [steps for steps in every if max(steps / own, own / steps) <= ALIKE]
+        return round(geometric_mean(alike)) if alike else own
 
     def run(self, elapsed_s: float) -> Run:
         """The run so far."""

@@ -17,7 +17,8 @@ from tests.support.runs import make_run
 
 ROOT = Path(__file__).parents[3]
 KEYS = [
-    "verdict", "targets", "ahead", "crossovers", "lead", "reason", "claims", "machine", "warnings", "next_batch", "ran_as",
+    "verdict", "targets", "ahead", "crossovers", "lead", "reason", "claims", "machine", "warnings", "next_batch",
+    "ran_as",
 ]  # fmt: skip
 
 

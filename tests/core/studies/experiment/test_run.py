@@ -144,8 +144,8 @@ def test_blocks_of_an_arm_are_alike_in_every_start() -> None:
     for item in found.rounds:
         for block in item.blocks:
             steps.setdefault(block.arm, set()).add(block.steps)
-    # 4 ms over 5 ms, over 5/1.5, over 5/2, over 5/1.1
-    assert steps == {0: {1}, 1: {2}, 2: {2}, 3: {1}}
+    # 20 ms over 5 ms, over 5/1.5, over 5/2, over 5/1.1
+    assert steps == {0: {4}, 1: {6}, 2: {8}, 3: {5}}
     given = {(start, request.slot): request.steps_per_block for start, _, request in made.asked}
     assert all(given[0, index] is None for index in range(4))
     assert all(given[1, index] == min(steps[index]) for index in range(4))

@@ -155,7 +155,7 @@ def test_rounds_hold_what_the_card_did_in_their_gpu_blocks_and_slowdowns_are_see
         machine = PoweredMachine(CROSSING)
         run = measured(machine, SimulatedMeter(machine, reasons=reasons), budget_s=60.0)
         for block in (block for item in run.rounds for block in item.blocks):
-            assert (block.card is not None) == (block.target == 1)
+            assert block.card is None or block.target == 1
             assert block.card is None or block.card.energy_j is None, "a block is too short"
         return [item.interference.throttled for item in run.rounds]
 

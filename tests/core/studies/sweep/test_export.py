@@ -111,7 +111,8 @@ def test_an_escaped_name_comes_back() -> None:
 def test_verdict_data_has_the_promised_keys() -> None:
     data = verdict_data(make_run(), analyse(make_run()))
     assert list(data) == [
-        "verdict", "targets", "ahead", "crossovers", "lead", "reason", "warnings", "next_batch", "ran_as",
+        "verdict", "targets", "ahead", "crossovers", "lead", "reason", "claims", "machine", "warnings", "next_batch",
+        "ran_as",
     ]  # fmt: skip
     assert set(data["crossovers"][0]) == {"batch", "low", "high", "ahead_after"}
     assert set(data["lead"]) == {"target", "margin", "from_batch", "low", "high"}

@@ -148,7 +148,8 @@ def test_json_of_three_and_of_one() -> None:
     run = run_of((CPU, GPU, MIXED))
     data = verdict_data(run, analyse(run))
     assert list(data) == [
-        "verdict", "targets", "reason", "warnings", "next_batch", "fastest", "boundaries", "against_baseline", "ran_as",
+        "verdict", "targets", "reason", "claims", "machine", "warnings", "next_batch", "fastest", "boundaries",
+        "against_baseline", "ran_as",
     ]  # fmt: skip
     assert data["fastest"][1].keys() == {"from_batch", "to_batch", "targets"}
     assert data["fastest"][1]["targets"] == ["gpu:0"]

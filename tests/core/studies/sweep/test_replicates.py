@@ -60,7 +60,7 @@ def test_from_half_a_minute_on_every_batch_that_is_reported_has_three(count: int
 def test_cheap_starts_are_many_and_those_that_decide_have_most() -> None:
     machine = fork()
     run = sweep(machine, plan(budget_s=45.0))
-    assert 5 <= machine.starts <= 8
+    assert 4 <= machine.starts <= 8
     most = [batch for batch, count in replicates(run).items() if count == max(replicates(run).values())]
     truth = machine.true_crossover(1, 1024)
     assert truth is not None

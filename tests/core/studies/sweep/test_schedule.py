@@ -188,7 +188,7 @@ def test_an_unproven_change_is_looked_at_from_afar() -> None:
 
 
 def settled(values: list[float]) -> Run:
-    run = run_of(lambda _: 1.0, (8,), rounds=len(values))
+    run = run_of(lambda _: 1.0, (8,), processes=1, rounds=len(values))
     blocks = [
         (r.blocks[0].model_copy(update={"step_ms": v}), r.blocks[1]) for r, v in zip(run.rounds, values, strict=False)
     ]
