@@ -25,7 +25,7 @@ from core.studies.sweep.fastest import margin_of
 from core.studies.sweep.observations import ALPHA, observe
 from core.studies.sweep.record import Run
 
-SAFETY = 1.15  # of the scatter seen, which a few starts tell only roughly
+SAFETY = 1.35  # of the scatter seen, which a few starts tell only roughly
 LEAST_SHARE = 0.45  # of the time so far: a sweep that goes on gets at least 30 % of all its time, whatever was asked
 SHARPER = 0.5  # of the interval's width, where it is as narrow as was asked for already
 DF_A_UNIT = 1.5  # several batches share the scatter between starts
@@ -176,8 +176,10 @@ def _narrower(run: Run, found: tuple[Crossover, ...] | tuple[Boundary, ...]) -> 
     width, ratio = max(((high - low) / batch, math.log(high / low)) for batch, low, high in bounded)
     wanted = asked if width > asked else SHARPER * width
     starts = max(MIN_UNITS, _starts(run))
-    half = t_quantile(1 - ALPHA / 2, int(DF_A_UNIT * (starts - 1))) / math.sqrt(starts)  # of one unit's deviation
-    return units_for(SAFETY, half * wanted / max(ratio, 1e-9), df_a_unit=DF_A_UNIT), wanted
+    half = t_quantile(1 - ALPHA / (2 * LOOKS), int(DF_A_UNIT * (starts - 1))) / math.sqrt(
+        starts
+    )  # of one unit's deviation
+    return units_for(SAFETY, half * wanted / max(ratio, 1e-9), df_a_unit=DF_A_UNIT, statements=LOOKS), wanted
 
 
 def _measuring_s(run: Run, more_s: float) -> float:

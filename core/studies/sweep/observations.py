@@ -34,6 +34,8 @@ ALLOWANCE = 0.06
 batch to batch that equal targets showed within a run (15 recordings of 23 November 2026)."""
 ALLOWANCE_DF = 4.0
 """The tails that go with it: of 240 batches in those recordings the worst stood 3.8 times the allowance off."""
+TRIMMED_FROM = 10
+"""Replicates from which on the mean is a trimmed one: of fewer, trimming takes half of the degrees of freedom."""
 TAIL_DISCOUNT, MOST_DF = 2.0, 16.0
 """Degrees of freedom pooled over batches count half, less where batches share the offsets of their starts, and no more
 than so many: replicates have heavy tails, and batches differ in scatter (simulated: without r² 95 % intervals of ten
@@ -118,7 +120,7 @@ class Observations:
         The variance between replicates is the batch's own or the one pooled over batches, whichever is larger: a
         handful of replicates gives a wild variance, and one that is too small by luck makes false claims.
         """
-        own = estimate_columns(self.values, trimmed=True)
+        own = estimate_columns(self.values, trimmed=len(self.values) >= TRIMMED_FROM)
         counts = self.counts
         variance = np.where(own.df > 0, np.where(np.isfinite(own.error), own.error, 0.0) ** 2 * counts, 0.0)
         total_df = float(own.df.sum())

@@ -63,7 +63,7 @@ def test_it_is_kept_as_a_study_and_later_ones_know_it(cli: Command, tmp_path: Pa
 
 @pytest.mark.usefixtures("equal")
 def test_the_default_is_four_batches_on_the_whole_cpu(cli: Command) -> None:
-    data = as_json(cli("resolution", "--preset", "784-128-10", "--budget", 30, "--no-store", "--json"))
+    data = as_json(cli("resolution", "--preset", "784-128-10", "--budget", 60, "--no-store", "--json"))
     assert data["target"] == "cpu"
     assert [one["batch"] for one in data["batches"]] == [1, 10, 102, 1024]
 
