@@ -19,7 +19,7 @@ BUSY_PCT = 25.0  # of a core; from there on a round counts as disturbed (core.ev
 
 
 class Watch:
-    """What others do between two looks, shared by all sessions of this server."""
+    """Sample the use of the CPU by others between two looks, shared by all sessions of this server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

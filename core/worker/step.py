@@ -33,7 +33,7 @@ class Step(ABC):
         self.per_call = per_call
         self.last: Any = None
         self.call_ms = 0.0
-        """What a call took in the last run, at the mean."""
+        """Mean time of a call in the last run."""
         self._feed = feed
         self._iterator: Any = None
 

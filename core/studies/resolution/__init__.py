@@ -1,1 +1,1 @@
-"""What differences this machine can show: one target measured against itself."""
+"""Measure one target against itself, to know which differences this machine can show."""

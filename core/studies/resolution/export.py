@@ -1,4 +1,4 @@
-"""What a resolution study says, as JSON and as lines of text."""
+"""Write a resolution study's answer as JSON and as lines of text."""
 
 from __future__ import annotations
 

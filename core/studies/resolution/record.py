@@ -1,4 +1,4 @@
-"""What a resolution study measured: a sweep of one target against itself, raw."""
+"""Keep the record of a resolution study: a sweep of one target against itself, raw."""
 
 from __future__ import annotations
 

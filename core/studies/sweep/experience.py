@@ -1,4 +1,4 @@
-"""What starts, preparing and rounds took so far in this sweep, from which the next ones are planned."""
+"""Keep how long starts, preparing and rounds took so far in a sweep, from which the next ones are planned."""
 
 from __future__ import annotations
 

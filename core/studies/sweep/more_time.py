@@ -176,9 +176,8 @@ def _narrower(run: Run, found: tuple[Crossover, ...] | tuple[Boundary, ...]) -> 
     width, ratio = max(((high - low) / batch, math.log(high / low)) for batch, low, high in bounded)
     wanted = asked if width > asked else SHARPER * width
     starts = max(MIN_UNITS, _starts(run))
-    half = t_quantile(1 - ALPHA / (2 * LOOKS), int(DF_A_UNIT * (starts - 1))) / math.sqrt(
-        starts
-    )  # of one unit's deviation
+    level = 1 - ALPHA / (2 * LOOKS)
+    half = t_quantile(level, int(DF_A_UNIT * (starts - 1))) / math.sqrt(starts)  # of one unit's deviation
     return units_for(SAFETY, half * wanted / max(ratio, 1e-9), df_a_unit=DF_A_UNIT, statements=LOOKS), wanted
 
 

@@ -65,7 +65,7 @@ class Costs:
 
     @property
     def more_visits_s(self) -> float:
-        """What a start had best last beyond that.
+        """Return how long a start had best last beyond that.
 
         Two-stage sampling (Cochran 1977, §10.6): with c₁ the cost of another replicate and c₂ of another visit,
         √(c₁ / c₂) · σ₂ / σ₁ visits of each are best; both scatter by 1 to 4 % (measured: benchmarks/turns.py).

@@ -1,4 +1,4 @@
-"""What a sweep knows of one target beside its record: which batches it is still tried at, what it is ready for."""
+"""Keep the state of one target beside a sweep's record: which batches are still tried, what its worker is ready for."""
 
 from __future__ import annotations
 
