@@ -129,7 +129,7 @@ class InterferenceSampler:
         return self._last
 
     def _wait_pct(self, pids: Iterable[int], elapsed_s: float) -> float | None:
-        """Return the waits of the threads that live now; a worker not asked for last time counts from its next sample."""
+        """Return the waits of the threads that live now; one not asked for last time counts from its next sample."""
         before, self._waits = self._waits, self._read_waits(pids)
         known = {pid for pid, _ in before} & {pid for pid, _ in self._waits}
         if not known:
