@@ -18,6 +18,8 @@ CONFIDENCE = 0.95
 MIN_UNITS = 3  # fewer say nothing about how units differ
 ROUNDING = 1e-12  # of a sum of squares: what is left below it after a subtraction is no variance
 TRIM = 0.2  # each side; Tukey and McLaughlin 1963, Yuen 1974: the usual amount for heavy-tailed samples
+FEWEST_FOR_TREND = 4  # columns from which a trend of their variances is taken
+STEEPEST = 1.0  # of that trend, in natural logarithms
 _LARGE_DF = 200
 
 
@@ -174,6 +176,27 @@ def shared_scatter(values: Array) -> float:
     squares = np.where(scale > 0, np.minimum(1.0, cross**2 / np.where(scale > 0, scale, 1.0)), 1.0)
     expected = float(np.mean(1 / (n - 1)))
     return max(0.0, (float(np.mean(squares)) - expected) / (1 - expected))
+
+
+def pooled_variances(x: Array, variance: Array, df: Array) -> tuple[Array, float]:
+    """Return the variance of each column as all of them together have it, and its degrees of freedom were they
+    independent.
+
+    Scatter falls or rises along ``x``: from four columns on the logarithms of the variances give a trend, a line, and
+    what is pooled are the variances over it (as limma's trended variances, Law et al. 2014).
+
+    Args:
+        x: place of each column.
+        variance: of each column, with so many ``df``; zero degrees where it is unknown.
+    """
+    known = (df > 0) & (variance > ROUNDING)
+    slope, total = 0.0, float(df.sum())
+    if known.sum() >= FEWEST_FOR_TREND:
+        off = x[known] - np.average(x[known], weights=df[known])
+        slope = float(np.sum(df[known] * off * np.log(variance[known])) / np.sum(df[known] * off**2))
+    trend = np.exp(np.clip(slope, -STEEPEST, STEEPEST) * (x - x.mean()))
+    over = float(np.sum(df * variance / trend)) / total if total else 0.0
+    return trend * over, total - (slope != 0.0)
 
 
 def median_interval(samples: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -143,7 +143,7 @@ class Fault:
     times: int = 10**9
 
 
-BLOCK_MS = 4.0  # of a block whose request does not say, as on a CPU
+CPU_BLOCK_MS, GPU_BLOCK_MS = 4.0, 20.0  # of a block whose request does not say
 LAUNCHED: list[Any] = []
 """The machines whose workers were started in this test."""
 
@@ -272,10 +272,11 @@ class SimulatedWorker:
         exchange_ms = machine.law.exchange(request.workload, self._runs_on) if several else None
         self._exchange_ms[request.batch, request.slot] = exchange_ms
         runs_as = expected(request.workload.network, request.variant or self._runs_on)
+        block_ms = request.block_ms or (CPU_BLOCK_MS if self._runs_on.on_cpu else GPU_BLOCK_MS)
         return Prepared(
             batch=request.batch, slot=request.slot, build_ms=20.0, first_call_ms=300.0,
             warmup_steps=40, warmup_ms=40 * step_ms, warmup_steady=True, latency_ms=(1.1 * step_ms,) * 3,
-            steps_per_block=request.steps_per_block or max(1, math.ceil((request.block_ms or BLOCK_MS) / step_ms)),
+            steps_per_block=request.steps_per_block or max(1, math.ceil(block_ms / step_ms)),
             execution=runs_as.execution, execution_why=runs_as.why,
         )  # fmt: skip
 

@@ -97,9 +97,10 @@ class Choice:
         return tuple(sorted(chosen)) if len(chosen) >= min(len(wanted), schedule.FEWEST_ACTIVE) else ()
 
     def deciding(self, left_s: float) -> tuple[int, ...]:
-        """The batches that decide the answer, no more than one more start can hold."""
-        typical, enough = self._typical, self._ledger.next_process >= schedule.MIN_PROCESSES
-        most = int((left_s - typical.startup_s) / typical.batch_s) if typical.batch_s else len(self.tried)
+        """The batches that decide the answer, no more than each of the starts can hold for which there is time."""
+        typical, done = self._typical, self._ledger.next_process
+        enough = done >= schedule.MIN_PROCESSES
+        most = schedule.batches_of_a_start(left_s, typical, done) if typical.batch_s else len(self.tried)
         width = self._plan.crossover_width if enough else None
         running = self._workers.running
         tried = tuple(b for b in sorted(self.tried) if any(self._workers.is_open(target, b) for target in running))
@@ -141,15 +142,19 @@ class Choice:
         if not self.due():
             return self._needed_s({*new, *self.deciding(left_s)}) <= (1 - schedule.SPARE_SHARE) * left_s
         usable_s = left_s - schedule.SPARE_SHARE * self._total_s()
-        if self._needed_s(self._plan.batches) > usable_s or not set(new) <= set(self._plan.batches):
+        planned = set(new) <= set(self._plan.batches)
+        if self._needed_s(self._plan.batches) > usable_s or not planned:
             usable_s = left_s - schedule.kept_s(self._total_s(), self._typical)
-        return self._needed_s(new) <= usable_s
+        return self._needed_s(new, schedule.LEAST_VISITS if planned else schedule.GOOD_VISITS) <= usable_s
 
-    def _needed_s(self, batches: Collection[int]) -> float:
-        """Return the seconds for what is due and for the replicates of these, the first of which come in this start."""
+    def _needed_s(self, batches: Collection[int], visits: int = schedule.LEAST_VISITS) -> float:
+        """Return the seconds for what is due and for the replicates of these, each with so many visits; the first come
+        in this start.
+        """
         wanted = self.wanted
-        whole = {batch: wanted - (batch in self.tried) for batch in batches}
-        return self.due_s({**whole, **self.due()}) - self.costs_of(()).startup_s
+        whole = {**{batch: wanted - (batch in self.tried) for batch in batches}, **self.due()}
+        starts_s = (max(whole.values(), default=0) - 1) * self.costs_of(()).startup_s
+        return starts_s + sum(count * self.costs(batch).replicate_s(visits) for batch, count in whole.items())
 
     def to_scan(self, left_s: float) -> int | None:
         """Return what the scan visits next to find where the fastest target changes; None where that is found,

@@ -119,28 +119,42 @@ def _of_many(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two targets at the batches that both have: the log-ratio, and the deviation of one start of the workers."""
+    """Two targets at the batches that both have: the log-ratio, its error, and the deviation of one start of the
+    workers.
+    """
 
     batches: Array
     center: Array
+    error: Array
     deviation: Array
 
     def within(self, low: float, high: float) -> _Pair | None:
         at = (self.batches >= low * 0.99) & (self.batches <= high * 1.01)
-        return _Pair(self.batches[at], self.center[at], self.deviation[at]) if at.any() else None
+        return _Pair(self.batches[at], self.center[at], self.error[at], self.deviation[at]) if at.any() else None
 
     def until_clear(self, margin: float, statements: int = 1) -> int | None:
         """Starts after which one of the possible verdicts should stand: one target faster at every batch, within the
         margin at every batch, or a change of the faster one with a clear batch on each side of it.
         """
-        level, sides = math.log1p(margin), (self.center > 0, self.center < 0)
-        batches = range(len(self.center))
-        clear = [self._units(j, abs(self.center[j]), LOOKS * statements * len(batches)) for j in batches]
-        tie = [self._units(j, level - abs(self.center[j]), LOOKS * statements) for j in batches]
+        center = self._likely()
+        level, sides = math.log1p(margin), (center > 0, center < 0)
+        batches = range(len(center))
+        clear = [self._units(j, abs(center[j]), LOOKS * statements * len(batches)) for j in batches]
+        tie = [self._units(j, level - abs(center[j]), LOOKS * statements) for j in batches]
         ways = [_all(clear) if not all(side.any() for side in sides) else None, _all(tie)]
         if all(side.any() for side in sides):
             ways.append(_all([_least([clear[j] for j in np.flatnonzero(side)]) for side in sides]))
         return _least(ways)
+
+    def _likely(self) -> Array:
+        """Return where the log-ratios will likely come to lie: nearer to their mean, by as much as chance alone makes
+        them differ (James and Stein 1961, towards the mean).
+        """
+        off = self.center - self.center.mean()
+        chance = (len(off) - 3) * float(np.mean(self.error**2))
+        scatter = float(np.sum(off**2))
+        kept = 1.0 if len(off) < 4 or not math.isfinite(chance) else max(0.0, 1 - chance / max(scatter, 1e-12))
+        return np.asarray(self.center.mean() + kept * off)
 
     def _units(self, place: int, wanted: float, statements: int) -> int | None:
         deviation = float(self.deviation[place])
@@ -164,7 +178,7 @@ def _pair(run: Run, first: int, second: int) -> _Pair | None:
     if len(seen.batches) == 0:
         return None
     deviation = seen.estimate.error * np.sqrt(np.maximum(1, seen.counts))
-    return _Pair(seen.batches, seen.estimate.center, deviation)
+    return _Pair(seen.batches, seen.estimate.center, seen.estimate.error, deviation)
 
 
 def _narrower(run: Run, found: tuple[Crossover, ...] | tuple[Boundary, ...]) -> tuple[int | None, float | None]:

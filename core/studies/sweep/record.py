@@ -76,7 +76,7 @@ class Round(Frozen):
     @property
     def process(self) -> int:
         """The newest start of the workers that has a block."""
-        return max(block.process for block in self.blocks)
+        return max([block.process for block in self.blocks])  # a list: asked as often as step_ms
 
 
 class Cell(Frozen):

@@ -29,6 +29,8 @@ GOOD_BATCHES = 5  # at which a curve shows before time is kept for anything else
 MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
 GOOD_PROCESSES = 6  # starts before longer ones pay: t at 95 % falls from 3.2 (four) to 2.6 (six)
 LEAST_VISITS, MOST_VISITS = 2, 8  # of a batch in a start, where there is time
+VISIT_SCATTER = 3.0  # of visits in a start, over that of starts beyond it (measured: 2.0 to 4.7 over 1.5 %)
+GOOD_VISITS = 4  # of each batch in a start that sizes beyond those of the plan must leave room for
 FURTHER_STARTS, FURTHER_SHARE = 3, 0.3  # starts of deciding batches that time is kept for, within that share of it
 SPARE_SHARE = 0.08  # of the time, kept for starts that take longer than the first ones
 TRACE_SHARE, MOST_TRACE_S = 0.1, 8.0  # of the budget kept for tracing three batches at the end; at most, of two targets
@@ -64,16 +66,25 @@ class Costs:
         return self.startup_s + self.batch_s
 
     @property
-    def more_visits_s(self) -> float:
-        """Return how long a start had best last beyond that.
+    def visits(self) -> float:
+        """Return how many visits in one start are best.
 
         Two-stage sampling (Cochran 1977, §10.6): with c₁ the cost of another replicate and c₂ of another visit,
-        √(c₁ / c₂) · σ₂ / σ₁ visits of each are best; both scatter by 1 to 4 % (measured: benchmarks/turns.py).
+        √(c₁ / c₂) · σ₂ / σ₁ visits of each are best.
         """
         if not self.visit_s:
-            return 0.0
-        best = math.sqrt((self.startup_s + self.prepare_s) / self.visit_s)
-        return (min(MOST_VISITS, max(LEAST_VISITS, best)) - 1) * self.visit_s
+            return 1.0
+        best = math.sqrt((self.startup_s + self.prepare_s) / self.visit_s) * VISIT_SCATTER
+        return min(MOST_VISITS, max(LEAST_VISITS, best))
+
+    @property
+    def more_visits_s(self) -> float:
+        """Return how long a start had best last beyond one visit of each of its batches."""
+        return (self.visits - 1) * self.visit_s
+
+    def replicate_s(self, visits: int) -> float:
+        """Return the seconds of its batches with so many visits at the most, the start aside."""
+        return self.prepare_s + min(visits, self.visits) * self.visit_s
 
 
 def together(costs: Sequence[Costs], startup_s: float) -> Costs:
@@ -121,10 +132,17 @@ def kept_s(total_s: float, batch: Costs) -> float:
     """Return the seconds kept for what follows the replicates of all batches: starts of those that decide, where a good
     number of batches has room beside them.
     """
-    further_s = batch.startup_s + FEWEST_BATCHES * batch.batch_s
-    whole_s = REPLICATES * (batch.startup_s + GOOD_BATCHES * batch.batch_s)
+    further_s = batch.startup_s + FEWEST_BATCHES * batch.replicate_s(LEAST_VISITS)
+    whole_s = REPLICATES * (batch.startup_s + GOOD_BATCHES * batch.replicate_s(LEAST_VISITS))
     count = min(FURTHER_STARTS, int(min(FURTHER_SHARE * total_s, total_s - whole_s) / further_s))
     return max(SPARE_SHARE * total_s, count * further_s)
+
+
+def batches_of_a_start(left_s: float, batch: Costs, done: int) -> int:
+    """Return how many batches a further start has where ``done`` were made: few enough that ``GOOD_PROCESSES`` fit."""
+    least_s = batch.startup_s + FEWEST_ACTIVE * batch.replicate_s(LEAST_VISITS)
+    starts = max(1, min(GOOD_PROCESSES - done, int(left_s / least_s)))
+    return int((left_s / starts - batch.startup_s) / batch.batch_s)
 
 
 def extra_s(left_s: float, this: Costs, due: int, due_s: float, later: Costs, done: int) -> tuple[float, int]:

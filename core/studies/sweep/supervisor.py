@@ -166,11 +166,11 @@ class _Sweep:
         return schedule.batches_to_trace(self._run().batches, established)
 
     def _restart(self) -> None:
-        """Fresh workers, but of targets that are the fastest nowhere, once each batch has its replicates. The first
-        stays, for all others are held against it.
+        """Start fresh workers, but of targets that are the fastest nowhere, once each planned batch has its replicates.
+        The first stays, for all others are held against it.
         """
-        running = self._workers.running
-        kept = set(running) if self._choice.due() else {0, *self._focus(fresh=True).contenders}
+        running, due = self._workers.running, self._choice.due().keys() & set(self._plan.batches)
+        kept = set(running) if due else {0, *self._focus(fresh=True).contenders}
         if left := [target for target in running if target not in kept]:
             self._finish(left, len(left) / len(self._targets))
         self._tell("restarting", "Restarting the workers, so that one process's luck is not the answer")
@@ -178,7 +178,8 @@ class _Sweep:
 
     def _visit(self, batch: int, pass_index: int, first: bool) -> bool:
         """Visit with all that have a worker where it is the first in this start, else by those in question there."""
-        targets = self._workers.running if first else self._focus().targets_at(batch)
+        every = first or len(self._targets) < 3  # and then nothing need be derived for it
+        targets = self._workers.running if every else self._focus().targets_at(batch)
         who = " and ".join(self._names[t] for t in targets) if len(targets) < 4 else f"{len(targets)} targets"
         self._tell("measuring", f"Measuring batch {batch:,} on {who}")
         self._choice.tried.add(batch)

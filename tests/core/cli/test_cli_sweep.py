@@ -43,7 +43,7 @@ def test_sweep_measures_keeps_and_answers(cli: Command, machine: Machine, tmp_pa
 def test_a_lost_target_still_gives_an_honest_verdict(cli: Command, machine: Machine, tmp_path: Path) -> None:
     machine.faults = (Fault(target=1, batch=64, outcome="out_of_memory"),)
     out_file = tmp_path / "run.json"
-    out, _ = done(cli("sweep", *TARGETS, "--budget", "60", "--out", out_file))
+    out, _ = done(cli("sweep", *TARGETS, "--budget", "120", "--out", out_file))
     assert "out_of_memory" in out
     (why,) = [line for line in out.splitlines() if "failed (out of memory)" in line]
     assert "at batch 128, 512, 1,024: Skipped, because batch 64" in why, "though the scan had met 256 first"

@@ -51,7 +51,7 @@ def test_the_interval_covers_the_truth_in_95_of_100_sweeps(sweeps: int, least: f
         covered.append(any(c.low <= truth <= c.high for c in verdict.crossovers))
         octaves.append(math.log2(verdict.crossovers[0].high / verdict.crossovers[0].low))
     assert least <= np.mean(covered) <= most
-    assert np.median(octaves) < 0.4
+    assert np.median(octaves) < 0.5
     assert missing <= 0.05 * sweeps
 
 

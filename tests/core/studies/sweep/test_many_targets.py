@@ -50,7 +50,7 @@ def test_every_target_follows_every_other_about_equally_often(count: int) -> Non
 
 def test_a_target_that_fails_leaves_rounds_of_the_others_that_rotate() -> None:
     fault = Fault(1, 16, "out_of_memory")
-    run = sweep(Machine(LADDER, faults=(fault,)), plan(count=3))
+    run = sweep(Machine(LADDER, faults=(fault,)), plan(count=3, budget_s=180.0))
     above = [r for r in run.rounds if r.batch >= 16 and len(r.blocks) == 2]
     assert {tuple(b.target for b in r.blocks) for r in above} == {(0, 2), (2, 0)}
     cells = {(c.target, c.batch): c.outcome for c in run.cells}
@@ -160,7 +160,10 @@ def test_a_target_that_never_works_leaves_the_others_their_answer() -> None:
 def test_a_stopped_sweep_of_many_is_taken_up_where_it_ended() -> None:
     stop = threading.Event()
     first = sweep(
-        Machine(LADDER), plan(count=3), cancel=stop, report=lambda at: len(at.record.rounds) >= 60 and stop.set()
+        Machine(LADDER),
+        plan(count=3, budget_s=180.0),
+        cancel=stop,
+        report=lambda at: len(at.record.rounds) >= 60 and stop.set(),
     )
     again = run_sweep(tools_for(Machine(LADDER, seed=1)), first)
     assert again.status == "finished"

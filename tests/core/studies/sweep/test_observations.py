@@ -112,10 +112,18 @@ def test_a_single_round_has_no_interval() -> None:
 
 def test_the_variance_is_the_larger_one_of_own_and_pooled() -> None:
     rng = np.random.default_rng(2)
-    values = rng.normal(0, 1, (5, 6)) * np.array([0.001, 0.05, 0.05, 0.05, 0.05, 0.5])
+    values = rng.normal(0, 1, (5, 6)) * np.array([0.05, 0.05, 0.5, 0.05, 0.05, 0.05])
+    values[:, 4] *= 0.02
     error = observed(2.0 ** np.arange(6), values).estimate.error
-    assert error[:5] == pytest.approx([error[0]] * 5), "what is calm by luck has the pooled one"
-    assert error[5] > 1.5 * error[0]
+    assert error[4] > 0.02, "what is calm by luck has the pooled one"
+    assert error[2] == pytest.approx(values[:, 2].std(ddof=1) / math.sqrt(5)), "and what is restless its own"
+
+
+def test_variances_follow_the_trend_of_scatter_over_batches() -> None:
+    rng = np.random.default_rng(7)
+    batches, sd = 2.0 ** np.arange(11), np.geomspace(0.08, 0.01, 11)
+    errors = np.array([observed(batches, rng.normal(0, sd, (4, 11))).estimate.error for _ in range(200)])
+    assert (np.median(errors, axis=0) / (sd / 2)) == pytest.approx(np.ones(11), abs=0.45)
 
 
 def test_looks_come_at_half_as_many_starts_again() -> None:

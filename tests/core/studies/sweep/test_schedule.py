@@ -44,15 +44,15 @@ def test_three_starts_are_wanted_where_they_fit_with_a_few_batches(
 
 
 def test_time_is_kept_for_further_starts_once_a_good_number_of_batches_has_room() -> None:
-    assert schedule.kept_s(40.0, CHEAP) == pytest.approx(3 * (0.1 + 3 * 0.8)), "three starts of three batches"
-    assert schedule.kept_s(10.0, CHEAP) == pytest.approx(0.5), "three starts of five batches fill it"
-    assert schedule.kept_s(80.0, DEAR) == pytest.approx(12.6), "one"
-    assert schedule.kept_s(50.0, DEAR) == pytest.approx(2.5)
+    assert schedule.kept_s(40.0, CHEAP) == pytest.approx(3 * 3.1), "three starts of three batches"
+    assert schedule.kept_s(10.0, CHEAP) == pytest.approx(0.8), "three starts of five batches fill it"
+    assert schedule.kept_s(80.0, DEAR) == pytest.approx(13.2), "one"
+    assert schedule.kept_s(50.0, DEAR) == pytest.approx(4.0)
 
 
 def test_where_replicates_are_dear_each_gets_more_visits() -> None:
     visits = [1 + costs.more_visits_s / costs.visit_s for costs in (CHEAP, DEAR, Costs(0.0, 0.1, 0.2))]
-    assert visits == pytest.approx([schedule.LEAST_VISITS, 40**0.5, schedule.LEAST_VISITS])
+    assert visits == pytest.approx([3 * 3.5**0.5, schedule.MOST_VISITS, 3 * 0.5**0.5])
 
 
 def test_what_no_start_needs_is_shared_out() -> None:
@@ -60,7 +60,7 @@ def test_what_no_start_needs_is_shared_out() -> None:
     assert start.start_s == pytest.approx(8.1)
     few = schedule.together([CHEAP] * 3, 0.1)
     extra_s, follow = schedule.extra_s(27.0, start, 2, 16.2, few, done=1)
-    assert (extra_s, follow) == (pytest.approx((27.0 - 1.05 * 16.2 - 3 * 2.5) / 6), 5), "two whole ones, three of few"
+    assert (extra_s, follow) == (pytest.approx((27.0 - 1.08 * 16.2 - 3 * 2.5) / 6), 5), "two whole ones, three of few"
     assert schedule.extra_s(3600.0, few, 0, 0.0, few, done=8)[0] == few.more_visits_s
     assert schedule.extra_s(2.6, few, 0, 0.0, few, done=4) == (2.6, 0), "the last one gets what is left"
     assert schedule.extra_s(-0.5, few, 0, 0.0, few, done=4) == (0.0, 0)

@@ -49,7 +49,7 @@ def test_blocks_of_a_cell_are_alike_in_every_process() -> None:
         for block in item.blocks:
             steps.setdefault((block.target, item.batch), set()).add(block.steps)
     assert all(len(found) == 1 for found in steps.values())
-    assert steps[0, 1] == {14}, "4 ms over the 0.3 ms step"
+    assert steps[0, 1] == steps[1, 1] == {17}, "the mean of 4 ms over 0.3 ms and, on the GPU, 20 ms over 1 ms"
 
 
 def test_workers_restart_and_rounds_spread_over_the_sweep() -> None:
@@ -58,9 +58,7 @@ def test_workers_restart_and_rounds_spread_over_the_sweep() -> None:
     starts = {p.index: p.start for p in run.processes}
     assert set(starts) == set(range(len(starts)))
     assert len(starts) >= 4
-    fresh = [index for index, start in starts.items() if start != "kept"]
-    assert fresh == list(range(0, len(starts), 2)), "starts are dear here: every second one prepares anew in the first"
-    assert len(fresh) == machine.starts
+    assert len(starts) == machine.starts
     near = [b for b in run.batches if 8 <= b <= 128]
     replicates = {b: {blk.process for r in run.rounds if r.batch == b for blk in r.blocks} for b in near}
     assert max(map(len, replicates.values())) == len(starts)
