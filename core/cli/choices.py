@@ -15,6 +15,7 @@ from core.cli.networks import flag_of, network_of, network_options
 from core.schema import UserError, explain
 from core.spec import Mode, Optimizer, Pipeline, PipelineKind, Target, Workload, parse_batches
 from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.proposal import with_proposed_budget
 from core.text import shown
 from core.userdata.source import check_data, check_fits
 
@@ -40,7 +41,12 @@ plan_options = together(
     ),
     click.option("--batches", default=DEFAULT_BATCHES, show_default=True, help="Range low:high or list 1,8,64."),
     click.option("--no-refine", is_flag=True, help="Only these batches, none between them."),
-    click.option("--budget", "budget_s", type=float, help="Seconds for the whole sweep."),
+    click.option(
+        "--budget",
+        "budget_s",
+        type=float,
+        help="Seconds for the whole sweep (default: 90, more where starts are slow).",
+    ),
     click.option("--step-width", type=float, help="Relative width of a step time's 95 % interval that is enough."),
     click.option("--crossover-width", type=float, help="The same for the crossover."),
     click.option("--margin", type=float, help="Margin to be faster by, 0.05 being 5 %."),
@@ -81,6 +87,7 @@ def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target
             **{field: given[field] for field in ("step_width", "crossover_width", "margin")},
         }
         plan = SweepPlan.model_validate({field: value for field, value in data.items() if value is not None})
+        plan = plan if given["budget_s"] is not None else with_proposed_budget(plan)
         return plan if given["data"] is None else _with_data(plan, given["data"])
 
 

@@ -22,6 +22,7 @@ from core.studies.sweep.fits import check_fits
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.presets import PRESETS, Here, preset_targets
+from core.studies.sweep.proposal import budget_words
 from core.studies.sweep.start import new_run
 
 
@@ -75,5 +76,5 @@ def _description(plan: SweepPlan) -> tuple[str, ...]:
             f"{target}: {expected_words(plan.workload, target, has_tf32(target.device, gpus))}; "
             f"about {byte_size(needed)} of memory at batch {largest:,} (estimated)"
         )
-    note = cudnn_note(plan.workload, plan.targets)
-    return (*lines, note) if note is not None else tuple(lines)
+    notes = (cudnn_note(plan.workload, plan.targets), budget_words(plan))
+    return (*lines, *filter(None, notes))

@@ -24,6 +24,7 @@ from core.spec import (
 )
 from core.studies.sweep.fits import check_fits
 from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.proposal import with_proposed_budget
 from core.ui.checks import Checks, Outcome, checked_budget, checked_number, checked_targets, checked_workload
 
 USUAL_RANGE = (1, 1024)
@@ -79,7 +80,7 @@ def build(
         "batches": _batches(checks, draft.batches),
         "refine": draft.refine,
         "pipeline": _pipeline(checks, draft.pipeline),
-        "budget_s": checks.attempt("budget", lambda: checked_budget(draft.budget_s)),
+        **_budget(checks, draft.budget_s),
         "crossover_width": checks.attempt("crossover width", lambda: _crossover_width(draft.crossover_width_pct)),
         "step_width": checks.attempt("width", lambda: _width("The step time's", draft.width_pct, 100, "it")),
     }
@@ -94,7 +95,7 @@ def usual(workload: Workload, targets: tuple[Target, Target], available_bytes: i
 
 def untouched(workload: Workload, targets: tuple[Target, ...]) -> SweepPlan:
     """The plan of a form that nobody touched, but with this workload and these targets."""
-    return SweepPlan(workload=workload, targets=targets, batches=geometric_grid(*USUAL_RANGE))
+    return with_proposed_budget(SweepPlan(workload=workload, targets=targets, batches=geometric_grid(*USUAL_RANGE)))
 
 
 def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limited: str) -> SweepOutcome:
@@ -103,9 +104,14 @@ def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limit
         return SweepOutcome(plan=None, errors=checks.errors, **known)
     plan = checks.attempt("batches", lambda: SweepPlan.model_validate(values))
     if plan is not None:
-        fitting = plan
+        plan = fitting = plan if "budget_s" in values else with_proposed_budget(plan)
         checks.attempt("memory", lambda: check_fits(fitting, available_bytes, limited))
     return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, **known)
+
+
+def _budget(checks: Checks, budget_s: float | None) -> dict[str, float | None]:
+    """Return the budget of a field that is filled; an empty one leaves it to what is proposed."""
+    return {} if budget_s is None else {"budget_s": checks.attempt("budget", lambda: checked_budget(budget_s))}
 
 
 def _batches(checks: Checks, chosen: tuple[Any, ...]) -> tuple[int, ...] | None:

@@ -13,6 +13,7 @@ from core.machine.environment import available_memory_bytes
 from core.numbers import byte_size, duration, large
 from core.spec import MAX_BATCH, MAX_PARALLEL_CALLS, MIN_BATCH
 from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.proposal import budget_words
 from core.studies.sweep.start import new_run
 from core.ui import machine
 from core.ui.fields import PREFETCH, mode_fields
@@ -115,7 +116,9 @@ def _more(prefetch: str, wrong: Places) -> tuple[dict[str, Any], str]:
     with st.grid(3, min_column_width=130, gap="small"):
         budget = wrong.number(
             "budget", "Budget (seconds)", USUAL["form_budget"], "form_budget", step=30,
-            help="For the whole sweep, start-up of the workers included. It ends earlier once the answer is precise.",
+            help="For the whole sweep, start-up of the workers included. It ends earlier once the answer is precise. "
+            "Empty: 90 s, or as long as three starts of the workers with every batch size should take.",
+            placeholder="as proposed",
         )  # fmt: skip
         crossover_width = wrong.number(
             "crossover width", "Crossover interval (%)", USUAL["form_crossover_width"], "form_crossover_width",
@@ -181,6 +184,8 @@ def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
         "needs most. The framework itself adds about 0.6 GB for the worker process of each target.",
     )  # fmt: skip
     st.caption(("  \n" if len(runs) > OPEN else " ").join(map(plain, runs)))
+    if words := budget_words(plan):
+        st.caption(plain(words))
 
 
 def _listed(batches: tuple[int, ...]) -> str:

@@ -12,6 +12,7 @@ from core.numbers import duration, number
 from core.schema import UserError
 from core.spec import Pipeline, Workload, geometric_grid
 from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.proposal import with_proposed_budget
 from core.ui import machine
 from core.ui.fields import PREFETCH
 from core.ui.network_form import FIRST_FAMILY, changed_sizes, put_network, usual_network
@@ -41,7 +42,7 @@ USUAL: Mapping[str, Any] = {
     "form_cache": False,
     "form_shuffle": False,
     "form_refine": True,
-    "form_budget": 90,
+    "form_budget": None,
     "form_crossover_width": 25.0,
     "form_width": 5.0,
     "form_name": "",
@@ -105,7 +106,7 @@ def _put(plan: SweepPlan, name: str, here: machine.Machine) -> None:
         "form_cache": pipeline.cache,
         "form_shuffle": pipeline.shuffle,
         "form_refine": plan.refine,
-        "form_budget": round(plan.budget_s),
+        "form_budget": None if plan == with_proposed_budget(plan) else round(plan.budget_s),
         "form_crossover_width": 100 * plan.crossover_width,
         "form_width": 100 * plan.step_width,
         "form_name": name,

@@ -58,7 +58,7 @@ def test_a_network_read_from_a_file_is_the_network() -> None:
         ({"batches": ("list", "0")}, "batches", "accepted are 1 to 65,536"),
         ({"pipeline": {"kind": "tfdata", "parallel_calls": 0}}, "calls", "must lie between 1 and 256"),
         ({"pipeline": {"kind": "tfdata", "preprocess_us": -1.0}}, "cost", "must lie between 0 and"),
-        ({"budget_s": None}, "budget", "between 2 and 86,400 seconds"),
+        ({"budget_s": 1.0}, "budget", "between 2 and 86,400 seconds"),
         ({"width_pct": 101.0}, "width", "at most 100 %"),
         ({"crossover_width_pct": 401.0}, "crossover width", "at most 400 % of its batch"),
         ({"crossover_width_pct": None}, "crossover width", "above 0"),
