@@ -194,7 +194,7 @@ def pooled_variances(x: Array, variance: Array, df: Array) -> tuple[Array, float
     if known.sum() >= FEWEST_FOR_TREND:
         off = x[known] - np.average(x[known], weights=df[known])
         slope = float(np.sum(df[known] * off * np.log(variance[known])) / np.sum(df[known] * off**2))
-    trend = np.exp(np.clip(slope, -STEEPEST, STEEPEST) * (x - x.mean()))
+    trend = np.exp(np.clip(slope, -STEEPEST, STEEPEST) * (x - x[:1].sum()))
     over = float(np.sum(df * variance / trend)) / total if total else 0.0
     return trend * over, total - (slope != 0.0)
 

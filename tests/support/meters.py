@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class PoweredMachine(Machine):
     idle_w: tuple[float, float] = (20.0, 30.0)
     feeding_w: float = 35.0
     ran: list[tuple[float, float, int, int]] = field(default_factory=list)
+    _above: list[tuple[float, float, float]] = field(default_factory=list)  # begin, and joules above idle until the end
 
     def launch(self, targets: Any, deadline_s: float, *_: object) -> Any:
         workers = super().launch(targets, deadline_s)
@@ -39,18 +41,25 @@ class PoweredMachine(Machine):
         def logged(request: Any, deadline_s: float) -> Any:
             begin_s = self.clock.now_s()
             done = block(request, deadline_s)
-            self.ran.append((begin_s, self.clock.now_s(), target, request.batch))
+            self._note(begin_s, self.clock.now_s(), target, request.batch)
             return done
 
         return logged
 
+    def _note(self, begin_s: float, end_s: float, target: int, batch: int) -> None:
+        above_w = [self._watts(device, target, batch) - self.idle_w[device] for device in (0, 1)]
+        self.ran.append((begin_s, end_s, target, batch))
+        before_j = self._above[-1][1:] if self._above else (0.0, 0.0)
+        self._above.append((begin_s, *(j + w * (end_s - begin_s) for j, w in zip(before_j, above_w, strict=True))))
+
     def joules(self, device: int, until_s: float) -> float:
         """What the CPU package (0) or the GPU (1) took since the beginning."""
-        found = self.idle_w[device] * until_s
-        for begin_s, end_s, target, batch in self.ran:
-            if begin_s < until_s:
-                found += (min(end_s, until_s) - begin_s) * (self._watts(device, target, batch) - self.idle_w[device])
-        return found
+        taken_j, begun = self.idle_w[device] * until_s, bisect.bisect_left(self._above, (until_s,))
+        if begun == 0:
+            return taken_j
+        begin_s, end_s, target, batch = self.ran[begun - 1]
+        last_j = (min(end_s, until_s) - begin_s) * (self._watts(device, target, batch) - self.idle_w[device])
+        return taken_j + last_j + (self._above[begun - 2][1 + device] if begun > 1 else 0.0)
 
     def _watts(self, device: int, target: int, batch: int) -> float:
         if target == 0:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,7 +53,14 @@ MAX_REPLICATES = 20_000
 MAX_VALUES = 1_000_000
 """Replicates times batches: the cells of the table."""
 
-Value = tuple[Round, float]
+
+class Value(NamedTuple):
+    """What one round says of a quantity, a logarithm."""
+
+    start: int
+    batch: int
+    log: float
+    disturbed: bool
 
 
 @dataclass(frozen=True)
@@ -154,22 +161,30 @@ def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
     Raises:
         UserError: the table would be larger than any sweep makes one.
     """
-    return _observed(
-        run, [(item, ratio) for item in run.rounds if (ratio := item.log_ratio(first, second)) is not None]
-    )
+    return _observed(run, _values(run, lambda item: item.log_ratio(first, second)))
 
 
 def observe_alone(run: Run, target: int) -> Observations:
     """Return the replicates of the log step time (ms) of one target. What hits its neighbours does not cancel."""
-    times = [(item, item.step_ms(target)) for item in run.rounds]
-    return _observed(run, [(item, math.log(step_ms)) for item, step_ms in times if step_ms is not None])
+    return _observed(run, _values(run, lambda item: _log(item.step_ms(target))))
 
 
 def observe_both(run: Run, first: int, second: int) -> tuple[Observations, Observations]:
     """Return such tables of the log step times (ms) of two targets, from the rounds that have both."""
-    both = [(item, item.step_ms(first), item.step_ms(second)) for item in run.rounds]
-    times = [(item, math.log(a), math.log(b)) for item, a, b in both if a is not None and b is not None]
-    return _observed(run, [(item, a) for item, a, _ in times]), _observed(run, [(item, b) for item, _, b in times])
+    whole = run.model_copy(update={"rounds": tuple(r for r in run.rounds if r.log_ratio(first, second) is not None)})
+    before, after = observe_alone(whole, first), observe_alone(whole, second)
+    unpaired = len(run.rounds) - len(whole.rounds)
+    return replace(before, unpaired=unpaired), replace(after, unpaired=unpaired)
+
+
+def _log(step_ms: float | None) -> float | None:
+    return None if step_ms is None else math.log(step_ms)
+
+
+def _values(run: Run, of: Callable[[Round], float | None]) -> list[Value]:
+    """Return the logarithm of each round that has one."""
+    logs = ((item, of(item)) for item in run.rounds)
+    return [Value(r.process, r.batch, log, bool(r.interference.disturbed)) for r, log in logs if log is not None]
 
 
 def has_ended(run: Run) -> bool:
@@ -191,10 +206,10 @@ def looks_of(starts: int) -> tuple[int, int]:
 def _observed(run: Run, values: Sequence[Value]) -> Observations:
     kept, quiet = _undisturbed(values)
     settled, looks = _settled(run, kept)
-    check_table(item for item, _ in settled)
     cells = _by_cell(settled)
+    _refuse_large(cells)
     replicates = sorted({replicate for replicate, _ in cells})
-    batches = sorted({item.batch for item, _ in kept})
+    batches = sorted({value.batch for value in kept})
     table = np.full((len(replicates), len(batches)), np.nan)
     rounds = np.zeros(table.shape)
     row, column = ({key: place for place, key in enumerate(keys)} for keys in (replicates, batches))
@@ -202,46 +217,47 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
         table[row[replicate], column[batch]] = median(several)
         rounds[row[replicate], column[batch]] = len(several)
     shown: dict[int, list[float]] = defaultdict(list)
-    for item, value in kept:
-        shown[item.batch].append(value)
+    for value in kept:
+        shown[value.batch].append(value.log)
     picture = np.array([median(shown[batch]) for batch in batches])
     unpaired = len(run.rounds) - len(values)
     return Observations(np.array(batches, dtype=float), table, picture, rounds, _scatter(cells), looks, unpaired, quiet)
 
 
-def _settled(run: Run, values: Sequence[Value]) -> tuple[list[Value], int]:
+def _settled(run: Run, values: Sequence[Value]) -> tuple[Sequence[Value], int]:
     """Return the rounds that claims may rest on, and how many looks at growing data that makes.
 
     Of a run that goes on, or was cut short, those are the starts up to the last planned look.
     """
-    starts = sorted({item.process for item, _ in values})
+    starts = sorted({value.start for value in values})
     if has_ended(run):
         looks, at = looks_of(len(starts))
-        return list(values), looks + (len(starts) > at)
+        return values, looks + (len(starts) > at)
     newest = max((process.index for process in run.processes), default=0)
     ended = [start for start in starts if start < newest]
     looks, at = looks_of(len(ended))
     among = set(ended[:at]) if len(ended) >= MIN_UNITS else set()
-    return [(item, value) for item, value in values if item.process in among], looks
+    return [value for value in values if value.start in among], looks
 
 
-def _undisturbed(values: Sequence[Value]) -> tuple[list[Value], bool]:
+def _undisturbed(values: Sequence[Value]) -> tuple[Sequence[Value], bool]:
     """Leave out the rounds that others disturbed, where enough others are left to answer for a quiet machine.
 
     By cause alone: whole rounds, never by how long a block took. A replicate with too few undisturbed rounds is left
     out where its batch has three others, and else keeps all of its rounds.
     """
-    clean = [(item, value) for item, value in values if not item.interference.disturbed]
-    every, undisturbed = _by_cell(values), _by_cell(clean)
+    if not any(value.disturbed for value in values):
+        return values, True
+    every, undisturbed = _by_cell(values), _by_cell(value for value in values if not value.disturbed)
     enough = {cell for cell, several in undisturbed.items() if len(several) >= min(CLEAN_ROUNDS, len(every[cell]))}
     if len(enough) < QUIET_SHARE * len(every):
-        return list(values), False
+        return values, False
     replicates = Counter(batch for _, batch in enough)
     whole = {cell for cell in every.keys() - enough if replicates[cell[1]] < MIN_UNITS}
     chosen = [
-        (item, value)
-        for item, value in values
-        if (cell := (item.process, item.batch)) in whole or (cell in enough and not item.interference.disturbed)
+        value
+        for value in values
+        if (cell := (value.start, value.batch)) in whole or (cell in enough and not value.disturbed)
     ]
     return chosen, True
 
@@ -249,8 +265,8 @@ def _undisturbed(values: Sequence[Value]) -> tuple[list[Value], bool]:
 def _by_cell(values: Iterable[Value]) -> dict[tuple[int, int], list[float]]:
     """Return the values of each replicate and batch."""
     cells: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for item, value in values:
-        cells[item.process, item.batch].append(value)
+    for start, batch, log, _ in values:
+        cells[start, batch].append(log)
     return dict(cells)
 
 
@@ -266,7 +282,11 @@ def _scatter(cells: Mapping[Any, Sequence[float]]) -> float:
 
 def check_table(rounds: Iterable[Round]) -> None:
     """Raise UserError where the table of these rounds would be larger than any sweep makes one."""
-    cells = {(item.process, item.batch) for item in rounds}
+    _refuse_large({(item.process, item.batch) for item in rounds})
+
+
+def _refuse_large(cells: Collection[tuple[int, int]]) -> None:
+    """Raise UserError where a table of these replicates and batches is larger than any sweep makes one."""
     replicates, batches = (len({cell[part] for cell in cells}) for part in (0, 1))
     if replicates > MAX_REPLICATES or replicates * batches > MAX_VALUES:
         raise UserError(

@@ -56,9 +56,9 @@ class _Sweep:
         self._asked = {(block.target, item.batch) for item in run.rounds for block in item.blocks}
         self._asked.update((target, batch) for target in self._targets for batch in self._plan.batches)
         self._found = Focus(self._targets)
-        self._found_at = -1
+        self._found_at = self._found_start = -1
         self._ran_out = False  # of the time for measuring; Keras's own loop and traces come after it
-        self._next_told_s = self._next_found_s = float("-inf")
+        self._next_told_s = float("-inf")
 
     def execute(self) -> Run:
         status: Status = "finished"
@@ -191,14 +191,11 @@ class _Sweep:
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _focus(self, fresh: bool = False) -> Focus:
-        """What decides the answer so far, derived again only when something was recorded since; unless it must be
-        ``fresh``, no more often than within a share of the time, for of six targets it takes some 0.2 s.
+        """Return what decides the answer so far. It is derived again where a start begins, since claims change only
+        there, and where it must be ``fresh`` and something was recorded since.
         """
-        begin_s = self._clock.now_s()
-        if self._found_at != self._ledger.revision and (fresh or begin_s >= self._next_found_s):
-            self._found, self._found_at = focus_of(self._run()), self._ledger.revision
-            took_s = self._clock.now_s() - begin_s
-            self._next_found_s = begin_s + took_s / TELL_SHARE
+        if self._found_start != self._starts or (fresh and self._found_at != self._ledger.revision):
+            self._found, self._found_at, self._found_start = focus_of(self._run()), self._ledger.revision, self._starts
         return self._found
 
     @property
