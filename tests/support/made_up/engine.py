@@ -128,6 +128,7 @@ class Engine(Trains):
         self._cells[request.batch, request.slot] = request, target
         step_ms = self._parts(request.batch, request.slot).step_ms
         self._work(request.batch, request.slot, 4)
+        block_ms = request.block_ms or (timing.CPU_BLOCK_MS if target.on_cpu else timing.BLOCK_MS)
         device, compiled = "GPU:0" if target.is_gpu else "CPU:0", runs.execution == "xla"
         placement = [f"{device} (program compiled by XLA)"] if compiled else []
         placement.append(f"{device} (42 operations)")
@@ -136,7 +137,7 @@ class Engine(Trains):
         return Prepared(
             batch=request.batch, slot=request.slot, build_ms=10.0, first_call_ms=180.0 if compiled else 60.0,
             warmup_steps=4, warmup_ms=4 * step_ms, warmup_steady=True, latency_ms=(1.05 * step_ms,) * 3,
-            steps_per_block=request.steps_per_block or max(1, math.ceil(request.block_ms / step_ms)),
+            steps_per_block=request.steps_per_block or max(1, math.ceil(block_ms / step_ms)),
             memory_peak_bytes=needed, memory_steady_bytes=int(0.9 * needed) if target.is_gpu else None,
             placement=tuple(placement), execution=runs.execution, execution_why=runs.why,
         )  # fmt: skip
