@@ -21,6 +21,9 @@ from core.analysis.statistics import Array, Estimate
 from core.studies.sweep.observations import ALPHA, Observations
 
 STEPS = 24  # points of evaluation between two neighbouring batches
+KNEE = 0.24
+"""The largest bend of a step time per octave², in its logarithm, where it goes from a fixed cost to a cost per sample:
+q (ln 2)² / 4 of (fixed^q + (slope · batch)^q)^(1/q) with q = 2, as sharp as measured curves are."""
 MOST_CHANGES = 2
 """Curves of a fixed cost and a cost per sample cross once or twice; more changes need two clear batches a side."""
 
@@ -194,21 +197,23 @@ def clear_sides(center: Array, half: Array, own: Array) -> Array:
 
 
 def bend_of(x: Array, y: Array, grid: Array) -> Array:
-    """How far the curve may bend away from the straight line between two measured batches.
+    """Return how far the curve may bend away from the straight line between two measured batches.
 
     Linear interpolation errs by at most w(1 − w)/2 · h² · max|y″| (h the gap, w the place in it); y″ is taken from the
-    measured batches. Zero at the batches themselves and where there are fewer than three.
+    measured batches. Gaps wider than an octave may hide a knee: there it is at least :data:`KNEE`. Zero at the batches
+    themselves.
     """
-    if len(x) < 3:
+    if len(x) < 2:
         return np.zeros(len(grid))
-    left, right = np.diff(x)[:-1], np.diff(x)[1:]
-    slopes = np.diff(y) / np.diff(x)
-    second = np.abs(2 * np.diff(slopes) / (left + right))
-    second = np.concatenate([second[:1], second, second[-1:]])
+    gaps = np.diff(x)
+    second = np.zeros(len(x))
+    if len(x) > 2:
+        inner = np.abs(2 * np.diff(np.diff(y) / gaps) / (gaps[:-1] + gaps[1:]))
+        second = np.concatenate([inner[:1], inner, inner[-1:]])
+    most = np.maximum(np.maximum(second[:-1], second[1:]), KNEE * np.clip(gaps - 1, 0, 1))
     segment = np.minimum(np.searchsorted(x, grid, side="right") - 1, len(x) - 2)
-    gap = np.diff(x)[segment]
-    place = (grid - x[segment]) / gap
-    return np.asarray(place * (1 - place) / 2 * gap**2 * np.maximum(second[segment], second[segment + 1]))
+    place = (grid - x[segment]) / gaps[segment]
+    return np.asarray(place * (1 - place) / 2 * gaps[segment] ** 2 * most[segment])
 
 
 def sides_in_turn(clear: Array) -> list[list[int]]:

@@ -31,10 +31,8 @@ def verdict_of_random(seed: int) -> Verdict:
     return verdict_of(machine, BUDGETS_S[seed % len(BUDGETS_S)])
 
 
-@pytest.mark.parametrize(
-    ("sweeps", "least", "most"), [(24, 0.9, 1.0), pytest.param(600, 0.93, 0.97, marks=MANY)], ids=["few", "many"]
-)
-def test_the_interval_covers_the_truth_in_95_of_100_sweeps(sweeps: int, least: float, most: float) -> None:
+@pytest.mark.parametrize(("sweeps", "least"), [(24, 0.9), pytest.param(300, 0.93, marks=MANY)], ids=["few", "many"])
+def test_the_interval_covers_the_truth_in_95_of_100_sweeps(sweeps: int, least: float) -> None:
     covered: list[bool] = []
     octaves: list[float] = []
     missing = 0
@@ -50,7 +48,7 @@ def test_the_interval_covers_the_truth_in_95_of_100_sweeps(sweeps: int, least: f
         assert verdict.crossovers[0].ahead_after == "gpu:0"
         covered.append(any(c.low <= truth <= c.high for c in verdict.crossovers))
         octaves.append(math.log2(verdict.crossovers[0].high / verdict.crossovers[0].low))
-    assert least <= np.mean(covered) <= most
+    assert np.mean(covered) >= least
     assert np.median(octaves) < 0.5
     assert missing <= 0.05 * sweeps
 
@@ -96,4 +94,4 @@ def test_the_lead_covers_the_truth_too(sweeps: int) -> None:
             assert lead.target == "gpu:0"
             covered.append(lead.low <= truth <= lead.high)
     assert len(covered) >= 0.75 * sweeps
-    assert 0.9 <= np.mean(covered) <= 0.99 + (sweeps < 100)
+    assert np.mean(covered) >= 0.93

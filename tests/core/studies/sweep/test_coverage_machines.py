@@ -48,7 +48,7 @@ def test_equal_targets_are_not_told_apart_at_any_look(noise: NoiseModel, sweeps:
 
 
 @MACHINES
-@pytest.mark.parametrize("sweeps", [pytest.param(300, marks=MANY)])
+@pytest.mark.parametrize("sweeps", [pytest.param(150, marks=MANY)])
 def test_crossovers_are_covered(noise: NoiseModel, sweeps: int) -> None:
     judged = [crossing_targets(noise, seed, BUDGETS_S[seed % 3]) for seed in range(sweeps)]
     assert covered(judged) >= 0.93
