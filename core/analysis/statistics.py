@@ -178,9 +178,8 @@ def shared_scatter(values: Array) -> float:
     return max(0.0, (float(np.mean(squares)) - expected) / (1 - expected))
 
 
-def pooled_variances(x: Array, variance: Array, df: Array) -> tuple[Array, float]:
-    """Return the variance of each column as all of them together have it, and its degrees of freedom were they
-    independent.
+def pooled_variances(x: Array, variance: Array, df: Array) -> Array:
+    """Return the variance of each column as all of them together have it.
 
     Scatter falls or rises along ``x``: from four columns on the logarithms of the variances give a trend, a line, and
     what is pooled are the variances over it (as limma's trended variances, Law et al. 2014).
@@ -196,7 +195,7 @@ def pooled_variances(x: Array, variance: Array, df: Array) -> tuple[Array, float
         slope = float(np.sum(df[known] * off * np.log(variance[known])) / np.sum(df[known] * off**2))
     trend = np.exp(np.clip(slope, -STEEPEST, STEEPEST) * (x - x[:1].sum()))
     over = float(np.sum(df * variance / trend)) / total if total else 0.0
-    return trend * over, total - (slope != 0.0)
+    return trend * over
 
 
 def median_interval(samples: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -133,8 +133,8 @@ class Observations:
         own = estimate_columns(self.values, trimmed=len(self.values) >= TRIMMED_FROM)
         counts = self.counts
         variance = np.where(own.df > 0, np.where(np.isfinite(own.error), own.error, 0.0) ** 2 * counts, 0.0)
-        pooled, total_df = pooled_variances(self.x, variance, own.df)
-        variance = np.maximum(variance, pooled)
+        variance = np.maximum(variance, pooled_variances(self.x, variance, own.df))
+        total_df = float(own.df.sum())
         batches = int((own.df > 0).sum())
         alike = 1 + (batches - 1) * shared_scatter(self.values) if batches > 1 else 1.0  # they share their starts
         df = np.full(counts.shape, max(1.0, min(total_df / max(TAIL_DISCOUNT, alike), MOST_DF)))

@@ -55,7 +55,9 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     truth = true_crossover(0.2, 0.3)
     found = [cost_answers(make_run(seed, noise=0.05), prices(0.2, 0.3))[0].crossovers for seed in range(60)]
     inside = [len(one) == 1 and one[0].low <= truth <= one[0].high for one in found]
-    assert sum(inside) >= 52
+    claimed = sum(map(bool, found))
+    assert claimed >= 50
+    assert sum(inside) >= 0.93 * claimed
 
 
 @pytest.mark.parametrize(("amounts", "cheaper"), [((0.2, 5.0), NAMES[0]), ((5.0, 0.2), NAMES[1])])

@@ -72,7 +72,7 @@ def test_an_open_verdict_asks_for_time_and_is_clear_with_it() -> None:
 
 
 def test_what_is_open_among_three_is_clear_with_the_time_it_asks_for() -> None:
-    machine, run = measured((Curve(0.3, 0.02), Curve(0.9, 0.003), Curve(0.95, 0.0055)), 40.0, 1)
+    machine, run = measured((Curve(0.3, 0.02), Curve(0.9, 0.003), Curve(0.95, 0.0055)), 90.0, 3)
     found = analyse(gone_on(machine, run)).fastest
     assert all(len(band.targets) == 1 or band.level for band in found.bands)
 
