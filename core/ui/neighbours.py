@@ -52,7 +52,7 @@ def warn() -> None:
 @st.fragment(run_every=LOOK_EVERY_S)
 def _warning() -> None:
     if busy_sentence() is None and (text := words(watch().look())):
-        st.warning(plain(text), icon=":material/groups:")
+        st.caption(f":material/groups: **{plain(text)}**")  # a box would push the charts below the fold
 
 
 def words(seen: Interference) -> str:
