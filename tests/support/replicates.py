@@ -15,6 +15,6 @@ def observed(batches: Array, values: Array, looks: int = 1, rounds: int = 8) -> 
         values=values,
         picture=np.nanmedian(values, axis=0),
         rounds=np.where(np.isnan(values), 0.0, float(rounds)),
-        scatter=0.0,
+        median_error=np.zeros(len(batches)),
         looks=looks,
     )

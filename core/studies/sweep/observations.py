@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Observations:
         values: [replicate, batch] medians of the rounds of ended starts; NaN where a start has none.
         picture: [batch] the median of all rounds, ended start or not.
         rounds: [replicate, batch] rounds behind each value.
-        scatter: standard deviation from round to round within a replicate.
+        median_error: [batch] standard error of a replicate's value by the scatter of its rounds, 0 where unknown.
         looks: at growing data, this one included.
         unpaired: rounds left out because only one target has a block.
         quiet: disturbed rounds were left out, so that the values are those of a quiet machine.
@@ -83,7 +83,7 @@ class Observations:
     values: Array
     picture: Array
     rounds: Array
-    scatter: float
+    median_error: Array
     looks: int
     unpaired: int = 0
     quiet: bool = True
@@ -134,22 +134,17 @@ class Observations:
         counts = self.counts
         variance = np.where(own.df > 0, np.where(np.isfinite(own.error), own.error, 0.0) ** 2 * counts, 0.0)
         variance = np.maximum(variance, pooled_variances(self.x, variance, own.df))
+        variance = np.maximum(variance, self.median_error**2)  # medians that agree by luck are no better than that
         total_df = float(own.df.sum())
         batches = int((own.df > 0).sum())
         alike = 1 + (batches - 1) * shared_scatter(self.values) if batches > 1 else 1.0  # they share their starts
         df = np.full(counts.shape, max(1.0, min(total_df / max(TAIL_DISCOUNT, alike), MOST_DF)))
         if (thin := counts < MIN_UNITS).any():
-            unseen = ALLOWANCE**2 + self._round_error2()
-            variance = np.where(thin, np.maximum(variance, unseen), variance)
+            variance = np.where(thin, np.maximum(variance, ALLOWANCE**2 + self.median_error**2), variance)
             df = np.where(thin, ALLOWANCE_DF, df)
         known = (counts > 0) & (self.rounds.sum(axis=0) > 1)
         error = np.where(known, np.sqrt(variance / np.maximum(1, counts)), np.inf)
         return Estimate(np.where(counts > 0, own.center, self.picture), error, np.where(known, df, 0.0))
-
-    def _round_error2(self) -> Array:
-        """Return the squared standard error of the median of the fewest rounds that any replicate has."""
-        fewest = np.where(self.rounds > 0, self.rounds, np.inf).min(axis=0, initial=np.inf)
-        return np.asarray((MEDIAN_ERROR * self.scatter) ** 2 / fewest)
 
 
 def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
@@ -221,7 +216,8 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
         shown[value.batch].append(value.log)
     picture = np.array([median(shown[batch]) for batch in batches])
     unpaired = len(run.rounds) - len(values)
-    return Observations(np.array(batches, dtype=float), table, picture, rounds, _scatter(cells), looks, unpaired, quiet)
+    error = np.array([_median_error([of for (_, at), of in cells.items() if at == batch]) for batch in batches])
+    return Observations(np.array(batches, dtype=float), table, picture, rounds, error, looks, unpaired, quiet)
 
 
 def _settled(run: Run, values: Sequence[Value]) -> tuple[Sequence[Value], int]:
@@ -270,14 +266,21 @@ def _by_cell(values: Iterable[Value]) -> dict[tuple[int, int], list[float]]:
     return dict(cells)
 
 
-def _scatter(cells: Mapping[Any, Sequence[float]]) -> float:
-    """Return the standard deviation from round to round, by the median of cells' median absolute deviations."""
-    rich = [values for values in cells.values() if len(values) >= CLEAN_ROUNDS]
+def _median_error(replicates: Sequence[Sequence[float]]) -> float:
+    """Return the standard error of the median of a replicate's rounds.
+
+    From their robust standard deviations, 1.48 times the median absolute deviation and, for few rounds, n / (n − 0.8)
+    times (Croux and Rousseeuw 1992).
+    """
+    rich = [values for values in replicates if len(values) >= CLEAN_ROUNDS]
     if not rich:
         return 0.0
-    # of three normal values the median absolute deviation is 0.44 σ, of many 0.67 σ
-    deviations = [median(abs(value - median(values)) for value in values) for values in rich]
-    return float(np.median(deviations)) / 0.5
+    deviations = [
+        1.4826 * len(values) / (len(values) - 0.8) * median(abs(value - median(values)) for value in values)
+        for values in rich
+    ]
+    rounds = np.array([len(values) for values in replicates])
+    return MEDIAN_ERROR * math.sqrt(float(np.mean(np.square(deviations))) * float(np.mean(1 / rounds)))
 
 
 def check_table(rounds: Iterable[Round]) -> None:
