@@ -29,8 +29,9 @@ Everything it can claim, by code, with the test behind it. Each claim holds at 9
 column names. What has no interval claims nothing. `core.claims` gives
 this page, and a test holds it to that.
 
-A replicate is a batch prepared anew in another start of the workers; the variance between replicates is pooled over
-batches, and fewer than three carry an allowance. A look is every time that growing data may change a claim: look k
+A replicate is a batch prepared anew in another start of the workers. The variance between replicates is the largest of
+the batch's own, of the one pooled over batches along its trend, and of what the scatter of rounds makes; fewer than
+three replicates carry an allowance. A look is every time that growing data may change a claim: look k
 spends 5 % / (k (k + 1)). Batches and looks share the error by Bonferroni's rule where no other is named.
 
 | code | reads | test | holds together over |

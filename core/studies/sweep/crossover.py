@@ -23,7 +23,8 @@ from core.studies.sweep.observations import ALPHA, Observations
 STEPS = 24  # points of evaluation between two neighbouring batches
 KNEE = 0.24
 """The largest bend of a step time per octave², in its logarithm, where it goes from a fixed cost to a cost per sample:
-q (ln 2)² / 4 of (fixed^q + (slope · batch)^q)^(1/q) with q = 2, as sharp as measured curves are."""
+q (ln 2)² / 4 of (fixed^q + (slope · batch)^q)^(1/q) with q = 2 (:mod:`core.studies.sweep.overhead`). The ratio of two
+such step times bends by no more than one of them."""
 MOST_CHANGES = 2
 """Curves of a fixed cost and a cost per sample cross once or twice; more changes need two clear batches a side."""
 

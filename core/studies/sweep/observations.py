@@ -55,7 +55,7 @@ MAX_VALUES = 1_000_000
 
 
 class Value(NamedTuple):
-    """What one round says of a quantity, a logarithm."""
+    """Hold the logarithm of a quantity in one round."""
 
     start: int
     batch: int

@@ -9,6 +9,7 @@ from core.studies.sweep import loop, schedule
 from core.studies.sweep.experience import PREPARE_S, STARTUP_S
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.schedule import Costs
+from core.worker.templates import FORKED
 
 USUAL_S = 90.0
 """The shortest budget that is proposed."""
@@ -59,4 +60,4 @@ def _prepare_s(target: Target) -> float:
 
 def _is_forked(target: Target) -> bool:
     """Tell whether its workers are forked, once the framework is imported (docs/design.md, Processes)."""
-    return target.framework == "tensorflow" and target.on_cpu and target.python is None
+    return target.framework in FORKED and target.on_cpu and target.python is None

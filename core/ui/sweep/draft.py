@@ -104,7 +104,7 @@ def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limit
         return SweepOutcome(plan=None, errors=checks.errors, **known)
     plan = checks.attempt("batches", lambda: SweepPlan.model_validate(values))
     if plan is not None:
-        plan = fitting = plan if "budget_s" in values else with_proposed_budget(plan)
+        fitting = plan = plan if "budget_s" in values else with_proposed_budget(plan)
         checks.attempt("memory", lambda: check_fits(fitting, available_bytes, limited))
     return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, **known)
 
