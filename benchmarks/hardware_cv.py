@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from benchmarks.evidence.keras_notebooks import keras_rows
 from benchmarks.evidence.more_cards import MORE_CARDS
 from benchmarks.evidence.operations import OLDER, everything
+from benchmarks.evidence.recent_networks import recent_rows
 from benchmarks.evidence.table import Array, Evidence, joined, of_networks, of_points
 from benchmarks.evidence.vendor_networks import TENSORFLOW, vendor_rows
-from benchmarks.hardware_fit import NETWORKS, Fitted, MachineHost, fit, hosts_of, predict_rows, prepare, sampled
+from benchmarks.hardware_fit import Fitted, MachineHost, fit, hosts_of, predict_rows, prepare, sampled
 from core.hardware.catalogue import GpuSpec, catalogue
 from core.hardware.constants import constants
 
@@ -22,9 +23,11 @@ CHIPS = {
     "P4": ("P4",), "P100": ("P100-PCIe", "P100-SXM2"), "GTX 1080": ("GTX-1080-Ti", "GTX-1080"),
     "V100, TITAN V": ("V100-16GB-PCIe", "V100-32GB-PCIe", "V100-16GB-SXM2", "V100-32GB-SXM2", "TITAN-V"), "T4": ("T4",),
     "RTX 20, GTX 16": ("RTX-2080", "RTX-2080-Ti", "RTX-2060", "GTX-1650", "Quadro-RTX-5000-Mobile"),
-    "A100": ("A100-40GB-PCIe", "A100-40GB-SXM", "A100-80GB-PCIe", "A100-80GB-SXM"), "A40": ("A40",),
-    "RTX A": ("RTX-A6000", "RTX-A4500", "RTX-A4000"), "L4": ("L4",), "RTX 40": ("RTX-4090", "RTX-3500-Ada-Mobile"),
-    "H100, H200": ("H100-PCIe", "H100-SXM", "H200"), "B200": ("B200",),
+    "A100": ("A100-40GB-PCIe", "A100-40GB-SXM", "A100-80GB-PCIe", "A100-80GB-SXM"), "L4": ("L4",),
+    "RTX 30, RTX A, A10, A40": ("RTX-3060", "RTX-3090", "A10", "A40", "RTX-A6000", "RTX-A4500", "RTX-A4000"),
+    "RTX 40, L40S": ("RTX-4090", "RTX-4070-Super", "RTX-4060-Ti", "RTX-3500-Ada-Mobile", "L40S"),
+    "RTX 50, RTX PRO": ("RTX-5090", "RTX-PRO-6000-Max-Q"),
+    "H100, H200": ("H100-PCIe", "H100-SXM", "H200", "GH200"), "B200": ("B200",),
 }  # fmt: skip
 KEPLER = ("K80-die", "GRID-K520-die")
 NEVER_FITTED = frozenset((*OLDER, *KEPLER))
@@ -68,14 +71,14 @@ def load() -> Data:
     """Every published step that is used, and each machine's own host."""
     cards: dict[str, GpuSpec] = {**catalogue(), **OLDER, **MORE_CARDS}
     operations = joined([of_points(points) for points in everything()])
-    rows = [row for row in (*vendor_rows(), *keras_rows()) if row.kind != "recurrent" and row.source not in OLD_SOURCES]
+    rows = [row for row in (*vendor_rows(), *keras_rows(), *recent_rows()) if row.kind != "recurrent" and row.source not in OLD_SOURCES]
     networks = of_networks(rows, cards, constants())
     return Data(joined([operations, networks]), cards, hosts_of(operations))
 
 
 def fitted_without(data: Data, without: NDArray[np.bool_], start: Array | None = None) -> tuple[Array, Fitted]:
     """Constants by every usable step but those."""
-    few = sampled(data.evidence, without | ~data.usable, keep_all=np.isin(data.evidence.family, NETWORKS))
+    few = sampled(data.evidence, without | ~data.usable)
     return fit(few, data.cards, data.hosts, start)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.evidence.table import Array, Evidence, groups
 from core.hardware.catalogue import GpuSpec
-from core.hardware.constants import Constants
+from core.hardware.constants import Constants, Generation
 from core.hardware.model import arithmetic_time, bandwidth_time, joined
 from core.hardware.op_table import OpTable
 
@@ -27,13 +27,18 @@ fused kernels alone do not tell it from what a fused kernel costs more."""
 NETWORKS = ("mlp", "cnn", "transformer")
 PARTS = ("step", "op", "xla", "fit", "eager")
 HOSTS = ("weak", "desktop", "server")
+RECENT = {"recent_desktop": "desktop", "recent_server": "server"}
+"""Kinds of hosts of 2020 and later, as a share of the older ones of that sort."""
 
+GENERATIONS = ("Turing", "Ampere", "Ampere, HBM", "Ada", "Hopper, HBM", "Blackwell", "Blackwell, HBM")
+GENERATION_PARTS = ("dense", "convolution", "bandwidth")
 # name: start, low, high
 PARAMETERS: dict[str, tuple[float, float, float]] = {
     "exponent": (1.6, 1.0, 8.0),
     "overlap": (1.5, 1.0, 8.0),
     "overlap_convolution": (2.0, 1.0, 8.0),
     "fill": (0.3, 0.001, 3.0),
+    **{f"generation {name} {part}": (1.0, 0.3, 3.0) for name in GENERATIONS for part in GENERATION_PARTS},
     "arithmetic dense/fp32": (0.8, 0.1, 1.0),
     "arithmetic dense/tf32": (0.6, 0.1, 1.0),
     "arithmetic dense/half": (0.75, 0.1, 1.0),
@@ -61,8 +66,11 @@ PARAMETERS: dict[str, tuple[float, float, float]] = {
     "old depth_ns": (20.0, 0.0, 300.0),
     "old exponent": (1.25, 1.0, 8.0),
     "host server step_us": (300.0, 100.0, 600.0),
-    "host desktop step_us": (300.0, 100.0, 600.0),
+    "host desktop step_us": (300.0, 100.0, 1200.0),
+    "host recent step_us": (100.0, 5.0, 600.0),
     "host weak step_us": (600.0, 200.0, 1200.0),
+    "host recent_desktop": (0.3, 0.05, 1.0),
+    "host recent_server": (0.6, 0.05, 1.0),
     "host op_us": (12.0, 1.0, 200.0),
     "host server eager_us": (30.0, 1.0, 200.0),
     "host fused_op": (3.0, 1.0, 12.0),
@@ -130,6 +138,10 @@ def fitted_of(values: Iterable[float]) -> Fitted:
         sustained_ms=by_name["sustained_ms"],
         bandwidth=width,
         fill=by_name["fill"],
+        generations={
+            name: Generation(**{part: by_name[f"generation {name} {part}"] for part in GENERATION_PARTS})
+            for name in GENERATIONS
+        },
         cache_speed=CACHE_SPEED,
         cache_share=CACHE_SHARE,
         fused_op=by_name["host fused_op"],
@@ -156,6 +168,14 @@ def _kinds(by_name: Mapping[str, float]) -> dict[str, MachineHost]:
         shared = {part: by_name.get(f"host {part}_us", 0.0) for part in PARTS}
         costs = {part: by_name.get(f"host {kind} {part}_us", shared[part]) * MS_PER_US for part in PARTS}
         found[f"kind:{kind}"] = MachineHost(*costs.values())
+    eager_ms, server_op_ms = found["kind:server"].eager_ms, found["kind:server"].op_ms
+    for kind, older in RECENT.items():
+        base = found[f"kind:{older}"]
+        share, eager = by_name[f"host {kind}"], eager_ms * base.op_ms / server_op_ms
+        found[f"kind:{kind}"] = MachineHost(
+            by_name["host recent step_us"] * MS_PER_US, share * base.op_ms, share * base.xla_ms, share * base.fit_ms,
+            share * eager,
+        )  # fmt: skip
     return found
 
 
@@ -244,13 +264,13 @@ def _line(medians: Mapping[float, float]) -> MachineHost:
     return MachineHost(float(start), float(slope))
 
 
-def sampled(evidence: Evidence, without: NDArray[np.bool_], keep_all: NDArray[np.bool_], seed: int = 0) -> Evidence:
-    """At most :data:`SAMPLE` steps of each source, phase and card without those marked; all of ``keep_all``."""
+def sampled(evidence: Evidence, without: NDArray[np.bool_], seed: int = 0) -> Evidence:
+    """Return at most :data:`SAMPLE` steps of each source, phase and card without those marked."""
     chance = np.random.default_rng(seed)
-    keep = keep_all & ~without
+    keep = np.zeros(len(evidence), dtype=bool)
     names = _vote(evidence)
-    for name in np.unique(names[~keep_all]):
-        at = np.flatnonzero((names == name) & ~without & ~keep_all)
+    for name in np.unique(names):
+        at = np.flatnonzero((names == name) & ~without)
         keep[chance.permutation(at)[:SAMPLE]] = True
     return evidence.where(keep)
 

@@ -20,11 +20,12 @@ from core.families.own import Own
 CLASSES = 1000
 WORDS, SQUAD_STEPS, SPAN_ENDS = 30_522, 384, 2
 """BERT's vocabulary, the sequence length of its fine-tuning, and the start and end of an answer for each token."""
-BERT_SIZES = {"base": (12, 768), "large": (24, 1024)}
+BERT_SIZES = {"base": (12, 768), "large": (24, 1024), "distilled": (6, 768)}
 HEAD = 64
 BERT_DROPOUT, DENSE_DROPOUT = 0.1, 0.5
 STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
-VGG = {16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
+VGG = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
+VIT_SIZES = {"tiny": (12, 192), "small": (12, 384), "base": (12, 768), "large": (24, 1024), "huge": (32, 1280)}
 SQUEEZE = 16
 UNET_FILTERS = (64, 128, 256, 512)
 
@@ -62,8 +63,10 @@ class _Layers:
         return Graph(shape, tuple(self.made), self.last, vocabulary)
 
 
-def _resnet(depth: int, *, v1: bool = False, groups: int = 1, group_width: int = 64, squeeze: bool = False) -> Graph:
-    """ResNet (He et al. 2016) and ResNeXt (Xie et al. 2017) at 224 × 224. The stride is in the 3 × 3 convolution
+def _resnet(
+    depth: int, *, image: int = 224, v1: bool = False, groups: int = 1, group_width: int = 64, squeeze: bool = False
+) -> Graph:
+    """ResNet (He et al. 2016) and ResNeXt (Xie et al. 2017). The stride is in the 3 × 3 convolution
     (v1.5, as torchvision and NVIDIA have it), with ``v1`` in the first one."""
     net = _Layers()
     net.convolution(64, 7, 2)
@@ -93,7 +96,7 @@ def _resnet(depth: int, *, v1: bool = False, groups: int = 1, group_width: int =
             net.add("Add", kept, net.last)
             net.relu()
     net.classifier()
-    return net.graph(224, 224, 3)
+    return net.graph(image, image, 3)
 
 
 def _squeeze(net: _Layers, channels: int) -> None:
@@ -177,8 +180,8 @@ def _unet(training: bool) -> Graph:
     return net.graph(572, 572, 1)
 
 
-def _bert(size: str, training: bool) -> Graph:
-    """BERT (Devlin et al. 2019) with the head for SQuAD; ELECTRA's discriminator (Clark et al. 2020) is the same.
+def _bert(size: str, training: bool, *, steps: int = SQUAD_STEPS, outputs: int = SPAN_ENDS) -> Graph:
+    """BERT (Devlin et al. 2019) with a head for every token, SQuAD's unless ``outputs`` says otherwise; ELECTRA's discriminator (Clark et al. 2020) is the same.
 
     Without the learnt position and segment embeddings (0.4 % of the weights of the base size), which no layer of a
     graph can hold, and without ELECTRA's search for the answer's end in five beams.
@@ -201,8 +204,28 @@ def _bert(size: str, training: bool) -> Graph:
         net.add("Dense", units=width)
         net.add("Add", source, dropped())
         source = net.add("LayerNormalization")
-    net.add("Dense", units=SPAN_ENDS)
-    return net.graph(SQUAD_STEPS, vocabulary=WORDS)
+    net.add("Dense", units=outputs)
+    return net.graph(steps, vocabulary=WORDS)
+
+
+def _vit(size: str, patch: int, image: int) -> Graph:
+    """Vision transformer (Dosovitskiy et al. 2021) over its patches, without the one token of the class."""
+    depth, width = VIT_SIZES[size]
+    net = _Layers()
+    net.add("Conv2D", filters=width, kernel_size=patch, strides=patch)
+    source = net.add("Reshape", target_shape=((image // patch) ** 2, width))
+    for _ in range(depth):
+        normal = net.add("LayerNormalization", source)
+        net.add("MultiHeadAttention", normal, normal, num_heads=max(1, width // HEAD), key_dim=HEAD)
+        source = net.add("Add", source, net.last)
+        net.add("LayerNormalization")
+        net.add("Dense", units=4 * width, activation="gelu")
+        net.add("Dense", units=width)
+        source = net.add("Add", source, net.last)
+    net.add("LayerNormalization")
+    net.add("GlobalAveragePooling1D")
+    net.add("Dense", units=CLASSES)
+    return net.graph(image, image, 3)
 
 
 def _application(name: str, image: int, training: bool) -> Graph:
@@ -242,6 +265,30 @@ BY_MODE: Mapping[str, Callable[[bool], Graph]] = {
 """Networks by name; the argument says whether it is for training."""
 NAMES = (*ALIKE, *BY_MODE)
 TRANSFORMERS = tuple(f"BERT-{size}" for size in BERT_SIZES)
+
+
+@cache
+def vision_transformer(size: str, patch: int, image: int) -> Network:
+    """Build a vision transformer of a size of :data:`VIT_SIZES`."""
+    return Own(architecture=dump(_vit(size, patch, image)), label=f"ViT-{size} {patch} @{image}")
+
+
+@cache
+def encoder(size: str, training: bool, steps: int, outputs: int) -> Network:
+    """Build a BERT of a size of :data:`BERT_SIZES` for ``steps`` tokens with ``outputs`` values for each."""
+    return Own(architecture=dump(_bert(size, training, steps=steps, outputs=outputs)), label=f"BERT-{size} @{steps}")
+
+
+@cache
+def resnet(depth: int, image: int) -> Network:
+    """Build a ResNet v1.5 for square images of ``image`` pixels a side."""
+    return Own(architecture=dump(_resnet(depth, image=image)), label=f"ResNet-{depth} @{image}")
+
+
+@cache
+def application(name: str, image: int, training: bool) -> Network:
+    """Build a network of keras.applications for square images of ``image`` pixels a side."""
+    return Own(architecture=dump(_application(name, image, training)), label=f"{name} @{image}")
 
 
 @cache

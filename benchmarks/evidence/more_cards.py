@@ -46,8 +46,6 @@ MORE_CARDS = {
               "153.4 TFLOP/s with sparsity, half of it dense", tf32=38.3, half=76.7),
         _card("RTX-A4500", "Ampere", "PCIe 4.0 x16", 23.7, 640, 20, 200, 56, 5, "RTX A4500 datasheet: tensor cores "
               "189.2 TFLOP/s with sparsity, half of it dense", tf32=47.3, half=94.6),
-        _card("RTX-A6000", "Ampere", "PCIe 4.0 x16", 38.7, 768, 48, 300, 84, 6, "RTX A6000 datasheet: tensor cores "
-              "309.7 TFLOP/s with sparsity, half of it dense", tf32=77.4, half=154.8),
         _card("RTX-3500-Ada-Mobile", "Ada", "PCIe 4.0 x16", 23.0, 432, 12, 140, 40, 48, "RTX 3500 Ada Generation "
               "laptop datasheet: 5120 cores, at most 23 TFLOP/s; tf32 2 ×, half 4 × fp32, as RTX 6000 Ada has",
               tf32=46.0, half=92.0),

@@ -13,7 +13,7 @@ from benchmarks.evidence.operations import Column, Points
 from benchmarks.evidence.rows import NetworkRow
 from core.hardware.catalogue import GpuSpec
 from core.hardware.constants import KINDS, Constants
-from core.hardware.model import runs_as, transfer_time
+from core.hardware.model import attends_in_one_kernel, runs_as, transfer_time
 from core.hardware.op_table import OpTable, step_table
 from core.spec import Precision
 
@@ -130,7 +130,8 @@ def of_networks(rows: Iterable[NetworkRow], cards: dict[str, GpuSpec], constants
 
 def _of_network(row: NetworkRow, spec: GpuSpec, constants: Constants) -> Evidence:
     target = runs_as(row.workload, row.target, row.conditions.build)
-    ops = step_table(row.workload, target, row.batch, row.conditions.build)
+    flash = attends_in_one_kernel(spec, row.conditions.build)
+    ops = step_table(row.workload, target, row.batch, row.conditions.build, flash)
     fed = transfer_time(spec, row.workload, row.batch, constants) if row.conditions.fed else 0.0
     one: dict[str, Any] = {
         "source": row.source,

@@ -14,7 +14,7 @@ from core.hardware.constants import PEAKS
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled
-from core.hardware.model import Limit, peaks_of, rate_of, runs_as
+from core.hardware.model import Limit, attends_in_one_kernel, peaks_of, rate_of, runs_as
 from core.hardware.op_table import step_table
 from core.hardware.recorded import CardCurve, RecordedStep, Recording, card_curve
 from core.schema import UserError
@@ -195,7 +195,8 @@ def roofline(
     found = []
     peak_tflops = roof_of(spec, workload, target)
     for point in curve.known:
-        ops = step_table(workload, runs_as(workload, target, build), point.batch, build)
+        flash = attends_in_one_kernel(spec, build)
+        ops = step_table(workload, runs_as(workload, target, build), point.batch, build, flash)
         flops, moved = float(ops.flops.sum()), float(ops.bytes.sum())
         if flops <= 0 or moved <= 0:
             continue

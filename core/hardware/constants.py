@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from core.frameworks import FRAMEWORKS, Execution, Precision
-from core.hardware.layers import PRODUCTS, LayerClass
+from core.hardware.layers import CONVOLUTIONS, LayerClass
 from core.schema import Frozen
 
 FILE = Path(__file__).parent.parent / "data" / "hardware_model.json"
@@ -24,12 +24,22 @@ Peak = Literal["fp32", "tf32", "half"]
 PEAKS: tuple[Peak, ...] = get_args(Peak)
 KINDS: tuple[str, ...] = (*get_args(LayerClass), "loss", "optimizer")
 """Classes of operations; shares stand in the order of these two."""
-CONVOLUTIONS = PRODUCTS - {"dense"}
 Shares = NDArray[np.float64]
 Share = Annotated[float, Field(gt=0, le=1)]
 WINOGRAD = 2.25
 """How many times fewer multiplications Winograd's F(2 × 2, 3 × 3) needs than it counts (Lavin and Gray 2016)."""
 ArithmeticShare = Annotated[float, Field(gt=0, le=WINOGRAD)]
+
+
+class Generation(Frozen):
+    """Factors on the shares that other generations reach: of tensor cores by class of product, and of the memory."""
+
+    dense: Annotated[float, Field(gt=0)] = 1.0
+    convolution: Annotated[float, Field(gt=0)] = 1.0
+    bandwidth: Annotated[float, Field(gt=0)] = 1.0
+
+
+AS_OTHERS = Generation()
 
 
 class Constants(Frozen):
@@ -54,6 +64,7 @@ class Constants(Frozen):
     fused_op: Annotated[float, Field(ge=1)]
     xla_op: Annotated[float, Field(ge=0)]
     fill: Annotated[float, Field(ge=0)]
+    generations: Mapping[str, Generation]
     cache_speed: Annotated[float, Field(ge=1)]
     cache_share: Annotated[float, Field(gt=0)]
     transfer_start_us: Annotated[float, Field(ge=0)]
@@ -68,6 +79,11 @@ class Constants(Frozen):
     def bandwidth_shares(self) -> Shares:
         """Share of the memory bandwidth: an array over :data:`KINDS`."""
         return np.array([self.bandwidth_share(kind) for kind in KINDS])
+
+    def on_tensor_cores(self, generation: str) -> Shares:
+        """Return the generation's factors for products on tensor cores: an array over :data:`KINDS`."""
+        own = self.generations.get(generation, AS_OTHERS)
+        return np.array([own.convolution if kind in CONVOLUTIONS else own.dense for kind in KINDS])
 
     def overlaps(self) -> Shares:
         """The overlap's exponent: an array over :data:`KINDS`."""

@@ -12,11 +12,13 @@ from typing import Literal
 from core.frameworks import Compiled
 from core.hardware.model import HostOverhead
 
-HostKind = Literal["weak", "desktop", "server"]
+HostKind = Literal["weak", "desktop", "recent_desktop", "server", "recent_server"]
 KIND_WORDS: dict[HostKind, str] = {
     "weak": "a weak cloud machine",
-    "desktop": "a desktop",
-    "server": "a server",
+    "desktop": "a desktop of before 2020",
+    "recent_desktop": "a desktop of 2020 or later",
+    "server": "a server of before 2020",
+    "recent_server": "a server of 2020 or later",
 }
 HostLabel = Literal["measured", "recorded", "assumed"]
 COSTS = ("per_op_us", "xla_call_us", "eager_op_us", "step_us", "fit_us")

@@ -21,7 +21,8 @@ from pydantic import Field
 from core.families.code import Code
 from core.hardware.catalogue import GpuSpec
 from core.hardware.conditions import USUAL, Conditions
-from core.hardware.constants import CONVOLUTIONS, Constants, constants
+from core.hardware.constants import Constants, constants
+from core.hardware.layers import CONVOLUTIONS
 from core.hardware.model import HostOverhead, Limit, ModelledParts, predict, runs_as
 from core.hardware.work import ops_of
 from core.schema import Frozen

@@ -81,7 +81,8 @@ KINDS: dict[str, Kernels] = {
 }
 ACTIVATION_KERNELS = {"linear": 0, "gelu": 5, "silu": 2, "swish": 2, "hard_silu": 4, "hard_swish": 4, "mish": 3}
 """Element-wise kernels of an activation function; 1 where it is not named here."""
-PRODUCTS = frozenset({"dense", "convolution", "pointwise", "winograd", "grouped", "depthwise"})
+CONVOLUTIONS = frozenset({"convolution", "pointwise", "winograd", "grouped", "depthwise"})
+PRODUCTS = CONVOLUTIONS | {"dense"}
 STEP_KERNELS = 2
 """Launches a time step of a recurrent layer in cuDNN's standard algorithm: a product and the gates."""
 

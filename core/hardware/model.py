@@ -22,14 +22,18 @@ from core.analysis.execution import expected_words, resolved
 from core.frameworks import Precision
 from core.hardware.catalogue import GpuSpec
 from core.hardware.conditions import USUAL, Build, Conditions
-from core.hardware.constants import KINDS, PEAKS, Constants, Peak
+from core.hardware.constants import AS_OTHERS, KINDS, PEAKS, Constants, Peak
 from core.hardware.op_table import Floats, OpTable, step_table
 from core.schema import Frozen
 from core.spec import Target, Workload
 
 Limit = Literal["launch", "bandwidth", "arithmetic", "transfer", "host"]
 INPUT_BYTES, LABEL_BYTES = 4, 8
+MIXED: tuple[Precision, ...] = ("mixed_float16", "mixed_bfloat16")
 RECURRENT = KINDS.index("recurrent")
+FLASH_ARCHITECTURES = frozenset({"Ada", "Hopper", "Blackwell"})
+LARGE_CHIP = 10.0
+"""Half precision over single from which a chip is a data centre's: 16 on A100, 15 on H100, 28 on B200, 8 on T4."""
 TFLOPS_EACH, SMALL_L2_MB = 0.3, 4.0
 _MS_PER_US = 1e-3
 
@@ -88,7 +92,7 @@ def predict(
 ) -> ModelledParts:
     """Step time of ``workload`` on the card at ``batch`` samples."""
     target = runs_as(workload, target, conditions.build)
-    table = step_table(workload, target, batch, conditions.build)
+    table = step_table(workload, target, batch, conditions.build, attends_in_one_kernel(spec, conditions.build))
     device = device_time(spec, target, table, constants)
     step_us = host.step_us + (host.fit_us if conditions.under_fit else 0.0)
     base_ms = step_us * _MS_PER_US / target.steps_per_execution
@@ -109,6 +113,12 @@ def predict(
 def runs_as(workload: Workload, target: Target, build: Build) -> Target:
     """The target as it runs in that build, with Keras's own choice where it is left to Keras."""
     return resolved(workload, Conditions(build=build).as_built(target))
+
+
+def attends_in_one_kernel(spec: GpuSpec, build: Build) -> bool:
+    """Check that attention never writes its scores (FlashAttention, Dao et al. 2022): so do the fused builds of the
+    time of cards of 2022 and later, and no code of Keras's own on TensorFlow."""
+    return build == "fused" and spec.architecture in FLASH_ARCHITECTURES
 
 
 def joined(one: Times, other: Times, exponent: float | Floats) -> Times:
@@ -141,40 +151,66 @@ def device_time(spec: GpuSpec, target: Target, table: OpTable, constants: Consta
 
 
 def arithmetic_time(spec: GpuSpec, precision: Precision, table: OpTable, constants: Constants) -> Floats:
-    """Arithmetic of each operation in ms, at the rate that its class reaches and its blocks can fill.
+    """Return the arithmetic of each operation in ms, at the rate that its class reaches and its blocks can fill.
 
-    A product has its rate where every multiprocessor has blocks to work on; with ``fill`` blocks for each it has half.
-    A card whose power budget binds runs at its clock for a while and slows in long arithmetic: the reached share falls
+    A product in float32 runs with or without TF32, whichever is faster: libraries choose, and Winograd's convolutions
+    outside tensor cores outrun those of a GeForce card. A product has its rate where every multiprocessor has blocks to
+    work on; with ``fill`` blocks for each it has half.
+    """
+    usable = table.tensor
+    times = [np.where(usable, _at_rate(spec, peak, table, constants), np.inf) for peak in _tensor_peaks(spec, precision)]
+    plain = _at_rate(spec, "fp32", table, constants)
+    if precision in MIXED and times:
+        plain = np.where(usable, np.inf, plain)
+    blocks = constants.fill * multiprocessors_of(spec)
+    return np.minimum.reduce([plain, *times]) * (1 + blocks / table.tiles)
+
+
+def _tensor_peaks(spec: GpuSpec, precision: Precision) -> tuple[Peak, ...]:
+    """Return the card's rate on tensor cores in that precision, if it has one."""
+    if precision in MIXED:
+        return ("half",) if spec.half_tflops is not None else ()
+    return ("tf32",) if runs_as_tf32(spec, precision) else ()
+
+
+def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) -> Floats:
+    """Return the arithmetic of each operation in ms at one of the card's rates.
+
+    Generations of tensor cores reach different shares, none more than its rate. A card whose power budget binds runs at its clock for a while and slows in long arithmetic: the reached share falls
     from the class's own to the class's under the power limit, half way at ``constants.sustained_ms`` of arithmetic.
     """
-    peak = peaks_of(spec, precision, table)
-    rates = np.array([rate_of(spec, each) for each in PEAKS])
-    shares, limited = constants.shares()
-    at_peak = table.flops / rates[peak] * 1e-9
-    share = shares[table.kind, peak]
+    at_peak = table.flops / rate_of(spec, peak) * 1e-9
+    column = PEAKS.index(peak)
+    shares, limited = (each[table.kind, column] for each in constants.shares())
+    if peak != "fp32":
+        own = constants.on_tensor_cores(generation_of(spec))[table.kind]
+        shares, limited = np.minimum(1.0, shares * own), np.minimum(1.0, limited * own)
     if spec.power_limited:
-        bound = limited[table.kind, peak]
-        share = bound + (share - bound) / (1 + at_peak / constants.sustained_ms)
-    blocks = constants.fill * multiprocessors_of(spec)
-    return at_peak / share * (1 + blocks / table.tiles)
+        shares = limited + (shares - limited) / (1 + at_peak / constants.sustained_ms)
+    return at_peak / shares
 
 
 def bandwidth_time(spec: GpuSpec, table: OpTable, constants: Constants) -> Floats:
     """Memory traffic of each operation in ms; what one kernel moves is faster where it fits in the card's cache."""
+    own = constants.generations.get(generation_of(spec), AS_OTHERS).bandwidth
+    shares = np.minimum(1.0, constants.bandwidth_shares()[table.kind] * own)
     at_once = table.bytes / np.maximum(table.kernels, 1)
     kept = constants.cache_share * l2_mb_of(spec) * 1e6
     saved = (1 - 1 / constants.cache_speed) / (1 + (at_once / kept) ** 2)
-    return table.bytes / (spec.bandwidth_gb_s * constants.bandwidth_shares()[table.kind]) * 1e-6 * (1 - saved)
+    return table.bytes / (spec.bandwidth_gb_s * shares) * 1e-6 * (1 - saved)
 
 
 def peaks_of(spec: GpuSpec, precision: Precision, table: OpTable) -> NDArray[np.int64]:
-    """Which of the card's rates bounds each operation, as numbers in :data:`~core.hardware.constants.PEAKS`."""
-    wanted: Peak = "fp32"
-    if precision in ("mixed_float16", "mixed_bfloat16") and spec.half_tflops is not None:
-        wanted = "half"
-    elif precision == "float32" and spec.tf32_tflops is not None:
-        wanted = "tf32"
+    """Return the highest of the card's rates that each operation may use, as numbers in
+    :data:`~core.hardware.constants.PEAKS`."""
+    wanted = max(("fp32", *_tensor_peaks(spec, precision)), key=lambda peak: rate_of(spec, peak))
     return np.where(table.tensor, PEAKS.index(wanted), PEAKS.index("fp32"))
+
+
+def generation_of(spec: GpuSpec) -> str:
+    """Return the card's architecture, of a data centre's largest chips with ``, HBM``: they feed other tensor cores."""
+    large = spec.half_tflops is not None and spec.half_tflops > LARGE_CHIP * spec.fp32_tflops
+    return f"{spec.architecture}, HBM" if large else spec.architecture
 
 
 def multiprocessors_of(spec: GpuSpec) -> float:
@@ -187,14 +223,14 @@ def l2_mb_of(spec: GpuSpec) -> float:
     return spec.l2_mb or SMALL_L2_MB
 
 
-def runs_tf32(spec: GpuSpec, target: Target) -> bool:
-    """Whether products in float32 run as TF32: TensorFlow lets them where the card has it, unless it is told not to."""
-    return target.precision == "float32" and spec.tf32_tflops is not None
+def runs_as_tf32(spec: GpuSpec, precision: Precision) -> bool:
+    """Check that products may run as TF32: TensorFlow lets those in float32 where the card has it, unless told not to."""
+    return precision == "float32" and spec.tf32_tflops is not None
 
 
 def modelled_as(spec: GpuSpec, workload: Workload, target: Target) -> str:
     """How the card is modelled to run, such as ``XLA, as Keras chooses by default; float32 (TF32)``."""
-    return expected_words(workload, target, runs_tf32(spec, target))
+    return expected_words(workload, target, runs_as_tf32(spec, target.precision))
 
 
 def rate_of(spec: GpuSpec, peak: Peak) -> float:

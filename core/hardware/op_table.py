@@ -45,6 +45,6 @@ def table_of(ops: tuple[Op, ...]) -> OpTable:
 
 
 @lru_cache(maxsize=4096)
-def step_table(workload: Workload, target: Target, batch: int, build: Build) -> OpTable:
-    """The operations of one step; ``target`` without its execution left to Keras."""
-    return table_of(ops_of(workload, target, batch, build))
+def step_table(workload: Workload, target: Target, batch: int, build: Build, flash: bool = False) -> OpTable:
+    """Return the operations of one step; ``target`` without its execution left to Keras."""
+    return table_of(ops_of(workload, target, batch, build, flash))

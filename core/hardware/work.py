@@ -40,6 +40,9 @@ ATTENTION_PRODUCTS = 8
 FUSED_INSIDE = {"normalisation": 0.0, "elementwise": 0.0, "attention": 1.6}
 """Reads and writes of what a layer makes inside where it is one kernel, 2 otherwise; of an attention the masks of its
 dropout are bytes."""
+FLASH_TENSORS, FLASH_TENSORS_BACKWARD = 1, 2
+"""Fours of tensors as large as the input that attention in one kernel reads or writes: queries, keys, values and the
+result, and in the backward pass the gradients of them, too (Dao et al. 2022)."""
 ALIGNED = {"half": 8, "single": 4}
 """Channels in and out that tensor cores take without padding, by the width of the values (cuDNN's guide)."""
 
@@ -82,22 +85,26 @@ FUSED_UPDATES: dict[Optimizer, _Update] = {"sgd": _Update(1, 3), "momentum": _Up
 @dataclass(frozen=True)
 class _How:
     """How the kernels of a step are made: ``fused`` where each layer is one, ``joined`` where XLA also makes layers
-    without weights part of the ones before them."""
+    without weights part of the ones before them, ``flash`` where attention is one kernel that never writes its scores.
+    """
 
     training: bool
     half: bool
     fused: bool
     joined: bool
+    flash: bool
 
     @property
     def width(self) -> int:
         return HALF_BYTES if self.half else WIDTH_BYTES
 
 
-def ops_of(workload: Workload, target: Target, batch: int, build: Build = "keras") -> tuple[Op, ...]:
-    """The step's operations at ``batch`` samples: forward, then (in training) loss, backward and optimizer."""
+def ops_of(
+    workload: Workload, target: Target, batch: int, build: Build = "keras", flash: bool = False
+) -> tuple[Op, ...]:
+    """Return the step's operations at ``batch`` samples: forward, then (in training) loss, backward and optimizer."""
     xla = expected(workload.network, target).execution == "xla"
-    how = _How(workload.training, target.is_mixed, fused=xla or build == "fused", joined=xla)
+    how = _How(workload.training, target.is_mixed, fused=xla or build == "fused", joined=xla, flash=flash)
     return _ops(workload, how, batch)
 
 
@@ -179,9 +186,13 @@ def _attention(
     if flops < projected or (phase == "backward" and "input" in name):
         return [Op(name, "dense", phase, ours, flops, through, 1, 4 * _tiles(product, name, batch))]
     theirs = max(1, kernels - ours) * (2 if phase == "backward" else 1)  # both gradients of the scores are here
+    scores = moved - through
+    if how.flash:
+        theirs = 1
+        scores = how.width * values / 2 * (FLASH_TENSORS_BACKWARD if phase == "backward" else FLASH_TENSORS)
     return [
         Op(f"{name}: projections", "dense", phase, ours, projected, through, 1, 4 * _tiles(product, name, batch)),
-        Op(f"{name}: scores", "attention", phase, theirs, flops - projected, moved - through),
+        Op(f"{name}: scores", "attention", phase, theirs, flops - projected, scores),
     ]
 
 
