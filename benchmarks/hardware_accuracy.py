@@ -29,12 +29,13 @@ from benchmarks.hardware_classes import (
     NETWORKS_LIKE,
     REGIONS,
     Judged,
+    bounds,
     classes,
     judged,
     spreads,
     without_own_fold,
 )
-from benchmarks.hardware_cv import Data, by_chip, by_source, fitted_without, held_out, load
+from benchmarks.hardware_cv import Data, by_chip, by_source, by_year, fitted_without, held_out, load
 from benchmarks.hardware_fit import CACHE_SHARE, CACHE_SPEED, PARAMETERS, SERVER_OP_US, Fitted
 from core.hardware import constants, host_kinds, interval
 
@@ -54,6 +55,7 @@ FOUND = {
     "fused_op": FITTED,
     "xla_op": FITTED,
     "fill": FITTED,
+    "generations": f"{FITTED}; 1 where nothing of a generation was published",
     "cache_speed": f"{CACHE_SPEED}: V100's is 2.4 times its memory's (Jia et al. 2018); fits with 1 and 2 err alike",
     "cache_share": f"assumed: {CACHE_SHARE}, the rest is other kernels'",
     "transfer_start_us": "gpu-benches, cudaMemcpy to a V100 over PCIe 3: 33 µs for small copies",
@@ -79,6 +81,7 @@ def main() -> None:
     ways = {"chip": by_chip(data), "source": by_source(data)}
     found = judged(data, {way: held_out(data, folds, start, tell) for way, folds in ways.items()})
     low, high = without_own_fold(found, 0.9)
+    print_year(data, found, start)
     print_errors(found)
     print_goals(found)
     print_coverage(found, low, high)
@@ -86,6 +89,18 @@ def main() -> None:
         write_constants(fitted)
         write_hosts(fitted, spreads(found, 0.95))
         write_errors(data, found, low, high)
+
+
+def print_year(data: Data, found: Judged, start: Array) -> None:
+    """Print how far steps after 2020 are off by constants and intervals of what was published before."""
+    later = judged(data, {"year": held_out(data, by_year(data), start, tell)})
+    earlier = found.where(~np.isin(found.source, np.unique(later.source)))
+    low, high = bounds(later, classes(earlier), spreads(earlier, 0.95), 0.95)
+    inside = (later.error >= low) & (later.error <= high)
+    median, ninety = relative(later.error)
+    width = float(np.median(np.exp(high - low)))
+    print(f"\nAfter 2020 by what was published before: {len(later.error)} steps, median {median:.1%}, 90th {ninety:.0%}, "
+          f"{inside.mean():.1%} inside, high over low {width:.2f}")  # fmt: skip
 
 
 def tell(fold: str) -> None:
@@ -192,11 +207,12 @@ def write_hosts(fitted: Fitted, spread: Mapping[str, float]) -> None:
     kinds = {}
     for name, host in fitted.hosts.items():
         slower = host.op_ms * 1e3 / SERVER_OP_US
+        eager_us = 1e3 * (host.eager_ms or fitted.hosts["kind:server"].eager_ms * slower)
         kinds[name.removeprefix("kind:")] = {
             "step_us": 1e3 * host.step_ms,
             "op_us": 1e3 * host.op_ms,
             # measured on servers alone; other hosts are slower by as much as in graphs
-            "eager_op_us": 1e3 * fitted.hosts["kind:server"].eager_ms * slower,
+            "eager_op_us": eager_us,
             "xla_call_us": 1e3 * host.xla_ms,
             "fit_us": 1e3 * host.fit_ms,
             "spread": spread[name],

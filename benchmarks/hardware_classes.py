@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.evidence.table import Array, Words
 from benchmarks.hardware_cv import Data, HeldOut
-from benchmarks.hardware_fit import NETWORKS
+from benchmarks.hardware_fit import HOSTS, NETWORKS, RECENT
 from core.hardware.interval import ErrorClass, Region
 
 FAMILIES = {"mlp": "dense", "dense layer": "dense", "linear operation": "dense", "GEMM": "dense"} | {
@@ -184,7 +184,7 @@ def spreads(found: Judged, level: float) -> dict[str, float]:
     """The factor up and down that holds so many of a kind of host's launch-bound steps; of all kinds where few."""
     launch = found.where(found.network & (found.region == "launch"))
     made = {}
-    for kind in ("kind:weak", "kind:desktop", "kind:server"):
+    for kind in (f"kind:{name}" for name in (*HOSTS, *RECENT)):
         mine = launch.where(launch.machine == kind)
         mine = mine if _enough(mine) else launch
         off = np.abs(mine.error) / np.maximum(mine.host_share, LEAST_SHARE)

@@ -14,7 +14,7 @@ from benchmarks.evidence.more_cards import MORE_CARDS
 from benchmarks.evidence.operations import OLDER, everything
 from benchmarks.evidence.recent_networks import recent_rows
 from benchmarks.evidence.table import Array, Evidence, joined, of_networks, of_points
-from benchmarks.evidence.vendor_networks import TENSORFLOW, vendor_rows
+from benchmarks.evidence.vendor_networks import LAMBDA, TENSORFLOW, vendor_rows
 from benchmarks.hardware_fit import Fitted, MachineHost, fit, hosts_of, predict_rows, prepare, sampled
 from core.hardware.catalogue import GpuSpec, catalogue
 from core.hardware.constants import constants
@@ -35,6 +35,7 @@ NEVER_FITTED = frozenset((*OLDER, *KEPLER))
 OLD_SOURCES = frozenset({TENSORFLOW})
 """Networks with cuDNN of 2017, which had other kernels for convolutions: left out before their errors were seen in the
 final model."""
+OWN_FOLD = 15
 NOTEBOOK_FOLDS = 5
 """Repositories of notebooks are many and small; they are held out in so many groups."""
 
@@ -119,10 +120,17 @@ def by_chip(data: Data) -> dict[str, NDArray[np.bool_]]:
     return {name: np.isin(data.evidence.gpu, cards) for name, cards in CHIPS.items()}
 
 
+def by_year(data: Data) -> dict[str, NDArray[np.bool_]]:
+    """Return one fold: what was measured after 2020, predicted by what was published before."""
+    recent = {row.source for row in recent_rows()} | {LAMBDA}
+    return {"after 2020": np.isin(data.evidence.source, list(recent))}
+
+
 def by_source(data: Data) -> dict[str, NDArray[np.bool_]]:
-    """Folds: every source; repositories of notebooks in groups."""
-    sources = np.unique(data.evidence.source)
-    notebooks = [str(source) for source in sources if "/" in source]
+    """Return the folds: every source; repositories of few rows, which are notebooks', in groups."""
+    sources, counts = np.unique(data.evidence.source, return_counts=True)
+    few = dict(zip(sources.tolist(), (counts < OWN_FOLD).tolist(), strict=True))
+    notebooks = [str(source) for source in sources if "/" in source and few[str(source)]]
     folds = {str(source): data.evidence.source == source for source in sources if str(source) not in notebooks}
     for number in range(NOTEBOOK_FOLDS):
         group = [name for name in notebooks if crc32(name.encode()) % NOTEBOOK_FOLDS == number]
