@@ -99,8 +99,8 @@ def print_year(data: Data, found: Judged, start: Array) -> None:
     inside = (later.error >= low) & (later.error <= high)
     median, ninety = relative(later.error)
     width = float(np.median(np.exp(high - low)))
-    print(f"\nAfter 2020 by what was published before: {len(later.error)} steps, median {median:.1%}, 90th {ninety:.0%}, "
-          f"{inside.mean():.1%} inside, high over low {width:.2f}")  # fmt: skip
+    print(f"\nAfter 2020 by what was published before: {len(later.error)} steps, median {median:.1%}, 90th percentile "
+          f"{ninety:.0%}, {inside.mean():.1%} inside, high over low {width:.2f}")  # fmt: skip
 
 
 def tell(fold: str) -> None:

@@ -72,7 +72,11 @@ def load() -> Data:
     """Every published step that is used, and each machine's own host."""
     cards: dict[str, GpuSpec] = {**catalogue(), **OLDER, **MORE_CARDS}
     operations = joined([of_points(points) for points in everything()])
-    rows = [row for row in (*vendor_rows(), *keras_rows(), *recent_rows()) if row.kind != "recurrent" and row.source not in OLD_SOURCES]
+    rows = [
+        row
+        for row in (*vendor_rows(), *keras_rows(), *recent_rows())
+        if row.kind != "recurrent" and row.source not in OLD_SOURCES
+    ]
     networks = of_networks(rows, cards, constants())
     return Data(joined([operations, networks]), cards, hosts_of(operations))
 

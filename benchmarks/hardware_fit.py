@@ -204,7 +204,7 @@ def predict_rows(
 ) -> Predicted:
     """The model's step time for each step, by the same functions that predict a user's."""
     constants, known = fitted.constants, {**hosts, **fitted.hosts}
-    overlaps = constants.overlaps()
+    overlaps = constants.overlaps
     evidence = prepared.evidence
     size = len(evidence)
     launch, arithmetic, bandwidth, device = (np.zeros(size) for _ in range(4))

@@ -181,7 +181,8 @@ def _unet(training: bool) -> Graph:
 
 
 def _bert(size: str, training: bool, *, steps: int = SQUAD_STEPS, outputs: int = SPAN_ENDS) -> Graph:
-    """BERT (Devlin et al. 2019) with a head for every token, SQuAD's unless ``outputs`` says otherwise; ELECTRA's discriminator (Clark et al. 2020) is the same.
+    """BERT (Devlin et al. 2019) with a head for every token, SQuAD's unless ``outputs`` says otherwise; ELECTRA's
+    discriminator (Clark et al. 2020) is the same.
 
     Without the learnt position and segment embeddings (0.4 % of the weights of the base size), which no layer of a
     graph can hold, and without ELECTRA's search for the answer's end in five beams.

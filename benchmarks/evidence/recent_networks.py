@@ -2,8 +2,8 @@
 
 The files of ``../shared/data/published_2020`` have one row per step. Almost all of it is PyTorch: eager rows count as
 a fused build whose operations are handed over one by one, rows of torch.compile and of JAX as compiled ones.
-Inference compilers with kernels of their own and CUDA graphs, which nothing here models, are left out, as are cards that
-the catalogue cannot describe. Every rule was stated before an error of a model was looked at but where it says so.
+Inference compilers with kernels of their own and CUDA graphs, which nothing here models, are left out, as are cards
+that the catalogue cannot describe. Every rule was stated before an error of a model was looked at but where it says so.
 ``python -m benchmarks.evidence.recent_networks`` counts them.
 """
 
@@ -43,8 +43,10 @@ CARDS = {
     "RTX PRO 6000 Blackwell Max-Q": "RTX-PRO-6000-Max-Q", "RTX 4060 Ti 16GB": "RTX-4060-Ti", "T4": "T4", "A10": "A10",
     "RTX 4070 Super": "RTX-4070-Super", "A100 40GB": "A100-40GB-SXM", "A100 40GB SXM": "A100-40GB-SXM",
     "A100 40GB PCIe": "A100-40GB-PCIe", "A100 80GB PCIe": "A100-80GB-PCIe", "A100 80GB SXM": "A100-80GB-SXM",
-    "A100": "A100-40GB-SXM", "V100": "V100-16GB-SXM2", "V100 16GB": "V100-16GB-SXM2", "V100 32GB PCIe": "V100-32GB-PCIe",
-    "P100": "P100-PCIe", "P100 16GB PCIe": "P100-PCIe", "P4": "P4", "L4": "L4", "L40S": "L40S", "RTX A6000": "RTX-A6000",
+    "A100": "A100-40GB-SXM", "V100": "V100-16GB-SXM2", "V100 16GB": "V100-16GB-SXM2",
+    "V100 32GB PCIe": "V100-32GB-PCIe",
+    "P100": "P100-PCIe", "P100 16GB PCIe": "P100-PCIe", "P4": "P4", "L4": "L4", "L40S": "L40S",
+    "RTX A6000": "RTX-A6000",
     "H100 PCIe 80GB": "H100-PCIe", "H100 SXM 80GB": "H100-SXM", "H200 SXM": "H200", "GH200 96GB": "GH200",
     "B200": "B200",
 }  # fmt: skip

@@ -42,7 +42,8 @@ from core.hardware.host_loop import with_loop_of
 from core.hardware.host_study import host_of_study
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import load_own
-from core.hardware.recorded import CardCurve, card_curve, conditions_of, recordings_of
+from core.hardware.plausible import card_curve
+from core.hardware.recorded import CardCurve, conditions_of, recordings_of
 from core.numbers import number, table
 from core.schema import UserError
 from core.selfcheck.export import read_self_check

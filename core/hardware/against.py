@@ -13,7 +13,8 @@ from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
 from core.hardware.model import modelled_as
-from core.hardware.recorded import CardCurve, Recording, card_curve, conditions_of
+from core.hardware.plausible import card_curve
+from core.hardware.recorded import CardCurve, Recording, conditions_of
 from core.schema import UserError
 from core.spec import Target
 from core.studies.sweep.answer import Answer

@@ -16,7 +16,8 @@ from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled
 from core.hardware.model import Limit, attends_in_one_kernel, peaks_of, rate_of, runs_as
 from core.hardware.op_table import step_table
-from core.hardware.recorded import CardCurve, RecordedStep, Recording, card_curve
+from core.hardware.plausible import card_curve
+from core.hardware.recorded import CardCurve, RecordedStep, Recording
 from core.schema import UserError
 from core.spec import Target, Workload, geometric_grid
 from core.studies.sweep.answer import Answer

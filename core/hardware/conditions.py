@@ -12,10 +12,12 @@ from typing import Literal
 
 from core.spec import Target
 
-Build = Literal["keras", "fused"]
-"""``keras``: Keras 3 on TensorFlow, as it is installed. ``fused``: normalisation, loss and optimizer in one kernel
-each."""
-BUILD_WORDS: dict[Build, str] = {"keras": "Keras 3", "fused": "a fused build"}
+Build = Literal["unnamed", "keras", "fused"]
+"""``unnamed``: nobody said; both are plausible (core.hardware.plausible). ``keras``: Keras 3 on TensorFlow, as it is
+installed. ``fused``: normalisation, loss and optimizer in one kernel each."""
+BUILD_WORDS: dict[Build, str] = {"unnamed": "build not named", "keras": "Keras 3", "fused": "a vendor's fused build"}
+NAMED_BUILDS: dict[Build, float] = {"keras": 0.5, "fused": 0.5}
+"""How likely each is where nobody said: judgement."""
 
 
 @dataclass(frozen=True)

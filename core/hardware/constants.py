@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -70,12 +70,14 @@ class Constants(Frozen):
     transfer_start_us: Annotated[float, Field(ge=0)]
     found: Mapping[str, str]
 
+    @cached_property
     def shares(self) -> tuple[Shares, Shares]:
         """Arithmetic shares, and those under a power limit: arrays over :data:`KINDS` and :data:`PEAKS`."""
         reached = [[self.arithmetic_share(kind, peak) for peak in PEAKS] for kind in KINDS]
         limited = [[self.limited_share(kind, peak) for peak in PEAKS] for kind in KINDS]
         return np.array(reached), np.array(limited)
 
+    @cached_property
     def bandwidth_shares(self) -> Shares:
         """Share of the memory bandwidth: an array over :data:`KINDS`."""
         return np.array([self.bandwidth_share(kind) for kind in KINDS])
@@ -85,6 +87,7 @@ class Constants(Frozen):
         own = self.generations.get(generation, AS_OTHERS)
         return np.array([own.convolution if kind in CONVOLUTIONS else own.dense for kind in KINDS])
 
+    @cached_property
     def overlaps(self) -> Shares:
         """The overlap's exponent: an array over :data:`KINDS`."""
         return np.array([self.overlap_convolution if kind in CONVOLUTIONS else self.overlap for kind in KINDS])

@@ -12,8 +12,9 @@ from typing import Literal
 from core.frameworks import Compiled
 from core.hardware.model import HostOverhead
 
-HostKind = Literal["weak", "desktop", "recent_desktop", "server", "recent_server"]
+HostKind = Literal["unnamed", "weak", "desktop", "recent_desktop", "server", "recent_server"]
 KIND_WORDS: dict[HostKind, str] = {
+    "unnamed": "a host that nobody named",
     "weak": "a weak cloud machine",
     "desktop": "a desktop of before 2020",
     "recent_desktop": "a desktop of 2020 or later",

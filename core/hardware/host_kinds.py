@@ -6,9 +6,11 @@ of a kind differ, which the bounds hold. A host study or a self-check of the mac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
 from pydantic import Field
@@ -46,13 +48,14 @@ class _Kinds(Frozen):
     kinds: Mapping[HostKind, KindCosts]
 
 
-USUAL_KIND: HostKind = "desktop"
-"""What is assumed where nobody said which, and of a measured host what its study does not show."""
+USUAL_KIND: HostKind = "unnamed"
+FILL_IN_KIND: HostKind = "recent_desktop"
+"""The kind that has what a measured host's study does not show."""
 
 
 def costs_of_kind(kind: HostKind, execution: Compiled) -> HostCosts:
     """The costs of a host of that kind for steps of that execution, labelled assumed."""
-    own = kinds()[kind]
+    own = _any_kind() if kind == "unnamed" else kinds()[kind]
     host = HostOverhead(
         per_op_us=own.op_us,
         xla_call_us=own.xla_call_us,
@@ -68,6 +71,18 @@ def costs_of_kind(kind: HostKind, execution: Compiled) -> HostCosts:
         host, execution, _spread(own.step_us, own.spread), op, source, "assumed",
         FitCost(fit.us, fit.low_us, fit.high_us, source, "assumed"), kind, own.spread,
     )  # fmt: skip
+
+
+@cache
+def _any_kind() -> KindCosts:
+    """Return the geometric means of all kinds, with a spread that holds their own spreads around them."""
+    every = list(kinds().values())
+    costs = {
+        name: math.exp(fmean(math.log(max(getattr(each, name), 1.0)) for each in every))
+        for name in ("step_us", "op_us", "eager_op_us", "xla_call_us", "fit_us")
+    }
+    spread = max(each.spread * max(each.op_us / costs["op_us"], costs["op_us"] / each.op_us) for each in every)
+    return KindCosts(**costs, spread=spread, source="the middle of all kinds of hosts that published steps tell of")
 
 
 def _spread(us: float, spread: float) -> Cost:

@@ -17,7 +17,7 @@ import numpy as np
 from core.analysis.statistics import Array, bounded_median
 from core.frameworks import Compiled
 from core.hardware.host import Cost, HostCosts, HostLabel
-from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
+from core.hardware.host_kinds import FILL_IN_KIND, costs_of_kind
 from core.hardware.model import HostOverhead
 from core.hardware.work import ops_of
 from core.schema import UserError
@@ -63,7 +63,7 @@ def host_of_study(study: HostStudy, mode: Mode = "train", execution: Compiled = 
             f"This host study holds no {execution} steps in {'training' if mode == 'train' else 'inference'}; "
             "measure the host again."
         )
-    asked, assumed = lines[execution], costs_of_kind(USUAL_KIND, execution)
+    asked, assumed = lines[execution], costs_of_kind(FILL_IN_KIND, execution)
     graph, eager, xla = lines.get("graph"), lines.get("eager"), lines.get("xla")
     step_us, call_us = asked.step.us, 0.0
     if xla is not None and graph is not None:

@@ -146,7 +146,7 @@ def device_time(spec: GpuSpec, target: Target, table: OpTable, constants: Consta
     launch = spec.launch_us * table.kernels * _MS_PER_US
     arithmetic = arithmetic_time(spec, target.precision, table, constants)
     bandwidth = bandwidth_time(spec, table, constants)
-    total = launch + joined(arithmetic, bandwidth, constants.overlaps()[table.kind])
+    total = launch + joined(arithmetic, bandwidth, constants.overlaps[table.kind])
     return DeviceTime(*(float(part.sum()) for part in (launch, arithmetic, bandwidth, total)))
 
 
@@ -158,7 +158,9 @@ def arithmetic_time(spec: GpuSpec, precision: Precision, table: OpTable, constan
     work on; with ``fill`` blocks for each it has half.
     """
     usable = table.tensor
-    times = [np.where(usable, _at_rate(spec, peak, table, constants), np.inf) for peak in _tensor_peaks(spec, precision)]
+    times = [
+        np.where(usable, _at_rate(spec, peak, table, constants), np.inf) for peak in _tensor_peaks(spec, precision)
+    ]
     plain = _at_rate(spec, "fp32", table, constants)
     if precision in MIXED and times:
         plain = np.where(usable, np.inf, plain)
@@ -176,12 +178,13 @@ def _tensor_peaks(spec: GpuSpec, precision: Precision) -> tuple[Peak, ...]:
 def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) -> Floats:
     """Return the arithmetic of each operation in ms at one of the card's rates.
 
-    Generations of tensor cores reach different shares, none more than its rate. A card whose power budget binds runs at its clock for a while and slows in long arithmetic: the reached share falls
-    from the class's own to the class's under the power limit, half way at ``constants.sustained_ms`` of arithmetic.
+    Generations of tensor cores reach different shares, none more than its rate. A card whose power budget binds runs at
+    its clock for a while and slows in long arithmetic: the reached share falls from the class's own to the class's
+    under the power limit, half way at ``constants.sustained_ms`` of arithmetic.
     """
     at_peak = table.flops / rate_of(spec, peak) * 1e-9
     column = PEAKS.index(peak)
-    shares, limited = (each[table.kind, column] for each in constants.shares())
+    shares, limited = (each[table.kind, column] for each in constants.shares)
     if peak != "fp32":
         own = constants.on_tensor_cores(generation_of(spec))[table.kind]
         shares, limited = np.minimum(1.0, shares * own), np.minimum(1.0, limited * own)
@@ -193,7 +196,7 @@ def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) ->
 def bandwidth_time(spec: GpuSpec, table: OpTable, constants: Constants) -> Floats:
     """Memory traffic of each operation in ms; what one kernel moves is faster where it fits in the card's cache."""
     own = constants.generations.get(generation_of(spec), AS_OTHERS).bandwidth
-    shares = np.minimum(1.0, constants.bandwidth_shares()[table.kind] * own)
+    shares = np.minimum(1.0, constants.bandwidth_shares[table.kind] * own)
     at_once = table.bytes / np.maximum(table.kernels, 1)
     kept = constants.cache_share * l2_mb_of(spec) * 1e6
     saved = (1 - 1 / constants.cache_speed) / (1 + (at_once / kept) ** 2)
@@ -224,7 +227,7 @@ def l2_mb_of(spec: GpuSpec) -> float:
 
 
 def runs_as_tf32(spec: GpuSpec, precision: Precision) -> bool:
-    """Check that products may run as TF32: TensorFlow lets those in float32 where the card has it, unless told not to."""
+    """Check that products may run as TF32: TensorFlow lets those in float32 where the card has it, unless told not."""
     return precision == "float32" and spec.tf32_tflops is not None
 
 

@@ -25,7 +25,8 @@ from core.hardware.host import Cost, FitCost, HostCosts
 from core.hardware.host_kinds import HostKind, costs_of_kind
 from core.hardware.interval import Modelled
 from core.hardware.model import HostOverhead
-from core.hardware.recorded import CardCurve, card_curve
+from core.hardware.plausible import card_curve
+from core.hardware.recorded import CardCurve
 from core.numbers import counted, percent
 from core.schema import Frozen
 from core.spec import Batch, Target, Workload

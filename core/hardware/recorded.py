@@ -130,7 +130,7 @@ def _card(name: str, cards: Mapping[str, GpuSpec]) -> str | None:
         return None
 
 
-def card_curve(
+def named_curve(
     spec: GpuSpec,
     workload: Workload,
     target: Target,
@@ -139,7 +139,8 @@ def card_curve(
     conditions: Conditions = USUAL,
     recordings: Sequence[Recording] = (),
 ) -> CardCurve:
-    """Step times of the card at each batch: recorded where they were, else modelled and corrected by recordings.
+    """Return the card's step times at each batch under named conditions: recorded where they were, else modelled and
+    corrected by recordings.
 
     Intervals of modelled ones hold the model's error and what the host's own costs leave open.
     """

@@ -18,7 +18,8 @@ from core.hardware.crossing import ModelledCrossover
 from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
 from core.hardware.interval import Modelled
 from core.hardware.model import modelled_as
-from core.hardware.recorded import card_curve, conditions_of
+from core.hardware.plausible import card_curve
+from core.hardware.recorded import conditions_of
 from core.names import all_of, shown_names
 from core.numbers import first_batch, number
 from core.studies.sweep.answer import Answer

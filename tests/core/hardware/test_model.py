@@ -170,7 +170,7 @@ def test_what_fits_in_its_share_of_the_cache_is_as_much_faster_as_the_cache_is()
 
 def test_convolutions_overlap_their_loads_by_an_exponent_of_their_own() -> None:
     known = plain_constants(overlap=1.0, overlap_convolution=2.0)
-    by_kind = dict(zip(KINDS, known.overlaps(), strict=True))
+    by_kind = dict(zip(KINDS, known.overlaps, strict=True))
     assert {kind for kind, value in by_kind.items() if value == 2.0} == CONVOLUTIONS
     assert by_kind["dense"] == by_kind["attention"] == 1.0
 

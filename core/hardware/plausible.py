@@ -1,0 +1,155 @@
+"""Step times of a card whose host or build nobody named: the interval spans the conditions that are plausible.
+
+Keras's own code and a vendor's fused build differ by half on some steps, a weak cloud machine and a desktop of today by
+four times on others. Each condition that was not named has the weights below; the interval of a step holds 95 % of
+their mixture, and its time is the mixture's median. A host that was measured is always used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.analysis.execution import expected
+from core.hardware.catalogue import GpuSpec
+from core.hardware.conditions import BUILD_WORDS, NAMED_BUILDS, USUAL, Conditions
+from core.hardware.host import KIND_WORDS, HostCosts, HostKind
+from core.hardware.host_kinds import costs_of_kind
+from core.hardware.interval import Modelled, Withheld
+from core.hardware.recorded import SPAN_95, CardCurve, Point, Recording, named_curve
+from core.spec import Target, Workload
+
+Array = NDArray[np.float64]
+
+# Judgement: where cards of a class are found. Free notebooks have T4 and P100 beside two virtual cores.
+NOTEBOOK_CARDS = frozenset({"T4", "P100-PCIe", "P100-SXM2", "P4"})
+DESKTOP_NAMES = ("GeForce", "RTX", "Quadro", "TITAN")
+OLDER_ARCHITECTURES = frozenset({"Pascal", "Volta", "Turing"})
+_BESIDE: dict[tuple[str, bool], dict[HostKind, float]] = {
+    ("notebook", True): {"weak": 0.6, "server": 0.4},
+    ("desktop", True): {"desktop": 0.7, "recent_desktop": 0.3},
+    ("desktop", False): {"recent_desktop": 0.8, "desktop": 0.2},
+    ("server", True): {"server": 0.7, "recent_server": 0.3},
+    ("server", False): {"recent_server": 0.8, "server": 0.2},
+}
+STEPS = 400
+"""Points of the grid over log time on which the mixture's quantiles are read."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One plausible way in which the card is driven, with its weight; the weights of all add up to 1."""
+
+    weight: float
+    costs: HostCosts
+    conditions: Conditions
+
+
+def hosts_beside(spec: GpuSpec) -> dict[HostKind, float]:
+    """Return the kinds of hosts in which such a card is found, with their weights."""
+    older = spec.architecture in OLDER_ARCHITECTURES
+    if spec.name in NOTEBOOK_CARDS:
+        return _BESIDE["notebook", True]
+    return _BESIDE["desktop" if any(word in spec.title for word in DESKTOP_NAMES) else "server", older]
+
+
+def cases_of(
+    spec: GpuSpec, workload: Workload, target: Target, costs: HostCosts, conditions: Conditions
+) -> tuple[Case, ...]:
+    """Return every plausible combination of what was not named; one of weight 1 where all was."""
+    builds = NAMED_BUILDS if conditions.build == "unnamed" else {conditions.build: 1.0}
+    made = []
+    for build, share in builds.items():
+        named = replace(conditions, build=build)
+        execution = expected(workload.network, named.as_built(target)).execution
+        if costs.kind == "unnamed":
+            kinds = hosts_beside(spec)
+            made += [Case(share * weight, costs_of_kind(kind, execution), named) for kind, weight in kinds.items()]
+        else:
+            own = costs if costs.kind is None else costs_of_kind(costs.kind, execution)
+            made.append(Case(share, own, named))
+    return tuple(made)
+
+
+def card_curve(
+    spec: GpuSpec,
+    workload: Workload,
+    target: Target,
+    batches: Sequence[int],
+    costs: HostCosts,
+    conditions: Conditions = USUAL,
+    recordings: Sequence[Recording] = (),
+) -> CardCurve:
+    """Return the card's step times at each batch, recorded, modelled, or as a mixture over what nobody named.
+
+    What was recorded on such a card ran Keras's own code, which is then the build.
+    """
+    if conditions.build == "unnamed" and any(each.gpu == spec.name for each in recordings):
+        conditions = replace(conditions, build="keras")
+    cases = cases_of(spec, workload, target, costs, conditions)
+    curves = [
+        named_curve(spec, workload, case.conditions.as_built(target), batches, case.costs, case.conditions, recordings)
+        for case in cases
+    ]
+    if len(cases) == 1:
+        return curves[0]
+    weights = np.array([case.weight for case in cases])
+    words = spanned_words(cases)
+    points = zip(*(curve.points for curve in curves), strict=True)
+    return CardCurve(spec.name, tuple(_mixed(each, weights, words) for each in points), curves[0].corrected_by)
+
+
+def spanned_words(cases: Sequence[Case]) -> str:
+    """Say which conditions the interval spans, most likely first."""
+    builds: dict[str, float] = {}
+    hosts: dict[str, float] = {}
+    for case in cases:
+        build = BUILD_WORDS[case.conditions.build]
+        builds[build] = builds.get(build, 0.0) + case.weight
+        host = KIND_WORDS[case.costs.kind] if case.costs.kind is not None else "the measured host"
+        hosts[host] = hosts.get(host, 0.0) + case.weight
+    return "; ".join(
+        " or ".join(f"{name} ({share:.0%})" for name, share in sorted(each.items(), key=lambda item: -item[1]))
+        for each in (builds, hosts)
+        if len(each) > 1
+    )
+
+
+def _mixed(points: tuple[Point, ...], weights: Array, words: str) -> Point:
+    """Return the median and the 95 % bounds of the points' mixture, each a normal of two halves in log time.
+
+    What was recorded needs no mixture, and one that is withheld leaves none.
+    """
+    known = [point for point in points if isinstance(point, Modelled)]
+    if len(known) < len(points):
+        withheld = [point for point in points if isinstance(point, Withheld)]
+        return withheld[0] if withheld else points[int(np.argmax(weights))]
+    center = np.log([point.step_ms for point in known])
+    down = np.maximum(center - np.log([point.low_ms for point in known]), 1e-6)
+    up = np.maximum(np.log([point.high_ms for point in known]) - center, 1e-6)
+    low, middle, high = mixture_quantiles(center, down / (SPAN_95 / 2), up / (SPAN_95 / 2), weights)
+    main = known[int(np.argmax(weights))]
+    basis = f"the conditions that nobody named: {words}; {main.basis}"
+    step_ms, low_ms, high_ms = np.exp([middle, low, high]).tolist()
+    return replace(main, step_ms=step_ms, low_ms=low_ms, high_ms=high_ms, basis=basis)
+
+
+def mixture_quantiles(center: Array, down: Array, up: Array, weights: Array) -> tuple[float, float, float]:
+    """Return the 2.5 %, 50 % and 97.5 % quantiles of a mixture of normals with a deviation for each side."""
+    grid = np.linspace(float(np.min(center - 4 * down)), float(np.max(center + 4 * up)), STEPS)
+    below = grid[:, None] < center
+    z = (grid[:, None] - center) / np.where(below, down, up)
+    cdf = (_normal_cdf(z) * weights).sum(axis=1)
+    low, middle, high = np.interp([0.025, 0.5, 0.975], cdf, grid).tolist()
+    return low, middle, high
+
+
+def _normal_cdf(z: Array) -> Array:
+    """Return the normal distribution function by the approximation of Abramowitz and Stegun 26.2.17 (error < 1e-7)."""
+    t = 1 / (1 + 0.2316419 * np.abs(z))
+    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    tail = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * series
+    return np.where(z > 0, 1 - tail, tail)
