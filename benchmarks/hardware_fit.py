@@ -18,8 +18,8 @@ from core.hardware.op_table import OpTable
 MS_PER_US, NS = 1e-3, 1e-6
 SCALE = 0.15  # of the robust loss: errors beyond 15 % count by their size, no longer by its square
 PRIOR = 0.02  # weight of a parameter's distance in log from where it starts, so that no row alone decides one
-MAX_STEPS, MAX_TRIES, DONE = 40, 8, 1e-5
-SAMPLE = 120  # points of each source and card in a fit, so that no source outweighs another by its size
+MAX_STEPS, MAX_TRIES, DONE = 40, 8, 1e-4
+SAMPLE = 60  # points of each source and card in a fit, so that no source outweighs another by its size
 CACHE_SPEED, CACHE_SHARE = 2.0, 0.5  # V100: 2.4 times its memory (Jia et al. 2018); fits with 1 and with 2 err alike
 SERVER_OP_US = 8.7
 """Middle of 5 to 15 µs an operation, which the dense layers of TensorFlow 1 took on DGX-1 and P3 machines; networks of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -42,7 +43,7 @@ from core.hardware.host_loop import with_loop_of
 from core.hardware.host_study import host_of_study
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import load_own
-from core.hardware.plausible import card_curve
+from core.hardware.plausible import card_curve, if_named, named_sentence
 from core.hardware.recorded import CardCurve, conditions_of, recordings_of
 from core.numbers import number, table
 from core.schema import UserError
@@ -57,7 +58,7 @@ from core.studies.sweep.record import Run
 from core.text import in_lines, shown
 
 DEFAULT_BATCHES = "1:4096"
-KINDS: tuple[HostKind, ...] = get_args(HostKind)
+KINDS: tuple[HostKind, ...] = tuple(kind for kind in get_args(HostKind) if kind != USUAL_KIND)
 
 
 class _Host(click.ParamType):
@@ -81,18 +82,19 @@ class _Host(click.ParamType):
 @click.option(
     "--implementation",
     type=click.Choice(get_args(Build)),
-    default="keras",
+    default="unnamed",
     show_default=True,
     help="keras: Keras 3 as installed; fused: a vendor's build that runs normalisation, loss and optimizer as "
-    "one kernel each.",
+    "one kernel each; unnamed: the interval spans both.",
 )
 @click.option("--under-fit", is_flag=True, help="Add what the loop of fit itself costs a step on that host.")
 @click.option(
     "--host",
     type=_Host(),
     metavar=f"{'|'.join(KINDS)}|FILE",
-    help=f"What drives the card: a weak cloud machine (2 virtual cores), a desktop or a server, or FILE, a host "
-    f"study measured before or a self-check's file (./weak for one of that name). Default: {USUAL_KIND}.",
+    help="What drives the card: a weak cloud machine (2 virtual cores), a desktop or a server of before 2020 or later, "
+    "or FILE, a host study measured before or a self-check's file (./weak for one of that name). Default: the interval "
+    "spans the hosts in which such cards are found.",
 )
 @click.option("--measure-host", is_flag=True, help="Measure the host's overhead on this machine, some 15 s.")
 @store_option
@@ -124,17 +126,22 @@ def predict_command(context: click.Context, **_: Any) -> None:
         return card_curve(spec, workload, target, batches, costs, conditions, recordings)
 
     curve, crossover = curve_at(batches, conditions), None
+    named: tuple[tuple[Build, ModelledCrossover], ...] = ()
     if run is not None and against is not None:
         # the run's own steps were measured without the loop of fit, so the card's are compared without it
-        card = curve_at(batches_between(*against), replace(conditions, under_fit=False))
-        crossover = cross(run, against[0], card, against[1])
+        bare = replace(conditions, under_fit=False)
+        compared = partial(curve_at, batches_between(*against))
+        crossover = cross(run, against[0], compared(bare), against[1])
+        named = if_named(run, *against, compared, bare)
     if given["as_json"]:
         data = curve_data(curve, costs) | {"workload": workload.title, "target": str(target), **asdict(conditions)}
         data["settings"] = modelled_as(spec, workload, target)
         data["crossover"] = None if crossover is None else crossover_data(crossover)
+        data["if_named"] = {build: crossover_data(each) for build, each in named}
         conclude(None, data, unwritten)
     else:
-        conclude(predict_text(spec, workload, target, conditions, curve, costs, crossover), None, unwritten)
+        text = predict_text(spec, workload, target, conditions, curve, costs, crossover, named_sentence(named))
+        conclude(text, None, unwritten)
 
 
 def _card(name: str) -> tuple[GpuSpec, dict[str, GpuSpec]]:
@@ -240,10 +247,11 @@ def predict_text(
     curve: CardCurve,
     costs: HostCosts,
     crossover: ModelledCrossover | None,
+    named: str = "",
 ) -> str:
     """What it says of the crossover first, then every batch, what is withheld and why, and what it rests on."""
     loop = loop_of(workload)
-    lines = [] if crossover is None else [crossover.sentence, ""]
+    lines = [] if crossover is None else [crossover.sentence, *([named] if named else []), ""]
     if crossover is not None and conditions.under_fit:
         lines.insert(1, f"That compares steps without what {loop} itself costs, as the run was measured.")
     settings = modelled_as(spec, workload, target)

@@ -13,8 +13,8 @@ from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
 from core.hardware.model import modelled_as
-from core.hardware.plausible import card_curve
-from core.hardware.recorded import CardCurve, Recording, conditions_of
+from core.hardware.plausible import card_curve, if_named, named_sentence
+from core.hardware.recorded import CardCurve, Recording, as_nobody_named
 from core.schema import UserError
 from core.spec import Target
 from core.studies.sweep.answer import Answer
@@ -28,7 +28,7 @@ class Against:
     ``settings``: how the card is modelled to run, in words.
     ``crossovers``: with each measured CPU target, the one that is faster at large batches first. ``speed_ups``: of the
     card over the run's first target, the base of the run's own speed-up. ``at_end``: over the CPU of the first
-    crossover, at the largest batch both have.
+    crossover, at the largest batch both have. ``named``: how much naming the build would change, a sentence or empty.
     """
 
     spec: GpuSpec
@@ -39,6 +39,7 @@ class Against:
     crossovers: tuple[ModelledCrossover, ...]
     speed_ups: tuple[ModelledSpeedUp, ...]
     at_end: ModelledSpeedUp | None
+    named: str = ""
     label: Literal["modelled"] = "modelled"
 
     @property
@@ -73,9 +74,13 @@ def against(
 ) -> Against:
     """The card against the run's measured targets; ``index`` is that of :func:`compared_with`."""
     assert run.plan is not None
-    target, conditions = card_target(run.plan.targets[index]), conditions_of(run.plan)
-    batches = batches_between(answer, index)
-    curve = card_curve(spec, run.plan.workload, target, batches, costs, conditions, recordings)
+    target, conditions = card_target(run.plan.targets[index]), as_nobody_named(run.plan)
+    batches, workload = batches_between(answer, index), run.plan.workload
+    curve = card_curve(spec, workload, target, batches, costs, conditions, recordings)
+    named = if_named(
+        run, answer, index,
+        lambda each: card_curve(spec, workload, target, batches, costs, each, recordings), conditions,
+    )  # fmt: skip
     others = [i for i, other in enumerate(run.plan.targets) if i != index and other.device == "cpu"]
     crossovers = tuple(cross(run, answer, curve, i) for i in (index, *others))
     speed_ups = (speed_up(answer, curve, batch, 0) for batch in batches)
@@ -89,4 +94,5 @@ def against(
         crossovers,
         tuple(one for one in speed_ups if one is not None),
         None if last is None else speed_up(answer, curve, last, index),
+        named_sentence(named),
     )

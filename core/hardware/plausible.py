@@ -7,7 +7,7 @@ their mixture, and its time is the mixture's median. A host that was measured is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from core.analysis.execution import expected
 from core.hardware.catalogue import GpuSpec
-from core.hardware.conditions import BUILD_WORDS, NAMED_BUILDS, USUAL, Conditions
+from core.hardware.conditions import BUILD_WORDS, NAMED_BUILDS, USUAL, Build, Conditions
+from core.hardware.crossing import ModelledCrossover, cross
 from core.hardware.host import KIND_WORDS, HostCosts, HostKind
 from core.hardware.host_kinds import costs_of_kind
 from core.hardware.interval import Modelled, Withheld
 from core.hardware.recorded import SPAN_95, CardCurve, Point, Recording, named_curve
+from core.numbers import first_batch
 from core.spec import Target, Workload
+from core.studies.sweep.answer import Answer
+from core.studies.sweep.record import Run
 
 Array = NDArray[np.float64]
 
@@ -100,6 +104,37 @@ def card_curve(
     words = spanned_words(cases)
     points = zip(*(curve.points for curve in curves), strict=True)
     return CardCurve(spec.name, tuple(_mixed(each, weights, words) for each in points), curves[0].corrected_by)
+
+
+def if_named(
+    run: Run, answer: Answer, index: int, curve_of: Callable[[Conditions], CardCurve], conditions: Conditions
+) -> tuple[tuple[Build, ModelledCrossover], ...]:
+    """Return the crossover with the run's target ``index`` under each plausible build; empty where one was named.
+
+    Args:
+        curve_of: The card's curve under conditions.
+    """
+    if conditions.build != "unnamed":
+        return ()
+    named = ((build, replace(conditions, build=build)) for build in NAMED_BUILDS)
+    return tuple((build, cross(run, answer, curve_of(each), index)) for build, each in named)
+
+
+def named_sentence(named: Sequence[tuple[Build, ModelledCrossover]]) -> str:
+    """Say how much naming the build would change; empty where it is named or nothing is claimed."""
+    parts = [f"{BUILD_WORDS[build]} {short}" for build, crossing in named if (short := _in_short(crossing))]
+    return f"That spans builds nobody named: {'; '.join(parts)}." if parts else ""
+
+
+def _in_short(crossing: ModelledCrossover) -> str:
+    if crossing.kind == "from" and crossing.batch is not None and crossing.high is not None:
+        low = "the first" if crossing.low is None else first_batch(crossing.low)
+        return f"from batch {first_batch(crossing.batch)} ({low} to {first_batch(crossing.high)})"
+    if crossing.kind == "gpu ahead throughout":
+        return "faster throughout"
+    if crossing.kind == "cpu ahead throughout":
+        return "slower throughout"
+    return "not clear" if crossing.kind == "not resolved" and crossing.cpu_noise_known else ""
 
 
 def spanned_words(cases: Sequence[Case]) -> str:

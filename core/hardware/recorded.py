@@ -123,6 +123,11 @@ def conditions_of(plan: SweepPlan) -> Conditions:
     return Conditions(fed=plan.pipeline.kind != "resident")
 
 
+def as_nobody_named(plan: SweepPlan) -> Conditions:
+    """Return the conditions under which a card is modelled beside the run until somebody names its build."""
+    return dataclasses.replace(conditions_of(plan), build="unnamed")
+
+
 def _card(name: str, cards: Mapping[str, GpuSpec]) -> str | None:
     try:
         return find_gpu(name, cards).name

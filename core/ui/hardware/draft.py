@@ -19,7 +19,7 @@ from core.hardware.host import KIND_WORDS
 from core.hardware.interval import REGION_WORDS, Errors, ErrorShare, HeldOutError
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import YOURS, OwnCard
-from core.hardware.recorded import conditions_of
+from core.hardware.recorded import as_nobody_named
 from core.money import LISTED
 from core.numbers import bounded, percent
 from core.schema import MAX_PER_HOUR
@@ -112,7 +112,7 @@ def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuS
         gpus=tuple(name for name in USUAL_CARDS if name in cards) or tuple(cards)[:1],
         precision=(card := card_target(run.plan.targets[index])).precision,
         execution=card.execution,
-        conditions=conditions_of(run.plan),
+        conditions=as_nobody_named(run.plan),
     )
 
 

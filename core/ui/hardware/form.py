@@ -49,7 +49,10 @@ def options(run: Run, asked: Options, usual: Options, targets: tuple[int, ...], 
             help="At which speed-up, cost and limit are reported.",
         )  # fmt: skip
         index = _against(run, asked, targets)
-        precision, execution, conditions = steps.choices(run, asked)
+        folded = st.container()
+    build = steps.decisive(run, asked)
+    with folded:
+        precision, execution, conditions = steps.choices(run, asked, build)
     wrong.here("batch")
     if sentence := wrong_batch(batch):
         wrong.fill({"batch": f"{sentence} Until then {asked.batch:,} counts."})

@@ -19,7 +19,7 @@ from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
 from core.hardware.interval import Modelled
 from core.hardware.model import modelled_as
 from core.hardware.plausible import card_curve
-from core.hardware.recorded import conditions_of
+from core.hardware.recorded import as_nobody_named
 from core.names import all_of, shown_names
 from core.numbers import first_batch, number
 from core.studies.sweep.answer import Answer
@@ -136,7 +136,7 @@ def explain(place: Any, plan: SweepPlan | None) -> None:
     ends = sorted({plan.batches[0], plan.batches[len(plan.batches) // 2], plan.batches[-1]})
     target = card_target(cpu)
     costs = costs_of_kind(USUAL_KIND, expected(plan.workload.network, target).execution)
-    curve = card_curve(spec, plan.workload, target, ends, costs, conditions_of(plan))
+    curve = card_curve(spec, plan.workload, target, ends, costs, as_nobody_named(plan))
     if not curve.known:
         place.info(plain(f"{spec.name} gets no number for this workload: {curve.reason}"), icon=":material/function:")
         return
@@ -186,7 +186,7 @@ def of(run: Run, answer: Answer, spec: GpuSpec, known: Mapping[str, GpuSpec]) ->
 def _card(run: Run, comparison: Against, note: str) -> None:
     """Sentence, numbers, and what they rest on; every number says modelled."""
     others = [other.sentence for other in comparison.crossovers[1:] if other.kind != "withheld"]
-    about = [line for line in [*others, *_rests_on(comparison), note] if line]
+    about = [line for line in [comparison.named, *others, *_rests_on(comparison), note] if line]
     with result_card(TITLE, [label_badge("modelled")], f"{comparison.crossover.sentence} No worker ran for it.", about):
         _numbers(comparison)
         if not st.context.is_embedded and run.status != "running":

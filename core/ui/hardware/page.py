@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,8 @@ import streamlit as st
 from core.analysis.execution import expected
 from core.evidence import same_machine
 from core.hardware.catalogue import CardPrice, GpuSpec, UnknownGpu, catalogue, find_gpu
-from core.hardware.compare import CardReading, compare, cpu_index
+from core.hardware.compare import CardReading, batches_between, compare, cpu_index
+from core.hardware.conditions import Conditions
 from core.hardware.decision import Decision, decide
 from core.hardware.host import KIND_WORDS, HostCosts, HostKind
 from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
@@ -20,7 +21,8 @@ from core.hardware.host_loop import with_loop_of
 from core.hardware.host_study import host_of_study
 from core.hardware.narrowing import Modelling
 from core.hardware.own_cards import FILE_NAME, OwnCards, read_own
-from core.hardware.recorded import Recording, recordings_of
+from core.hardware.plausible import card_curve, if_named, named_sentence
+from core.hardware.recorded import CardCurve, Recording, recordings_of
 from core.schema import UserError
 from core.store import StoreError
 from core.store.database import data_dir
@@ -62,7 +64,10 @@ class Host:
 
 @dataclass(frozen=True)
 class Compared:
-    """All that the page shows: a run's CPU target against every card, as the options say."""
+    """All that the page shows: a run's CPU target against every card, as the options say.
+
+    ``named``: of each chosen card, how much naming the build would change.
+    """
 
     run: Run
     answer: Answer
@@ -71,6 +76,7 @@ class Compared:
     host: Host
     readings: tuple[CardReading, ...]
     decision: Decision
+    named: tuple[tuple[str, str], ...]
     key: tuple[object, ...]
 
     @property
@@ -225,4 +231,23 @@ def compared(run: Run, answer: Answer, options: Options, prices: Mapping[str, Ca
     found = _readings(key, make)
     how = Modelling(run.plan.workload, options.target, driver.costs, options.conditions)
     decision = registry.once(("decision", *key), lambda: decide(found, options.batch, how))
-    return Compared(run, answer, options, known, driver, found, decision, key)
+    bare = tuple(spec for name in options.gpus if (spec := known.get(name)) is not None)
+    named = registry.once(("named", *key, options.gpus), lambda: _named(run, answer, options, driver, recorded, bare))
+    return Compared(run, answer, options, known, driver, found, decision, named, key)
+
+
+def _named(
+    run: Run, answer: Answer, options: Options, driver: Host, recorded: Sequence[Recording], specs: Sequence[GpuSpec]
+) -> tuple[tuple[str, str], ...]:
+    assert run.plan is not None
+    workload, batches = run.plan.workload, batches_between(answer, options.index, options.batch)
+    lines = []
+    for spec in specs:
+
+        def curve(conditions: Conditions, spec: GpuSpec = spec) -> CardCurve:
+            return card_curve(spec, workload, options.target, batches, driver.costs, conditions, recorded)
+
+        named = if_named(run, answer, options.index, curve, options.conditions)
+        if sentence := named_sentence(named):
+            lines.append((spec.name, sentence))
+    return tuple(lines)

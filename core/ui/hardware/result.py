@@ -44,8 +44,8 @@ RESOLVE_HELP = (
 )
 HOST_COLOURS: dict[str, Colour] = {"assumed": "orange", "measured": "green", "recorded": "blue"}
 HOST_HELP = {
-    "assumed": "What the framework costs on such a host is taken from published step times. Choose another under "
-    "“How steps run”, or measure this machine below.",
+    "assumed": "What the framework costs on such a host is taken from published step times. Name the machine around "
+    "the card above, or measure this one below.",
     "measured": "What the framework costs on this machine’s CPU was measured here.",
     "recorded": "Measured on another machine and kept here.",
 }
@@ -87,6 +87,7 @@ def notices(seen: Compared) -> None:
     corrected = (one for one in seen.chosen if one.curve.corrected_by)
     shown = sort_readings(seen.chosen or seen.readings, "crossover")
     said = [*draft.settings_lines(seen.run, seen.options, shown)]
+    said += [f"{name}: {sentence}" for name, sentence in seen.named]
     said += [f"{one.spec.name} is corrected by what was {one.curve.corrected_by}." for one in corrected]
     st.caption("  \n".join(plain(line) for line in said))
     _what_would_help(seen)

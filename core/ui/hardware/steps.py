@@ -1,4 +1,4 @@
-"""“How steps run” on the Hardware page: the choices that are seldom changed, folded away."""
+"""How steps run on the Hardware page: what decides beside the verdict, the choices that are seldom changed folded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import get_args
 import streamlit as st
 
 from core.frameworks import Execution, Precision
-from core.hardware.conditions import BUILD_WORDS, Build, Conditions
+from core.hardware.conditions import Build, Conditions
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.host import KIND_WORDS
 from core.studies.sweep.loop import loop_name
@@ -18,20 +18,29 @@ from core.ui.words import EXECUTION_HELP, TF32_HELP, plain
 
 FED, RESIDENT = "Fed each step", "Resident"
 MEASURED_HERE, MEASURED_ELSEWHERE = "Measured on this machine", "Measured on another machine"
-BUILDS = {build: words.capitalize() for build, words in BUILD_WORDS.items()}
-KINDS: dict[str, str] = {kind: words.capitalize() for kind, words in KIND_WORDS.items()}
+BUILDS: dict[Build, str] = {"unnamed": "Not named", "keras": "Keras 3", "fused": "A fused build"}
+KINDS: dict[str, str] = {str(kind): words.capitalize() for kind, words in KIND_WORDS.items()} | {"unnamed": "Not named"}
 
 
-def choices(run: Run, asked: Options) -> tuple[Precision, Execution, Conditions]:
-    """What the fields hold. The host is kept in the address alone, where a study that was measured takes its place."""
-    with st.popover("How steps run", icon=":material/tune:", width="content"):
+def decisive(run: Run, asked: Options) -> Build:
+    """Ask in plain words for the two conditions that decide most: the machine around the card, and whose code runs.
+
+    The host is kept in the address alone, where a study that was measured takes its place.
+    """
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         _host(run, asked.host)
         build: Build = st.segmented_control(
-            "Build", get_args(Build), default=asked.conditions.build, required=True, key=f"hardware_build-{run.id}",
-            format_func=BUILDS.__getitem__,
-            help="A vendor’s fused build runs normalisation, loss and optimizer as one kernel each; Keras 3 writes "
-            "them as many small operations.",
+            "Whose code runs on it", get_args(Build), default=asked.conditions.build, required=True,
+            key=f"hardware_build-{run.id}", format_func=BUILDS.__getitem__,
+            help="A vendor’s fused build (NVIDIA’s containers, PyTorch) runs normalisation, loss and optimizer as one "
+            "kernel each; Keras 3 writes them as many small operations. Until it is named the intervals span both.",
         )  # fmt: skip
+    return build
+
+
+def choices(run: Run, asked: Options, build: Build) -> tuple[Precision, Execution, Conditions]:
+    """Ask for what is seldom changed."""
+    with st.popover("How steps run", icon=":material/tune:", width="content"):
         loop = loop_name(run)
         under_fit = st.checkbox(
             f"Under {plain(loop)}", value=asked.conditions.under_fit, key=f"hardware_fit-{run.id}",
@@ -63,10 +72,11 @@ def _host(run: Run, asked: str) -> None:
     names |= KINDS
     key = f"hardware_host-{run.id}-{counts}"
     st.selectbox(
-        "Host", list(names), index=list(names).index(counts), format_func=names.__getitem__, key=key,
-        on_change=_turn, args=(key,),
-        help="The machine around the card: its CPU hands over every operation. A weak cloud machine has 2 virtual "
-        "cores, as free notebooks have. “Host and evidence” below measures this machine.",
+        "Machine around the card", list(names), index=list(names).index(counts), format_func=names.__getitem__,
+        key=key, on_change=_turn, args=(key,), width=330,
+        help="Its CPU hands over every operation. A weak cloud machine has 2 virtual cores, as free notebooks have. "
+        "Until it is named the intervals span the machines in which such cards are found. “Host and evidence” below "
+        "measures this machine.",
     )  # fmt: skip
 
 
