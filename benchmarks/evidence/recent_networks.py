@@ -73,7 +73,7 @@ WAYS: Mapping[str, Way] = {
     "pytorch_gpu_benchmark_batch12": Way("fused", "eager", True, "recent_desktop"),
     "rtx3060_by_batch": Way("fused", "eager", False, "recent_desktop"),
     "aitemplate_a100_mi250_by_batch": Way("fused", "eager", False, "recent_server"),
-    "bert_3090_by_batch_seq": Way("fused", "eager", False, "recent_desktop"),
+    "bert_3090_by_batch_seq": Way("fused", "eager", False, "recent_server"),
     "hf_torch_compile_by_batch": Way("fused", "eager", False, "server"),
     "lambda_train_with_batch": Way("fused", "eager", False, "recent_server"),
     "milabench_train_by_batch": Way("fused", "eager", False, "recent_server"),

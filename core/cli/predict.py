@@ -43,7 +43,7 @@ from core.hardware.host_loop import with_loop_of
 from core.hardware.host_study import host_of_study
 from core.hardware.model import modelled_as
 from core.hardware.own_cards import load_own
-from core.hardware.plausible import card_curve, if_named, named_sentence
+from core.hardware.plausible import card_curve, cases_of, if_named, named_sentence, spanned_words
 from core.hardware.recorded import CardCurve, conditions_of, recordings_of
 from core.numbers import number, table
 from core.schema import UserError
@@ -55,7 +55,7 @@ from core.studies.host.run import HostPlan
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.loop import loop_of
 from core.studies.sweep.record import Run
-from core.text import in_lines, shown
+from core.text import in_lines, sentence_case, shown
 
 DEFAULT_BATCHES = "1:4096"
 KINDS: tuple[HostKind, ...] = tuple(kind for kind in get_args(HostKind) if kind != USUAL_KIND)
@@ -262,8 +262,11 @@ def predict_text(
     ]
     lines.append(f"Modelled, not measured: {workload.title} on {spec.title}: {settings}")
     held = "with" if conditions.under_fit else "without"
-    build = BUILD_WORDS[conditions.build]
-    lines.append(f"Run by {build}; host: {costs.words}; {held} what {loop} itself costs a step.")
+    ways = [] if conditions.build == "unnamed" else [f"run by {BUILD_WORDS[conditions.build]}"]
+    ways += [] if costs.kind == USUAL_KIND else [f"host: {costs.words}"]
+    lines.append(sentence_case("; ".join([*ways, f"{held} what {loop} itself costs a step."])))
+    if spanned := spanned_words(cases_of(spec, workload, target, costs, conditions)):
+        lines.append(f"Not named, so that the interval spans: {spanned}. --implementation and --host name them.")
     lines += table(columns, rows) if rows else []
     withheld = [point.batch for point in curve.points if point not in curve.known]
     if withheld:

@@ -30,7 +30,7 @@ def plain_constants(**values: Any) -> Constants:
     given: dict[str, Any] = {
         "exponent": 1.0, "overlap": 1.0, "overlap_convolution": 1.0, "arithmetic": shares, "power_limited": shares,
         "sustained_ms": 1.0, "bandwidth": {"other": 1.0}, "fused_op": 1.0, "xla_op": 0.0, "fill": 0.0,
-        "cache_speed": 1.0, "cache_share": 0.5, "transfer_start_us": 0.0, "found": {},
+        "cache_speed": 1.0, "cache_share": 0.5, "transfer_start_us": 0.0, "generations": {}, "found": {},
     }  # fmt: skip
     return Constants(**{**given, **values})
 

@@ -7,7 +7,8 @@ from core.hardware.catalogue import catalogue
 from core.hardware.compare import batches_between
 from core.hardware.conditions import USUAL
 from core.hardware.crossing import cross, speed_up
-from core.hardware.recorded import Recording, card_curve
+from core.hardware.plausible import card_curve
+from core.hardware.recorded import Recording, as_nobody_named
 from core.spec import Pipeline, Target
 from core.studies.sweep.analyse import analyse
 from tests.support.hosts import cells_of, make_costs
@@ -24,7 +25,8 @@ def test_the_card_meets_the_faster_cpu_first_and_its_speed_up_has_the_runs_own_b
     index = compared_with(RUN, ANSWER)
     assert index == 1  # twice as fast at large batches
     found = against(RUN, ANSWER, index, CARD, COSTS)
-    curve = card_curve(CARD, RUN.plan.workload, GPU, batches_between(ANSWER, 1), COSTS)
+    unnamed = as_nobody_named(RUN.plan)
+    curve = card_curve(CARD, RUN.plan.workload, GPU, batches_between(ANSWER, 1), COSTS, unnamed)
     assert found.curve == curve
     assert found.crossovers == (cross(RUN, ANSWER, curve, 1), cross(RUN, ANSWER, curve, 0))
     assert found.crossover.cpu == RUN.names[1]

@@ -19,7 +19,7 @@ from core.hardware.compare import (
 )
 from core.hardware.crossing import cross
 from core.hardware.interval import Modelled
-from core.hardware.recorded import card_curve
+from core.hardware.plausible import card_curve
 from core.spec import Target, Workload
 from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve, with_blocks
 from tests.support.runs import planned

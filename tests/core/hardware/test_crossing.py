@@ -15,7 +15,7 @@ from core.hardware.conditions import Conditions
 from core.hardware.constants import constants
 from core.hardware.crossing import cross, solve_fact, speed_up, what_would_have_to_be_true
 from core.hardware.model import predict
-from core.hardware.recorded import card_curve
+from core.hardware.plausible import card_curve
 from core.spec import Target
 from core.studies.sweep.answer import Machine
 from core.studies.sweep.observations import ALLOWANCE, ALLOWANCE_DF

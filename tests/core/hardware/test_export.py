@@ -16,7 +16,8 @@ from core.hardware.decision import Decision, decide
 from core.hardware.export import comparison_data, curve_data, roofline_data
 from core.hardware.host_kinds import costs_of_kind
 from core.hardware.narrowing import Modelling
-from core.hardware.recorded import CardCurve, RecordedStep, card_curve
+from core.hardware.plausible import card_curve
+from core.hardware.recorded import CardCurve, RecordedStep
 from core.spec import Target
 from tests.support.hosts import CARD, cells_of, cpu_run, make_costs, make_curve
 from tests.support.runs import make_plan

@@ -14,7 +14,8 @@ from core.hardware.compare import CardReading, compare, roof_of, roofline
 from core.hardware.conditions import Conditions
 from core.hardware.crossing import ClearSpan, ModelledCrossover, cross
 from core.hardware.figures import MAX_CARDS, against_figure, clear_figure, clear_words, crossover_words, limits_figure
-from core.hardware.recorded import CardCurve, RecordedStep, card_curve
+from core.hardware.plausible import card_curve
+from core.hardware.recorded import CardCurve, RecordedStep
 from core.hardware.roofline_figure import roofline_figure
 from core.spec import Target
 from core.studies.sweep.answer import Answer

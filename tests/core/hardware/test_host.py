@@ -126,7 +126,7 @@ def test_an_execution_that_was_not_measured_is_refused_and_another_machines_stud
 @pytest.mark.parametrize("execution", ["graph", "eager", "xla"])
 def test_a_kind_of_host_is_assumed_and_a_weak_ones_steps_cost_more(execution):
     found = {kind: costs_of_kind(kind, execution) for kind in kinds()}
-    assert set(found) == set(KIND_WORDS)
+    assert {*found, "unnamed"} == set(KIND_WORDS)
     for kind, costs in found.items():
         assert (costs.label, costs.host.label, costs.fit.label, costs.kind) == ("assumed", "assumed", "assumed", kind)
         assert costs.words == f"assumed, {KIND_WORDS[kind]}"
@@ -156,7 +156,7 @@ def test_what_fit_costs_on_a_measured_host_is_a_desktops_unless_a_run_of_that_ma
     study, run = make_host_study().model_copy(update={"environment": here}), with_loops(make_run(1), loop_cost(0))
     costs = host_of_study(study)
     assert (costs.label, costs.kind, costs.words) == ("measured", None, "measured")
-    assert costs.fit == costs_of_kind("desktop", "graph").fit
+    assert costs.fit == costs_of_kind("recent_desktop", "graph").fit
     assert costs.host.fit_us == costs.fit.us
     from_run = with_loop_of(costs, here, run, 0)
     assert from_run.fit.us == from_run.host.fit_us == pytest.approx(1000 * added(run.loops[0]).step_ms)

@@ -15,7 +15,7 @@ from core.hardware.host_kinds import costs_of_kind
 from core.hardware.host_study import as_if_measured
 from core.hardware.interval import Modelled
 from core.hardware.narrowing import Modelling, Parts, narrowed, parts_of
-from core.hardware.recorded import card_curve
+from core.hardware.plausible import card_curve
 from core.spec import Target, Workload
 from core.studies.sweep.record import Run
 from tests.support.hardware import flat_errors

@@ -14,12 +14,12 @@ from core.hardware.catalogue import catalogue
 from core.hardware.conditions import USUAL, Conditions
 from core.hardware.host import HostCosts
 from core.hardware.interval import Modelled, Withheld, errors, modelled_step
+from core.hardware.plausible import card_curve
 from core.hardware.recorded import (
     SPAN_95,
     CardCurve,
     RecordedStep,
     Recording,
-    card_curve,
     card_share,
     credibility,
     recordings_of,
