@@ -83,7 +83,7 @@ class Recorder(Protocol):
         """Keep a new run, or resume one that was stopped (same id), with status ``running``."""
 
     def record(self, run_id: str, records: tuple[Any, ...]) -> None:
-        """Commit records at once; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces the same one."""
+        """Commit records at once; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces its predecessor."""
 
     def finish(self, run_id: str, status: Any, elapsed_s: float) -> None: ...
 
@@ -110,7 +110,7 @@ class Stop(threading.Event):
     status: Ended = "cancelled"
 
     def interrupt(self) -> None:
-        """Stop because the process must end, against the user's wish: the measurement can be resumed later."""
+        """Stop because the process must end, not at the user's request: the measurement can be resumed later."""
         if not self.is_set():
             self.status = "interrupted"
         self.set()

@@ -128,7 +128,7 @@ class _Fleet:
             if seat.is_open and (not seat.heard or self._clock.now_s() - self._stopped_s > STOP_S):
                 self._give_up(seat, "cancelled", self._tools.stopped_as)
 
-    # -- hearing ---------------------------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------------------------
 
     def _hear(self, heard: Heard) -> None:
         seat = self._at.get(heard.key)
@@ -314,7 +314,7 @@ class _Fleet:
     def _limit_s(self) -> float:
         return self._plan.sweep.budget_s * (1 + OVERDRAWN) + SLOW_S
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- reporting -------------------------------------------------------------------------------------------------
 
     def _tell(self, phase: str) -> None:
         states = Counter(seat.state for seat in self._seats)

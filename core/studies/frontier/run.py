@@ -118,7 +118,7 @@ class _Runner(StudyRunner):
                 worker.close()
 
     def _launch(self, index: int) -> _Start | None:
-        """Start fresh workers; targets that need no different process share one, and so its offset."""
+        """Start fresh workers; targets that need no process of their own share one, and so its offset."""
         self.check()
         hosts = tuple(dict.fromkeys(target.host for target in self._plan.targets))
         self._tell(start_words(len(hosts)))

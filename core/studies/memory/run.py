@@ -104,7 +104,7 @@ def _on_a_line(limit_bytes: int, probes: Sequence[Probe]) -> int | None:
 
 
 def _would_come_again(outcome: Outcome, killed: Killed | None) -> bool:
-    """Tell whether more probes are useless; after a kill because the requested limit exceeds what there is."""
+    """Tell whether further probes would fail alike; after a kill, since the limit exceeds the memory there is."""
     return outcome not in GO_ON or killed is not None
 
 

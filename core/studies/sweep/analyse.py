@@ -64,9 +64,8 @@ def _against(run: Run, observations: Observations, margin: float, target: int) -
 
 
 def compare(run: Run, margin: float | None = None, first: int = 0, second: int = 1) -> tuple[Verdict, Curve | None]:
-    """Return the verdict and the curve of two targets alone; the curve is None without a paired round.
-
-    The supervisor steers by them.
+    """Return the verdict and the curve of two targets alone, by which the supervisor steers; no curve without paired
+    rounds.
     """
     return _compared(run, observe(run, first, second), margin_of(run, margin), (first, second))
 
@@ -105,7 +104,7 @@ def machine_of(run: Run, observations: Observations) -> Machine:
 
 
 def _worst(machines: Sequence[Machine]) -> Machine:
-    """Combine the states of the machine during all comparisons of one run into the least favourable one."""
+    """Combine the states of the machine during all comparisons of one run into one."""
     return replace(
         machines[0],
         quiet=all(machine.quiet for machine in machines),

@@ -77,7 +77,7 @@ class Even:
         finally:
             self.workers.close()
         if not self.rounds:
-            self.tell("finishing", "Nothing was compared")  # what is shown last is all that is left
+            self.tell("finishing", "Nothing was compared")  # the last report stays on screen
             if status in ("cancelled", "interrupted"):
                 raise Cancelled
             raise StudyFailed(failure or self.ledger.first_reason or "Nothing could be measured within the budget.")

@@ -215,7 +215,7 @@ class _Sweep:
         whole = not self._choice.to_fill_in(self._remaining_s())
         return whole and self._focus(fresh=True).is_answered(self._plan.crossover_width, settled)
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- reporting -------------------------------------------------------------------------------------------------
 
     def _run(self) -> Run:
         return self._ledger.run(self._elapsed_s())
