@@ -1,1 +1,1 @@
-"""Kinds of study, a folder each: what to measure, the record, how to run it, and the answer derived from it."""
+"""Kinds of study, one folder each: the plan, the record, the measurement, and the answer derived from the record."""

@@ -1,7 +1,7 @@
-"""The job of this process: one measurement at a time, of any kind, in a background thread, seen as snapshots.
+"""The job of this process: one measurement at a time, of any kind, in a background thread, observed as snapshots.
 
 Pages start, cancel and watch through this class; nothing else owns an engine thread. Snapshots are immutable, so any
-number of browser tabs may read them while the engine goes on.
+number of browser tabs may read them while the engine runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ P = TypeVar("P")
 
 
 class Jobs:
-    """Owns at most one engine thread. Create one per process and close it at the end.
+    """Owner of at most one engine thread. Create one per process and close it at the end.
 
     Everything but the store is replaceable for tests.
     """
@@ -62,14 +62,14 @@ class Jobs:
         atexit.register(self.close)
 
     def warm_up(self) -> None:
-        """Have workers start at once from soon on. Nothing is done while anybody measures on this machine, whom it
-        would disturb; what was measured here is followed by it.
+        """Import frameworks ahead, so that workers soon start at once. Skipped during any measurement on this machine,
+        which it would disturb; a measurement here is followed by it.
         """
         if self._launcher is launch_processes and not self._is_active() and holder() is None:
             warm_up()
 
     def start(self, task: Task[P, Any], plan: P) -> str:
-        """Begin to measure and return the id of what comes of it. Raises Busy, or UserError for a plan."""
+        """Begin to measure and return the id of the result. Raises Busy, or UserError for a bad plan."""
         if read_only():
             raise Busy(f"Nothing is measured here: this server only reads ({READ_ONLY}).")
         with self._guard:
@@ -78,7 +78,7 @@ class Jobs:
             if task.here and (elsewhere := holder()) is not None:
                 raise Busy(elsewhere)
             task.check(plan)
-            refuse_unusable(task.targets(plan))  # none of a task that measures elsewhere
+            refuse_unusable(task.targets(plan))  # empty for a task that measures elsewhere
             streams = isinstance(task, Kind) and task.streams
             progress = Progress("starting", "Starting", 0, 0, 0.0, 0.0)
             snapshot = Snapshot(
@@ -95,29 +95,29 @@ class Jobs:
         return snapshot.id
 
     def snapshot(self, kind: str | None = None) -> Snapshot | None:
-        """The last measurement of that kind in this process, or the last of all; it may be running."""
+        """Return the last measurement of that kind in this process, or of any kind; it may be running."""
         last = self._snapshots.get(self._current if kind is None else kind)
         if last is None or last.kind != self._current:
             return last
         return dataclasses.replace(last, unwritten=self._queue.unwritten())
 
     def cancel(self) -> None:
-        """Ask what is running to stop; what it measured is kept."""
+        """Ask the running measurement to stop; what it measured is kept."""
         self._stop.set()
         self.pauses.change()
 
     @property
     def writing(self) -> bool:
-        """Whether something measured here is still on its way to the store."""
+        """Tell whether something measured here is still on its way to the store."""
         return self._is_active() or self._queue.waiting
 
     @property
     def stopping(self) -> bool:
-        """Whether what is running was asked to stop and has not ended yet."""
+        """Tell whether the running measurement was asked to stop and has not ended yet."""
         return self._is_active() and self._stop.is_set()
 
     def busy_elsewhere(self) -> str | None:
-        """A sentence when another process on this machine measures, else None."""
+        """Return a sentence if another process on this machine measures, else None."""
         return None if self._is_active() else holder()
 
     def wait(self, timeout_s: float | None = None) -> None:
@@ -126,8 +126,8 @@ class Jobs:
             self._thread.join(timeout_s)
 
     def close(self) -> None:
-        """Interrupt and wait: workers end before the process does, what was measured is written if it can be, and a
-        sweep can be resumed.
+        """Interrupt and wait: workers end before the process does, results are written if possible, and a sweep can be
+        resumed.
         """
         self._stop.interrupt()
         self.pauses.change()
@@ -158,10 +158,10 @@ class Jobs:
                 self._queue.add_study(task.name, last.id, result)
         except UserError as failure:
             error, cancelled = str(failure), isinstance(failure, Cancelled)
-        except Exception as failure:  # whatever breaks ends this measurement, never the app
+        except Exception as failure:  # any failure ends this measurement, never the app
             error = f"{last.title} stopped: {failure}"
         if task.here and self._launcher is launch_processes and not stop.is_set():
-            warm_up()  # the next one is to start as quickly
+            warm_up()  # lets the next one start as quickly
         last = self._snapshots[task.name]
         progress = dataclasses.replace(last.progress, phase="done")
         record = last.record if result is None else result
@@ -184,7 +184,7 @@ class Jobs:
                 record=last.record if progress.record is None else progress.record,
                 answer=last.answer if progress.answer is None else progress.answer,
             )
-            if held is None:  # other machines measure
+            if held is None:  # other machines do the measuring
                 self.pauses.pause(self._stop, longest_s=0.0)
 
         return keep

@@ -1,4 +1,4 @@
-"""A kind of study: what the store, the commands, the pages and the history need to know of it, in one object."""
+"""Kind of study: everything that the store, the commands, the pages and the history need to know of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Context:
-    """What an answer may rest on beside its record: the run it belongs to, and earlier records of the same kind.
+    """Inputs of an answer beside its record: the run it belongs to, and earlier records of the same kind.
 
     ``curves`` holds the runs that are parts of the record, by id, each condensed
     (:class:`core.studies.sweep.condensed.CondensedRun`).
@@ -30,11 +30,11 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True)
 class Task(Generic[P, R]):
-    """Something that measures here and is not kept by itself.
+    """Measurement that is not kept as a record by itself.
 
-    ``describe`` says what is measured ("Input pipeline of …"), for everybody who has to wait. ``targets``: where, as
-    far as that may be a GPU. ``check`` raises UserError where a plan must not start. ``id_of`` gives what it makes its
-    id. One that measures on other machines is not ``here``: it needs neither this machine's lock nor its silence.
+    ``describe`` says what is measured ("Input pipeline of …"), for everybody who has to wait. ``targets``: those that
+    may use a GPU here. ``check`` raises UserError if a plan must not start. ``id_of`` returns the id of the result. A
+    task that measures on other machines is not ``here``: it needs neither this machine's lock nor its silence.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Task(Generic[P, R]):
 
 @dataclass(frozen=True, kw_only=True)
 class Kind(Task[P, R], Generic[P, R, A]):
-    """A study whose record is kept. ``title`` names the kind for people.
+    """Study whose record is kept. ``title`` names the kind for people.
 
-    ``answer`` derives what a record says (raises UserError where that is nothing), ``text`` puts it into lines and
-    ``export`` into one JSON object that holds the record under ``record``, or is the record. ``example`` is a shipped
-    record, a file in ``core/data``. With ``streams`` the plan is the record itself, without rounds or stopped, and
-    its rounds are kept as they are measured.
+    ``answer`` derives the conclusions of a record (raises UserError if there are none), ``text`` formats them as lines
+    and ``export`` as one JSON object that holds the record under ``record``, or is the record. ``example`` is a shipped
+    record, a file in ``core/data``. With ``streams`` the plan is the record itself, without rounds or stopped, and its
+    rounds are kept as they are measured.
     """
 
     title: str
@@ -66,5 +66,5 @@ class Kind(Task[P, R], Generic[P, R, A]):
 
     @property
     def noun(self) -> str:
-        """The title inside a sentence."""
+        """The title as it appears inside a sentence."""
         return self.title[0].lower() + self.title[1:]

@@ -1,4 +1,4 @@
-"""Workers that a study lost while they measured, as warnings: one for each target and cause."""
+"""Workers that a study lost while they measured, as warnings: one per target and cause."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.evidence import Warning
 
 
 class Losses:
-    """Of one study. What a loss leaves may be measured again and hide it, so each is noted."""
+    """Losses of one study. A later measurement of the same cell may hide a loss, so each is noted."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], list[str]] = {}
@@ -17,9 +17,10 @@ class Losses:
         return tuple(self._warning(*cause) for cause in self._places)
 
     def add(self, who: str, where: str, reason: str, code: str = "worker") -> Warning:
-        """Note that a worker of ``who`` was lost ``where``, as in “batch 32”; the warning for all of that cause so far.
+        """Record the loss of a worker of ``who`` at ``where``, as in “batch 32”; return the warning for all losses of
+        that cause.
 
-        ``code`` tells the first place apart from those of another session of the same study.
+        ``code`` distinguishes the first place from those of another session of the same study.
         """
         places = self._places.setdefault((who, reason), [])
         self._codes.setdefault((who, reason), f"lost_{code}_{len(self._places)}")

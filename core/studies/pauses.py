@@ -1,7 +1,7 @@
-"""Pauses that a measurement makes between visits, in which its pages draw what is new: drawing takes from the cores
-that are measured, in the server as in the browser (measured: benchmarks/polling.py).
+"""Pauses of a measurement between visits, in which its pages draw what is new: drawing uses the cores that are
+measured, in the server as in the browser (measured: benchmarks/polling.py).
 
-A page that is looked at waits here for something new. While a block runs nothing wakes it.
+Open pages wait here for news. While a block runs nothing wakes them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from core.worker.clock import Clock
 LONGEST_S = 0.6  # a page of two charts took 0.4 s of CPU (benchmarks/polling.py)
 EVERY_S = 10.0
 SELDOM_S = 60.0
-SHARE = 0.04  # of the time, that pauses may take
-ELAPSED_SHARE = 0.05  # of the time since the beginning, that lies between two pauses at least
+SHARE = 0.04  # share of the time that pauses may take
+ELAPSED_SHARE = 0.05  # least time between pauses, as a share of the time since the beginning
 
 Wait = Callable[[threading.Condition, Callable[[], bool], float], bool]
 
 
 class Pauses:
-    """One measurement at a time announces pauses; any number of pages wait for them. Thread-safe.
+    """Pauses announced by one measurement at a time, awaited by any number of pages. Thread-safe.
 
     ``clock`` decides when a pause is due; ``wait`` lets time pass in it, as :meth:`threading.Condition.wait_for`.
     """
@@ -36,27 +36,27 @@ class Pauses:
         self._waiting: dict[int, _Waiting] = {}
         self._begin_s = self._due_s = float("-inf")
         self.changes = 0
-        """Counts what every page shows at once: a beginning, a wish to stop, an end."""
+        """Counter of what every page shows at once: a beginning, a request to stop, an end."""
 
     def begin(self) -> None:
-        """A measurement begins; its first pause is due at once."""
+        """Begin a measurement; its first pause is due at once."""
         self._begin_s = self._due_s = self._clock.now_s()
         self.change()
 
     def change(self) -> None:
-        """Let every page draw at once, and end the pause that may be under way."""
+        """Let every page draw at once, and end the current pause."""
         with self._changed:
             self.changes += 1
             self._wake(lambda page: page.changes)
             self._changed.notify_all()
 
     def soon(self) -> None:
-        """Let the next pause be due at once, for there is something to see that was not there before."""
+        """Make the next pause due at once, because there is something new to see."""
         self._due_s = float("-inf")
 
     def pause(self, cancel: threading.Event, longest_s: float = LONGEST_S) -> None:
-        """Announce a pause if one is due and a page waits for it, and let the pages draw: until all that waited wait
-        again, ``cancel`` is set, or ``longest_s`` is over. Call it while no block runs.
+        """Announce a pause if one is due and a page waits for it, and let the pages draw: until all of them wait again,
+        ``cancel`` is set, or ``longest_s`` is over. Call it while no block runs.
         """
         begin_s = self._clock.now_s()
         with self._changed:
@@ -71,13 +71,14 @@ class Pauses:
 
     @property
     def watched(self) -> int:
-        """How many parts of pages wait for a pause."""
+        """Number of page parts that wait for a pause."""
         return sum(page.pauses for page in self._waiting.values())
 
     @contextmanager
     def waiting(self, wake: Callable[[], None], *, changes: bool, pauses: bool) -> Iterator[None]:
-        """A part of a page waits inside for ``changes``, ``pauses`` or both, and has drawn what it was woken for
-        before. ``wake`` must return at once.
+        """Wait, as a part of a page, for ``changes``, ``pauses`` or both; entering tells that the part has drawn.
+
+        ``wake`` must return at once.
         """
         with self._changed:
             key = next(self._ids)

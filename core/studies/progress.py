@@ -1,4 +1,4 @@
-"""What a study reports while it runs: its progress, and snapshots that any number of pages may read."""
+"""Reports of a running study: its progress, and snapshots that any number of pages may read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Phase = Literal["starting", "measuring", "restarting", "tracing", "finishing", "
 
 @dataclass(frozen=True)
 class Progress:
-    """``activity`` is a sentence in the present tense. ``remaining_s`` is what is left of the budget at most, 0 where
-    that is not known.
+    """Progress of a study. ``activity`` is a sentence in the present tense; ``remaining_s`` is at most the rest of the
+    budget, 0 if unknown.
 
-    ``record`` is what was measured so far and ``answer`` what follows from it, of studies that tell as they go.
+    ``record`` and ``answer`` are the measurements and conclusions so far, for studies that stream.
     """
 
     phase: Phase
@@ -27,7 +27,7 @@ class Progress:
     answer: Any = None
 
     def share(self, left_s: float) -> float:
-        """How much is done, where so many seconds are left: of the time, or of the cells where no time is known."""
+        """Return the share that is done with so many seconds left: of the time, or of the cells if no time is known."""
         if self.remaining_s <= 0:
             return self.cells_done / self.cells_total if self.cells_total and self.elapsed_s > 0 else 0.0
         whole_s = self.elapsed_s + self.remaining_s
@@ -36,11 +36,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A study of any kind at one moment, or the last one when it has ended.
+    """State of a study of any kind at one moment, or at its end.
 
-    ``record`` and ``answer`` are those so far while it runs, then the whole; ``error`` is why there is no result, for
-    one that was ``cancelled`` before there could be any, too. ``unwritten`` says what the history lacks of it.
-    ``reported_s``: when its progress was reported, on the monotonic clock.
+    ``record`` and ``answer`` are partial while it runs, then complete; ``error`` explains why there is no result, also
+    if it was ``cancelled`` too early. ``unwritten`` says what the history lacks of it. ``reported_s`` is when its
+    progress was reported, on the monotonic clock.
     """
 
     kind: str
@@ -57,5 +57,5 @@ class Snapshot:
 
     @property
     def left_s(self) -> float:
-        """What is left of the budget now, at most; ``progress`` is as old as the last report."""
+        """Rest of the budget now, at most; ``progress`` is as old as the last report."""
         return max(0.0, self.progress.remaining_s - (time.monotonic() - self.reported_s))

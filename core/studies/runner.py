@@ -1,4 +1,4 @@
-"""What every study measures with, and the course that all of them share."""
+"""Tools that every study measures with, and the procedure that all studies share."""
 
 from __future__ import annotations
 
@@ -32,41 +32,43 @@ from core.worker.protocol import (
     WorkerLost,
 )
 
-OVERDRAWN = 0.25  # of the budget, by which a round may end late
+OVERDRAWN = 0.25  # share of the budget by which a round may end late
 
 OnProgress = Callable[[Progress], None]
 
 
 def unheard(_: Progress) -> None:
-    """Progress that nobody reads: what is costly to tell is then not worked out."""
+    """Discard progress; if nobody reads it, nothing costly is derived for it."""
 
 
 class InterferenceSource(Protocol):
-    """Says what other programs do (:class:`core.machine.interference.InterferenceSampler`)."""
+    """Source of information on other programs (:class:`core.machine.interference.InterferenceSampler`)."""
 
     def watch(self, targets: tuple[Target, ...]) -> None:
-        """Before any worker starts: which GPUs will be measured."""
+        """Set which GPUs will be measured, before any worker starts."""
 
     def sample(self, our_cpu_s: float, our_pids: tuple[int, ...]) -> Interference:
-        """What else the machine did since the last call."""
+        """Return the activity of other programs since the last call."""
 
     def close(self) -> None: ...
 
 
 class MeterSource(Protocol):
-    """Says what the measured GPUs do and take, and the CPU packages (:class:`core.machine.meter.Meter`)."""
+    """Meter of the activity and energy of the measured GPUs and of the CPU packages
+    (:class:`core.machine.meter.Meter`).
+    """
 
     def begin(self, device: str) -> None:
-        """A block begins on a device such as ``gpu:0``."""
+        """Start sampling for a block on a device such as ``gpu:0``."""
 
     def end(self) -> CardUse | None:
-        """What its card did since; None where that cannot be seen."""
+        """Return the card's activity since the start; None if it cannot be read."""
 
     def refused(self, device: str) -> str:
-        """Why no energy of a device can be known and what to do; empty where it can."""
+        """Explain why the energy of a device cannot be read and what to do; empty if it can."""
 
     def package_j(self) -> float | None:
-        """Joules that the CPU packages took since some moment; None where that cannot be read."""
+        """Return a running total of joules used by the CPU packages; None if it cannot be read."""
 
     def pause(self, seconds: float) -> None:
         """Let time pass with everything idle."""
@@ -75,13 +77,13 @@ class MeterSource(Protocol):
 
 
 class Recorder(Protocol):
-    """Where a sweep is kept as it arrives; the store implements it."""
+    """Storage of a sweep as it arrives; the store implements it."""
 
     def begin(self, run: Any) -> None:
         """Keep a new run, or resume one that was stopped (same id), with status ``running``."""
 
     def record(self, run_id: str, records: tuple[Any, ...]) -> None:
-        """Commit records at once; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces the same one."""
+        """Commit records at once; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces its predecessor."""
 
     def finish(self, run_id: str, status: Any, elapsed_s: float) -> None: ...
 
@@ -89,7 +91,7 @@ class Recorder(Protocol):
 
 
 class NullRecorder:
-    """Keeps nothing: for a sweep whose run is part of something larger, which is kept as a whole."""
+    """Recorder that keeps nothing, for a sweep that is part of a larger record."""
 
     def begin(self, run: Any) -> None: ...
 
@@ -101,12 +103,14 @@ class NullRecorder:
 
 
 class Stop(threading.Event):
-    """Asks a measurement to end in order, once. ``status`` is what it then was: its user's wish, or interrupted."""
+    """Event that asks a measurement to end in order. ``status`` tells the reason: cancelled by its user, or
+    interrupted.
+    """
 
     status: Ended = "cancelled"
 
     def interrupt(self) -> None:
-        """The process must end, and nobody wished the measurement to: it can go on later."""
+        """Stop because the process must end, not at the user's request: the measurement can be resumed later."""
         if not self.is_set():
             self.status = "interrupted"
         self.set()
@@ -114,7 +118,7 @@ class Stop(threading.Event):
 
 @dataclass(frozen=True)
 class StudyTools:
-    """How to measure here: real workers and the wall clock, or simulated ones in tests."""
+    """Tools to measure with: real workers and the wall clock, or simulated ones in tests."""
 
     launcher: Launcher
     clock: Clock
@@ -123,49 +127,49 @@ class StudyTools:
     report: OnProgress
     recorder: Recorder = field(default_factory=NullRecorder)
     startups: dict[tuple[Target, ...], float] = field(default_factory=dict)
-    """How long the longest start of these targets took so far, in seconds; this program's own experience."""
+    """Longest start of these targets so far in seconds, as seen by this program."""
     meter: MeterSource | None = None
-    """What the GPUs do is then sampled during their blocks; nothing of it starts where no GPU is measured."""
+    """Samples the GPUs during their blocks; nothing of it starts if no GPU is measured."""
     pause: Callable[[], None] = lambda: None
-    """Lets the pages that are looked at draw; to be called between visits, while no block runs. It returns at once
-    where no page is open or none is due (:class:`core.studies.pauses.Pauses`)."""
+    """Lets open pages draw; to be called between visits, while no block runs. It returns at once if no page is open or
+    none is due (:class:`core.studies.pauses.Pauses`)."""
 
     def check(self) -> None:
-        """Raises Cancelled when asked to stop."""
+        """Raise Cancelled if asked to stop."""
         if self.cancel.is_set():
             raise Cancelled
 
     @property
     def stopped_as(self) -> Ended:
-        """What a measurement is that was asked to stop; a plain event asks for its user."""
+        """Status of a measurement that was asked to stop; a plain event counts as its user's request."""
         return self.cancel.status if isinstance(self.cancel, Stop) else "cancelled"
 
 
 class Unavailable(UserError):
-    """A recorder cannot be reached, or cannot take anything at present; later it may."""
+    """A recorder cannot be reached, or accepts nothing at present; later it may."""
 
 
 class StudyFailed(UserError):
-    """A study could not measure what it is about."""
+    """A study could not measure its subject."""
 
 
 class Cancelled(StudyFailed):
-    """The user, or the closing app, asked to stop. It leaves a study only where there is nothing to keep."""
+    """The user, or the closing app, asked to stop. It leaves a study only if there is nothing to keep."""
 
     def __init__(self) -> None:
         super().__init__("Cancelled before the first round; nothing was measured.")
 
 
 class Asking:
-    """Starts workers for one study and asks them, each time with the deadline that :mod:`core.studies.deadlines` gives.
+    """Requests to the workers of one study, each with the deadline from :mod:`core.studies.deadlines`.
 
-    Whatever is waited for ends with Cancelled as soon as the user wants that.
+    Every wait ends with Cancelled as soon as the user asks for it.
     """
 
     def __init__(self, tools: StudyTools, budget_s: float) -> None:
         self._tools, self._clock, self._budget_s = tools, tools.clock, budget_s
         self.lost_s = 0.0
-        """Taken by starts that came to nothing; the study gets that much longer."""
+        """Seconds lost to failed starts, by which the study is extended."""
         self.restarts: tuple[Warning, ...] = ()
         self.losses = Losses()
         self._longest: dict[Hashable, float] = {}
@@ -174,16 +178,16 @@ class Asking:
         self._watching = False
         self._slowed: bool | None = None
         self.card: CardUse | None = None
-        """What the GPU of the last block, or of the last :meth:`watched`, did; None of a CPU."""
+        """Activity of the GPU during the last block or :meth:`watched`; None for a CPU."""
 
     @property
     def warnings(self) -> tuple[Warning, ...]:
-        """About workers that were lost while they started or measured."""
+        """Warnings about workers that were lost while they started or measured."""
         return (*self.restarts, *self.losses.warnings)
 
     def start(self, targets: tuple[Target, ...], **limits: Any) -> tuple[Worker, ...]:
-        """A fresh worker for each target; ``limits`` are the launcher's. One that is lost meanwhile is started once
-        more, unless memory ran out. Raises WorkerError.
+        """Start a fresh worker per target; ``limits`` are the launcher's. A failed start is retried once, unless memory
+        ran out. Raises WorkerError.
         """
         launch: Any = self._tools.launcher
         longest_s, begin_s = self._tools.startups.get(targets), self._clock.now_s()
@@ -206,7 +210,7 @@ class Asking:
         return tuple(workers)
 
     def prepare(self, worker: Worker, request: Prepare, like: Hashable = None, expected_s: float = 0.0) -> Prepared:
-        """Prepare a cell; those ``like`` it take about as long. Raises WorkerError."""
+        """Prepare a cell; preparations with the same ``like`` take about as long. Raises WorkerError."""
         return self.ask(worker, request, (like, request.pipeline), expected_s)
 
     def block(self, worker: Worker, request: RunBlock, expected_s: float) -> BlockDone:
@@ -216,7 +220,7 @@ class Asking:
 
     @contextmanager
     def watched(self, worker: Worker) -> Iterator[None]:
-        """The worker's GPU, if it has one, is sampled inside; blocks inside are part of that."""
+        """Sample the worker's GPU, if it has one, in a ``with`` block; blocks of steps inside belong to the sample."""
         meter, device = self._tools.meter, self._devices.get(worker)
         if self._watching or meter is None or device is None:
             self.card = self.card if self._watching else None
@@ -232,17 +236,17 @@ class Asking:
             self._slowed = self.card.slowed or bool(self._slowed)
 
     def interference(self, workers: Sequence[Worker]) -> Interference:
-        """What other programs did since the last call, and whether a GPU was slowed in a block since."""
+        """Return the activity of other programs since the last call, and whether a GPU was slowed in a block since."""
         slowed, self._slowed = self._slowed, None
         found = sampled(self._tools.interference, workers)
         return found if slowed is None else found.model_copy(update={"throttled": slowed})
 
     def release(self, worker: Worker, request: Release) -> None:
-        """Let a cell go. Raises WorkerError."""
+        """Release a cell. Raises WorkerError."""
         worker.ask(request, deadlines.release_s(self._budget_s))
 
     def ask(self, worker: Worker, request: Request[R], like: Hashable = None, expected_s: float = 0.0) -> R:
-        """The reply to any other request, with the deadline of a preparation. Raises WorkerError."""
+        """Return the reply to any other request, with the deadline of a preparation. Raises WorkerError."""
         key, begin_s = (type(request), like), self._clock.now_s()
         longest_s, gpu = self._longest.get(key), worker.ready.on_gpu
         reply = worker.ask(request, deadlines.prepare_s(self._budget_s, longest_s, expected_s, gpu))
@@ -250,7 +254,7 @@ class Asking:
         return reply
 
     def forgives(self, cell: Hashable, error: WorkerError) -> bool:
-        """Whether a cell may be tried again: once, when its worker crashed, for that may be no matter of the cell."""
+        """Tell whether a cell may be retried: once, after its worker crashed, as the cell may not be the cause."""
         if not isinstance(error, WorkerLost) or error.outcome != "crashed" or cell in self._forgiven:
             return False
         self._forgiven.add(cell)
@@ -258,7 +262,7 @@ class Asking:
 
 
 class StudyRunner:
-    """One study while it runs: its time, whether to stop, progress, interference, its workers."""
+    """Base of a running study: its time, requests to stop, progress, interference, and workers."""
 
     def __init__(self, tools: StudyTools, budget_s: float) -> None:
         self.tools, self.clock, self.budget_s = tools, tools.clock, budget_s
@@ -277,16 +281,16 @@ class StudyRunner:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds of the budget that are left; negative when it is overdrawn."""
+        """Seconds left of the budget; negative once it is overdrawn."""
         return self.end_s - self.clock.now_s()
 
     @property
     def overdue(self) -> bool:
-        """Whether the budget is overdrawn by so much that not even a round that was begun is finished."""
+        """Tell whether the budget is overdrawn by so much that even a round in progress is abandoned."""
         return self.remaining_s < -OVERDRAWN * self.budget_s
 
     def check(self) -> None:
-        """Raises Cancelled when asked to stop."""
+        """Raise Cancelled if asked to stop."""
         self.tools.check()
 
     def tell(self, phase: Phase, activity: str, done: int, total: int, record: Any = None) -> None:
@@ -296,7 +300,7 @@ class StudyRunner:
 
     @contextmanager
     def started(self, targets: tuple[Target, ...]) -> Iterator[tuple[Worker, ...]]:
-        """A fresh worker for each target, closed at the end of the block. Raises WorkerError."""
+        """Start a fresh worker per target, closed at the end of the ``with`` block. Raises WorkerError."""
         workers = self.asking.start(targets)
         try:
             yield workers
@@ -305,11 +309,11 @@ class StudyRunner:
                 worker.close()
 
     def interference(self, workers: Sequence[Worker]) -> Interference:
-        """What other programs did since the last call."""
+        """Return the activity of other programs since the last call."""
         return self.asking.interference(workers)
 
     def envelope(self, status: Ended) -> dict[str, Any]:
-        """The fields of :class:`core.studies.study.Study` that time and place tell."""
+        """Return the fields of :class:`core.studies.study.Study` that depend on time and place."""
         return {
             "status": status,
             "created_at": self.created_at,
@@ -318,14 +322,14 @@ class StudyRunner:
         }
 
     def nothing(self, status: Ended, why: str = "") -> StudyFailed:
-        """What to raise where there is no round: Cancelled, or the reason."""
+        """Return the error to raise without any round: Cancelled, or the reason."""
         if status in ("cancelled", "interrupted"):
             return Cancelled()
         return StudyFailed(why or "Nothing could be measured within the budget; give it more time.")
 
 
 def cut_short(done: str, why: str) -> Warning:
-    """That a study ended early with what it had, ``done`` being as in “12 rounds”."""
+    """Return a warning that a study ended early with what it had; ``done`` is such as “12 rounds”."""
     return Warning(code="cut_short", text=f"Cut short after {done}: {why}")
 
 
@@ -333,7 +337,7 @@ def cut_short(done: str, why: str) -> Warning:
 def watching(
     make: Callable[[], InterferenceSource | None], targets: tuple[Target, ...]
 ) -> Iterator[InterferenceSource | None]:
-    """A source for one measurement of these targets, closed at its end."""
+    """Open a source for one measurement of these targets, closed at its end."""
     source = make()
     try:
         if source is not None:
@@ -346,7 +350,7 @@ def watching(
 
 @contextmanager
 def metering(make: Callable[[], MeterSource | None]) -> Iterator[MeterSource | None]:
-    """A meter for one measurement, closed at its end."""
+    """Open a meter for one measurement, closed at its end."""
     meter = make()
     try:
         yield meter
@@ -356,7 +360,7 @@ def metering(make: Callable[[], MeterSource | None]) -> Iterator[MeterSource | N
 
 
 def sampled(source: InterferenceSource | None, workers: Sequence[Worker]) -> Interference:
-    """What other programs than these workers did since the last call; unknown without a source."""
+    """Return the activity of programs other than these workers since the last call; unknown without a source."""
     if source is None:
         return Interference()
     used = sum(worker.cpu_time_s() for worker in workers)
@@ -368,5 +372,5 @@ def start_words(count: int) -> str:
 
 
 def now() -> str:
-    """UTC in ISO 8601, to the second."""
+    """Return the time in UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""What is measured goes to the store, and measuring never waits for it: what is locked, full or away gets it later."""
+"""Queue of writes to the store, so that measuring never waits for a locked, full or absent one: it gets them later."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, Protocol
 from core.numbers import counted
 from core.studies.runner import Recorder, StudyFailed, Unavailable
 
-WAIT_S = 0.5  # a healthy store has written by then, so that no block is measured while it writes
+WAIT_S = 0.5  # enough for a healthy store, so that no block is measured while it writes
 RETRY_S = 1.0
-LAST_WAIT_S = 10.0  # at the end of a program, for what is not written yet
+LAST_WAIT_S = 10.0  # at the end of a program, for pending writes
 
 
 class StudyStore(Recorder, Protocol):
-    """A recorder that also keeps whole records; :class:`core.store.Store` is one."""
+    """Recorder that also keeps whole records; :class:`core.store.Store` is one."""
 
     def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None: ...
 
@@ -32,10 +32,10 @@ class _Write:
 
 
 class StoreQueue:
-    """A :class:`StudyStore` before another one: a thread writes everything there, in order.
+    """:class:`StudyStore` in front of another one: a thread writes everything there, in order.
 
-    While the other says Unavailable, or raises OSError, what comes stays in memory and is tried again; what it refuses
-    for another reason is given up with all that follows of the same study. :meth:`unwritten` says what is missing.
+    While the other raises Unavailable or OSError, writes stay in memory and are retried; a write that it refuses for
+    another reason is given up with all that follow of the same study. :meth:`unwritten` tells what is missing.
     """
 
     def __init__(self, store: StudyStore) -> None:
@@ -49,9 +49,9 @@ class StoreQueue:
         self._thread: threading.Thread | None = None
 
     def begin(self, run: Any) -> None:
-        """Raises StudyFailed where the store says at once that the run must not be measured."""
+        """Begin a run. Raises StudyFailed if the store says at once that the run must not be measured."""
         with self._changed:
-            self._refused.pop(run.id, None)  # asked again
+            self._refused.pop(run.id, None)  # a new attempt
         write = self._put(run.id, 0, lambda store: store.begin(run))
         if isinstance(write.error, StudyFailed):
             raise write.error
@@ -69,7 +69,7 @@ class StoreQueue:
         self._put(study_id, 1, lambda store: store.add_study(kind, study_id, record, name))
 
     def unwritten(self) -> str | None:
-        """A sentence on what is not in the store, for now or for good, and why; None where all of it is."""
+        """Return a sentence on what is missing from the store, for now or for good, and why; None if nothing is."""
         with self._changed:
             missing = self._lost + sum(write.records for write in self._writes)
             if not missing:
@@ -79,11 +79,11 @@ class StoreQueue:
 
     @property
     def waiting(self) -> bool:
-        """Whether something is still to be written."""
+        """Tell whether something is still to be written."""
         return bool(self._writes)
 
     def forget(self) -> None:
-        """What was given up is no longer said."""
+        """Reset the count of writes that were given up."""
         with self._changed:
             self._lost = 0
 

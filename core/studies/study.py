@@ -1,4 +1,4 @@
-"""What the records of all kinds of study share: strict JSON, and what each says of itself."""
+"""Base of the records of all kinds of study: strict JSON and common fields."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from core.schema import Frozen, as_user_error
 
 SCHEMA_VERSION: Literal[1] = 1
 MAX_RECORD_BYTES = 20_000_000
-"""Of a record's JSON: it takes up to forty times that in memory."""
+"""Largest JSON of a record: it takes up to forty times that in memory."""
 ID_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Record(Frozen):
-    """What was measured, raw: every statistic is derived from it, each time. ``noun`` names it in sentences."""
+    """Raw measurements: every statistic is derived from them, each time. ``noun`` names the record in sentences."""
 
     noun: ClassVar[str] = "study"
 
@@ -27,13 +27,13 @@ class Record(Frozen):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Raises UserError where the text is no such record of this version."""
+        """Read a record. Raises UserError if the text is no such record of this version."""
         with as_user_error(cls._refused()):
             return cls.read_json(text)
 
     @classmethod
     def from_data(cls, data: Any) -> Self:
-        """As :meth:`from_json`, from JSON that was parsed."""
+        """Read a record from parsed JSON, as :meth:`from_json` does."""
         with as_user_error(cls._refused()):
             return cls.model_validate(data)
 
@@ -43,7 +43,7 @@ class Record(Frozen):
 
 
 class Study(Record):
-    """The envelope of a record. ``created_at`` is UTC in ISO 8601; ``environment`` is None where it is not known."""
+    """Envelope of a record. ``created_at`` is UTC in ISO 8601; ``environment`` is None if unknown."""
 
     label: Label = "measured"
     status: Status = "finished"
@@ -54,15 +54,15 @@ class Study(Record):
 
 
 def part_ids_of(record: Any) -> tuple[str, ...]:
-    """The runs that are parts of a study, which the store keeps each by itself; none of most kinds."""
+    """Return the ids of the runs that are parts of a study, which the store keeps separately; empty for most kinds."""
     return tuple(getattr(record, "part_ids", ()))
 
 
 def run_id_of(record: Any) -> str | None:
-    """The run that a study belongs to, if any."""
+    """Return the id of the run that a study belongs to, if any."""
     return getattr(record, "run_id", None)
 
 
 def new_id() -> str:
-    """Date and six random characters, as in 20261121-7f3k2a."""
+    """Return a new id of date and six random characters, as in 20261121-7f3k2a."""
     return f"{datetime.now(UTC):%Y%m%d}-{''.join(secrets.choice(ID_CHARACTERS) for _ in range(6))}"

@@ -1,4 +1,4 @@
-"""What a study of any kind says, its command's text, with its picture: as Markdown and as one HTML page."""
+"""Report of a study of any kind, from its command's text and its picture: as Markdown and as one HTML page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def markdown(text: str, picture: str | None = None) -> str:
-    """The first line as a heading, then the picture, a file beside the text, then the rest as it stands."""
+    """Return the first line as a heading, then the picture (a file beside the text), then the rest verbatim."""
     headline, rest = _parted(text)
     parts = [f"### {in_markdown(headline)}"]
     parts += [f"![{in_markdown(headline)}]({picture})"] if picture else []
@@ -23,7 +23,7 @@ def markdown(text: str, picture: str | None = None) -> str:
 
 
 def html(text: str, figure: go.Figure | None = None) -> str:
-    """The same as a page that opens offline and sends nothing."""
+    """Return the same as a page that opens offline and sends nothing."""
     headline, rest = _parted(text)
     parts = [f"<h1>{escape(headline)}</h1>"]
     if figure is not None:
@@ -40,5 +40,5 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _ticks(text: str) -> list[str]:
-    """Runs of backticks, none of which may end the fence around them."""
+    """Return the runs of backticks, none of which may close the fence around them."""
     return "".join(c if c == "`" else " " for c in text).split()

@@ -1,1 +1,1 @@
-"""Whether a step has got slower: two checkouts measured in turn, or one against a stored run."""
+"""The regression check: has a step become slower? Two checkouts measured in turn, or one against a stored run."""

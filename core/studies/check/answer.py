@@ -1,21 +1,20 @@
-"""Whether the step got slower: the ratio of step times at each batch and overall, intervals, the verdict. Pure.
+"""Answer of a check: the ratio of step times at each batch and overall, with intervals and the verdict. Pure.
 
 The observation is a worker process: the median of its rounds' log-ratio between the two sides at a batch (against a
 stored run: of its log step time). Processes are compared by Student's t. ``low`` and ``high`` are one-sided bounds of
-97.5 % each, at least. *Slower* may be said of any batch or of all together, so the lower bounds share their 2.5 % among
-all of those comparisons (Bonferroni). *Unchanged* needs the upper bound of each batch below the limit at once, which
-takes no correction (an intersection-union test; Berger 1982).
+at least 97.5 % each. *Slower* may be claimed of any batch or of all together, so the lower bounds share their 2.5 %
+among all of those comparisons (Bonferroni). *Unchanged* needs the upper bounds of all batches below the limit at once,
+which takes no correction (an intersection-union test; Berger 1982).
 
-Of one comparison, L being the slowdown that is allowed:
+For one comparison with the allowed slowdown L:
 
-- slower: low > 1 and ratio > 1 + L. A slowdown is shown, and the best estimate is above what is allowed.
+- slower: low > 1 and ratio > 1 + L. A slowdown is shown, and the best estimate is above the limit.
 - faster: high < 1.
-- unchanged: high ≤ 1 + L. A slowdown above what is allowed is excluded.
+- unchanged: high ≤ 1 + L. A slowdown above the limit is excluded.
 - inconclusive: none of these.
 
-The whole check is slower where any comparison is; faster where all batches together are and each excludes such a
-slowdown; unchanged where each batch excludes it; else inconclusive. A batch that one side could not run excludes
-nothing.
+The whole check is slower if any comparison is; faster if all batches together are and each excludes such a slowdown;
+unchanged if each batch excludes it; else inconclusive. A batch that one side could not run excludes nothing.
 """
 
 from __future__ import annotations
@@ -39,18 +38,17 @@ from core.studies.sweep.record import Round
 Finding = Literal["unchanged", "faster", "slower", "inconclusive"]
 TAIL = (1 - CONFIDENCE) / 2
 OCCASION_ALLOWANCE = ALLOWANCE
-"""Standard deviation of the log-ratio of two occasions on one machine, which neither run can show: taken to be what
-processes differ by."""
+"""Standard deviation of the log-ratio between two occasions on one machine, which neither run can show: assumed equal
+to that between processes."""
 TOO_FEW = "Fewer than three worker processes measured it, so there is no interval."
-MOST_PROCESSES = 5_000  # beyond which no budget is named
-CAUTION = 1.2  # times the scatter seen so far, in a budget: half of all guesses would else be too short
+MOST_PROCESSES = 5_000  # no budget is named beyond that
+CAUTION = 1.2  # factor on the scatter so far in a budget: else half of all guesses would be too short
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One comparison: at a batch, or of all batches together (None). ``ratio`` is the step time over the baseline's.
-
-    None where too little was measured, for the ``reason``.
+    """One comparison, at a batch or of all batches together (None). ``ratio`` is the step time over the baseline's,
+    None if too little was measured, for the ``reason``.
     """
 
     batch: int | None
@@ -66,7 +64,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class CheckAnswer:
-    """``settles_s``: the budget in seconds that should settle what is inconclusive; None where none would, or need."""
+    """Answer of a check. ``settles_s`` is the budget in seconds that should settle an inconclusive verdict, or None."""
 
     verdict: Finding
     overall: Compared
@@ -76,7 +74,7 @@ class CheckAnswer:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A mean log-ratio over ``units`` processes that scatter by ``spread``; ``other`` is a variance beside theirs, with
+    """Mean log-ratio over ``units`` processes with standard deviation ``spread``; ``other`` is a further variance with
     ``other_df`` degrees of freedom (infinite: it is known).
     """
 
@@ -87,7 +85,7 @@ class _Estimate:
     other_df: float = math.inf
 
     def half_width(self, tail: float, units: int | None = None) -> float:
-        """Of a one-sided bound, were there that many processes."""
+        """Return the half width of a one-sided bound, for the given number of processes."""
         count = units or self.units
         own = self.spread**2 / count
         whole = own + self.other
@@ -98,7 +96,7 @@ class _Estimate:
 
 
 def check_answer(record: CheckRecord) -> CheckAnswer:
-    """What a check says."""
+    """Derive the answer of a check."""
     batches, limit = record.plan.batches, math.log1p(record.plan.max_slowdown)
     low_tail = TAIL / (1 + len(batches) if len(batches) > 1 else 1)
     table = _table(record)
@@ -153,7 +151,7 @@ def _missing(record: CheckRecord, batch: int) -> Compared:
 
 
 def _table(record: CheckRecord) -> dict[int, dict[int, float]]:
-    """By batch and process: the median log-ratio of its rounds, or against a stored run the median log step time."""
+    """Return by batch and process the median log-ratio of its rounds, or of its log step time against a stored run."""
     rounds: dict[tuple[int, int], list[float]] = defaultdict(list)
     paired = len(record.plan.sides) == 2
     for item in record.run.rounds:
@@ -173,7 +171,7 @@ def _log_step(item: Round) -> float | None:
 
 
 def _estimate(record: CheckRecord, table: dict[int, dict[int, float]], batches: Sequence[int]) -> _Estimate | None:
-    """Of the mean over these batches, over the processes that measured them all; None for fewer than three."""
+    """Estimate the mean over these batches from the processes that measured them all; None for fewer than three."""
     shared = sorted(set.intersection(*(set(table.get(batch, ())) for batch in batches))) if batches else []
     if len(shared) < MIN_UNITS:
         return None
@@ -183,7 +181,7 @@ def _estimate(record: CheckRecord, table: dict[int, dict[int, float]], batches: 
         return own
     logs = [np.log(stored.steps_ms[batch]) for batch in batches]
     center = own.center - float(np.mean([each.mean() for each in logs]))
-    # a sweep's processes need not have measured the same batches: as if the errors of all batches were one
+    # a sweep's processes need not share their batches: treat the errors of all batches as one
     error = float(np.mean([each.std(ddof=1) / math.sqrt(len(each)) for each in logs]))
     return _with_stored(center, own, error, min(map(len, logs)) - 1)
 
@@ -194,7 +192,7 @@ def _with_stored(center: float, own: _Estimate, error: float, df: int) -> _Estim
 
 
 def _steps_ms(record: CheckRecord, batch: int) -> tuple[float | None, float | None]:
-    """Median step time of the baseline and of what is checked."""
+    """Return the median step times of the baseline and of the checked side."""
     sides: list[float | None] = []
     for side in range(len(record.plan.sides)):
         steps = [ms for item in record.run.rounds if item.batch == batch and (ms := item.step_ms(side)) is not None]
@@ -205,12 +203,12 @@ def _steps_ms(record: CheckRecord, batch: int) -> tuple[float | None, float | No
 
 
 def _settling(record: CheckRecord, pending: Sequence[_Estimate], low_tail: float, limit: float) -> float | None:
-    """The budget with which the verdict should not be inconclusive, by the scatter seen so far; None where none does.
+    """Return the budget after which the verdict should be conclusive, by the scatter so far; None if none is.
 
-    Above the limit that is one in which a slowdown is shown at some batch, else one in which each batch excludes it.
+    Above the limit it is one that shows a slowdown at some batch, else one with which each batch excludes it.
     """
     starts = len({process.index for process in record.run.processes})
-    if not pending:  # a batch has too few processes
+    if not pending:  # some batch has too few processes
         return _budget(record, starts, 2 * MIN_UNITS)
     above = [_units(e, lambda e, n: e.half_width(low_tail, n) < e.center) for e in pending if e.center > limit]
     below = [_units(e, lambda e, n: e.center + e.half_width(TAIL, n) <= limit) for e in pending if e.center <= limit]
@@ -220,7 +218,7 @@ def _settling(record: CheckRecord, pending: Sequence[_Estimate], low_tail: float
 
 
 def _units(estimate: _Estimate, is_enough: Callable[[_Estimate, int], bool]) -> int | None:
-    """The fewest processes that are enough, were the scatter somewhat larger than it looks; None where none are."""
+    """Return the fewest processes that are enough with somewhat larger scatter than seen; None if none are."""
     wide = _Estimate(estimate.center, CAUTION * estimate.spread, estimate.units, estimate.other, estimate.other_df)
     if not is_enough(wide, MOST_PROCESSES):
         return None
@@ -232,7 +230,7 @@ def _units(estimate: _Estimate, is_enough: Callable[[_Estimate, int], bool]) -> 
 
 
 def _budget(record: CheckRecord, starts: int, needed: int) -> float | None:
-    """Seconds for so many starts, to the next ten; None beyond the largest budget."""
+    """Return the seconds for so many starts, up to the next ten; None beyond the largest budget."""
     budget_s = math.ceil(needed * record.run.elapsed_s / starts / 10) * 10.0
     budget_s = max(budget_s, math.ceil((record.plan.budget_s + 1) / 10) * 10.0)
     return budget_s if budget_s <= MAX_BUDGET_S else None

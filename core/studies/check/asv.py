@@ -1,6 +1,6 @@
-"""A check as airspeed velocity (asv) keeps results: files by machine and commit, which ``asv compare`` reads.
+"""Export of a check for airspeed velocity (asv): files by machine and commit, which ``asv compare`` reads.
 
-Values are seconds: of each batch the median over worker processes, whose own medians are the samples.
+Values are seconds: per batch the median over worker processes, whose own medians are the samples.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from core.studies.check.plan import Side
 from core.studies.check.record import CheckRecord
 
 RESULTS, BENCHMARKS, MACHINE = 2, 2, 1
-"""Versions of its files, as of asv 0.6."""
+"""Versions of asv's files, as of asv 0.6."""
 LIST = "benchmarks.json"
 
 
 def asv_files(record: CheckRecord) -> dict[str, dict[str, Any]]:
-    """By path within asv's folder of results: the machine, a file for each commit, the list of benchmarks.
+    """Return files by path within asv's results folder: the machine, one file per commit, the list of benchmarks.
 
-    Raises UserError where a side is no commit.
+    Raises UserError if a side is no commit.
     """
     plan = record.plan
     if len(plan.sides) < 2 or not all(side.commit for side in plan.sides):
@@ -56,12 +56,12 @@ def asv_files(record: CheckRecord) -> dict[str, dict[str, Any]]:
 
 
 def _name(record: CheckRecord) -> str:
-    """A name without spaces, as benchmarks have there."""
+    """Return a benchmark name without spaces, as asv expects."""
     return f"breakeven.{step_name(record).replace(' ', '.')}"
 
 
 def _results(record: CheckRecord, index: int, side: Side, listed: dict[str, Any]) -> dict[str, Any]:
-    """One side's."""
+    """Return the results of one side."""
     at_ms = int(1000 * datetime.fromisoformat(record.run.created_at).timestamp())
     samples = [_samples_s(record, index, batch) for batch in record.plan.batches]
     values = [median(of_batch) if of_batch else None for of_batch in samples]
@@ -74,7 +74,7 @@ def _results(record: CheckRecord, index: int, side: Side, listed: dict[str, Any]
 
 
 def _samples_s(record: CheckRecord, index: int, batch: int) -> list[float]:
-    """The median step time of each worker process, in seconds."""
+    """Return the median step time of each worker process, in seconds."""
     steps: dict[int, list[float]] = defaultdict(list)
     for item in record.run.rounds:
         if item.batch == batch and (step_ms := item.step_ms(index)) is not None:

@@ -1,4 +1,4 @@
-"""What differs between the occasions of a stored run and of a check. Pure."""
+"""Differences between the environments of a stored run and of a check. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.evidence import Environment
 
 
 def differences(then: Environment | None, now: Environment) -> tuple[str, ...]:
-    """A sentence for each thing that is not as it was, and that a step time may depend on."""
+    """Return one sentence per difference that a step time may depend on."""
     if then is None:
         return ("The stored run does not say on which machine it was measured.",)
     found = []

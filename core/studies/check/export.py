@@ -1,4 +1,4 @@
-"""A check for other programs: its own JSON, and Bencher Metric Format."""
+"""Export of a check: its own JSON, and Bencher Metric Format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NS_A_MS = 1e6
 
 
 def check_data(record: CheckRecord, answer: CheckAnswer) -> dict[str, Any]:
-    """One JSON object."""
+    """Return the check as one JSON object."""
     plan = record.plan
     return {
         "verdict": answer.verdict,
@@ -37,7 +37,7 @@ def _one(compared: Compared) -> dict[str, Any]:
 
 
 def bencher_data(record: CheckRecord, answer: CheckAnswer) -> dict[str, Any]:
-    """Bencher Metric Format: ``latency`` (ns) of a step, and ``slowdown``, the ratio with its interval."""
+    """Return Bencher Metric Format: ``latency`` (ns) of a step, and ``slowdown``, the ratio with its interval."""
     found: dict[str, Any] = {}
     for one in answer.batches:
         measures: dict[str, Any] = {}
@@ -51,5 +51,5 @@ def bencher_data(record: CheckRecord, answer: CheckAnswer) -> dict[str, Any]:
 
 
 def step_name(record: CheckRecord) -> str:
-    """What the measured step is called elsewhere."""
+    """Return the name of the measured step in other tools."""
     return f"{record.plan.sides[-1].workload.network.name} {record.plan.sides[-1].workload.mode} {record.plan.target}"

@@ -1,4 +1,4 @@
-"""What a check measures: one target's step at a few batch sizes, of two checkouts or of one beside a stored run."""
+"""Plan of a check: one target's step at a few batch sizes, of two checkouts or of one beside a stored run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from core.studies.sweep.record import Run
 
 MIN_CHECK_S, DEFAULT_CHECK_S = 10.0, 60.0
 MAX_CHECKED = 8
-"""Batch sizes: each more makes the intervals of all of them wider."""
+"""Most batch sizes: each one widens the intervals of all."""
 SLOWDOWN_OF_CHECKOUTS, SLOWDOWN_OF_STORED = 0.05, 0.15
-"""The usual limits; what two occasions differ by leaves no interval against a stored run that would hold 5 %."""
+"""Default limits; the difference between occasions leaves no interval against a stored run that could support 5 %."""
 STEPS_A_START = 40
-"""That preparing and timing a batch takes in one start of the workers, at the least."""
+"""Fewest steps to prepare and time a batch in one start of the workers."""
 MOST_OF_START = 0.02
-"""Of the budget, for those steps of a batch that nobody asked for by name."""
+"""Share of the budget for those steps, for a batch that was not asked for explicitly."""
 
 
 class Side(Frozen):
-    """One of the things that are held against each other. ``title`` as in “commit 1a2b3c4”, ``folder`` where its code
-    is looked for (None: it needs none), ``commit`` the whole name where it is one,
-    and ``committed_ms`` when that was made (milliseconds since 1970, UTC).
+    """One side of the comparison. ``title`` as in “commit 1a2b3c4”, ``folder`` where its code is searched (None: it
+    needs none), ``commit`` the full hash if it is one, and ``committed_ms`` its date (milliseconds since 1970, UTC).
     """
 
     title: Annotated[str, Field(min_length=1, max_length=200)]
@@ -40,7 +39,7 @@ class Side(Frozen):
 
 
 class StoredSteps(Frozen):
-    """What a stored run says of a target: its step times in ms by batch, the median of each worker process."""
+    """Step times (ms) of a target in a stored run by batch, the median of each worker process."""
 
     title: str
     created_at: str
@@ -49,9 +48,8 @@ class StoredSteps(Frozen):
 
 
 class CheckPlan(Frozen):
-    """``sides`` are the baseline and what is checked against it, or the latter alone where the baseline is ``stored``.
-
-    ``max_slowdown`` is the slowdown that is allowed, 0.05 being 5 %.
+    """Plan of a check. ``sides`` are the baseline and what is checked against it, or the latter alone if the baseline
+    is ``stored``. ``max_slowdown`` is the allowed slowdown (0.05 is 5 %).
     """
 
     sides: Annotated[tuple[Side, ...], Field(min_length=1, max_length=2)]
@@ -70,7 +68,7 @@ class CheckPlan(Frozen):
 
     @property
     def baseline(self) -> str:
-        """What it is called."""
+        """Name of the baseline."""
         return self.sides[0].title if self.stored is None else self.stored.title
 
     @property
@@ -79,8 +77,8 @@ class CheckPlan(Frozen):
 
 
 def stored_steps(run: Run, target: int) -> dict[int, tuple[float, ...]]:
-    """The median step time of each worker process by batch, in ms; batches that fewer than three of them measured are
-    left out, since nothing is known there of how processes differ.
+    """Return the median step time (ms) of each worker process by batch; batches with fewer than three processes are
+    left out, since their scatter is unknown.
     """
     found: dict[tuple[int, int], list[float]] = defaultdict(list)
     for item in run.rounds:
@@ -94,7 +92,7 @@ def stored_steps(run: Run, target: int) -> dict[int, tuple[float, ...]]:
 
 
 def median_steps(run: Run, target: int) -> dict[int, float]:
-    """The target's median step time by batch, in ms, rising."""
+    """Return the target's median step time (ms) by batch, rising."""
     steps: dict[int, list[float]] = defaultdict(list)
     for item in run.rounds:
         if (step_ms := item.step_ms(target)) is not None:
@@ -103,14 +101,14 @@ def median_steps(run: Run, target: int) -> dict[int, float]:
 
 
 def usual_batches(steps_ms: Mapping[int, float], budget_s: float) -> tuple[int, ...]:
-    """The smallest batch, where the fixed cost shows, and the largest whose steps the budget can repeat often."""
+    """Return the smallest batch, which shows the fixed cost, and the largest that the budget can repeat often."""
     affordable = [b for b, ms in steps_ms.items() if 2 * STEPS_A_START * ms / 1000 <= MOST_OF_START * budget_s]
     first = min(steps_ms)
     return tuple(sorted({first, max(affordable, default=first)}))
 
 
 def check_batches(asked: Sequence[int], known: Mapping[int, object]) -> None:
-    """Raises UserError for a batch that the stored run cannot be held against, or where there is no other."""
+    """Raise UserError for a batch that the stored run cannot be compared at, or if it has no usable batch."""
     if not known:
         raise UserError(
             "The stored run measured no batch in three worker processes, so nothing is known of how they differ; name "

@@ -1,4 +1,4 @@
-"""What a check measured: its plan and the rounds, raw."""
+"""Record of a check: its plan and the raw rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.studies.sweep.record import Run
 
 
 class CheckRecord(Record):
-    """``run`` has one target for each side of the plan, in their order, and no plan of its own."""
+    """Record of a check. ``run`` has one target per side of the plan, in their order, and no plan of its own."""
 
     noun: ClassVar[str] = "check"
 

@@ -1,4 +1,4 @@
-"""Measure a check: fresh workers again and again, a worker each side, their blocks in turn."""
+"""Measurement of a check: repeated starts of fresh workers, one worker per side, their blocks in turn."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SIDES = ("baseline", "checked")
 
 
 class _Sides(SweepPlan):
-    """As workers take it: the same target twice, a workload each."""
+    """Plan in the form that workers take: the same target twice, with one workload each."""
 
     workloads: tuple[Workload, ...]
     called: tuple[str, ...]
 
     @model_validator(mode="after")
     def _different_targets(self) -> Self:
-        return self  # what differs is the code
+        return self  # the code differs
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,9 +39,9 @@ class _Sides(SweepPlan):
 
 
 def run_check(tools: StudyTools, plan: CheckPlan) -> CheckRecord:
-    """Measure within the budget. What fails becomes an outcome of its cell.
+    """Measure within the budget. Failures become outcomes of their cells.
 
-    Raises Cancelled where nothing was measured yet, StudyFailed where no batch could be on every side.
+    Raises Cancelled if nothing was measured yet, StudyFailed if no batch could run on every side.
     """
     run = Run(
         id=new_id(),

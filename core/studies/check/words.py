@@ -1,4 +1,4 @@
-"""What a check says, in sentences, a table and Markdown."""
+"""Text of a check: sentences, a table and Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("batch", "baseline ms", "now ms", "times as long", "95 % interval", "
 
 
 def sentence(record: CheckRecord, answer: CheckAnswer) -> str:
-    """The verdict."""
+    """Return the verdict as a sentence."""
     allowed, against = percent_of(record.plan.max_slowdown), record.plan.baseline
     whole, many = answer.overall, len(answer.batches) > 1
     takes = f"the step takes {_ratio(whole)} times as long as in {against}" + (
@@ -58,7 +58,7 @@ def _settles(record: CheckRecord, answer: CheckAnswer) -> str:
 
 
 def percent_of(share: float) -> str:
-    """``5 %``, ``2.5 %``."""
+    """Return ``5 %``, ``2.5 %``."""
     return f"{100 * share:.3g} %"
 
 
@@ -67,7 +67,7 @@ def _ratio(one: Compared) -> str:
 
 
 def notes(record: CheckRecord) -> tuple[str, ...]:
-    """What to know of it: what differs from the stored run, warnings, and an end before its time."""
+    """Return differences from the stored run, warnings, and a premature end."""
     plan, run = record.plan, record.run
     found = [warning.text for warning in (*run.warnings, *disturbances([item.interference for item in run.rounds]))]
     if plan.stored is not None and run.environment is not None:
@@ -81,7 +81,7 @@ def notes(record: CheckRecord) -> tuple[str, ...]:
 
 
 def how(record: CheckRecord) -> str:
-    """How it was measured, in one line."""
+    """Describe in one line how the check was measured."""
     run, plan = record.run, record.plan
     starts = len({process.index for process in run.processes})
     ways = "in turn" if len(plan.sides) == 2 else f"against {plan.baseline}"
@@ -92,7 +92,7 @@ def how(record: CheckRecord) -> str:
 
 
 def rows(answer: CheckAnswer) -> list[tuple[str, str, str, str, str, str]]:
-    """One for each batch, and one of all together where there are several."""
+    """Return one row per batch, and one for all together if there are several."""
     every = [*answer.batches, *([answer.overall] if len(answer.batches) > 1 else [])]
     return [
         (
@@ -112,13 +112,13 @@ def _ms(value: float | None) -> str:
 
 
 def check_text(record: CheckRecord, answer: CheckAnswer) -> str:
-    """Lines for a terminal."""
+    """Return lines for a terminal."""
     lines = [sentence(record, answer), "", *table(COLUMNS, rows(answer)), "", how(record)]
     return in_lines([*lines, *(f"Note: {text}" for text in notes(record))])
 
 
 def check_markdown(record: CheckRecord, answer: CheckAnswer) -> str:
-    """The same for a pull request or a job's summary."""
+    """Return the same for a pull request or a job's summary."""
     said = "\n".join(f"- {in_markdown(text)}" for text in notes(record))
     headline = f"### {in_markdown(sentence(record, answer))}"
     parts = [headline, markdown_table(COLUMNS, rows(answer)), in_markdown(how(record)), said]

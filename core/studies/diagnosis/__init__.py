@@ -1,1 +1,1 @@
-"""The diagnosis: which remedies shorten a target's step, measured side by side."""
+"""The diagnosis: remedies for a target's step, measured side by side."""

@@ -1,4 +1,4 @@
-"""What a diagnosis says: every cause with its evidence, the measured effect of removing it, ranked; and a verdict."""
+"""Answer of a diagnosis: every cause with its evidence, the measured effect of removing it, ranked; and a verdict."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from core.studies.sweep.subset import only
 from core.traces.record import DeviceTrace
 
 NO_CROSSOVER = "Not re-measured: a single target has no crossover."
-MIN_GAIN = 0.03  # a remedy must gain at least this, beyond its interval, before it is recommended
+MIN_GAIN = 0.03  # least gain, beyond its interval, for a remedy to be recommended
 Judgement = Literal["helps", "no effect", "hurts", "unclear", "failed", "not tried"]
 SHOWN: dict[Judgement, str] = {"unclear": "not clear"}
-"""Judgements that people read in other words."""
+"""Judgements with another wording for people."""
 Reason = Literal["helps", "helps_but_behind", "none_helps_behind", "none_helps", "open", "failed"]
-TITLES = {  # of families whose arms differ in a setting that must be named
+TITLES = {  # for families whose arms differ in a setting to be named
     "steps": "{arm}",
     "precision": "Mixed precision ({arm})",
     "threads": "{arm} instead",
@@ -39,9 +39,9 @@ ORDER: tuple[Judgement, ...] = ("helps", "unclear", "no effect", "hurts", "faile
 
 @dataclass(frozen=True)
 class Finding:
-    """One remedy. ``gain`` is how many times faster (time per sample) with 95 % bounds; None where not measured.
+    """Result of one remedy. ``gain`` is its speed-up (time per sample) with 95 % bounds; None if not measured.
 
-    ``code`` is the best arm's; ``others`` has the family's other arms in words. ``crossover`` says what becomes of it.
+    ``code`` is the best arm's; ``others`` describes the family's other arms. ``crossover`` describes the effect on it.
     """
 
     family: str
@@ -60,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class DiagnosisAnswer:
-    """``findings`` are ranked, most gain first; ``reason`` is a stable code for the verdict's sentence."""
+    """Answer of a diagnosis. ``findings`` are ranked, most gain first; ``reason`` is a stable code for the sentence."""
 
     findings: tuple[Finding, ...]
     readings: tuple[Reading, ...]
@@ -70,7 +70,7 @@ class DiagnosisAnswer:
 
 
 def diagnose(run: Run, diagnosis: Diagnosis) -> DiagnosisAnswer:
-    """Findings and verdict for a run and what was measured about it. Raises UserError for a run without rounds."""
+    """Derive findings and verdict for a run and its diagnosis. Raises UserError for a run without rounds."""
     run, target = compared(run, diagnosis.target, diagnosis.batch)
     diagnosis = diagnosis.model_copy(update={"target": target})
     answer = analyse(run)
@@ -89,7 +89,7 @@ def diagnose(run: Run, diagnosis: Diagnosis) -> DiagnosisAnswer:
 
 
 def judge(effect: Effect) -> Judgement:
-    """What an effect's interval allows to say."""
+    """Return the judgement that an effect's interval supports."""
     low, high = effect.speed_up_low, effect.speed_up_high
     if low is None or high is None:
         return "unclear"
@@ -101,7 +101,7 @@ def judge(effect: Effect) -> Judgement:
 
 
 def best_arms(diagnosis: Diagnosis) -> tuple[int, ...]:
-    """Arms of the remedies that help, one each, most gain first; batch sizes aside, which leave the crossover alone."""
+    """Return the best arm of each remedy that helps, most gain first; batch sizes do not move the crossover."""
     best: dict[str, Effect] = {}
     for effect in effects(diagnosis.experiment, together=True):
         name = family(diagnosis.experiment.arms[effect.arm].code)
@@ -148,7 +148,7 @@ def _gain(effect: Effect) -> str:
 def _evidence(
     run: Run, answer: Answer, diagnosis: Diagnosis, name: str, arm: Arm, effect: Effect, base_ms: float
 ) -> str:
-    """What was measured, and what the sweep shows about the cause."""
+    """Return the measured times, and what the sweep shows about the cause."""
     if name == "batch":
         times = f"{number(1000 * base_ms / diagnosis.batch)} µs a sample at batch {diagnosis.batch:,}, "
         times += f"{number(1000 * effect.step_ms / arm.batch)} at {arm.batch:,}."
@@ -196,7 +196,7 @@ def _rerun(diagnosis: Diagnosis, code: str) -> Rerun | None:
 
 
 def _short(run: Run, answer: Answer) -> str:
-    """The verdict on a run of two targets in a few words."""
+    """Summarise the verdict on a run of two targets in a few words."""
     verdict = answer.verdict
     if verdict.kind == "crossover":
         c = verdict.crossovers[0]
@@ -242,8 +242,8 @@ def _verdict(
 
 
 def is_behind(answer: Answer, target: int, batch: int) -> bool:
-    """Whether another target is clearly faster at the measured batch nearest to ``batch``: of the first
-    target any other, of the others the first.
+    """Tell whether another target is clearly faster at the measured batch nearest to ``batch``: for the first target
+    any other, for the others the first.
     """
     mine = [one.speed_ups for one in answer.against if target in (0, one.target)]
     found = [min(speed_ups, key=lambda s: abs(math.log(s.batch / batch))) for speed_ups in mine if speed_ups]
@@ -257,10 +257,10 @@ def _behind_at(at: SpeedUp, target: int) -> bool:
 
 
 def compared(run: Run, target: int, batch: int) -> tuple[Run, int]:
-    """The run with the diagnosed target and the one that it is compared with alone, and its number among these.
+    """Return the run reduced to the diagnosed target and the one it is compared with, and its new number.
 
-    The first target is compared with the one that is the fastest at the batch, any other with the first. Raises
-    UserError where the run has no such target.
+    The first target is compared with the fastest at the batch, any other with the first. Raises UserError if the run
+    has no such target.
     """
     if target >= (count := len(run.target_names)):
         raise UserError(f"This diagnosis is of target {target + 1}, and the run has {counted(count, 'target')}.")
@@ -277,14 +277,14 @@ def compared(run: Run, target: int, batch: int) -> tuple[Run, int]:
 
 
 def _still_behind(diagnosis: Diagnosis, helping: list[Finding]) -> bool:
-    """Whether every remedy whose crossover was re-measured still leaves the target behind; False if none was."""
+    """Tell whether every remedy with a re-measured crossover still leaves the target behind; False without any."""
     again = [_rerun(diagnosis, finding.code) for finding in helping]
     answers = [analyse(rerun.run) for rerun in again if rerun is not None and rerun.run.rounds]
     return bool(answers) and all(is_behind(answer, diagnosis.target, diagnosis.batch) for answer in answers)
 
 
 def _right_device(run: Run, target: int) -> str | None:
-    """``the CPU is the right device`` where the targets differ in kind of device."""
+    """Return ``the CPU is the right device`` if the targets differ in kind of device."""
     if run.plan is None or len({other.is_gpu for other in run.plan.targets}) < 2:
         return None
     return f"the {'GPU' if run.plan.targets[1 - target].is_gpu else 'CPU'} is the right device"

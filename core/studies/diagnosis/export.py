@@ -1,4 +1,4 @@
-"""What a diagnosis says, as JSON and as lines of text."""
+"""Export of a diagnosis as JSON and as lines of text."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from core.text import in_lines
 
 
 def diagnosis_data(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> dict[str, object]:
-    """A diagnosis as one object: what it says, derived, and under ``record`` what was measured, from which it follows.
+    """Return a diagnosis as one object: the derived answer, and under ``record`` the raw measurements behind it.
 
-    ``gain`` is how many times faster the step (time per sample) is with the remedy, with 95 % bounds.
+    ``gain`` is the speed-up of the step (time per sample) by the remedy, with 95 % bounds.
     """
     return {
         "verdict": answer.sentence,
@@ -31,7 +31,7 @@ def diagnosis_data(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> dict[str, o
 
 
 def diagnosis_text(run: Run, found: Diagnosis, answer: DiagnosisAnswer) -> str:
-    """Verdict, the ranked remedies with evidence, what was not tried, and the readings."""
+    """Return the verdict, the ranked remedies with evidence, what was not tried, and the readings."""
     rows = [
         (f.title, SHOWN.get(f.judgement, f.judgement), _times(f.gain), _times(f.low), _times(f.high))
         for f in answer.findings

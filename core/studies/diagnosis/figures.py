@@ -1,4 +1,4 @@
-"""The chart of a diagnosis: what each remedy gains, with its interval, ranked, about a line of no change."""
+"""Chart of a diagnosis: the gain of each remedy with its interval, ranked, about a line of no change."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from core.studies.sweep.record import Run
 from core.text import sentence_case
 
 ROW_PX = 46
-BESIDE = 0.2  # how far below the middle of its row a mark stands, in rows; the words stand above it
+BESIDE = 0.2  # offset in rows of a mark below the middle of its row; the words stand above it
 MAX_TITLE = 38
-WIDEST = 2.0  # a whisker is followed this many times beyond the gains themselves; the words have its end
+WIDEST = 2.0  # factor beyond the gains at which whiskers are cut; the words have their ends
 
 
 @dataclass(frozen=True)
 class JudgedLook:
     """Colour, symbol and size of a judgement. No colour of a target is among them; the green (Okabe and Ito) and the
-    purple hold a contrast of 3 on light and dark paper, and the symbols say the same without colour."""
+    purple have a contrast of 3 on light and dark paper, and the symbols carry the same information without colour.
+    """
 
     colour: str
     symbol: str
@@ -42,24 +43,24 @@ LOOKS: dict[Judgement, JudgedLook] = {
 
 
 def measured_findings(answer: DiagnosisAnswer) -> tuple[Finding, ...]:
-    """The findings that have a number, most gain first within each judgement."""
+    """Return the findings that have a number, most gain first within each judgement."""
     return tuple(finding for finding in answer.findings if finding.gain is not None)
 
 
 def variant_title(diagnosis: Diagnosis, finding: Finding) -> str:
-    """The variant that was measured, in few words: ``8 steps per execution``; the remedy's name where none was."""
+    """Return the measured variant in few words, as in ``8 steps per execution``; the remedy's name without one."""
     index = diagnosis.experiment.index_of(finding.code)
     return finding.title if index is None else diagnosis.experiment.arms[index].title
 
 
 def whole_title(diagnosis: Diagnosis, finding: Finding) -> str:
-    """The remedy, with the variant that was measured where its name does not say it."""
+    """Return the remedy, with the measured variant unless its name includes it."""
     variant = variant_title(diagnosis, finding)
     return finding.title if variant in finding.title else f"{finding.title}: {variant}"
 
 
 def gain_words(finding: Finding) -> str:
-    """``1.42× (1.38 to 1.46)``; no number without an interval, nothing where there is none."""
+    """Return ``1.42× (1.38 to 1.46)``; no number without an interval, empty without a gain."""
     if finding.gain is None:
         return ""
     if finding.low is None or finding.high is None:
@@ -68,7 +69,7 @@ def gain_words(finding: Finding) -> str:
 
 
 def diagnosis_figure(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> go.Figure:
-    """How many times faster (time per sample) each remedy makes the step, a row each, most gain first.
+    """Plot the speed-up (time per sample) of each remedy, one row each, most gain first.
 
     ``answer`` must have a finding with a number.
     """
@@ -98,7 +99,7 @@ def diagnosis_figure(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) ->
 
 
 def _bounds(found: Sequence[Finding]) -> tuple[float, float]:
-    """The range of the axis: all gains and their intervals, no interval further than ``WIDEST`` beyond the gains."""
+    """Return the range of the axis: all gains and their intervals, cut at ``WIDEST`` beyond the gains."""
     found = [finding for finding in found if finding.low is not None]
     gains = [finding.gain for finding in found if finding.gain is not None]
     ends = [end for finding in found for end in (finding.low, finding.high)]
@@ -108,7 +109,7 @@ def _bounds(found: Sequence[Finding]) -> tuple[float, float]:
 def _add_marks(
     figure: go.Figure, found: Sequence[Finding], rows: Sequence[int], look: JudgedLook, diagnosis: Diagnosis
 ) -> None:
-    """A pale bar from no change to the gain, the gain as a symbol, its interval as a whisker."""
+    """Draw a pale bar from no change to the gain, the gain as a symbol, its interval as a whisker."""
     y = [row + BESIDE for row in rows]
     gains = [finding.gain or 1.0 for finding in found]
     figure.add_bar(
@@ -136,7 +137,7 @@ def _hover(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def _add_words(figure: go.Figure, row: int, title: str, finding: Finding) -> None:
-    """The remedy above its mark on the left, its gain on the right; bold where it helps."""
+    """Write the remedy above its mark on the left, its gain on the right; bold if it helps."""
     for text, x, anchor, shift in ((short(title, MAX_TITLE), 0, "left", -56), (gain_words(finding), 1, "right", 0)):
         words = literal(text)
         figure.add_annotation(

@@ -1,4 +1,4 @@
-"""What a sweep itself shows about mistaken timings and wasted work: start-up in the timing, fallback, retracing."""
+"""Readings of the sweep itself about mistaken timings and wasted work: start-up in the timing, fallback, retracing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from core.numbers import number, percent, rounded
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
 
-EPOCH_STEPS = 100  # steps of the first epoch that the stopwatch is imagined around
+EPOCH_STEPS = 100  # steps of the first epoch that a hypothetical stopwatch times
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Something found in what the run recorded; ``matters`` tells what a reader should not pass over."""
+    """Observation from the recorded run; ``matters`` marks what a reader should not pass over."""
 
     code: Literal["startup", "fallback", "retracing"]
     title: str
@@ -28,15 +28,16 @@ class Reading:
 
 
 def readings(run: Run, answer: Answer, target: int, batch: int) -> tuple[Reading, ...]:
-    """Readings for one target of a run at the measured batch nearest to ``batch``."""
+    """Return the readings for one target of a run at the measured batch nearest to ``batch``."""
     found = (_startup(run, answer, target, batch), _fallback(run, target), _retracing(run, target))
     return tuple(reading for reading in found if reading is not None)
 
 
 def stopwatch_ms(run: Run, answer: Answer, target: int, batch: int) -> float | None:
-    """What a stopwatch around a first epoch of ``EPOCH_STEPS`` steps would say a step takes, ms; None if not known.
+    """Return the step time (ms) that a stopwatch around a first epoch of ``EPOCH_STEPS`` steps would give; None if
+    unknown.
 
-    Build and first call (trace, compile) come on top of the steps, spread over the epoch.
+    Build and first call (trace, compile) are added to the steps, spread over the epoch.
     """
     cell = answer.cell(target, batch)
     setups = [s for s in run.setups if s.target == target and s.batch == batch]
@@ -46,7 +47,7 @@ def stopwatch_ms(run: Run, answer: Answer, target: int, batch: int) -> float | N
 
 
 def stopwatch_crossover(run: Run, answer: Answer) -> float | None:
-    """The first batch at which the stopwatch's times would cross, interpolated in log2(batch); None if they do not."""
+    """Return the first batch at which the stopwatch's times would cross, interpolated in log2(batch); None if none."""
     x, y = [], []
     if len(run.target_names) != 2:
         return None

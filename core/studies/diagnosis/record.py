@@ -1,4 +1,4 @@
-"""What a diagnosis measured."""
+"""Record of a diagnosis."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from core.studies.sweep.record import Run
 
 
 class Rerun(Frozen):
-    """The crossover re-measured with one remedy applied: ``code`` is the arm's, ``run`` a whole small sweep."""
+    """Crossover re-measured with one remedy applied: ``code`` is the arm's, ``run`` a whole small sweep."""
 
     code: str
     run: Run
 
 
 class Diagnosis(Record):
-    """Remedies for one target of a finished run at one batch, measured; findings are derived from this each time.
+    """Remedies measured for one target of a finished run at one batch; findings are derived from this each time.
 
-    ``experiment.arms[0]`` is the target as the run had it. ``skipped`` says of remedies why they were not tried.
+    ``experiment.arms[0]`` is the target as the run had it. ``skipped`` maps remedies to the reason for not trying them.
     """
 
     noun: ClassVar[str] = "diagnosis"

@@ -1,4 +1,4 @@
-"""What could make a target's step faster: each remedy as a variant to be measured beside the step as it is."""
+"""Remedies that could make a target's step faster, each a variant to be measured beside the step as it is."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from core.studies.sweep.record import Run
 AS_IS = "as-is"
 STEPS = (2, 8, 32)
 BATCH_FACTORS = (4, 16)
-MOST_BATCH_SHARE = 4  # larger batches are tried up to this many times the largest of the plan
+MOST_BATCH_SHARE = 4  # larger batches are tried up to this factor on the largest of the plan
 ON_SEVERAL = "On several devices Keras runs a graph, one step a call."
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """A family of arms (codes begin with ``family``), in words: what it is, how to do it, what to beware of."""
+    """Family of arms (codes begin with ``family``) in words: what it is, how to apply it, and its drawback."""
 
     family: str
     title: str
@@ -74,12 +74,12 @@ REMEDIES = {
 
 
 def family(code: str) -> str:
-    """The remedy that an arm's code belongs to: ``steps-8`` is of ``steps``."""
+    """Return the remedy that an arm's code belongs to: ``steps-8`` is of ``steps``."""
     return code.partition("-")[0]
 
 
 def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[str, str]]:
-    """The target as it is, then every remedy that applies; and, by family, why others do not.
+    """Return the target as it is, then every applicable remedy; and by family why others do not apply.
 
     Raises UserError for a run without a plan.
     """
@@ -112,7 +112,7 @@ def arms_for(run: Run, target: int, batch: int) -> tuple[tuple[Arm, ...], dict[s
 
 
 def with_remedy(plan: SweepPlan, target: int, arm: Arm) -> SweepPlan | None:
-    """The plan with an arm's target and pipeline in place; None where both targets would be the same."""
+    """Return the plan with an arm's target and pipeline; None if both targets would be the same."""
     first, second = plan.targets
     targets = (arm.target, second) if target == 0 else (first, arm.target)
     if same(plan.workload, *targets):
@@ -146,7 +146,7 @@ def _feeds(base: Arm) -> Iterator[Arm]:
 
 
 def _executions(base: Arm, now: Execution, no_xla: bool) -> Iterator[Arm]:
-    """Other ways than what runs ``now``; ``no_xla`` where Keras would leave XLA out."""
+    """Yield other executions than the current one, ``now``; ``no_xla`` if Keras would not use XLA."""
     known = FRAMEWORKS[base.target.framework]
     ways = known.executions if base.target.replicas == 1 or known.several is None else known.several.executions
     if now != "xla" and not no_xla and "xla" in ways:
@@ -167,7 +167,7 @@ def _precisions(base: Arm) -> Iterator[Arm]:
     if base.target.is_mixed:
         yield _variant(base, "precision-float32", "float32", precision="float32")
         return
-    # half precision on a CPU is bfloat16 at best; float16 has no arithmetic there
+    # on a CPU only bfloat16: float16 has no arithmetic there
     names = ("mixed_float16", "mixed_bfloat16") if base.target.is_gpu else ("mixed_bfloat16",)
     for name in (name for name in names if name in FRAMEWORKS[base.target.framework].precisions):
         yield _variant(base, f"precision-{name.removeprefix('mixed_')}", name, precision=name)
@@ -191,7 +191,7 @@ def _batches(base: Arm, plan: SweepPlan) -> Iterator[Arm]:
 
 
 def _reasons(base: Arm, no_xla: bool) -> dict[str, str]:
-    """Why a family has no arm; only read for those that have none."""
+    """Return why a family has no arm; only read for those that have none."""
     resident, eager = base.pipeline.kind == "resident", base.target.execution == "eager"
     fed = "The data is resident already." if resident else ""
     known = FRAMEWORKS[base.target.framework]

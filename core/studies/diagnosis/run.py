@@ -1,4 +1,6 @@
-"""Try the remedies for one target of a finished run, then re-measure the crossover with those that help."""
+"""Measurement of a diagnosis: try the remedies for one target of a finished run, then re-measure the crossover with
+those that help.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,22 @@ from core.studies.sweep.record import Run
 from core.studies.sweep.start import new_run
 from core.studies.sweep.supervisor import run_sweep
 
-EXPERIMENT_SHARE = 0.6  # of the budget for trying the remedies; the rest is for the crossover
+EXPERIMENT_SHARE = 0.6  # share of the budget for trying the remedies; the rest is for the crossover
 MOST_RERUNS = 3
-SHORTEST_RERUN_S = 15.0  # less shows no crossover even of clear cases
+SHORTEST_RERUN_S = 15.0  # less shows no crossover even in clear cases
 AROUND = (1 / 8, 1 / 3, 1.0, 3.0, 8.0)  # batches of a rerun, as factors of the old crossover
-THINNED = 5  # batches of a rerun where there was no crossover
+THINNED = 5  # batches of a rerun if there was no crossover
 MIN_DIAGNOSIS_S, DEFAULT_BUDGET_S = 10.0, 120.0
 
 
 def default_target(run: Run) -> int:
-    """The first GPU where some target is one and some is not, else the second target, or the only one."""
+    """Return the first GPU if only some targets are GPUs, else the second target, or the only one."""
     gpus = [index for index, target in enumerate(run.plan.targets if run.plan else ()) if target.is_gpu]
     return gpus[0] if 0 < len(gpus) < len(run.target_names) else min(1, len(run.target_names) - 1)
 
 
 def default_batch(run: Run, answer: Answer, target: int) -> int:
-    """The largest measured batch at which the target is behind; the middle one where it is nowhere behind."""
+    """Return the largest measured batch at which the target is behind, or the middle one if it is nowhere behind."""
     behind = [batch for batch in run.batches if answer.cell(target, batch) and is_behind(answer, target, batch)]
     measured = [batch for batch in run.batches if answer.cell(target, batch)]
     return behind[-1] if behind else measured[len(measured) // 2]
@@ -42,8 +44,8 @@ def default_batch(run: Run, answer: Answer, target: int) -> int:
 
 @dataclass(frozen=True)
 class DiagnosisPlan:
-    """Which target of a finished run, at which batch. Raises UserError where the run has no plan or the budget is not
-    possible.
+    """Target and batch of a finished run to diagnose. Raises UserError if the run has no plan or the budget is out of
+    range.
     """
 
     run: Run
@@ -74,7 +76,7 @@ def run_diagnosis(tools: StudyTools, plan: DiagnosisPlan) -> Diagnosis:
 
 
 def _by_the_whole(tools: StudyTools, begin_s: float, budget_s: float) -> StudyTools:
-    """Tools that report time by the whole budget: each part of a diagnosis knows only its own."""
+    """Return tools that report time against the whole budget: each part of a diagnosis knows only its own."""
 
     def report(progress: Progress) -> None:
         elapsed_s = tools.clock.now_s() - begin_s
@@ -85,7 +87,7 @@ def _by_the_whole(tools: StudyTools, begin_s: float, budget_s: float) -> StudyTo
 
 
 def try_remedies(tools: StudyTools, run: Run, target: int, batch: int, budget_s: float) -> Diagnosis:
-    """Every remedy beside the step as it is, without the crossover. Raises UserError (no plan) or StudyFailed."""
+    """Measure every remedy beside the step as it is, without the crossover. Raises UserError or StudyFailed."""
     arms, skipped = arms_for(run, target, batch)
     assert run.plan is not None  # arms_for refuses a run without one
     plan = ExperimentPlan(run.plan.workload, arms, budget_s)
@@ -94,7 +96,7 @@ def try_remedies(tools: StudyTools, run: Run, target: int, batch: int, budget_s:
 
 
 def rerun_plan(run: Run, diagnosis: Diagnosis, arm: int, budget_s: float) -> SweepPlan | None:
-    """A small sweep around the old crossover with the remedy applied; None where both targets would be the same.
+    """Plan a small sweep around the old crossover with the remedy applied; None if both targets would be the same.
 
     Of three or more targets it has the two that are compared.
     """
@@ -108,7 +110,7 @@ def rerun_plan(run: Run, diagnosis: Diagnosis, arm: int, budget_s: float) -> Swe
 
 
 def _batches(run: Run, batch: int) -> tuple[int, ...]:
-    """Around the crossover, or over the plan's range where there was none; always with the diagnosed batch."""
+    """Return batches around the crossover, or over the plan's range without one, and the diagnosed batch."""
     assert run.plan is not None
     crossovers = analyse(run).verdict.crossovers
     if crossovers:
@@ -122,7 +124,7 @@ def _batches(run: Run, batch: int) -> tuple[int, ...]:
 def _rerun_helping(
     tools: StudyTools, run: Run, found: Diagnosis, end_s: float
 ) -> tuple[tuple[Rerun, ...], dict[str, str]]:
-    """Whole small sweeps, one for each of the best remedies, and why others were not re-measured."""
+    """Run a small sweep for each of the best remedies; also return why others were not re-measured."""
     helping = best_arms(found)
     reruns: list[Rerun] = []
     why: dict[str, str] = {}
@@ -132,7 +134,7 @@ def _rerun_helping(
         if len(run.target_names) == 1:
             why[code] = NO_CROSSOVER
             continue
-        if tools.cancel.is_set() or place >= affordable:  # the best ones come first
+        if tools.cancel.is_set() or place >= affordable:  # the best remedies come first
             why[code] = f"Not re-measured: {'it was cancelled' if tools.cancel.is_set() else 'the budget ended'} first."
             continue
         budget_s = max(MIN_BUDGET_S, (end_s - tools.clock.now_s()) / (affordable - place))

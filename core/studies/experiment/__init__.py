@@ -1,1 +1,1 @@
-"""Variants of one step measured side by side; the pipeline study and the diagnosis are made of it."""
+"""Experiments: variants of one step measured side by side, used by the pipeline study and the diagnosis."""

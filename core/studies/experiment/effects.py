@@ -1,9 +1,9 @@
-"""How much faster each arm of an experiment is than the first one, with an interval.
+"""Speed-up of each arm of an experiment over the first one, with an interval.
 
-A round holds every arm, so the log-ratio of time per sample is paired within rounds; its median within one start of
-the workers is that start's value, and starts are the independent units, as in a sweep (:mod:`core.analysis.
-observations`). With three starts or more the interval is a t interval over them. With fewer, what one start cannot
-show about others is allowed for, and added to the scatter of rounds.
+A round holds every arm, so the log-ratio of time per sample is paired within rounds; its median within one start of the
+workers is that start's value, and starts are the independent units, as in a sweep
+(:mod:`core.studies.sweep.observations`). With three starts or more the interval is a t interval over them. With fewer,
+an allowance for the differences between starts is added to the scatter of rounds.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from core.analysis.statistics import CONFIDENCE, MIN_UNITS, bounded_median, medi
 from core.studies.experiment.record import Experiment
 
 ALLOWANCE = 0.035
-"""Standard deviation allowed for between starts where there are fewer than three. Arms share their process, so that
-they differ by their preparations alone (0.9 to 2.4 %, single ones more)."""
+"""Standard deviation assumed between fewer than three starts. Arms share their process, so they differ by their
+preparations alone (0.9 to 2.4 %, single ones more)."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One arm against arm 0. ``speed_up`` is arm 0's time per sample over this arm's (above 1: this arm is faster).
+    """Effect of one arm against arm 0. ``speed_up`` is arm 0's time per sample over this arm's (above 1: this arm is
+    faster).
 
-    Bounds are 95 %, None where the rounds are too few. ``step_ms`` is the median of the arm's blocks.
+    Bounds are 95 %, None if the rounds are too few. ``step_ms`` is the median of the arm's blocks.
     """
 
     arm: int
@@ -43,8 +44,8 @@ class Effect:
 def effects(experiment: Experiment, base: int = 0, together: bool = False) -> tuple[Effect, ...]:
     """Return the effect of every arm that has a round together with ``base``, in the arms' order.
 
-    The intervals hold each by itself, for a comparison that was chosen beforehand; ``together`` for all arms at once,
-    for the best of several (Bonferroni).
+    Each interval holds by itself, for a comparison chosen beforehand; with ``together`` they hold simultaneously, for
+    the best of several (Bonferroni).
     """
     arms = range(len(experiment.arms))
     comparisons = max(1, len(arms) - 1) if together else 1
@@ -81,18 +82,18 @@ def _effect(experiment: Experiment, arm: int, base: int, comparisons: int) -> Ef
 
 
 def log_effect(logs: dict[int, list[float]], comparisons: int = 1) -> tuple[float, float]:
-    """Return centre and half width of paired log-ratios by start of the workers; infinite where they are too few.
+    """Return centre and half width of paired log-ratios by start of the workers; infinite if they are too few.
 
-    The interval holds with 95 %, together with those of so many ``comparisons``.
+    The interval holds with 95 % simultaneously with those of ``comparisons``.
     """
     medians = np.array([np.median(values) for values in logs.values()])
     n = len(medians)
     alpha = (1 - CONFIDENCE) / comparisons
     rounds = np.array([value for values in logs.values() for value in values])
     low, high = median_interval(rounds, 1 - alpha)
-    scatter = (high - low) / 2  # of the median over all rounds, as if starts did not differ; infinite for too few
+    scatter = (high - low) / 2  # of the median over all rounds, ignoring starts; infinite for too few
     if n >= MIN_UNITS:
-        # starts as units; never narrower than the rounds inside them alone would allow
+        # starts are the units; never narrower than the rounds alone would give
         spread = t_quantile(1 - alpha / 2, n - 1) * float(np.std(medians, ddof=1)) / math.sqrt(n)
         return float(np.mean(medians)), max(spread, scatter if math.isfinite(scatter) else 0.0)
     allowed = normal_quantile(1 - alpha / 2) * ALLOWANCE / math.sqrt(n)

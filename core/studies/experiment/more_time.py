@@ -1,6 +1,6 @@
-"""How long the same arms must be measured for intervals as narrow as wanted. Pure.
+"""Budget after which the same arms give intervals as narrow as wanted. Pure.
 
-An experiment is kept whole, so it cannot go on; the same plan is measured again with a longer budget.
+An experiment is kept whole, so it cannot be resumed; the same plan is measured again with a longer budget.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from core.analysis.longer import round_time_s
 from core.studies.experiment.record import Experiment
 from core.studies.experiment.run import MIN_ROUNDS, MIN_STARTS, SETUP_SHARE
 
-SAFETY = 1.2  # of the time that follows from this experiment's own
-LEAST_GROWTH = 1.5  # a budget hardly longer would show hardly more
+SAFETY = 1.2  # factor on the time extrapolated from this experiment
+LEAST_GROWTH = 1.5  # a budget hardly longer would hardly show more
 
 
 def longer_budget_s(
     experiment: Experiment, halves: Sequence[tuple[float, float]] = (), share: float = 1.0
 ) -> float | None:
-    """Budget after which the experiment should have three starts and intervals as narrow as wanted; None above an hour.
+    """Return the budget after which the experiment should have three starts and intervals as narrow as wanted; None
+    above an hour.
 
-    ``halves`` are half widths of intervals as they are and as wanted, in log; an unknown one is left out. Between
-    starts and rounds alike, a width falls with the square root of the time. ``share`` of a budget goes to the arms.
+    ``halves`` are half widths of intervals as they are and as wanted, in log; an unknown one is left out. Widths fall
+    with the square root of the time, between starts and rounds alike. ``share`` of a budget goes to the arms.
     """
     setup_s, round_s = _costs_s(experiment)
     starts_s = max(MIN_STARTS * setup_s / SETUP_SHARE, MIN_STARTS * (setup_s + MIN_ROUNDS * round_s))
@@ -34,7 +35,7 @@ def longer_budget_s(
 
 
 def _costs_s(experiment: Experiment) -> tuple[float, float]:
-    """Seconds of a start with its preparations, and of a round of all arms: the longest start, the usual round."""
+    """Return the seconds of a start with its preparations (the longest), and of a round of all arms (the median)."""
     at: dict[int, list[float]] = defaultdict(list)
     for item in experiment.rounds:
         at[item.blocks[0].process].append(min(block.at_s for block in item.blocks))

@@ -1,7 +1,7 @@
-"""Variants of one step measured side by side: what a pipeline study and a diagnosis record. Immutable, strict JSON.
+"""Record of variants of one step measured side by side, for a pipeline study or a diagnosis. Immutable, strict JSON.
 
 An *arm* is one way to run the workload's step: target, pipeline and batch. A round holds one block of every arm, close
-together in time, in an order that turns with each round, so that ratios between arms are paired within rounds.
+together in time, in an order that rotates with each round, so that ratios between arms are paired within rounds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ArmRound(Frozen):
 
 
 class ArmOutcome(Frozen):
-    """Why an arm has no (more) rounds."""
+    """Reason why an arm has no (more) rounds."""
 
     arm: Annotated[int, Field(ge=0)]
     outcome: Outcome
@@ -62,7 +62,7 @@ class ArmOutcome(Frozen):
 
 
 class Experiment(Study):
-    """What was measured. ``process`` in blocks counts starts of the workers; arm 0 is what others are compared with."""
+    """Measurements of all arms. ``process`` in blocks counts starts of the workers; arm 0 is the reference."""
 
     noun: ClassVar[str] = "experiment"
 

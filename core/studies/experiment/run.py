@@ -1,7 +1,7 @@
-"""Measure the arms of an experiment side by side: fresh processes several times, every arm in every round.
+"""Measurement of an experiment's arms side by side: several starts of fresh processes, every arm in every round.
 
-Arms on the same device with the same threads share a worker process, so that what differs from process to process
-cancels in their ratio; other threads or another device get a worker of their own. All workers live side by side.
+Arms on the same device with the same threads share a worker process, so that differences between processes cancel in
+their ratio; other threads or another device get a worker of their own. All workers live side by side.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from core.studies.experiment.record import Arm, ArmBlock, ArmOutcome, ArmRound, 
 from core.studies.runner import Cancelled, StudyRunner, StudyTools, cut_short, start_words
 from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerError
 
-MIN_STARTS, MAX_STARTS = 3, 5  # below three, no interval over starts; above five, starting costs more than it shows
-USUAL_STARTS = 4  # where the budget allows it
-SETUP_SHARE = 0.5  # of the budget that starting and preparing may take; more expensive variants get fewer starts
-MIN_ROUNDS = 4  # in one start; a start's median must shrug off a stalled round
-PRECISE = 0.015  # half width of log speed-up at which an arm is known well enough to stop early
+MIN_STARTS, MAX_STARTS = 3, 5  # below three, no interval over starts; above five, starts cost more than they gain
+USUAL_STARTS = 4  # if the budget allows it
+SETUP_SHARE = 0.5  # share of the budget for starting and preparing; more expensive variants get fewer starts
+MIN_ROUNDS = 4  # per start: its median must resist a stalled round
+PRECISE = 0.015  # half width of the log speed-up at which an arm is precise enough to stop early
 WARMUP_MS = 600.0
-BLOCK_MS = 20.0  # arms have blocks of unlike numbers of steps, so each must outweigh what waking costs
-MOST_OF_BUDGET = 0.1  # an arm whose block alone takes more of the budget is left out
+BLOCK_MS = 20.0  # blocks of arms differ in steps, so each must outweigh the cost of waking
+MOST_OF_BUDGET = 0.1  # share of the budget above which an arm's single block excludes it
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,20 @@ class ExperimentPlan:
 
 
 def measure_arms(tools: StudyTools, plan: ExperimentPlan) -> Experiment:
-    """Measure all arms within the budget. What fails becomes an arm's outcome.
+    """Measure all arms within the budget. Failures become outcomes of their arms.
 
-    Raises StudyFailed when there is nothing to compare with: no first arm, or no round.
+    Raises StudyFailed if there is nothing to compare with: no first arm, or no round.
     """
     return _Runner(tools, plan).run()
 
 
 class _NoFirstArm(Exception):
-    """Nothing is left to compare with."""
+    """No reference is left to compare with."""
 
 
 @dataclass
 class _Start:
-    """One start of the workers: who serves which arm, and how many steps make its block."""
+    """One start of the workers: the worker of each arm, and the steps of its block."""
 
     index: int
     workers: tuple[Worker, ...]
@@ -66,14 +66,14 @@ class _Runner(StudyRunner):
         self._rounds: list[ArmRound] = []
         self._measured: set[int] = set()
         self._outcomes: dict[int, ArmOutcome] = {}
-        self._crashes: dict[int, ArmOutcome] = {}  # of arms that are tried again, as far as there is time
+        self._crashes: dict[int, ArmOutcome] = {}  # of arms to be retried if time allows
         self._block_s: dict[int, float] = {}
         self._calibrated: dict[int, int] = {}
         self._wanted = USUAL_STARTS
 
     def run(self) -> Experiment:
         status: Ended = "finished"
-        starts = whole = 0  # a start that a lost worker cut short is none of those that are wanted
+        starts = whole = 0  # starts cut short by a lost worker do not count
         try:
             while whole < MAX_STARTS and not self._is_enough(starts, whole):
                 whole += self._one_start(starts, whole)
@@ -81,7 +81,7 @@ class _Runner(StudyRunner):
         except Cancelled:
             status = self.tools.stopped_as
         except _NoFirstArm:
-            pass  # what was measured before a loss still counts
+            pass  # rounds before the loss still count
         known = self._measured | set(self._outcomes)
         self._outcomes |= {arm: crash for arm, crash in self._crashes.items() if arm not in known}
         if not self._rounds:
@@ -90,7 +90,7 @@ class _Runner(StudyRunner):
         return self._experiment(status)
 
     def _is_enough(self, starts: int, whole: int) -> bool:
-        """Whether another start would be in vain: no time for it, or every arm is known precisely."""
+        """Tell whether another start would be useless: no time for it, or every arm is known precisely."""
         if starts == 0:
             return False
         if self.remaining_s <= 0.6 * self.elapsed_s / starts:
@@ -101,11 +101,11 @@ class _Runner(StudyRunner):
         return all(e.speed_up_high is not None and e.speed_up_high / e.speed_up - 1 <= PRECISE for e in others)
 
     def _until(self, whole: int, begin_s: float, setup_s: float, round_s: float) -> float:
-        """When the start that began then ends: what was left, divided among the starts wanted.
+        """Return when the start that just began ends: the remaining time, divided among the starts wanted.
 
-        How many are wanted follows from what setting up and a round took in the first. With too few for an interval
-        over starts, what they differ by is allowed for (:mod:`core.studies.experiment.effects`), which shows more than
-        three starts of hardly a round.
+        Their number follows from the durations of setting up and of a round in the first start. With too few for an
+        interval over starts, their differences are allowed for (:mod:`core.studies.experiment.effects`), which shows
+        more than three starts of hardly a round.
         """
         if whole == 0:
             by_setup = SETUP_SHARE * self.budget_s / max(setup_s, 1e-3)
@@ -116,7 +116,7 @@ class _Runner(StudyRunner):
     def _one_start(self, index: int, whole: int) -> bool:
         """Launch, prepare every arm, and run rounds for this start's share of the time, at least ``MIN_ROUNDS``.
 
-        ``whole`` starts came before; False when a lost worker cut this one short.
+        ``whole`` starts came before; return False if a lost worker cut this one short.
         """
         self.check()
         begin_s = self.clock.now_s()
@@ -126,7 +126,7 @@ class _Runner(StudyRunner):
         try:
             for arm in active:
                 self._prepare(start, arm)
-            self.interference(start.workers)  # what starting took is nobody's interference
+            self.interference(start.workers)  # resets the sampling: starting is not interference
             ready_s, done, end_s = self.clock.now_s(), 0, self.end_s
             while start.steps and (done < MIN_ROUNDS or self.clock.now_s() < end_s):
                 self.check()
@@ -138,7 +138,7 @@ class _Runner(StudyRunner):
                     end_s = self._until(whole, begin_s, ready_s - begin_s, self.clock.now_s() - ready_s)
             return True
         except WorkerError:
-            return False  # noted as the arm's outcome: the next start goes on without it, or tries it again
+            return False  # recorded as the arm's outcome: the next start drops or retries it
         finally:
             for worker in start.workers:
                 worker.close()
@@ -153,7 +153,7 @@ class _Runner(StudyRunner):
             raise _NoFirstArm from error
 
     def _prepare(self, start: _Start, arm: int) -> None:
-        """Prepare one arm; a failed cell is out, a lost worker ends this start."""
+        """Prepare one arm; a failed cell is dropped, a lost worker ends this start."""
         self.check()
         what = self._plan.arms[arm]
         self._tell(f"Preparing: {what.title}")
@@ -184,7 +184,7 @@ class _Runner(StudyRunner):
         start.steps[arm] = done.steps_per_block
 
     def _round(self, start: _Start) -> None:
-        """One block of every arm, in an order that turns around each round and begins one further every second."""
+        """Run one block of every arm, in an order that reverses each round and shifts by one every second round."""
         number = len(self._rounds)
         order = sorted(start.steps)
         turn = number // 2 % len(order)
@@ -194,7 +194,7 @@ class _Runner(StudyRunner):
         for arm in order if number % 2 == 0 else reversed(order):
             self.check()
             if self._rounds and self.overdue:
-                return  # slower than anything before; what is complete counts
+                return  # slower than anything before; only complete rounds count
             blocks.append(self._block(start, arm))
         interference = self.interference(start.workers)
         self._measured.update(block.arm for block in blocks)
@@ -214,7 +214,7 @@ class _Runner(StudyRunner):
         return ArmBlock(arm=arm, process=start.index, steps=steps, step_ms=step_ms, at_s=at_s, wake_ms=done.wake_ms)
 
     def _lost(self, arm: int, error: WorkerError) -> None:
-        """Note a failure, but for a first crash: the next start then tries the arm again."""
+        """Record a failure; after a first crash the next start retries the arm instead."""
         if self.asking.forgives(arm, error):
             at = self._plan.arms[arm]
             self.asking.losses.add(full_name(at.target), f"batch {at.batch:,}", error.reason)
@@ -231,7 +231,7 @@ class _Runner(StudyRunner):
         self.tell("measuring", activity, len(self._measured | set(self._outcomes)), len(self._plan.arms))
 
     def _warnings(self) -> tuple[Warning, ...]:
-        """That the measurement was cut short, where the step as it is failed after some rounds."""
+        """Return the warnings, including one if the reference failed after some rounds."""
         cut = self._outcomes.get(0)
         if cut is None or not self._rounds:
             return self.asking.warnings

@@ -1,1 +1,1 @@
-"""The same sweep on several machines, and which of them is fastest at which batch."""
+"""The fleet run: the same sweep on several machines, and the fastest of them at each batch."""

@@ -1,7 +1,7 @@
-"""What a fleet run says: which machine is the fastest at which batch, each against the baseline machine, and its cost.
+"""Answer of a fleet run: the fastest machine at each batch, each against the baseline machine, and its cost.
 
-A design review asks which machine to take for a workload, however it is best used. So each machine counts with its
-fastest target at each batch; the same can be asked of one target alone, and its own crossover stands beside it.
+A design review asks which machine to take for a workload, used in its best way. So each machine counts with its fastest
+target at each batch; the same can be asked of one target alone, and the machine's own crossover is shown beside it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from core.studies.sweep.observations import ALPHA
 
 MILLION = 1_000_000
 Curves = Mapping[str, CondensedRun]
-"""By run."""
+"""Condensed runs by run id."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a million samples cost at a batch, with the 95 % interval of the step time; the price is taken as exact."""
+    """Cost of a million samples at a batch, with the 95 % interval from the step time; the price is taken as exact."""
 
     batch: int
     value: float
@@ -43,9 +43,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Result:
-    """What one machine's run says. ``cells`` are those of the target that counts at each batch all machines share;
-    ``cells[i].target`` is which. ``against`` compares it with the baseline machine: None of that itself, and where
-    they share no batch. ``price`` and ``costs``: None and empty where it has no price.
+    """Result of one machine's run.
+
+    ``cells`` are the step times of the target that counts (``cells[i].target``) at each shared batch. ``against``
+    compares the machine with the baseline machine: None for that itself, and without a shared batch. ``price`` and
+    ``costs`` are None and empty without a price.
     """
 
     machine: FleetMachine
@@ -61,7 +63,7 @@ class Result:
 
     @property
     def energy(self) -> tuple[Joules, ...]:
-        """Of the targets that count."""
+        """Energies of the targets that count."""
         counted = {cell.target for cell in self.cells}
         return tuple(found for found in self.run.energy if found.target in counted)
 
@@ -74,9 +76,11 @@ class Result:
 
 @dataclass(frozen=True)
 class FleetAnswer:
-    """``results`` are the machines that have step times, in the order of the study; targets of bands, boundaries and
-    ``against`` are their numbers. ``cheapest`` has the bands of the cheapest sample, None without two prices of one
-    currency. ``target`` is the one that was asked for, None for each machine's fastest. ``absent`` have no step times.
+    """Answer of a fleet run.
+
+    ``results`` are the machines with step times, in the order of the study; targets of bands, boundaries and
+    ``against`` are their indices. ``cheapest`` has the bands of the cheapest sample, None without two prices in one
+    currency. ``target`` is the one asked for, None for each machine's fastest. ``absent`` have no step times.
     """
 
     results: tuple[Result, ...]
@@ -106,7 +110,7 @@ class FleetAnswer:
 
     @property
     def best(self) -> tuple[int, ...]:
-        """The machines that are, or may be, the fastest somewhere, those alone in a band first."""
+        """Machines that are, or may be, the fastest somewhere, those alone in a band first."""
         bands = sorted(self.fastest.bands, key=lambda band: len(band.targets))
         return tuple(dict.fromkeys(machine for band in bands for machine in band.targets))
 
@@ -118,10 +122,17 @@ def answer_of(
     target: int | None = None,
     prices: Mapping[str, MachinePrice] | None = None,
 ) -> FleetAnswer:
-    """The answer from the condensed runs of the store, and of those that the study holds itself.
+    """Derive the answer from the condensed runs of the store and those inside the study.
 
-    ``baseline`` names a machine, by default the first that has step times; ``target`` is a number of the plan's
-    targets; ``prices`` are by machine, by default the plan's. Raises UserError where there is nothing to compare.
+    Args:
+        study: the fleet run.
+        curves: condensed runs of the store, by run id.
+        baseline: name of a machine; by default the first with step times.
+        target: index of one of the plan's targets; by default each machine's fastest.
+        prices: by machine name; by default the plan's.
+
+    Raises:
+        UserError: if there is nothing to compare.
     """
     found = {machine.name: run for machine in study.machines if (run := _run_of(study, machine, curves)) is not None}
     at = tuple(range(len(study.plan.sweep.targets))) if target is None else (target,)
@@ -152,7 +163,7 @@ def answer_of(
 
 
 def _run_of(study: FleetStudy, machine: FleetMachine, curves: Curves) -> CondensedRun | None:
-    """Of a machine: from the store, else from the study's file; None where there are no rounds."""
+    """Return a machine's run from the store, else from the study's file; None without rounds."""
     if machine.run_id is None:
         return None
     found = curves.get(machine.run_id)
@@ -176,7 +187,7 @@ def _label(results: Sequence[Result]) -> Label:
 
 
 def bands(times: Times, margin: float) -> Fastest:
-    """Which machine is the fastest where: bands and boundaries that hold together, over batches and machines."""
+    """Return the bands and boundaries of the fastest machine, simultaneous over batches and machines."""
     left = contenders(times, ALPHA)
     found = bands_of(Machines(times.of(left), max(1, len(times.center) - 1)), margin)
     return Fastest(
@@ -189,7 +200,7 @@ def bands(times: Times, margin: float) -> Fastest:
 
 
 def _cells(times: Times, runs: Sequence[CondensedRun], at: Sequence[int]) -> list[tuple[CellStats, ...]]:
-    """Step times of each machine at the batches that are shared, with its own 95 % interval."""
+    """Return the step times of each machine at the shared batches, with its own 95 % interval."""
     own = times.at_batches()
     half = own.own_half_width(ALPHA)
     middle, low, high = np.exp(own.center), np.exp(own.center - half), np.exp(own.center + half)
@@ -211,7 +222,7 @@ def _cells(times: Times, runs: Sequence[CondensedRun], at: Sequence[int]) -> lis
 def _costs(cells: Sequence[CellStats], price: MachinePrice | None) -> tuple[Cost, ...]:
     if price is None:
         return ()
-    scale = cost_of_seconds(MILLION / 1000, price.per_hour)  # of as many milliseconds
+    scale = cost_of_seconds(MILLION / 1000, price.per_hour)  # cost of as many milliseconds
 
     def cost(ms: float | None, batch: int) -> float | None:
         return None if ms is None else scale * ms / batch
@@ -225,7 +236,9 @@ def _costs(cells: Sequence[CellStats], price: MachinePrice | None) -> tuple[Cost
 
 
 def _cheapest(times: Times, results: Sequence[Result], margin: float) -> Fastest | None:
-    """Cost a sample is price × step time ÷ batch: the contest of the step times, each moved by its price."""
+    """Return the bands of the cheapest sample, price × step time ÷ batch: the contest of step times, shifted by log
+    prices.
+    """
     priced = [i for i, result in enumerate(results) if result.price is not None]
     prices = [result.price for result in results if result.price is not None]
     if len(priced) < 2 or len({price.currency for price in prices}) > 1:

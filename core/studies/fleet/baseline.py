@@ -1,4 +1,4 @@
-"""Each machine against the baseline machine: where it is faster, crossovers with their intervals. Unpaired."""
+"""Unpaired comparison of each machine with the baseline machine: where it is faster, and crossovers with intervals."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from core.studies.sweep.observations import ALPHA
 
 
 def against_baseline(times: Times, baseline: int, margin: float, names: Sequence[str]) -> list[Against | None]:
-    """By machine; None for the baseline and where a machine shares no batch with it.
+    """Return the comparison of each machine; None for the baseline and for machines that share no batch with it.
 
-    Each comparison holds by itself, as that of two targets; the bands of the fastest hold together.
+    Each comparison holds by itself, as that of two targets; the bands of the fastest hold simultaneously.
     """
     found = ratio(times.of([baseline]), times)
     at = found.at(times.measured)
     half, sure = at.half_width(ALPHA), at.scatter(2 * ALPHA)
-    # A change of lead needs both sides to be shown, at the least of these levels: only such curves are worth drawing
+    # A change of lead must show both sides, at least at this level: only such curves need be computed
     may_cross = np.any(at.center > sure, axis=1) & np.any(at.center < -sure, axis=1)
     curves = _Curves(times, found) if may_cross.any() else None
     answers: list[Against | None] = []
@@ -40,7 +40,7 @@ def against_baseline(times: Times, baseline: int, margin: float, names: Sequence
 
 
 class _Curves:
-    """Of each machine against the baseline, as those of two targets. What they share is worked out once for all."""
+    """Curves of each machine against the baseline, as for two targets, with shared work done once."""
 
     def __init__(self, times: Times, found: Ratio) -> None:
         self._times, self._center = times, found.center
@@ -48,7 +48,7 @@ class _Curves:
         self._levels: dict[float, Array] = {}
 
     def of(self, machine: int) -> Curve:
-        """Over the batches that both machines have."""
+        """Return the curve over the batches that both machines have."""
         has = ~np.isnan(self._center[machine])
         x, center, measured = self._times.x[has], self._center[machine][has], self._times.measured[has]
         return curve_of(x, center, lambda alpha: self._half_width(alpha)[machine][has], measured)

@@ -1,4 +1,6 @@
-"""What a coordinator needs of a cluster, and which of its machines a plan asks for. Nothing here knows Ray."""
+"""Interface between a coordinator and a cluster, and the choice of the machines that a plan asks for. Independent of
+Ray.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from core.text import shown
 
 @dataclass(frozen=True)
 class Node:
-    """A machine of a cluster: what the cluster calls it, what people do, and its labels."""
+    """Machine of a cluster: the cluster's key, the name for people, and its labels."""
 
     key: str
     name: str
@@ -25,64 +27,60 @@ class Node:
 
 
 class NodeLost(UserError):
-    """A node, or the process that measured on it, is gone; the sentence says how that was seen."""
+    """A node, or the process that measured on it, is gone; the sentence says how that was detected."""
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What came from a node: None first, when it has begun; then bytes, its answers; or that it is lost."""
+    """Message from a node: None first, when it has begun; then bytes, its answers; or the error that it is lost."""
 
     key: str
     said: object
 
 
 class Cluster(Protocol):
-    """Machines, each of which measures at most one run for us at a time. No method waits but :meth:`heard`."""
+    """Machines, each of which measures at most one run for us at a time. No method blocks but :meth:`heard`."""
 
     remedy: str
-    """What is to be done where workers run with a niceness or limits of threads, a sentence."""
+    """Remedy for workers that run with a niceness or thread limits, as a sentence."""
 
     def nodes(self) -> tuple[Node, ...]:
-        """Those that are there now. Raises UserError where the cluster cannot be asked."""
+        """Return the machines present now. Raises UserError if the cluster cannot be asked."""
 
     def begin(self, key: str, run: bytes) -> None:
-        """Measure a run, the JSON of one without rounds, as soon as the machine can be had for it alone. Raises
-        NodeLost.
-        """
+        """Measure a run (JSON of one without rounds) as soon as the machine is free for it alone. Raises NodeLost."""
 
     def ask(self, key: str, question: int, known: int, hold_s: float) -> None:
-        """Ask for what comes after item ``known``. The answer, an empty one at times, comes from :meth:`heard` and has
-        the number of the question; items are collected for ``hold_s`` before they are sent.
+        """Ask for the items after number ``known``. The answer, sometimes an empty one, comes from :meth:`heard` and
+        carries the number of the question; items are collected for ``hold_s`` before they are sent.
         """
 
     def heard(self, wait_s: float) -> Sequence[Heard]:
-        """What came meanwhile; waits for up to ``wait_s`` where nothing did."""
+        """Return the messages that arrived; wait up to ``wait_s`` if there are none."""
 
     def busy(self, key: str) -> str:
-        """Why a run that was begun has not started yet, a sentence."""
+        """Explain in a sentence why a run that was begun has not started yet."""
 
     def cancel(self, key: str) -> None:
-        """Stop in order; what was measured is still told."""
+        """Stop in order; what was measured is still sent."""
 
     def drop(self, key: str) -> None:
-        """End at once whatever we run there, and give the machine back."""
+        """End at once whatever we run there, and return the machine."""
 
     def close(self) -> None:
-        """Drop all, and let go of the cluster."""
+        """Drop all machines and disconnect from the cluster."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A machine of a fleet before it is measured. ``labels`` are what another one must have to take its place; None
-    where none may.
-    """
+    """Machine of a fleet before it is measured. ``labels`` are those that a replacement must have; None allows none."""
 
     node: Node
     labels: Labels | None = None
 
 
 def choose(nodes: Sequence[Node], plan: FleetPlan) -> tuple[Wanted, ...]:
-    """The machines that a plan asks for. Raises UserError where one of them is not there."""
+    """Return the machines that a plan asks for. Raises UserError if one of them is not present."""
     if plan.machines:
         return tuple(_by_labels(nodes, plan.machines))
     if plan.each is not None:
@@ -95,7 +93,7 @@ def choose(nodes: Sequence[Node], plan: FleetPlan) -> tuple[Wanted, ...]:
 
 
 def _by_labels(nodes: Sequence[Node], entries: Iterable[Labels]) -> Iterable[Wanted]:
-    """One machine an entry, the first that no other entry has; entries that fewer machines fit choose first."""
+    """Return one free machine per entry; entries that fewer machines fit choose first."""
     taken: dict[int, Node] = {}
     numbered = sorted(enumerate(entries), key=lambda each: sum(node.has(each[1]) for node in nodes))
     for number, entry in numbered:
@@ -110,7 +108,7 @@ def _by_labels(nodes: Sequence[Node], entries: Iterable[Labels]) -> Iterable[Wan
 
 
 def _by_kind(nodes: Sequence[Node], label: str) -> tuple[Wanted, ...]:
-    """The first machine of each value of a label."""
+    """Return the first machine for each value of a label."""
     first: dict[str, Node] = {}
     for node in nodes:
         if (value := node.labels.get(label)) is not None:

@@ -1,4 +1,4 @@
-"""One fleet run of runs that were measured machine by machine and came in files: the same answer without a cluster."""
+"""Fleet run assembled from runs measured machine by machine and read from files: the same answer without a cluster."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from core.studies.sweep.record import MAX_NAME, Run
 from core.text import clean, sentence_case, shown
 
 ENDED_AS: Mapping[str, MachineState] = {"finished": "finished", "cancelled": "cancelled", "failed": "failed"}
-"""What a machine's state is whose run ended so; a run that was interrupted is one whose machine was lost."""
+"""State of a machine by the status of its run; for an interrupted run the machine was lost."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A run and the file that held it. ``name`` where the file gives its machine one itself, as a fleet run does."""
+    """Run and the file that held it. ``name`` is set if the file itself names the machine, as a fleet run does."""
 
     path: PurePath
     run: Run
@@ -34,10 +34,10 @@ class Found:
 def collect(
     found: Sequence[Found], prices: Mapping[str, MachinePrice] | None = None, unread: Sequence[str] = ()
 ) -> FleetStudy:
-    """The fleet run of these; ``unread`` are sentences on files that could not be read, which cost only themselves.
+    """Assemble the fleet run; ``unread`` are sentences on files that could not be read, which cost only themselves.
 
-    Of a machine that several files are of the run with the most rounds counts. A run of another plan than most, or one
-    whose workers were held back, is named and has no part. Raises UserError where no run is left.
+    Of several files from one machine the run with the most rounds counts. A run with another plan than most, or one
+    whose workers were held back, is named and left out. Raises UserError if no run is left.
     """
     warnings = [Warning(code=f"unread_{n}", text=text) for n, text in enumerate(unread, 1)]
     plan = _common_plan([one.run for one in found])
@@ -62,7 +62,7 @@ def collect(
 
 
 def machine_of(name: str, run: Run, plan: SweepPlan) -> FleetMachine:
-    """What became of a machine, from its run; one whose run cannot be compared is refused and has none."""
+    """Return the state of a machine from its run; one whose run cannot be compared is refused and has none."""
     if (why := refused(run, plan)) is not None:
         return FleetMachine(name=name, state="refused", reason=why, starts=1)
     state = ENDED_AS.get(run.status, "lost")
@@ -71,7 +71,7 @@ def machine_of(name: str, run: Run, plan: SweepPlan) -> FleetMachine:
 
 
 def refused(run: Run, plan: SweepPlan) -> str | None:
-    """Why a run cannot be compared with those of the plan, a sentence; None where it can."""
+    """Explain in a sentence why a run cannot be compared with those of the plan; None if it can."""
     if run.plan is None:
         return "Its file holds points without a plan; what was measured cannot be told."
     if not alike(run.plan, plan):
@@ -82,7 +82,7 @@ def refused(run: Run, plan: SweepPlan) -> str | None:
 
 
 def alike(first: SweepPlan, second: SweepPlan) -> bool:
-    """Whether steps of both are the same: batches, budget and widths only say how much is measured."""
+    """Tell whether the steps of both plans are the same: batches, budget and widths only set how much is measured."""
     return _step(first) == _step(second)
 
 
@@ -91,12 +91,12 @@ def _step(plan: SweepPlan) -> str:
 
 
 def recorded(run: Run) -> Run:
-    """The run as it is kept on a machine that did not measure it."""
+    """Return the run as it is kept on a machine that did not measure it."""
     return run.model_copy(update={"label": "recorded" if run.label == "measured" else run.label})
 
 
 def _common_plan(runs: Iterable[Run]) -> SweepPlan | None:
-    """The first plan of those that most runs share."""
+    """Return the first of the plans that most runs share."""
     plans: dict[str, list[SweepPlan]] = defaultdict(list)
     for plan in (run.plan for run in runs if run.plan is not None):
         plans[_step(plan)].append(plan)
@@ -104,7 +104,7 @@ def _common_plan(runs: Iterable[Run]) -> SweepPlan | None:
 
 
 def _one_a_machine(named: Sequence[tuple[str, Found]]) -> tuple[list[tuple[str, Found]], list[str]]:
-    """The run of each machine with the most rounds, the newest of those; and a sentence on each that has no part."""
+    """Return the run of each machine with the most rounds (the newest of those), and a sentence on each one dropped."""
     groups: dict[object, list[tuple[str, Found]]] = defaultdict(list)
     for each in named:
         groups[_identity(each[1].run.environment) or each[1].run.id].append(each)
@@ -121,14 +121,14 @@ def _one_a_machine(named: Sequence[tuple[str, Found]]) -> tuple[list[tuple[str, 
 
 
 def _identity(environment: Environment | None) -> object:
-    """What tells machines apart; None where nothing does."""
+    """Return a key that identifies the machine; None if nothing does."""
     if environment is None or not environment.hostname_hash:
         return None
     return environment.hostname_hash, environment.cpu, environment.memory_bytes, tuple(environment.gpus)
 
 
 def _named(found: Sequence[Found]) -> Iterator[tuple[str, Found]]:
-    """Each with a name of its own: that of its file, else of the folder, else what machine it is."""
+    """Yield each run with a unique name: that of its file, else of the folder, else of the hardware."""
     stems = [one.name or run_name(one.path.name) for one in found]
     folders = [run_name(f"{one.path.parent.name}.json") if one.path.parent.name else "" for one in found]
     twice = {stem for stem, count in Counter(stems).items() if count > 1}
@@ -142,14 +142,14 @@ def _named(found: Sequence[Found]) -> Iterator[tuple[str, Found]]:
 
 
 def hardware_name(environment: Environment | None) -> str:
-    """A machine's first GPU, else its processor; empty where neither is known."""
+    """Return a machine's first GPU, else its processor; empty if neither is known."""
     if environment is None:
         return ""
     return environment.gpus[0].name if environment.gpus else environment.cpu
 
 
 def unique_name(wanted: str, taken: set[str]) -> str:
-    """The name, numbered where another machine has it already; it is then taken, too."""
+    """Return the name, numbered if another machine has it already, and mark it as taken."""
     base = clean(wanted).strip()[: MAX_NAME - 8] or "machine"
     name, number = base, 1
     while name in taken:

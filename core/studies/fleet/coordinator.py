@@ -1,8 +1,8 @@
-"""A fleet run from the first machine to the last: one thread, whatever the number of machines.
+"""Coordinator of a fleet run from the first machine to the last: one thread for any number of machines.
 
-Each machine is asked for what is new of its run, and what comes is recorded at once, in batches, and forgotten. One
-that is lost, hangs, is too slow or says what is not in the protocol costs what it has not measured: it is started once
-more, and all others go on.
+Each machine is asked for what is new of its run; the items are recorded at once, in batches, and forgotten. A machine
+that is lost, hangs, is too slow or violates the protocol costs only what it has not measured: it is started once more,
+and all others continue.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from core.studies.sweep.hindered import hindrance
 from core.studies.sweep.record import Round, Run, RunRecord
 from core.text import sentence_case
 
-SLICE_S = 0.25  # of a wait for answers, after which the wish to stop is seen
+SLICE_S = 0.25  # longest wait for answers before a request to stop is checked
 TELL_EVERY_S = 1.0
 HOLD_S = 1.0
-"""For how long a machine collects what is new before it is sent; of many machines longer."""
+"""Time that a machine collects new items before it sends them; longer with many machines."""
 COMMITS_A_S = 100.0
-"""Batches a second that a store takes well, of all machines together."""
-SILENT_S = 45.0  # a node answers every few seconds, also when there is nothing new
+"""Batches per second that a store handles well, over all machines."""
+SILENT_S = 45.0  # a node answers every few seconds, even with nothing new
 SLOW_S = 600.0
-"""Beside its budget a run starts workers, compiles and closes; one that takes longer by this is given up."""
-SAYS_SO_S = 2.0  # of waiting
+"""Allowance over the budget for starting workers, compiling and closing; a run that takes longer is given up."""
+SAYS_SO_S = 2.0  # wait before its reason is reported
 RETURN_S = 120.0
-"""For how long a machine that was lost may stay away before it is given up."""
-STOP_S = 2.5  # for an end in order, before one is made
+"""Time that a lost machine may stay away before it is given up."""
+STOP_S = 2.5  # grace period for an orderly end before it is forced
 UNDER_WAY: tuple[MachineState, ...] = ("measuring", "starting", "waiting")
 ENDS: dict[Status, MachineState] = {"finished": "finished", "failed": "failed", "cancelled": "cancelled"}
 
 
 def run_fleet(tools: StudyTools, plan: FleetPlan, cluster: Cluster) -> FleetStudy:
-    """Measure a plan on the machines of a cluster that it asks for; each run goes to ``tools.recorder`` as it comes.
+    """Measure a plan on the machines of a cluster; each run goes to ``tools.recorder`` as it arrives.
 
-    The study has no runs in it. Raises UserError where a machine is not there, Cancelled where nothing had been
-    measured when that was asked for, StudyFailed where no machine could be measured.
+    The returned study contains no runs. Raises UserError if a machine is missing, Cancelled if stopped before anything
+    was measured, StudyFailed if no machine could be measured.
     """
     return _Fleet(tools, plan, cluster).execute()
 
@@ -78,7 +78,7 @@ class _Fleet:
                     self._tell("measuring")
         finally:
             for seat in self._seats:
-                if seat.is_open:  # an error here, or a second Ctrl-C
+                if seat.is_open:  # after an error here, or a second Ctrl-C
                     self._give_up(seat, "cancelled", self._tools.stopped_as)
         status: Status = "finished" if self._stopped_s is None else self._tools.stopped_as
         study = self._study(status)
@@ -92,7 +92,7 @@ class _Fleet:
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def _send(self, seat: Seat, key: str) -> None:
-        """Have a node begin, as soon as it is free."""
+        """Ask a node to begin as soon as it is free."""
         run = self._new_run(seat.name)
         seat.is_sent(key, run, self._clock.now_s())
         self._at[key] = seat
@@ -117,7 +117,7 @@ class _Fleet:
         )
 
     def _see_stop(self) -> None:
-        """Pass the wish to stop on, and end what has not ended of itself soon after."""
+        """Pass on a request to stop, and soon after end whatever has not ended by itself."""
         if not self._tools.cancel.is_set():
             return
         if self._stopped_s is None:
@@ -128,7 +128,7 @@ class _Fleet:
             if seat.is_open and (not seat.heard or self._clock.now_s() - self._stopped_s > STOP_S):
                 self._give_up(seat, "cancelled", self._tools.stopped_as)
 
-    # -- hearing ---------------------------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------------------------
 
     def _hear(self, heard: Heard) -> None:
         seat = self._at.get(heard.key)
@@ -143,25 +143,23 @@ class _Fleet:
             return
         try:
             answer = decode(heard.said)
-            if answer.run_id != seat.run.id:  # of a run that was given up
+            if answer.run_id != seat.run.id:  # it is from a run that was given up
                 return
             self._take(seat, answer)
         except Garbled as error:
             self._lose(seat, str(error))
             return
-        if answer.question == seat.question:  # of an earlier one it came twice
+        if answer.question == seat.question:  # an answer to an earlier question is a duplicate
             self._ask(seat, self._hold_s)
 
     def _ask(self, seat: Seat, hold_s: float) -> None:
-        """Ask a machine that is still measured for what is new."""
+        """Ask a machine that is still measuring for what is new."""
         if seat.key is not None:
             seat.question += 1
             self._cluster.ask(seat.key, seat.question, seat.known, hold_s)
 
     def _take(self, seat: Seat, answer: Answer) -> None:
-        """Record what is new. A gap is left alone: what follows the last known item is asked for next. Raises
-        Garbled.
-        """
+        """Record the new items. After a gap, ask again for what follows the last known item. Raises Garbled."""
         now_s = self._clock.now_s()
         seat.heard_s, seat.activity, seat.left_s = now_s, answer.activity, answer.left_s
         if answer.first > seat.known + 1:
@@ -192,7 +190,7 @@ class _Fleet:
         self._tools.recorder.begin(run.model_copy(update={"label": "recorded", "status": "running"}))
 
     def _checked(self, seat: Seat, record: Item) -> RunRecord:
-        """A record of the run that was begun. Raises Garbled."""
+        """Check that a record belongs to the run that was begun. Raises Garbled."""
         assert not isinstance(record, Run | Waits | Ended)
         targets = len(self._plan.sweep.targets)
         parts = record.blocks if isinstance(record, Round) else () if isinstance(record, Warning) else (record,)
@@ -201,7 +199,7 @@ class _Fleet:
         return record
 
     def _record(self, seat: Seat, records: list[RunRecord]) -> None:
-        """Keep a batch; workers that are held back end the run instead, before it has a round."""
+        """Record a batch; if workers are held back, end the run instead, before it has a round."""
         if not records:
             return
         assert seat.run is not None
@@ -214,7 +212,7 @@ class _Fleet:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _end(self, seat: Seat, ended: Ended) -> None:
-        """The node has ended its run, in whatever way."""
+        """Handle the end of a node's run."""
         if ended.refused and not seat.begun:
             self._leave(seat)
             seat.ends("refused", ended.reason)
@@ -223,7 +221,7 @@ class _Fleet:
         if state is None or (state == "cancelled" and self._stopped_s is None):
             self._lose(seat, ended.reason or "Its run was ended from outside.")
             return
-        stopped = state == "cancelled"  # by the wish of the user here, or because this program must end
+        stopped = state == "cancelled"  # by the user here, or because this program must end
         self._finish(seat, self._tools.stopped_as if stopped else ended.status, ended.elapsed_s)
         self._leave(seat)
         if state == "finished" and seat.run is not None and not seat.came.get(seat.run.id):
@@ -231,7 +229,7 @@ class _Fleet:
         seat.ends(state, ended.reason)
 
     def _refuse(self, seat: Seat, reason: str) -> None:
-        """Its machine cannot be measured on as it is: nothing of the run is kept."""
+        """Refuse a machine that cannot be measured on as it is: nothing of the run is kept."""
         assert seat.run is not None
         self._tools.recorder.delete(seat.run.id)
         seat.came.pop(seat.run.id, None)
@@ -244,7 +242,7 @@ class _Fleet:
         seat.ends(state, reason)
 
     def _lose(self, seat: Seat, why: str) -> None:
-        """A machine is gone, or of no use as it is; once it is started again."""
+        """Handle a machine that is gone or unusable; the first time it is started again."""
         if self._stopped_s is not None:
             self._give_up(seat, "cancelled", self._tools.stopped_as)
         elif not seat.may_start_again:
@@ -256,7 +254,7 @@ class _Fleet:
             seat.waits(f"{why} It is started once more.", self._clock.now_s())
 
     def _finish(self, seat: Seat, status: Status, elapsed_s: float) -> None:
-        """End its run where it is recorded; one without a round is not worth keeping."""
+        """Finish its run in the recorder; one without a round is deleted."""
         if seat.run is None or not seat.begun:
             return
         if seat.came.get(seat.run.id):
@@ -273,10 +271,10 @@ class _Fleet:
     # -- the clock -------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """What time alone does: machines that wait, return, are silent or too slow."""
+        """Check what depends on time alone: machines that wait, return, are silent or too slow."""
         away = [seat for seat in self._seats if seat.is_open and seat.key is None]
         nodes: tuple[Node, ...] = ()
-        with suppress(UserError):  # who cannot be asked now may be later
+        with suppress(UserError):  # a cluster that does not answer now may later
             nodes = self._cluster.nodes() if away else ()
         for seat in away:
             self._replace(seat, nodes)
@@ -285,7 +283,7 @@ class _Fleet:
                 self._watch(seat, self._clock.now_s())
 
     def _replace(self, seat: Seat, nodes: Iterable[Node]) -> None:
-        """Start a machine again that was lost: itself, or another that has the labels asked for."""
+        """Start a lost machine again: itself, or another with the labels asked for."""
         free = {node.key: node for node in nodes if node.key not in self._at}
         others = {other.wanted.node.key for other in self._seats if other is not seat}
         key, labels = seat.wanted.node.key, seat.wanted.labels
@@ -316,7 +314,7 @@ class _Fleet:
     def _limit_s(self) -> float:
         return self._plan.sweep.budget_s * (1 + OVERDRAWN) + SLOW_S
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- reporting -------------------------------------------------------------------------------------------------
 
     def _tell(self, phase: str) -> None:
         states = Counter(seat.state for seat in self._seats)
@@ -332,7 +330,9 @@ class _Fleet:
         )  # fmt: skip
 
     def _left_s(self) -> float:
-        """What the machines that measure take at most; nobody knows of one that waits for other work to end."""
+        """Return the longest time left of the measuring machines; 0 while one waits for other work to end, as that is
+        unknown.
+        """
         if any(seat.state == "waiting" for seat in self._seats):
             return 0.0
         budget_s = self._plan.sweep.budget_s

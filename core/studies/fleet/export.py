@@ -1,4 +1,4 @@
-"""A fleet run as files: one JSON object that holds the record, and a table for a spreadsheet."""
+"""Export of a fleet run: one JSON object that holds the record, and a table for a spreadsheet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def fleet_data(study: FleetStudy, answer: FleetAnswer) -> dict[str, Any]:
-    """Times are milliseconds, intervals 95 %; machines in bands are named."""
+    """Return the fleet run as JSON data: times in milliseconds, 95 % intervals, machines in bands by name."""
     return {
         "verdict": "fastest",
         "sentence": answer.sentence,
@@ -100,7 +100,7 @@ def _machine(study: FleetStudy, result: Result) -> dict[str, Any]:
 
 
 def machines_csv(study: FleetStudy, answer: FleetAnswer) -> str:
-    """One row for each machine and batch size."""
+    """Return one row per machine and batch size."""
     targets = study.plan.sweep.target_names
     lines = []
     for result in answer.results:

@@ -1,7 +1,7 @@
-"""Pictures of a fleet run: machines over each other along the batch, readable with three of them and with a thousand.
+"""Charts of a fleet run: machines over each other by batch, readable for three of them and for a thousand.
 
-Up to six machines have curves of their own: the baseline, those that were chosen, those that are the fastest somewhere.
-All others are one grey area from the slowest to the fastest.
+Up to six machines have curves of their own: the baseline, chosen ones, and those that are the fastest somewhere. All
+others form one grey area from the slowest to the fastest.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ REST = Look(GUIDE, "circle", "solid")
 UNPAIRED_NOTE = "Machines are compared unpaired, so intervals are wider than between targets of one run."
 Points = Callable[[Result], list[Point]]
 Values = Callable[[Result], Iterable[tuple[float, float]]]
-"""Batch and value, of machines that have no curve of their own."""
+"""Batch and value, for machines that have no curve of their own."""
 
 
 def drawn(answer: FleetAnswer, chosen: Sequence[str] = ()) -> tuple[int, ...]:
-    """The machines that have curves of their own, at most six, in the order in which they get their looks."""
+    """Return the machines that have curves of their own, at most six, in the order in which they get their looks."""
     count = len(answer.results)
     if count <= MAX_TARGETS:
         return tuple(range(count))
@@ -58,13 +58,13 @@ def _alone(found: Fastest, machine: int) -> bool:
 
 
 def _mean_ratio(answer: FleetAnswer, machine: int) -> float:
-    """Of the baseline's step time over it, negative: the fastest first."""
+    """Return the negative mean speed-up over the baseline, so that the fastest sorts first."""
     one = answer.results[machine].against
     return 0.0 if one is None else -sum(found.ratio for found in one.speed_ups) / max(1, len(one.speed_ups))
 
 
 def speed_up_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str] = ()) -> go.Figure:
-    """Speed-up of each machine over the baseline machine, with which is the fastest as a strip above."""
+    """Plot the speed-up of each machine over the baseline machine, with the fastest as a strip above."""
     figure, shown = go.Figure(), drawn(answer, chosen)
     baseline = short(answer.names[answer.baseline], 30)
     batches = [float(batch) for batch in answer.batches]
@@ -101,7 +101,7 @@ def speed_up_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str
 
 
 def throughput_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str] = ()) -> go.Figure:
-    """Samples a second of each machine by batch."""
+    """Plot samples per second of each machine by batch."""
 
     def points(result: Result) -> list[Point]:
         return [
@@ -117,7 +117,7 @@ def throughput_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[s
 
 
 def cost_figure(study: FleetStudy, answer: FleetAnswer, chosen: Sequence[str] = ()) -> go.Figure:
-    """What a million samples cost on each machine that has a price, with which is the cheapest as a strip above."""
+    """Plot the cost of a million samples on each machine that has a price, with the cheapest as a strip above."""
     currency = next(result.price.currency for result in answer.results if result.price is not None)
 
     def points(result: Result) -> list[Point]:
@@ -165,7 +165,7 @@ class _Chart:
 
 
 def _framed(chart: _Chart, more: str = "") -> go.Figure:
-    """With the strip of the fastest, the axis of batches, and the words around it."""
+    """Add the strip of the fastest, the batch axis, and the text around the chart."""
     answer, figure = chart.answer, chart.figure
     bounds = log_range([float(batch) for batch in answer.batches], 0.04)
     added = Added()
@@ -187,7 +187,7 @@ def _framed(chart: _Chart, more: str = "") -> go.Figure:
 
 
 def _counts(answer: FleetAnswer) -> str:
-    """What counts of each machine."""
+    """Describe which target of each machine counts."""
     if len(answer.target_names) == 1:
         return f"Each machine with its {answer.target_names[0]}."
     if answer.target is not None:
@@ -196,13 +196,13 @@ def _counts(answer: FleetAnswer) -> str:
 
 
 def _where(study: FleetStudy, answer: FleetAnswer, shown: Sequence[int]) -> str:
-    """Label, day and what the drawn machines are."""
+    """Return label, day and the hardware of the drawn machines."""
     machines = [f"{answer.names[m]}: {answer.results[m].run.hardware}" for m in shown if answer.results[m].run.hardware]
     return " · ".join([answer.label, *([study.created_at[:10]] if study.created_at else []), *machines])
 
 
 def _rest(figure: go.Figure, answer: FleetAnswer, shown: Sequence[int], values: Values) -> list[float]:
-    """The machines without a curve of their own as one grey area; returns its values."""
+    """Draw the machines without a curve of their own as one grey area; return its values."""
     own = set(shown)
     others = [tuple(values(result)) for machine, result in enumerate(answer.results) if machine not in own]
     ends: dict[float, tuple[float, float]] = {}

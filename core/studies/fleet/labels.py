@@ -1,4 +1,4 @@
-"""Labels of machines as people write them: ``gpu=a100,zone=b``."""
+"""Parser of machine labels: ``gpu=a100,zone=b``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from core.text import shown
 
 
 def labels(text: str) -> dict[str, str]:
-    """From ``gpu=a100,zone=b``. Raises UserError."""
+    """Parse labels such as ``gpu=a100,zone=b``. Raises UserError."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and value.strip() for name, _, value in pairs):
         raise UserError(f"“{shown(text)}” names no labels; accepted is label=value, several divided by commas.")

@@ -1,7 +1,7 @@
-"""What a node of a fleet says of its run: numbered items, asked for by number and told as JSON.
+"""Protocol of a fleet node: numbered items of its run, asked for by number and sent as JSON.
 
-Whoever asks says up to which number everything is known there, so that an answer that came twice, or never, costs
-nothing. What is not in the protocol is Garbled, whoever sent it.
+A question states up to which number everything is known, so that a duplicate or missing answer costs nothing. What is
+not in the protocol is Garbled, whoever sent it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from core.traces.record import TracedCell
 
 MAX_ANSWER_BYTES = 8_000_000
 MAX_ITEMS = 500
-"""Of an answer; what is left comes with the next one."""
+"""Most items per answer; the rest comes with the next one."""
 ENOUGH_BYTES = 2_000_000
-"""Of an answer, after which no further item is put into it; a trace may have a megabyte."""
+"""Size of an answer after which no further item is added; a trace may have a megabyte."""
 MAX_SAID = 1_000
 Said = Annotated[str, Field(max_length=MAX_SAID)]
 
 
 class Garbled(UserError):
-    """An answer that is not in the protocol; the sentence says what is wrong with it."""
+    """An answer violates the protocol; the sentence says how."""
 
 
 class Waits(Frozen):
@@ -45,7 +45,7 @@ class Ended(Frozen):
 
 
 Item = Run | RunRecord | Waits | Ended
-"""A Run is the one that begins: without rounds, with the machine's environment."""
+"""A Run is the first item: without rounds, with the machine's environment."""
 
 MODELS: dict[str, type[Frozen]] = {
     "begun": Run, "process": Process, "setup": Setup, "round": Round, "cell": Cell, "warning": Warning,
@@ -64,7 +64,9 @@ class _Answer(Frozen):
 
 
 class Answer(Frozen):
-    """``items`` are numbered from ``first``; ``activity`` and ``left_s`` are what the run is at, and its time left."""
+    """Answer of a node: ``items`` are numbered from ``first``; ``activity`` and ``left_s`` are the run's activity and
+    time left.
+    """
 
     run_id: str
     question: int
@@ -74,7 +76,7 @@ class Answer(Frozen):
     left_s: float = 0.0
 
     def after(self, known: int) -> tuple[Item, ...]:
-        """The items that are not known yet."""
+        """Return the items after number ``known``."""
         return self.items[max(0, known + 1 - self.first) :]
 
 
@@ -82,20 +84,20 @@ _ANSWER = TypeAdapter(_Answer)
 
 
 def encode(item: Item) -> bytes:
-    """One item as JSON: its kind and what it holds."""
+    """Encode one item as JSON: its kind and its fields."""
     return b'["%s",%s]' % (KINDS[type(item)].encode(), item.model_dump_json().encode())
 
 
 def answer(
     run_id: str, question: int, first: int, items: Sequence[bytes], activity: str = "", left_s: float = 0.0
 ) -> bytes:
-    """An answer of encoded items."""
+    """Assemble an answer from encoded items."""
     head = _Answer(run_id=run_id, question=question, first=first, items=(), activity=activity[:MAX_SAID], left_s=left_s)
     return head.model_dump_json().encode().replace(b'"items":[]', b'"items":[%s]' % b",".join(items), 1)
 
 
 def fitting(items: Sequence[bytes]) -> Sequence[bytes]:
-    """As many from the first on as one answer may hold."""
+    """Return as many of the first items as one answer may hold."""
     size = 0
     for count, item in enumerate(items[:MAX_ITEMS]):
         size += len(item)
@@ -105,7 +107,7 @@ def fitting(items: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def decode(data: object) -> Answer:
-    """Raises Garbled."""
+    """Decode an answer. Raises Garbled."""
     if not isinstance(data, bytes) or len(data) > MAX_ANSWER_BYTES:
         raise Garbled("It answered what is not in the protocol.")
     try:
@@ -119,5 +121,5 @@ def decode(data: object) -> Answer:
 
 
 def decode_item(kind: str, value: object) -> Item:
-    """Raises ValidationError, or KeyError for a kind that there is not."""
+    """Decode an item. Raises ValidationError, or KeyError for an unknown kind."""
     return MODELS[kind].model_validate(value)  # type: ignore[return-value]

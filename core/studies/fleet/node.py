@@ -1,7 +1,7 @@
-"""The side of a fleet run that measures: one run on this machine, in a thread of its own, told when it is asked.
+"""Measuring side of a fleet run: one run on this machine, in a thread of its own, reported when asked.
 
-The same engine as ``sweep`` runs here, under this machine's lock. Whoever started it and asks no more is gone: the run
-then ends by itself. Nothing here knows Ray.
+The same engine as ``sweep`` runs here, under this machine's lock. If nobody asks any more, whoever started the run is
+gone, and it ends by itself. Independent of Ray.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from core.worker.protocol import Launcher
 from core.worker.templates import TEMPLATES
 
 ANSWER_S = 5.0
-"""An answer comes so often at least, also an empty one."""
+"""Longest time between answers, empty ones included."""
 ALONE_S = 90.0
-"""Without a question for so long nobody is there any more."""
+"""Time without a question after which nobody is there any more."""
 BUSY_AGAIN_S = 1.0
 
 
 class NodeRun:
-    """Measures one run and keeps what is new until it is known elsewhere. Everything but the engine is replaceable for
-    tests.
+    """Measurement of one run, which keeps new items until they are known elsewhere. Everything but the engine is
+    replaceable for tests.
     """
 
     def __init__(
@@ -77,17 +77,16 @@ class NodeRun:
         self._thread: threading.Thread | None = None
 
     def begin(self, run: bytes) -> None:
-        """Measure a run without rounds, given as JSON. Returns at once."""
+        """Start to measure a run without rounds, given as JSON. Returns at once."""
         asked = Run.from_json(run)
         self._run_id = asked.id
         self._thread = threading.Thread(target=self._measure, args=(asked,), name="breakeven-fleet", daemon=True)
         self._thread.start()
 
     def take(self, question: int, known: int, hold_s: float, answer_s: float = ANSWER_S) -> bytes:
-        """The answer to a question: the items after number ``known``, up to which none is needed here any more.
+        """Answer a question with the items after number ``known``; items up to it are discarded.
 
-        Waits until there are some and the oldest has been here for ``hold_s``, or the run has ended, or ``answer_s``
-        have passed.
+        Waits until there are some and the oldest is ``hold_s`` old, or the run has ended, or ``answer_s`` have passed.
         """
         end_s = time.monotonic() + answer_s
         with self._changed:
@@ -104,13 +103,13 @@ class NodeRun:
             return messages.answer(self._run_id, question, self._known + 1, items, activity, left_s)
 
     def cancel(self) -> None:
-        """Stop in order; what was measured is still told."""
+        """Stop in order; what was measured is still sent."""
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
 
     def _wait_s(self, end_s: float, hold_s: float) -> float:
-        """How long an answer may wait yet."""
+        """Return how long an answer may still wait."""
         now_s = time.monotonic()
         if self._ended:
             return 0.0
@@ -124,7 +123,7 @@ class NodeRun:
         status, elapsed_s, reason, refused = "failed", 0.0, "", False
         recorder = _Told(self._tell)
         try:
-            unhindered()  # of this thread: what it starts inherits that
+            unhindered()  # for this thread; its children inherit it
             self._refuse(run)
             with self._machine(run) as held:
                 run = run.model_copy(update={"environment": capture_environment(), "created_at": now()})
@@ -133,7 +132,7 @@ class NodeRun:
             status = self._stop.status
         except UserError as error:
             reason, refused = str(error), not recorder.began
-        except Exception as error:  # a defect ends this run, and is told
+        except Exception as error:  # a defect ends this run, and is reported
             reason = f"It stopped: {error}"
         status, elapsed_s = recorder.ended or (status, elapsed_s)
         if self._launcher is launch_processes:
@@ -144,7 +143,7 @@ class NodeRun:
             self._changed.notify_all()
 
     def _refuse(self, run: Run) -> None:
-        """Raises UserError where this machine cannot measure the plan, or must not."""
+        """Raise UserError if this machine cannot, or must not, measure the plan."""
         assert run.plan is not None
         plan = run.plan
         refuse_code(plan.workload.network)
@@ -171,7 +170,7 @@ class NodeRun:
 
     @contextmanager
     def _machine(self, run: Run) -> Iterator[Held]:
-        """This machine's lock, waited for as long as another measurement holds it. Raises Cancelled."""
+        """Acquire this machine's lock, waiting while another measurement holds it. Raises Cancelled."""
         told = ""
         with ExitStack() as stack:
             while True:
@@ -201,7 +200,7 @@ class NodeRun:
 
 
 class _Told:
-    """A recorder that tells what it is given. ``ended`` is how the run did, and its seconds."""
+    """Recorder that sends what it is given. ``ended`` is the run's final status and its seconds."""
 
     def __init__(self, tell: Callable[..., None]) -> None:
         self._tell = tell

@@ -1,8 +1,9 @@
-"""Ray as a fleet's cluster: one actor a machine, which has all of its CPUs and GPUs. The only module that imports Ray.
+"""Ray as a fleet's cluster: one actor per machine, which has all of its CPUs and GPUs. The only module that imports
+Ray.
 
-An actor is placed by the label of its node, waits there until nobody else has anything of it, and is asked over and
-over for what is new (:mod:`core.studies.fleet.node`). It ends with this program, however that ends, and its workers
-with it. The code that it runs is this program's own, sent along; frameworks must be installed there.
+An actor is placed by the label of its node, waits there until the whole machine is free, and is polled for what is new
+(:mod:`core.studies.fleet.node`). It ends with this program, however that ends, and its workers with it. It runs this
+program's own code, which is sent along; frameworks must be installed there.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from core.studies.sweep.record import MAX_NAME
 from core.text import clean
 
 CODE = Path(__file__).parents[2]
-"""This package, which the nodes are sent."""
+"""This package, which is sent to the nodes."""
 NOT_SENT = ("**/__pycache__/**", "dashboard/**", "data/hardware_*.json", "figures/fonts/**")
 NODE_LABEL = "ray.io/node-id"
 INSTALL = "pip install -r requirements-fleet.txt"
-AT_ONCE = 4  # calls of one actor: a question that waits, and a wish to stop
+AT_ONCE = 4  # concurrent calls of one actor: a waiting question, and a request to stop
 LOOK_EVERY_S = 2.0
 STARTS_S = 60.0
-"""For how long a process that is not there yet is taken to be starting, on a machine that was free."""
+"""Time for which a process missing on a free machine is assumed to be starting."""
 MAX_WHY = 300
 MAX_PORT = 65_535
 REACH_S = 5.0
@@ -40,9 +41,9 @@ CAUSE = re.compile(r"[\w.]+(Error|Exception): \S")
 
 
 class RayCluster:
-    """A :class:`core.studies.fleet.cluster.Cluster`. ``actor`` is what runs on a node, replaced in tests.
+    """:class:`core.studies.fleet.cluster.Cluster` on Ray. ``actor`` is what runs on a node, replaced in tests.
 
-    Raises UserError where Ray is not installed or no cluster answers at ``address`` (``auto``, ``host:port`` or
+    Raises UserError if Ray is not installed or no cluster answers at ``address`` (``auto``, ``host:port`` or
     ``ray://host:port``).
     """
 
@@ -78,7 +79,7 @@ class RayCluster:
             max_concurrency=AT_ONCE,
         ).remote()
         self._actors[key] = actor
-        self._asked[actor.begin.remote(run)] = key  # answered with None, as soon as it is placed
+        self._asked[actor.begin.remote(run)] = key  # answers None as soon as the actor is placed
 
     def ask(self, key: str, question: int, known: int, hold_s: float) -> None:
         if (actor := self._actors.get(key)) is not None:
@@ -115,14 +116,14 @@ class RayCluster:
         self._ray.shutdown()
 
     def _there(self) -> list[dict[str, Any]]:
-        """Nodes that live and can compute. Raises UserError."""
+        """Return nodes that are alive and can compute. Raises UserError."""
         try:
             return [each for each in self._ray.nodes() if each["Alive"] and each["Resources"].get("CPU")]
         except Exception as error:  # Ray's own errors have no common base
             raise UserError(f"The Ray cluster does not answer: {_why(error)}") from None
 
     def _is_free(self, key: str, total: dict[str, float]) -> bool:
-        """Whether all of a machine can be had now, as far as Ray tells."""
+        """Tell whether all of a machine is available now, as far as Ray reports."""
         with suppress(Exception):  # not part of Ray's public interface
             free = self._ray._private.state.available_resources_per_node()[key]
             return all(free.get(name, 0) >= total.get(name, 0) for name in ("CPU", "GPU"))
@@ -131,11 +132,11 @@ class RayCluster:
     def _said(self, ref: Any) -> object:
         try:
             return self._ray.get(ref)
-        except Exception as error:  # the actor's process, its node or what it raised
+        except Exception as error:  # the actor's process or node failed, or it raised
             return NodeLost(f"Its measuring process is gone: {_why(error)}")
 
     def _left(self, told: set[str]) -> list[Heard]:
-        """Machines that are asked and whose node is gone: an actor that is not placed yet would wait for ever."""
+        """Return machines with open questions whose node is gone: an actor not yet placed would wait for ever."""
         if time.monotonic() - self._looked_s < LOOK_EVERY_S:
             return []
         self._looked_s = time.monotonic()
@@ -145,7 +146,7 @@ class RayCluster:
 
 
 def connected(address: str) -> Any:
-    """The module ray, connected. Raises UserError."""
+    """Return the module ray, connected. Raises UserError."""
     try:
         import ray
     except ImportError:
@@ -169,7 +170,7 @@ def connected(address: str) -> Any:
 
 
 def _check_reachable(address: str) -> None:
-    """Raises UserError where nothing listens at an address; Ray itself would try for minutes."""
+    """Raise UserError if nothing listens at an address; Ray itself would try for minutes."""
     if address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -184,15 +185,15 @@ def _check_reachable(address: str) -> None:
 
 
 def labels_of(node: dict[str, Any]) -> dict[str, str]:
-    """A node's labels, those of Ray among them, as far as a record can hold them."""
+    """Return a node's labels, including Ray's own, within the limits of a record."""
     labels = {str(name): str(value) for name, value in (node.get("Labels") or {}).items()}
     kept = {clean(name)[:MAX_NAME]: clean(value)[:MAX_NAME] for name, value in labels.items() if name and value}
     return dict(sorted(kept.items())[:MAX_LABELS])
 
 
 def _why(error: Exception) -> str:
-    """What an error of Ray's says in a line, as the end of a sentence: the cause where it quotes a traceback, else its
-    first line.
+    """Return an error of Ray's as one line that ends a sentence: the cause if it quotes a traceback, else its first
+    line.
     """
     lines = [clean(line).strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     text = next((line for line in reversed(lines) if CAUSE.match(line)), lines[0])

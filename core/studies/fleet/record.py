@@ -18,13 +18,13 @@ MAX_LABELS = 64
 Label = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Labels = Annotated[dict[Label, Label], Field(max_length=MAX_LABELS)]
 MachineState = Literal["waiting", "starting", "measuring", "finished", "failed", "lost", "refused", "cancelled"]
-"""*waiting* for its machine to be free, *lost* with its node (retried once), *refused* where the machine cannot be
-measured on as it is; a machine that ended otherwise keeps the rounds that came home."""
+"""*waiting* for its machine to be free, *lost* with its node (retried once), *refused* if the machine cannot be
+measured on as it is; a machine that ended otherwise keeps the rounds that were received."""
 ENDED: tuple[MachineState, ...] = ("finished", "failed", "lost", "refused", "cancelled")
 
 
 class MachinePrice(Frozen):
-    """What an hour of one machine costs, and since when."""
+    """Price of an hour of one machine, and its date."""
 
     per_hour: PerHour
     currency: Currency
@@ -32,11 +32,11 @@ class MachinePrice(Frozen):
 
 
 class FleetPlan(Frozen):
-    """``sweep`` on every machine whose labels hold all of one entry of ``machines``, one machine an entry.
+    """Plan of a fleet run: ``sweep`` on one machine per entry of ``machines``, whose labels include all of the entry.
 
-    With ``each`` instead: on one machine for each value of that label. With neither: on every machine of the cluster.
-    ``address`` is Ray's (``ray://host:port`` or ``auto``); None for runs that were collected from files. ``prices`` are
-    by machine name. A machine may stay busy with other work for ``wait_s``; then it is not measured.
+    With ``each`` instead: on one machine per value of that label. With neither: on every machine of the cluster.
+    ``address`` is Ray's (``ray://host:port`` or ``auto``); None for runs collected from files. ``prices`` are by
+    machine name. A machine may stay busy with other work for ``wait_s``; then it is not measured.
     """
 
     sweep: SweepPlan
@@ -56,8 +56,8 @@ class FleetPlan(Frozen):
 class FleetMachine(Frozen):
     """One machine of a fleet. ``name`` is unique in it; ``run_id`` is the run of its rounds, once there is one.
 
-    ``reason`` says in a sentence why it waits or why it has no complete run; ``starts`` counts how often its
-    measurement was started and ``rounds`` those of its run that are known here.
+    ``reason`` explains in a sentence why it waits or has no complete run; ``starts`` counts the starts of its
+    measurement and ``rounds`` the rounds of its run known here.
     """
 
     name: Label
@@ -71,7 +71,9 @@ class FleetMachine(Frozen):
 
 
 class FleetStudy(Study):
-    """``runs`` holds the whole run of each machine in a file; the store keeps each by itself, and here none."""
+    """Record of a fleet run. ``runs`` holds the whole run of each machine in a file; in the store it is empty, since
+    each is kept separately.
+    """
 
     noun: ClassVar[str] = "fleet run"
 
@@ -93,11 +95,11 @@ class FleetStudy(Study):
 
     @property
     def part_ids(self) -> tuple[str, ...]:
-        """The run of each machine that has one."""
+        """Ids of the machines' runs."""
         return tuple(machine.run_id for machine in self.machines if machine.run_id is not None)
 
     def kept_apart(self, ids: Mapping[str, str]) -> Self:
-        """Without the runs themselves, which are kept elsewhere under these ids."""
+        """Return the study without the runs themselves, which are kept elsewhere under these ids."""
         moved = (
             machine.model_copy(update={"run_id": None if machine.run_id is None else ids.get(machine.run_id)})
             for machine in self.machines
@@ -105,5 +107,5 @@ class FleetStudy(Study):
         return self.model_copy(update={"machines": tuple(moved), "runs": ()})
 
     def run_of(self, machine: FleetMachine) -> Run | None:
-        """Its run where this record holds it, else None."""
+        """Return a machine's run if this record holds it, else None."""
         return next((run for run in self.runs if run.id == machine.run_id), None)

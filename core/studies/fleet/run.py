@@ -1,4 +1,4 @@
-"""A fleet run on the Ray cluster that its plan names."""
+"""Fleet run on the Ray cluster that its plan names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from core.studies.runner import StudyTools
 from core.worker.interpreters import refuse_python
 
 RAY_ADDRESS = "BREAKEVEN_RAY_ADDRESS"
-"""Where a fleet is looked for when nothing else is said."""
+"""Environment variable with the default address of a fleet."""
 
 
 def check_fleet(plan: FleetPlan) -> None:
-    """Raises UserError for a plan that no fleet can run."""
+    """Raise UserError for a plan that no fleet can run."""
     if plan.address is None:
         raise UserError(f"A fleet run needs the address of a Ray cluster: --address, or {RAY_ADDRESS}.")
     if isinstance(plan.sweep.workload.network, Code):
@@ -31,7 +31,7 @@ def check_fleet(plan: FleetPlan) -> None:
 
 @contextmanager
 def connected(plan: FleetPlan) -> Iterator[Cluster]:
-    """The cluster of a plan that can run; all that runs there for it has ended afterwards. Raises UserError."""
+    """Connect to the cluster of a plan; everything that it runs there has ended afterwards. Raises UserError."""
     check_fleet(plan)
     from core.studies.fleet.ray_cluster import RayCluster  # without Ray all else of a fleet still works
 
@@ -44,6 +44,6 @@ def connected(plan: FleetPlan) -> Iterator[Cluster]:
 
 
 def measure_fleet(tools: StudyTools, plan: FleetPlan) -> FleetStudy:
-    """The fleet run of a plan; its runs go to ``tools.recorder`` as they come. Raises UserError."""
+    """Measure the fleet run of a plan; its runs go to ``tools.recorder`` as they arrive. Raises UserError."""
     with connected(plan) as cluster:
         return run_fleet(tools, plan, cluster)

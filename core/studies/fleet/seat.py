@@ -1,4 +1,4 @@
-"""One machine of a fleet while it is measured: what became of it so far, and of its first attempt if there were two."""
+"""State of one machine of a fleet while it is measured, including its first attempt if there were two."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ MOST_STARTS = 2
 
 @dataclass(eq=False)
 class Seat:
-    """Times are those of the coordinator's clock. ``run`` is the one that its node is asked for, until that has ended.
+    """State of one machine. Times are those of the coordinator's clock. ``run`` is the one requested of its node, until
+    it ends.
 
-    ``known`` counts the items that came of it, ``heard`` says whether its node ever answered, ``begun`` whether it is
-    recorded here; ``question`` is the last that it was asked. ``came`` are the rounds that came home, by run.
+    ``known`` counts the items received of it, ``heard`` says whether its node ever answered, ``begun`` whether it is
+    recorded here; ``question`` is the number of the last question. ``came`` counts the rounds received, by run.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Seat:
 
     @property
     def run_id(self) -> str | None:
-        """The run that stands for the machine: the one that finished, else the one that has the most rounds."""
+        """The run that represents the machine: the one that finished, else the one with the most rounds."""
         return self.finished or max(self.came, key=lambda run_id: self.came[run_id], default=None)
 
     def to_machine(self) -> FleetMachine:
@@ -68,7 +69,7 @@ class Seat:
         )
 
     def is_sent(self, key: str, run: Run, now_s: float) -> None:
-        """The node is asked to measure that run."""
+        """Record that the node was asked to measure a run."""
         self.key, self.run = key, run
         self.known = 0
         self.begun = self.heard = False
@@ -78,24 +79,24 @@ class Seat:
         self.waits("", now_s)
 
     def is_there(self, now_s: float) -> None:
-        """Its machine is free, and has begun."""
+        """Record that its machine is free and has begun."""
         self.heard, self.heard_s = True, now_s
         self.goes("starting", now_s)
 
     def waits(self, reason: str, now_s: float) -> None:
-        """For its machine to be free, or to come back."""
+        """Mark it as waiting for its machine to be free, or to return."""
         if self.state != "waiting":
             self.since_s = now_s
         self.state, self.reason = "waiting", reason
 
     def goes(self, state: MachineState, now_s: float) -> None:
-        """Goes on, and waits no longer."""
+        """Set a state other than waiting, and add up the time waited."""
         if self.state == "waiting":
             self.waited_s += now_s - self.since_s
         self.state, self.reason = state, ""
 
     def counts(self, rounds: int) -> None:
-        """So many rounds more have come home."""
+        """Add rounds that were received."""
         assert self.run is not None
         if rounds:
             self.came[self.run.id] = self.came.get(self.run.id, 0) + rounds

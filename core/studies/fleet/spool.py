@@ -1,4 +1,4 @@
-"""Runs of a fleet as they come home: lines of JSON in a temporary folder, so that a thousand of them need no memory."""
+"""Spool of a fleet's incoming runs: lines of JSON in a temporary folder, so that a thousand of them need no memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.studies.sweep.record import Run, RunRecord
 
 
 class Spool:
-    """A recorder before another one; it keeps runs until it is closed, and :meth:`run` puts one together."""
+    """Recorder in front of another one; it keeps runs until it is closed, and :meth:`run` reassembles one."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._next = recorder
@@ -46,7 +46,7 @@ class Spool:
         self._next.delete(run_id)
 
     def run(self, run_id: str) -> Run:
-        """The whole run. Raises OSError for one that was never begun."""
+        """Return the whole run. Raises OSError for one that was never begun."""
         with self._path(run_id).open("rb") as lines:
             begun, *records = (decode_item(*from_json(line)) for line in lines)
         assert isinstance(begun, Run)

@@ -1,4 +1,4 @@
-"""What a fleet run says as lines, for a terminal, Markdown and the history."""
+"""Fleet run as lines of text, for a terminal, Markdown and the history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_MACHINES, SHOWN_BATCHES = 30, 3
 
 
 def fleet_text(study: FleetStudy, answer: FleetAnswer) -> str:
-    """The verdict, a table of the machines, what the cheapest is, what to know."""
+    """Return the verdict, a table of the machines, the cheapest, and the notes."""
     batches = shown_batches(answer)
     shown = enumerate(answer.results[:SHOWN_MACHINES], start=1)
     rows = [[str(number), *row(answer, result, batches)] for number, result in shown]
@@ -35,12 +35,12 @@ def fleet_text(study: FleetStudy, answer: FleetAnswer) -> str:
 
 
 def shown_batches(answer: FleetAnswer) -> tuple[int, ...]:
-    """A few of the batches that all share, the smallest and the largest among them."""
+    """Return a few of the shared batches, including the smallest and the largest."""
     return evenly(answer.batches, SHOWN_BATCHES)
 
 
 def columns(answer: FleetAnswer, batches: Sequence[int]) -> list[str]:
-    """Of :func:`row`."""
+    """Return the titles of the columns of :func:`row`."""
     baseline = answer.names[answer.baseline]
     found = ["Machine", *(f"Step at {batch:,} (ms)" for batch in batches), f"Faster than {baseline}"]
     if len(answer.target_names) > 1:
@@ -53,7 +53,7 @@ def columns(answer: FleetAnswer, batches: Sequence[int]) -> list[str]:
 
 
 def row(answer: FleetAnswer, result: Result, batches: Sequence[int]) -> list[str]:
-    """One machine in words, with 95 % intervals."""
+    """Return one machine as texts, with 95 % intervals."""
     cells = [result.cell(batch) for batch in batches]
     is_baseline = result is answer.results[answer.baseline]
     found = [result.name, *(_step(cell) for cell in cells), "baseline" if is_baseline else faster_words(result.against)]
@@ -71,7 +71,7 @@ def _step(cell: CellStats | None) -> str:
 
 
 def cost_words(result: Result, cost: Cost | None) -> str:
-    """``0.12 EUR (0.11 to 0.13)``; nothing where the price or the step time is not known."""
+    """Return ``0.12 EUR (0.11 to 0.13)``; empty if the price or the step time is unknown."""
     if cost is None or result.price is None:
         return ""
     value = f"{number(cost.value)} {result.price.currency}"
@@ -79,7 +79,7 @@ def cost_words(result: Result, cost: Cost | None) -> str:
 
 
 def energy_words(result: Result) -> str:
-    """At the largest batch with windows of the target that counts there, and what was measured."""
+    """Return the energy at the largest batch with windows of the target that counts there, and its source."""
     found = result.energy
     if not found:
         return ""
@@ -90,7 +90,7 @@ def energy_words(result: Result) -> str:
 
 
 def notes(study: FleetStudy, answer: FleetAnswer) -> list[str]:
-    """What to know when reading it, as sentences."""
+    """Return notes for the reader, as sentences."""
     found = [UNPAIRED]
     if answer.absent:
         found.append(_absent(answer.absent))
@@ -114,7 +114,7 @@ def _absent(machines: Sequence[FleetMachine]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    """``a, b and c``, or ``a, b and 7 more``."""
+    """Return ``a, b and c``, or ``a, b and 7 more``."""
     if len(names) <= 3:
         *others, last = names
         return f"{', '.join(others)} and {last}" if others else last
@@ -122,14 +122,14 @@ def _some(names: Sequence[str]) -> str:
 
 
 def own_words(answer: FleetAnswer, result: Result) -> str:
-    """Where the other targets of a machine are faster than its first, which is the plan's baseline."""
+    """Describe where the other targets of a machine are faster than its first, the plan's baseline."""
     if len(result.run.own) == 1:
         return result.run.own[0].words
     return "; ".join(f"{answer.target_names[one.target]} {one.words}" for one in result.run.own)
 
 
 def cheapest_words(answer: FleetAnswer) -> str:
-    """Whose sample is the cheapest at which batch, in one sentence; empty where that cannot be told."""
+    """Describe in one sentence whose sample is the cheapest at which batch; empty if unknown."""
     if answer.cheapest is None or not answer.has_interval:
         return ""
     parts = bands_words(answer.names, answer.cheapest, answer.margin, "cheapest")

@@ -1,12 +1,12 @@
-"""Step times of machines over the batch, compared unpaired: nothing that hits one machine alone cancels.
+"""Step times of machines by batch, compared unpaired: disturbances of one machine do not cancel.
 
 Two runs on different machines share no round. The variance of the log-ratio of their step times is therefore the sum of
-each machine's own, judged by how much its worker processes differ, with degrees of freedom after Welch (1947); an
-interval is wider than that of two targets in one run. What is the same during a whole run (a slow neighbour, a cold
-room) is in no interval: such a run says how the machine was then.
+each machine's own, from the scatter of its worker processes, with degrees of freedom after Welch (1947); an interval is
+wider than that of two targets in one run. What stays the same during a whole run (a slow neighbour, a cold room) is in
+no interval: such a run describes the machine as it was then.
 
 A machine counts with its fastest target at each batch, unless one target is asked for. The smallest of several
-estimates is too small where they tie: of c targets that may be the fastest on one machine and d on the other, each test
+estimates is biased low if they tie: with c targets that may be the fastest on one machine and d on the other, each test
 is made at the level times 2 / (c + d), which bounds the error whatever ties (a union bound over them).
 """
 
@@ -27,20 +27,20 @@ from core.studies.sweep.crossover import STEPS, bend_of, between_batches, held_b
 from core.studies.sweep.observations import ALPHA
 
 TIE_ALPHA = 0.001  # targets of a machine count as tied unless they differ at 99.9 %: a lucky one must not look alone
-AT_ONCE = 100_000  # values of a block of pairs
+AT_ONCE = 100_000  # values per block of pairs
 FEWEST_RIVALS = 6
 Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Times:
-    """Log step times [machine, x] over x = log2(batch); ``measured`` marks the batches that at least two machines were
-    measured at, and between two of those lie ``STEPS`` − 1 points. NaN where a machine was not.
+    """Log step times [machine, x] over x = log2(batch); NaN if a machine was not measured.
 
-    ``shape`` is what a second difference is multiplied by: w(1 − w)/2 · h² at the place w of a gap h.
-    ``error`` and ``df`` are those of the mean over replicates.
-    ``before`` and ``after`` are the second differences at the batches around a point; ``gap``: how far a machine that
-    skipped a batch may bend there. ``target`` is the one that counts, ``tied`` how many may be the fastest.
+    ``measured`` marks the batches that at least two machines share; between two of those lie ``STEPS`` − 1 points.
+    ``shape`` is the factor of a second difference: w(1 − w)/2 · h² at the relative place w of a gap h. ``error`` and
+    ``df`` are those of the mean over replicates. ``before`` and ``after`` are the second differences at the batches
+    around a point; ``gap``: how far a machine that skipped a batch may bend there. ``target`` is the one that counts,
+    ``tied`` the number of targets that may be the fastest.
     """
 
     x: Array
@@ -56,21 +56,21 @@ class Times:
     tied: Array
 
     def of(self, machines: Sequence[int]) -> Times:
-        """Of these machines alone, in this order."""
+        """Return these machines alone, in this order."""
         return self._each(lambda rows: rows[list(machines)])
 
     def at_batches(self) -> Times:
-        """At the measured batches only."""
+        """Return the measured batches only."""
         return self.at(np.flatnonzero(self.measured).tolist())
 
     def at(self, points: Sequence[int]) -> Times:
-        """At these points only."""
+        """Return these points only."""
         at = list(points)
         found = self._each(lambda rows: rows[:, at])
         return replace(found, x=self.x[at], shape=self.shape[at], measured=self.measured[at])
 
     def gathered(self, machine: Whole) -> Times:
-        """As one machine, at each point another one."""
+        """Return a single machine made of another one at each point."""
         points = np.arange(len(self.x))
         return self._each(lambda rows: rows[machine, points][None])
 
@@ -78,7 +78,7 @@ class Times:
         return replace(self, **{name: change(getattr(self, name)) for name in MACHINE_ROWS})
 
     def shifted(self, logs: Array) -> Times:
-        """With a number added to each machine's log step times, such as the log of its price."""
+        """Add a number to each machine's log step times, such as the log of its price."""
         return replace(self, center=self.center + logs[:, None])
 
     @property
@@ -90,7 +90,7 @@ class Times:
         return ~np.isnan(self.center)
 
     def own_half_width(self, alpha: float) -> Array:
-        """Of each machine's log step time by itself, at a level that is divided by the targets that may be it."""
+        """Return the half width of each machine's log step time by itself, at a level divided by the tied targets."""
         return np.hypot(t_at(1 - alpha / (2 * self.tied), self.df) * self.error, self.gap)
 
 
@@ -99,7 +99,7 @@ MACHINE_ROWS = ("center", "error", "df", "before", "after", "gap", "target", "ti
 
 @dataclass(frozen=True)
 class Ratio:
-    """log(t_first / t_second) with what its intervals are made of; any shape."""
+    """log(t_first / t_second) with the parts of its intervals; any shape."""
 
     center: Array
     error: Array
@@ -108,21 +108,21 @@ class Ratio:
     bend: Array
 
     def at(self, points: Flags) -> Ratio:
-        """At these points, along the last axis."""
+        """Return these points, along the last axis."""
         return Ratio(*(getattr(self, field.name)[..., points] for field in fields(self)))
 
     def half_width(self, alpha: float) -> Array:
-        """Half of the 1 − alpha interval; infinite where there is none, NaN where there is no ratio."""
+        """Return half of the 1 − alpha interval; infinite if there is none, NaN if there is no ratio."""
         return np.hypot(self.scatter(alpha), self.bend)
 
     def scatter(self, alpha: float) -> Array:
-        """The same without what may bend between batches."""
+        """Return the same without the bend between batches."""
         return t_at(1 - alpha / self.tied, self.df) * self.error
 
 
 def ratio(first: Times, second: Times, outer: bool = False) -> Ratio:
-    """Of ``first`` over ``second``, machine by machine; one of them may have a single machine. With ``outer`` of each
-    with each, as [first, second, x].
+    """Return the ratio of ``first`` over ``second``, machine by machine; one of them may have a single machine. With
+    ``outer``, every pair, as [first, second, x].
     """
 
     def both(name: str) -> tuple[Array, Array]:
@@ -154,8 +154,8 @@ def _shape(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Machines:
-    """A contest of machines, as :mod:`core.studies.sweep.fastest` makes bands of. ``rivals`` is what the level of a
-    comparison with many is divided by: the others in the whole fleet, also those that take no part any more.
+    """Contest of machines, from which :mod:`core.studies.sweep.fastest` makes bands. ``rivals`` divides the level of a
+    comparison with many: the others in the whole fleet, including those excluded before.
     """
 
     times: Times
@@ -174,7 +174,7 @@ class Machines:
         return ALPHA
 
     def candidates(self, alpha: float) -> Sets:
-        """The machines that may be the fastest at each point for itself, at level ``alpha``; never empty."""
+        """Return the machines that may be the fastest at each point by itself, at level ``alpha``; never empty."""
         best = self._best()
         ahead = self.times.gathered(best)
         found = ratio(ahead, self.times)
@@ -184,14 +184,14 @@ class Machines:
         return as_bits(np.where(alone, own, self.left_in(alpha)))
 
     def left_in(self, alpha: float) -> Flags:
-        """[machine, x]: no rival beats it at the level divided by the number of rivals."""
+        """Return [machine, x]: whether no rival beats it at the level divided by the number of rivals."""
         rivals = self.times.of(self._strongest(range(len(self.times.center))))
         found = ratio(rivals, self.times, outer=True)
         beaten = (-found.center > found.half_width(alpha / self.rivals)).any(axis=0)
         return np.asarray(~beaten & self.times.known)
 
     def margin(self, bits: int, alpha: float, at: Sequence[int]) -> Array:
-        """How far beyond the interval (log) the fastest is shown to be in that set; above zero: shown."""
+        """Return how far (log) beyond its interval the lead of that set over the others is; above zero it is shown."""
         inside = members(bits)
         outside = sorted(set(range(len(self.times.center))) - set(inside))
         if not outside:
@@ -208,16 +208,16 @@ class Machines:
         return as_bits(np.arange(len(self.times.center))[:, None] == self._best())
 
     def gain(self, old: Sequence[int], new: Sequence[int], part: slice) -> Array:
-        """Above zero where one of the new machines is ahead of all the old ones."""
+        """Return a value above zero at each point at which one of the new machines is ahead of all the old ones."""
         before, after = (self._filled[list(some)][:, part].min(axis=0) for some in (old, new))
         return np.asarray(np.nan_to_num(before - after))
 
     def is_level(self, members: Sequence[int], at: Sequence[int], alpha: float, margin: float) -> bool:
-        """Whether these machines are shown to be within ``margin`` of each other at all of these points."""
+        """Tell whether these machines are shown to be within ``margin`` of each other at all of these points."""
         chosen = self.times.of(members).at(at)
         widest = np.argsort(-np.abs(chosen.center - np.nanmean(chosen.center, axis=0)).max(axis=1)).tolist()
         some = max(1, AT_ONCE // chosen.center.size)
-        for start in range(0, len(widest), some):  # the first of them settle it where it is no tie
+        for start in range(0, len(widest), some):  # if it is no tie, the first rows settle it
             rows = widest[start : start + some]
             found = ratio(chosen.of(rows), chosen, outer=True)
             off = np.abs(found.center) + found.half_width(alpha)
@@ -234,8 +234,9 @@ class Machines:
         return np.asarray(np.argmin(self._filled, axis=0))
 
     def _strongest(self, machines: Sequence[int]) -> list[int]:
-        """Those that others are tested against: all of them where that is little work, else the fastest at each batch.
-        Fewer tests leave more machines in, which errs on the safe side.
+        """Return the machines that others are tested against: all if that is cheap, else the fastest at each batch.
+
+        Fewer tests leave more machines in, which is conservative.
         """
         some = list(machines)
         room = max(FEWEST_RIVALS, AT_ONCE // self.times.center.size)
@@ -248,8 +249,8 @@ class Machines:
 
 
 def contenders(times: Times, alpha: float) -> list[int]:
-    """The machines that may be the fastest at one of the measured batches at least, at the harshest level of any test:
-    no other is ever in a set.
+    """Return the machines that may be the fastest at some measured batch, at the strictest level of any test: no other
+    is ever in a set.
     """
     at = times.at_batches()
     left = Machines(at, max(1, len(times.center) - 1)).left_in(alpha / len(at.x))
@@ -257,15 +258,15 @@ def contenders(times: Times, alpha: float) -> list[int]:
 
 
 def common_batches(machines: Sequence[Sequence[TargetCurve]]) -> Array:
-    """What at least two machines were measured at, rising."""
+    """Return the batches that at least two machines measured, rising."""
     seen = [np.unique([batch for curve in curves for batch in curve.batches]) for curves in machines]
     batches, counts = np.unique(np.concatenate([np.zeros(0), *seen]), return_counts=True)
     return np.asarray(batches[counts > 1], dtype=float)
 
 
 def times_of(machines: Sequence[Sequence[TargetCurve]], batches: Array) -> Times:
-    """Each machine's targets as one curve, that of the fastest at each point; ``batches`` as
-    :func:`common_batches` gives them, at least one.
+    """Merge each machine's targets into one curve, that of the fastest at each point, at the ``batches`` from
+    :func:`common_batches` (at least one).
 
     A machine has no step time where one of its targets was skipped that may be the fastest there; where it failed the
     others count.
@@ -299,7 +300,7 @@ NOTHING = TargetCurve()
 
 
 def _tied(rows: Mapping[str, Array], chosen: Mapping[str, Array], filled: Array) -> Array:
-    """How many targets of each machine may be its fastest."""
+    """Count the targets of each machine that may be its fastest."""
     if filled.shape[1] == 1:
         return np.ones((len(filled), filled.shape[2]))
     apart = np.sqrt(rows["error"] ** 2 + chosen["error"][:, None] ** 2)
@@ -310,7 +311,7 @@ def _tied(rows: Mapping[str, Array], chosen: Mapping[str, Array], filled: Array)
 
 
 def _columns(curve: TargetCurve, at: Array) -> tuple[Array, ...]:
-    """Of a target at log2 of the shared batches: center, error, degrees of freedom, how far it may bend where it
+    """Return for a target at log2 of the shared batches: center, error, degrees of freedom, possible bend where it
     skipped one; then log2 of the batch from which it failed, and whether it was tried.
     """
     failed = np.array([math.log2(curve.failed_from) if curve.failed_from else np.inf])
@@ -325,7 +326,7 @@ def _columns(curve: TargetCurve, at: Array) -> tuple[Array, ...]:
     if exact.all():
         return logs[place], error[place], df[place], np.zeros(len(at)), *more
     inside = (at > own[0] - 1e-9) & (at < own[-1] + 1e-9)
-    left = np.where(exact, place, np.maximum(place - 1, 0))  # of two neighbours the worse one
+    left = np.where(exact, place, np.maximum(place - 1, 0))  # the worse of two neighbours
     gap = np.zeros(len(at))
     if inside.any() and len(own) > 1:
         gap[inside] = bend_of(own, logs, np.clip(at[inside], own[0], own[-1]))
@@ -334,7 +335,7 @@ def _columns(curve: TargetCurve, at: Array) -> tuple[Array, ...]:
 
 
 def _second_differences(x: Array, y: Array) -> Array:
-    """Of curves along the last axis at their points, those at the ends as their neighbours; 0 where not known."""
+    """Return second differences of curves along the last axis, the ends copied from their neighbours; 0 if unknown."""
     if len(x) < 3:
         return np.zeros(y.shape)
     slopes = np.diff(y) / np.diff(x)

@@ -1,4 +1,4 @@
-"""What a fleet run says, in words. Names of machines are others' text: no sentence begins with one."""
+"""Sentences of a fleet run. Names of machines are others' text: no sentence begins with one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNPAIRED = (
 
 
 def headline(names: Sequence[str], found: Fastest, margin: float, batches: Sequence[int], has_interval: bool) -> str:
-    """Which machine is the fastest at which batch, in one sentence."""
+    """Describe in one sentence which machine is the fastest at which batch."""
     if not has_interval:
         lowest = [next(b.targets[0] for b in found.bands if batch <= b.to_batch * 1.01) for batch in batches]
         return lowest_words(names, np.array(lowest), np.array(batches, dtype=float))
@@ -40,7 +40,7 @@ def headline(names: Sequence[str], found: Fastest, margin: float, batches: Seque
 
 
 def _joined(found: Fastest) -> Fastest:
-    """Neighbouring bands of many machines each as one: that other dozens may be the fastest is no news to say."""
+    """Merge neighbouring bands of many machines: that other dozens may be the fastest is no news."""
     bands, edges = [found.bands[0]], list[Boundary]()
     for band, edge in zip(found.bands[1:], found.boundaries, strict=True):
         last = bands[-1]
@@ -53,8 +53,8 @@ def _joined(found: Fastest) -> Fastest:
 
 
 def faster_words(one: Against | None) -> str:
-    """Where a machine is faster than the baseline machine, for a table: ``from 41 (32 to 50)``, ``throughout``,
-    ``nowhere``, ``a tie``; ``clear from 64 on`` where there is no crossover with an interval.
+    """Describe for a table where a machine beats the baseline machine: ``from 41 (32 to 50)``, ``throughout``,
+    ``nowhere``, ``a tie``; ``clear from 64 on`` without a crossover with an interval.
     """
     if one is None:
         return ""
@@ -75,6 +75,6 @@ def _where_clear(speed_ups: Sequence[SpeedUp]) -> str:
 
 
 def band_label(names: Sequence[str], band: Band) -> str:
-    """The machines of a band, counted where they are many."""
+    """Return the machines of a band, counted if they are many."""
     own = [names[machine] for machine in band.targets]
     return all_of(own) if len(own) <= SHOWN_NAMES else f"{len(own):,} machines"

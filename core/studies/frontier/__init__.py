@@ -1,1 +1,1 @@
-"""The frontier: where two targets tie over depth, width and batch."""
+"""The frontier study: the settings of depth, width and batch at which two targets tie."""

@@ -1,4 +1,4 @@
-"""What a frontier study says: points measured, the map interpolated between them, and from where the second is faster.
+"""Answer of a frontier study: measured points, the map interpolated between them, and from where the second is faster.
 
 Everywhere f = log2(t_first / t_second): above zero the second target is faster, 1 means twice as fast. Measured and
 interpolated numbers are kept apart; an interval always holds 95 %.
@@ -29,16 +29,16 @@ from core.studies.frontier.record import FrontierRound, FrontierStudy
 from core.studies.frontier.surface import FrontierMap, choose_parameters, enough_units, fit_map, runs_at, units_of
 
 VerdictCode = Literal["frontier", "first throughout", "second throughout", "unresolved"]
-PRIOR_STARTS = 2  # degrees of freedom that what is known of other machines counts beside the starts seen
-FINE = 49  # places along each axis of a slice
+PRIOR_STARTS = 2  # degrees of freedom of the prior from other machines, added to the starts seen
+FINE = 49  # points along each axis of a slice
 NEARBY = 1.0
-"""Steps of the grid from a setting measured in the same slice within which the map is shown: colours beyond it would
-rest on other slices alone."""
+"""Grid steps from a setting measured in the same slice within which the map is shown: colours beyond it would rest on
+other slices alone."""
 
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """A setting that has rounds. Bounds are None where the rounds are too few. Step times are medians, ms."""
+    """Setting that has rounds. Bounds are None if the rounds are too few. Step times are medians, ms."""
 
     setting: Setting
     log2_speed_up: float
@@ -53,7 +53,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True)
 class MapCell:
-    """A setting of the grid as the surface has it. ``second_ahead`` is the probability that the second is faster.
+    """Setting of the grid on the surface. ``second_ahead`` is the probability that the second is faster.
 
     Settings that failed or cannot fit have no cell. ``measured`` says whether it has rounds of its own; the number is
     interpolated all the same.
@@ -85,13 +85,12 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class FrontierSlice:
-    """The map where ``fixed`` has ``value``. Matrices are y × x.
+    """The map at ``fixed`` = ``value``. Matrices are y × x.
 
     ``mean``, ``sd`` and ``measured`` are at the grid's values ``x`` and ``y``, ``fine_mean`` and ``fine_sd`` at
     ``fine_x`` and ``fine_y``; means are NaN where a target cannot run, the fine ones also far from what was measured in
-    the slice. ``contour`` is where the targets tie, ``lower``
-    and ``upper`` are where the upper and the lower bound of f's interval is zero: between them it is not clear
-    which is faster.
+    the slice. ``contour`` is where the targets tie, ``lower`` and ``upper`` are where the upper and the lower bound of
+    f's interval is zero: between them it is not clear which is faster.
     """
 
     fixed: Axis
@@ -114,9 +113,11 @@ class FrontierSlice:
 
 @dataclass(frozen=True, eq=False)
 class FrontierAnswer:
-    """``sentence`` is the verdict. ``cells`` are those of ``plan.grid`` that can run; ``at`` is where the read-outs
-    stand: the operating point, or the middle of the map. ``readings`` are along width, batch and depth, where they
-    vary. ``band`` is how many standard deviations an interval of the map reaches to each side.
+    """Answer of a frontier study; ``sentence`` is the verdict.
+
+    ``cells`` are the settings of ``plan.grid`` that can run; ``at`` is the setting of the readings: the operating
+    point, or the middle of the map. ``readings`` are along width, batch and depth, if they vary. ``band`` is the number
+    of standard deviations of an interval of the map to each side.
     """
 
     study: FrontierStudy
@@ -134,7 +135,7 @@ class FrontierAnswer:
 
 
 def frontier_answer(study: FrontierStudy) -> FrontierAnswer:
-    """Raises UserError when too few settings were measured to say anything."""
+    """Derive the answer. Raises UserError if too few settings were measured for a map."""
     plan, units = study.plan, units_of(study.rounds)
     if not enough_units(plan, units):
         raise UserError(f"Only {len(units)} settings were measured, too few for a map; give it more time.")
@@ -165,21 +166,24 @@ def frontier_answer(study: FrontierStudy) -> FrontierAnswer:
 
 
 def band_of(study: FrontierStudy) -> float:
-    """Standard deviations that an interval of the map reaches to each side.
+    """Return the number of standard deviations of an interval of the map to each side.
 
-    Student's, since the deviation between starts of the workers, which all of the map shares, is known from a few of
-    them only: with the normal's 1.96 intervals held too little on noisy machines (measured: benchmarks/frontier.py).
+    It is Student's t, since the deviation between starts of the workers, which all of the map shares, is known from a
+    few of them only: with the normal's 1.96 intervals held too little on noisy machines (measured:
+    benchmarks/frontier.py).
     """
     return t_quantile(1 - (1 - CONFIDENCE) / 2, study.starts + PRIOR_STARTS)
 
 
 def reading(answer: FrontierAnswer, axis: Axis, at: Setting) -> AxisReading:
-    """Where along ``axis`` the second target is faster, the others those of ``at`` (any values inside the map)."""
+    """Return where along ``axis`` the second target is faster, with the others as in ``at`` (any values inside the
+    map).
+    """
     return read_along(answer.study, answer.found, answer.band, axis, at)
 
 
 def slice_of(answer: FrontierAnswer, fixed: Axis, value: float) -> FrontierSlice:
-    """The map of the two other axes where ``fixed`` has ``value`` (any value inside the map)."""
+    """Return the map of the two other axes at ``fixed`` = ``value`` (any value inside the map)."""
     plan = answer.study.plan
     y_axis, x_axis = (axis for axis in AXES if axis != fixed)
     x, y = plan.values(x_axis), plan.values(y_axis)
@@ -216,7 +220,7 @@ def slice_of(answer: FrontierAnswer, fixed: Axis, value: float) -> FrontierSlice
 
 
 def _near(x: Array, y: Array, dots: list[tuple[int, int]], apart: tuple[float, float]) -> NDArray[np.bool_]:
-    """Tell (y × x) which places have one of the dots within :data:`NEARBY` steps, which are so many octaves."""
+    """Return (y × x) which places lie within :data:`NEARBY` steps of a dot; ``apart`` is a step in octaves per axis."""
     near = np.zeros((len(y), len(x)), dtype=bool)
     for across, up in dots:
         steps = (np.abs(np.log2(axis / dot)) / step for axis, dot, step in ((x, across, apart[0]), (y, up, apart[1])))
@@ -237,7 +241,7 @@ def _fine(values: tuple[int, ...]) -> Array:
 def _matrices(
     answer: FrontierAnswer, fixed: Axis, value: float, across: tuple[Axis, Array], up: tuple[Axis, Array]
 ) -> tuple[Array, Array]:
-    """Mean and sd, y × x; the mean is NaN where a target cannot run."""
+    """Return mean and sd, y × x; the mean is NaN where a target cannot run."""
     x, y = np.meshgrid(across[1], up[1])
     columns = {fixed: np.full(x.size, value), across[0]: x.ravel(), up[0]: y.ravel()}
     places = np.stack([columns[axis] for axis in AXES], axis=1)
@@ -247,9 +251,10 @@ def _matrices(
 
 
 def zero_lines(x: Array, y: Array, z: Array) -> tuple[Line, ...]:
-    """Where ``z`` (y × x, linear in log2 along the mesh's edges) is zero; a mesh cell with a NaN corner has no line.
+    """Return the lines where ``z`` (y × x, linear in log2 along the mesh's edges) is zero; a mesh cell with a NaN
+    corner has none.
 
-    A closed line ends where it begins. Empty where an axis has a single value.
+    A closed line ends at its beginning. Empty if an axis has a single value.
     """
     if min(z.shape) < 2:
         return ()
@@ -289,7 +294,7 @@ def _cells(study: FrontierStudy, found: FrontierMap, band: float) -> tuple[MapCe
     places = np.array(grid, dtype=float)
     mean, sd = found.at(places)
     runs, have = runs_at(study, places), set(study.measured)
-    scale = normal_quantile(1 - (1 - CONFIDENCE) / 2) / band  # a probability no surer than the intervals are
+    scale = normal_quantile(1 - (1 - CONFIDENCE) / 2) / band  # makes probabilities no more certain than the intervals
     return tuple(
         MapCell(grid[i], float(mean[i]), float(sd[i]), NormalDist().cdf(float(scale * mean[i] / sd[i])), i in have)
         for i in range(len(grid))
@@ -298,7 +303,7 @@ def _cells(study: FrontierStudy, found: FrontierMap, band: float) -> tuple[MapCe
 
 
 def _point(study: FrontierStudy, found: FrontierMap, points: tuple[MeasuredPoint, ...], band: float) -> PointReading:
-    """Measured where it has rounds enough for an interval, else interpolated."""
+    """Return the measured reading if it has rounds enough for an interval, else the interpolated one."""
     setting = study.plan.point
     assert setting is not None
     own = next((p for p in points if p.setting == setting and p.low is not None and p.high is not None), None)
@@ -335,7 +340,7 @@ def _verdict(
     point: PointReading | None,
     band: float,
 ) -> str:
-    """The operating point first, then where the second is faster; without one, the map as a whole."""
+    """Describe the operating point, then where the second is faster; without a point, the map as a whole."""
     first, second = study.plan.names
     found = next((r for r in readings if r.reach in ("from", "up to")), None)
     parts = [point.sentence] if point is not None else []
@@ -352,7 +357,7 @@ def _verdict(
 
 
 def _clear_shares(study: FrontierStudy, cells: tuple[MapCell, ...], band: float) -> str:
-    """Return at which share of the map either target is clearly faster; the rest is not clear and no one's."""
+    """Return the share of the map at which either target is clearly faster; the rest is not clear."""
     names = dict(zip(("first", "second"), study.plan.names, strict=True))
     signs = [sign_of(cell.mean - band * cell.sd, cell.mean + band * cell.sd) for cell in cells]
     parts = [

@@ -1,4 +1,4 @@
-"""What visiting a setting takes, guessed from what was measured, and which settings cannot be measured at all."""
+"""Expected cost of visiting a setting, from what was measured, and the settings that cannot be measured."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from core.numbers import byte_size
 from core.studies.frontier.plan import FrontierPlan, Setting
 from core.studies.frontier.record import FrontierOutcome
 
-ROUNDS = 6  # in a visit; a median of fewer has no interval
-BLOCK_S = 0.02  # a block lasts at least (docs/design.md, Blocks)
-STEPS_TO_PREPARE = 8  # at least: first call, warm-up, latency
-FIRST_SETUP_S = 0.8  # to prepare a cell, steps aside, until one was prepared
-FIRST_FLOPS_PER_S = 10e9  # until something is measured; a little less than one core reaches
-RESERVE = 0.9  # share of the free memory that may be planned for
-LASTING: tuple[Outcome, ...] = ("out_of_memory", "crashed", "hung")  # what a larger setting would meet too
+ROUNDS = 6  # per visit; a median of fewer has no interval
+BLOCK_S = 0.02  # least length of a block (docs/design.md, Blocks)
+STEPS_TO_PREPARE = 8  # least: first call, warm-up, latency
+FIRST_SETUP_S = 0.8  # assumed to prepare a cell, without steps, until one was prepared
+FIRST_FLOPS_PER_S = 10e9  # assumed until something is measured; a little less than one core reaches
+RESERVE = 0.9  # largest share of the free memory that a plan may use
+LASTING: tuple[Outcome, ...] = ("out_of_memory", "crashed", "hung")  # a larger setting would fail likewise
 
 
 class VisitCosts:
-    """Seconds a visit takes: setting up, and steps of floor + FLOPs / rate on each target."""
+    """Seconds of a visit: setting up, and steps of floor + FLOPs / rate on each target."""
 
     def __init__(self, plan: FrontierPlan) -> None:
         self.flops = np.array([plan.workload(s).flops_per_sample * s.batch for s in plan.settings], dtype=float)
@@ -31,11 +31,11 @@ class VisitCosts:
         self._setup_s: list[float] = []
 
     def prepared(self, took_s: float) -> None:
-        """Both targets of a setting were prepared."""
+        """Record the time of preparing both targets of a setting."""
         self._setup_s.append(took_s)
 
     def stepped(self, setting: int, target: int, step_s: float) -> None:
-        """One step took that long. The rate is that of the largest setting seen."""
+        """Record the time of one step. The rate is that of the largest setting seen."""
         floor_s = self._floor_s[target]
         self._floor_s[target] = step_s if floor_s is None else min(step_s, floor_s)
         if self.flops[setting] >= self._seen[target]:
@@ -43,12 +43,12 @@ class VisitCosts:
             self._rate[target] = max(self.flops[setting] / step_s, FIRST_FLOPS_PER_S / 100)
 
     def step_s(self, target: int) -> Array:
-        """Seconds a step, for each setting."""
+        """Return the seconds per step, for each setting."""
         rate = max(self._rate[target], FIRST_FLOPS_PER_S) if self._seen[target] < 1e9 else self._rate[target]
         return np.asarray((self._floor_s[target] or 1e-3) + self.flops / rate)
 
     def visit_s(self) -> Array:
-        """Seconds a visit, for each setting."""
+        """Return the seconds per visit, for each setting."""
         setup_s = float(np.median(self._setup_s[-20:])) if self._setup_s else FIRST_SETUP_S
         steps = [self.step_s(target) for target in (0, 1)]
         return setup_s + sum(STEPS_TO_PREPARE * s + ROUNDS * np.maximum(s, BLOCK_S) for s in steps)
@@ -63,7 +63,7 @@ class Limits:
         self._skip_too_large(environment)
 
     def fail(self, setting: int, target: int, outcome: Outcome, reason: str) -> None:
-        """A target failed; where it lacked memory or died, settings no smaller in anything are skipped."""
+        """Record a failed target; if it lacked memory or died, skip all settings at least as large on every axis."""
         plan = self._plan
         self.outcomes[setting] = FrontierOutcome(setting=setting, target=target, outcome=outcome, reason=reason)
         if outcome not in LASTING:
@@ -75,7 +75,9 @@ class Limits:
                 self.outcomes[index] = FrontierOutcome(setting=index, target=target, outcome="skipped", reason=why)
 
     def _skip_too_large(self, environment: Environment) -> None:
-        """Of targets on the CPU; a GPU's memory is known to its worker, where running out is an outcome."""
+        """Skip settings that exceed the memory for CPU targets; a GPU's memory is known to its worker, where running
+        out is an outcome.
+        """
         on_host = [target for target in self._plan.targets if not target.is_gpu]
         available_bytes = environment.memory_available_bytes
         if available_bytes is None:

@@ -1,4 +1,4 @@
-"""What a frontier study says, as JSON and as lines of text with its map."""
+"""Export of a frontier study as JSON and as lines of text with its map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.text import in_lines
 
 
 def frontier_data(answer: FrontierAnswer) -> dict[str, Any]:
-    """What it says, derived, and under ``record`` what was measured, from which it follows.
+    """Return the derived answer, and under ``record`` the raw measurements behind it.
 
     Speed-ups are log2(t_first / t_second): above zero the second target is faster. Every entry says whether it is
     measured or interpolated. ``slices`` hold the break-even contour and the two lines that bound it at 95 %, for each
@@ -37,7 +37,7 @@ def frontier_data(answer: FrontierAnswer) -> dict[str, Any]:
 
 
 def _at(entry: dict[str, Any]) -> dict[str, Any]:
-    """Settings as objects with named axes."""
+    """Convert settings into objects with named axes."""
     return {key: value._asdict() if hasattr(value, "_asdict") else value for key, value in entry.items()}
 
 
@@ -57,7 +57,7 @@ def _lines(found: FrontierSlice, lines: tuple[Line, ...]) -> list[dict[str, list
 
 
 def frontier_text(answer: FrontierAnswer) -> str:
-    """Verdict and read-outs first, then the map where the read-outs stand, what failed, and how it was measured."""
+    """Return the verdict and readings, the map at the setting of the readings, failures, and how it was measured."""
     study, plan = answer.study, answer.study.plan
     held = plan.held_axis
     found = slice_of(answer, held, getattr(answer.at, held))

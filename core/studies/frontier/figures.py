@@ -1,6 +1,6 @@
-"""The frontier map: log2 speed-up over two of depth, width and batch, with the line where the targets tie.
+"""Frontier map: log2 speed-up over two of depth, width and batch, with the line where the targets tie.
 
-The colours of the plane are interpolated; dots are settings that were measured, in the colour of their own number.
+The colours of the plane are interpolated; dots are measured settings, in the colour of their own number.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ BAND, CLEAR = "rgba(22,33,43,0.22)", "rgba(22,33,43,0)"
 RIGHT_PX = 62  # for the colour bar
 PLOT_PX = 260
 TITLE_AT = 24  # characters of a target in the title
-REASON_AT = 60  # characters of a line beside the pointer
-COLUMNS = 3  # of the legend; a phone has more rows of it
+REASON_AT = 60  # characters per line beside the pointer
+COLUMNS = 3  # columns of the legend; a phone has more rows of it
 CORNER_PX, CORNER_AT = 22, 20  # characters that leave room for the other corner in the narrowest chart
 
 
 def frontier_figure(answer: FrontierAnswer, found: FrontierSlice, place: Setting | None = None) -> go.Figure:
-    """The map of one slice. ``place`` is where the page reads it out: dotted guides cross there."""
+    """Plot the map of one slice. ``place`` is the setting that the page reads out: dotted guides cross there."""
     figure = go.Figure()
     span = colour_span([*(cell.mean for cell in answer.cells), *(p.log2_speed_up for p in answer.points)])
     _surface(figure, answer, found, span)
@@ -60,7 +60,7 @@ def frontier_figure(answer: FrontierAnswer, found: FrontierSlice, place: Setting
 
 
 def _surface(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> None:
-    """The interpolated plane, and over it in grey where it is not clear which is faster."""
+    """Draw the interpolated plane, shaded grey where it is not clear which target is faster."""
     names = answer.study.plan.names
     x, y = np.array(found.fine_x), np.array(found.fine_y)
     reach = answer.band * found.fine_sd
@@ -103,7 +103,7 @@ def _place_hover(found: FrontierSlice) -> str:
 
 
 def _lines(figure: go.Figure, found: FrontierSlice) -> None:
-    """Where the targets tie, and the bounds between which that line lies."""
+    """Draw the line where the targets tie, and the bounds between which it lies."""
     x, y = outline(found.contour)
     if x:
         figure.add_scatter(
@@ -126,7 +126,7 @@ def _guides(figure: go.Figure, found: FrontierSlice, place: Setting) -> None:
 
 
 def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> None:
-    """Settings of this slice: measured as filled dots, those that could not be measured as crosses, others as rings."""
+    """Draw the settings of this slice: measured as filled dots, failed as crosses, others as rings."""
     plan = answer.study.plan
     measured = [point for point in answer.points if at_slice(point.setting, found)]
     known = {point.setting for point in measured}
@@ -143,7 +143,7 @@ def _settings(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, s
     if label == "modelled":
         marker |= {"symbol": "circle-open", "color": INK}
     else:
-        shown = [0.0 if p.low is None else p.log2_speed_up for p in measured]  # no interval, no colour
+        shown = [0.0 if p.low is None else p.log2_speed_up for p in measured]  # without an interval, no colour
         marker |= {"color": shown, "colorscale": COLOURS, "cmin": -span, "cmax": span}
     figure.add_scatter(
         **_at([p.setting for p in measured], found), mode="markers", name=label, marker=marker,
@@ -191,7 +191,7 @@ def _at(settings: Sequence[Setting], found: FrontierSlice) -> dict[str, list[flo
 
 
 def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, span: float) -> int:
-    """The operating point: a star, filled in its own slice, with its words above the plot; rows of words used."""
+    """Draw the operating point as a star, filled in its own slice, labelled above; return the rows of labels used."""
     point = answer.point
     if point is None:
         return 0
@@ -225,7 +225,7 @@ def _own_point(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, 
 
 
 def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> None:
-    """Which target is faster, written into the corner where that is clearest; colour is never the only difference."""
+    """Write which target is faster into the corner where that is clearest; colour is never the only difference."""
     names = answer.study.plan.names
     low = found.fine_mean - answer.band * found.fine_sd
     high = found.fine_mean + answer.band * found.fine_sd
@@ -236,7 +236,7 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
         if value <= 0:
             _side_inside(figure, found, name, sure)
             continue
-        away = CORNER_PX if row not in rows else 2.2 * CORNER_PX  # two in one row would meet on a phone
+        away = CORNER_PX if row not in rows else 2.2 * CORNER_PX  # two in one row would overlap on a phone
         rows.append(row)
         figure.add_annotation(
             x=math.log2(found.x[column]), y=math.log2(found.y[row]), text=f"{literal(short(name, CORNER_AT))} faster",
@@ -248,7 +248,7 @@ def _sides(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice) -> N
 
 
 def _side_inside(figure: go.Figure, found: FrontierSlice, name: str, sure: Array) -> None:
-    """Write the faster target where that is clearest, of a map whose corners are blank or not clear."""
+    """Write the faster target where that is clearest, on a map whose corners are blank or not clear."""
     sure = np.nan_to_num(sure)
     row, column = np.unravel_index(int(np.argmax(sure)), sure.shape)
     if sure[row, column] <= 0:
@@ -275,7 +275,7 @@ def _framed(figure: go.Figure, answer: FrontierAnswer, found: FrontierSlice, lab
 
 
 def _name(figure: go.Figure) -> None:
-    """In the legend every mark is drawn in a grey that is seen on light and dark paper; on the map it is ink."""
+    """Draw every mark of the legend in a grey visible on light and dark paper; on the map it is ink."""
     for trace in [one for one in figure.data if one.type == "scatter" and one.showlegend is not False]:
         marker, line = trace.marker, trace.line
         figure.add_scatter(
@@ -288,10 +288,10 @@ def _name(figure: go.Figure) -> None:
 
 
 def _found_words(answer: FrontierAnswer, found: FrontierSlice) -> str:
-    """What the slice shows: a title claims no more than that."""
+    """Return a title that claims no more than the slice shows."""
     first, second = (short(name, TITLE_AT) for name in answer.study.plan.names)
     reach = answer.band * found.fine_sd
-    faster = bool((found.fine_mean - reach > 0).any())  # NaN where a target cannot run is neither
+    faster = bool((found.fine_mean - reach > 0).any())  # NaN, where a target cannot run, is neither
     slower = bool((found.fine_mean + reach < 0).any())
     clear = not undecided(found, answer.band).any
     if faster and slower:

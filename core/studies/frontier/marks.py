@@ -1,4 +1,4 @@
-"""Marks of the frontier map: its axes and colours, which target is faster in words, and where it is not clear."""
+"""Marks of the frontier map: its axes and colours, the faster target in words, and where it is not clear."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from core.numbers import counted, number
 from core.studies.frontier.answer import FrontierSlice, Line, MeasuredPoint
 from core.studies.frontier.plan import Axis, FrontierPlan, Setting
 
-MIDDLE = "#F4F4F2"  # a tie; the ends are the targets' colours
+MIDDLE = "#F4F4F2"  # colour of a tie; the ends are the targets' colours
 COLOURS = ((0.0, TARGET_LOOKS[0].colour), (0.5, MIDDLE), (1.0, TARGET_LOOKS[1].colour))
-LEAST_SPAN = 1.0  # the colours reach at least a factor of 2 to each side, else noise would look like a map
-TICK_SHARE = {"x": 1 / 11, "y": 1 / 16}  # of the axis that a tick's label takes in the narrowest chart
-EDGE_SHARE = 0.05  # of the axis, free at each end
+LEAST_SPAN = 1.0  # colours reach at least a factor of 2 to each side, else noise would look like a map
+TICK_SHARE = {"x": 1 / 11, "y": 1 / 16}  # share of the axis that a tick's label takes in the narrowest chart
+EDGE_SHARE = 0.05  # share of the axis, free at each end
 HOVER_AT = 30  # characters of a target's name
-FINER = 5  # an undecided band may be narrower than the slice's own steps
+FINER = 5  # factor on the slice's resolution, since an undecided band may be narrower than its steps
 
 
 def axis_words(plan: FrontierPlan, axis: Axis) -> str:
-    """What an axis is in the plan's family, such as “Width (units a layer)”."""
+    """Return the title of an axis in the plan's family, such as “Width (units a layer)”."""
     if axis == "batch":
         return "Batch size"
     return next(choice.label for choice in families()[plan.family].choices if choice.name == axis)
 
 
 def fixed_words(plan: FrontierPlan) -> str:
-    """Family, mode and the sizes that the map does not vary, for under the title."""
+    """Describe family, mode and the sizes that the map does not vary, for the line under the title."""
     family = families()[plan.family]
     chosen = dict(plan.sizes)
     parts = []
@@ -58,7 +58,7 @@ class Who:
 
 
 def who_is_ahead(log2_speed_up: float, low: float | None, high: float | None, names: Sequence[str]) -> Who:
-    """Bounds are those of the faster target; where it is not clear, those of the second over the first."""
+    """Describe the lead; bounds are those of the faster target or, if it is not clear, of the second over the first."""
     ratio = 2.0 ** abs(log2_speed_up)
     target = names[1] if log2_speed_up >= 0 else names[0]
     if low is None or high is None:
@@ -74,13 +74,13 @@ def _hover_names(names: Sequence[str]) -> tuple[str, str]:
 
 
 def lead_hover(log2_speed_up: float, low: float | None, high: float | None, names: Sequence[str]) -> str:
-    """Which target is faster, and below it the bounds; narrow enough to stand beside the pointer."""
+    """Return the faster target, and below it the bounds; narrow enough to fit beside the pointer."""
     who = who_is_ahead(log2_speed_up, low, high, _hover_names(names))
     return f"{who.target} {who.value}<br>({who.bounds})" if who.target else f"{who.value}<br>({who.bounds})"
 
 
 def point_hover(point: MeasuredPoint, names: Sequence[str]) -> str:
-    """A measured setting: how it is known, which target is faster, both step times, and what that rests on."""
+    """Describe a measured setting: its label, the faster target, both step times, and the rounds behind them."""
     rounds = counted(point.rounds, "round")
     starts = f"{counted(point.starts, 'start')} of the workers"
     times = [
@@ -92,7 +92,7 @@ def point_hover(point: MeasuredPoint, names: Sequence[str]) -> str:
 
 
 def size_axis(title: str, values: Sequence[float], side: str) -> dict[str, Any]:
-    """Positions are log2 of a size; ticks are at the grid's values, thinned so that their labels never touch."""
+    """Return an axis over log2 of a size, with ticks at the grid's values, thinned so that labels never touch."""
     at = [math.log2(value) for value in values]
     span = max(at[-1] - at[0], 1e-9)
     room = max(EDGE_SHARE * span, 1e-3)
@@ -105,7 +105,7 @@ def size_axis(title: str, values: Sequence[float], side: str) -> dict[str, Any]:
 
 
 def _thinned(at: Sequence[float], apart: float) -> list[int]:
-    """Indices of positions that are ``apart`` at least; the last one always, and the first."""
+    """Return indices of positions at least ``apart``, always including the first and the last."""
     shown = [0]
     for i in range(1, len(at)):
         if at[i] - at[shown[-1]] >= apart:
@@ -118,13 +118,13 @@ def _thinned(at: Sequence[float], apart: float) -> list[int]:
 
 
 def colour_span(values: Sequence[float]) -> float:
-    """How far the colours reach to each side, in octaves: a whole number that holds all values."""
+    """Return the reach of the colours to each side, in octaves: a whole number that covers all values."""
     finite = [abs(value) for value in values if math.isfinite(value)]
     return float(max(LEAST_SPAN, math.ceil(max(finite, default=0.0) - 1e-9)))
 
 
 def ratio_ticks_of(span: float) -> tuple[list[float], list[str]]:
-    """Places (log2) and words of the colour bar: 1× in the middle, as fast as the first target below it."""
+    """Return positions (log2) and labels of the colour bar: 1× (as fast as the first target) in the middle."""
     stride = max(1, math.ceil(span / 4))
     above = range(stride, int(span) + 1, stride)
     places = [*(-octave for octave in reversed(above)), 0, *above]
@@ -132,13 +132,13 @@ def ratio_ticks_of(span: float) -> tuple[list[float], list[str]]:
 
 
 def outline(lines: Sequence[Line]) -> tuple[list[float | None], list[float | None]]:
-    """The pieces of a contour as one trace, in log2, a gap between them."""
+    """Return the pieces of a contour as one trace, in log2, with gaps between them."""
     return with_gaps([(math.log2(x), math.log2(y)) for x, y in zip(line.x, line.y, strict=True)] for line in lines)
 
 
 @dataclass(frozen=True, eq=False)
 class Undecided:
-    """``holds``: whether the interval holds a tie; y × x at log2 positions."""
+    """Mask ``holds`` of where the interval contains a tie; y × x at log2 positions."""
 
     x: Array
     y: Array
@@ -150,7 +150,7 @@ class Undecided:
 
 
 def undecided(found: FrontierSlice, band: float) -> Undecided:
-    """Where the interval of the surface (``band`` standard deviations to each side) holds a tie."""
+    """Return where the interval of the surface (``band`` standard deviations to each side) contains a tie."""
     old = np.log2(np.array(found.fine_x)), np.log2(np.array(found.fine_y))
     new = _finer(old[0]), _finer(old[1])
     low = _between(old, new, found.fine_mean - band * found.fine_sd)
@@ -164,11 +164,11 @@ def _finer(axis: Array) -> Array:
 
 
 def _between(old: tuple[Array, Array], new: tuple[Array, Array], values: Array) -> Array:
-    """Bilinear interpolation of y × x values."""
+    """Interpolate y × x values bilinearly."""
     wide = np.stack([np.interp(new[0], old[0], row) for row in values])
     return np.stack([np.interp(new[1], old[1], column) for column in wide.T], axis=1)
 
 
 def at_slice(setting: Setting, found: FrontierSlice) -> bool:
-    """Whether a setting lies in the slice's plane."""
+    """Tell whether a setting lies in the slice's plane."""
     return bool(getattr(setting, found.fixed) == found.value)

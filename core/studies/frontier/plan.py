@@ -1,8 +1,8 @@
-"""A frontier study: two targets over depth × width × batch. What to measure, and what was measured.
+"""Plan of a frontier study: two targets over depth × width × batch.
 
 A *setting* is one depth, width and batch; a round holds one block of each target at one setting, close together in
-time. Only some settings of the grid are measured: those that say most about where the targets tie. Everything said
-about the others is interpolated (:mod:`core.studies.frontier.answer`).
+time. Only some settings of the grid are measured: those that are most informative about where the targets tie. All
+statements about the others are interpolated (:mod:`core.studies.frontier.answer`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from core.names import shown_names
 from core.schema import Frozen, UserError, as_user_error
 from core.spec import MAX_BUDGET_S, MIN_BUDGET_S, Batch, Mode, Optimizer, Target, Workload
 
-MAX_VALUES = 16  # on an axis; 4096 settings at most
+MAX_VALUES = 16  # per axis; 4096 settings at most
 MAX_ROUNDS = 100_000
-NEAR = 64  # how far a width may move to one that the family can build
+NEAR = 64  # largest shift of a width to one that the family can build
 DEFAULT_BUDGET_S = 240.0
 AXES: tuple[Axis, ...] = ("depth", "width", "batch")
 
@@ -32,7 +32,7 @@ Size = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Setting(NamedTuple):
-    """One place of the map. Its fields are the axes, in the order of ``AXES``."""
+    """One point of the map. Its fields are the axes, in the order of ``AXES``."""
 
     depth: int
     width: int
@@ -44,11 +44,11 @@ class Setting(NamedTuple):
 
 
 class FrontierPlan(Frozen):
-    """Everything a frontier study needs.
+    """Settings of a frontier study.
 
-    ``family`` is one whose choices include depth and width; ``sizes`` hold its other choices as (name, value), those
-    left out take the family's defaults. Axes rise; a single depth makes the map two-dimensional. ``point`` is the
-    user's operating point; it is measured even where it is no place of the grid.
+    ``family`` is one whose choices include depth and width; ``sizes`` hold its other choices as (name, value), with the
+    family's defaults for those left out. Axes rise; a single depth makes the map two-dimensional. ``point`` is the
+    user's operating point; it is measured even if it is not on the grid.
     """
 
     schema_version: Literal[1] = 1
@@ -78,7 +78,7 @@ class FrontierPlan(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _all_sizes(cls, data: Any) -> Any:
-        """Sizes that were left out become the defaults, so that a record says what was measured."""
+        """Fill in defaults for omitted sizes, so that a record states what was measured."""
         if not isinstance(data, dict):
             return data
         try:
@@ -115,12 +115,12 @@ class FrontierPlan(Frozen):
 
     @property
     def grid(self) -> tuple[Setting, ...]:
-        """Every setting of the map: batch varies fastest, depth slowest."""
+        """All settings of the map: batch varies fastest, depth slowest."""
         return _grid(self.depths, self.widths, self.batches)
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """What a setting's index counts: the grid, then the operating point where it is no place of the grid."""
+        """Settings in the order of their indices: the grid, then the operating point if it is not on the grid."""
         return self.grid if self.point is None or self.point in self.grid else (*self.grid, self.point)
 
     @property
@@ -129,12 +129,12 @@ class FrontierPlan(Frozen):
 
     @property
     def names(self) -> tuple[str, str]:
-        """The targets as people read them; ``target_names`` are their notation."""
+        """Targets as people read them; ``target_names`` are their notation."""
         first, second = shown_names(self.targets)
         return first, second
 
     def name_of(self, target: str) -> str:
-        """What people call the target of that notation."""
+        """Return the readable name of the target with that notation."""
         return dict(zip(self.target_names, self.names, strict=True))[target]
 
     @property
@@ -144,7 +144,7 @@ class FrontierPlan(Frozen):
 
     @property
     def held_axis(self) -> Axis:
-        """The axis that a map of the two others holds unless another is chosen: one with a single value, else depth."""
+        """Axis that a map of the two others holds by default: one with a single value, else depth."""
         return next((axis for axis in AXES if len(self.values(axis)) == 1), "depth")
 
     @property
@@ -154,7 +154,7 @@ class FrontierPlan(Frozen):
         return f"{family} ({doing}) over depth, width and batch: {' against '.join(self.names)}"
 
     def network(self, setting: Setting) -> Network:
-        """Raises UserError when the family has no such network."""
+        """Build the network of a setting. Raises UserError if the family has none."""
         with as_user_error(f"depth {setting.depth:,} with width {setting.width:,} cannot be built: "):
             return families()[self.family].from_choices(
                 dict(self.sizes) | {"depth": setting.depth, "width": setting.width}
@@ -170,16 +170,16 @@ def _grid(depths: tuple[int, ...], widths: tuple[int, ...], batches: tuple[int, 
 
 
 def growing_families() -> tuple[str, ...]:
-    """Families with choices named depth and width."""
+    """Return the families with choices named depth and width."""
     return tuple(
         sorted(name for name, f in families().items() if {"depth", "width"} <= {choice.name for choice in f.choices})
     )
 
 
 def log_spaced(low: int, high: int, count: int) -> tuple[int, ...]:
-    """Up to ``count`` whole numbers from ``low`` to ``high``, both included, evenly spaced in their logarithm.
+    """Return up to ``count`` integers from ``low`` to ``high``, both included, evenly spaced in their logarithm.
 
-    Fewer where rounding makes two of them one. Raises UserError for an impossible range.
+    Fewer if rounding makes two of them equal. Raises UserError for an impossible range.
     """
     if not 1 <= low <= high:
         raise UserError(f"The range {low:,} to {high:,} is not possible; it must rise, from 1 at least.")
@@ -192,9 +192,10 @@ def log_spaced(low: int, high: int, count: int) -> tuple[int, ...]:
 
 
 def buildable_widths(family: str, sizes: Mapping[str, int], depth: int, widths: tuple[int, ...]) -> tuple[int, ...]:
-    """Each width, or the nearest one inside the range that the family can build, such as a multiple of the heads.
+    """Return each width, or the nearest one inside the range that the family can build, such as a multiple of the
+    heads.
 
-    ``sizes`` are all of the family's other choices. Where there is no such width near, it stays and is refused later.
+    ``sizes`` are all of the family's other choices. Without such a width nearby it stays, and is refused later.
     """
     kind = families()[family]
 
@@ -213,7 +214,7 @@ def buildable_widths(family: str, sizes: Mapping[str, int], depth: int, widths: 
 
 
 def parse_values(text: str, axis: Axis) -> tuple[int, ...]:
-    """``1:1024`` (a doubling grid), ``1:1024:2`` (two a doubling) or ``1,8,64``. Raises UserError."""
+    """Parse ``1:1024`` (a doubling grid), ``1:1024:2`` (two per doubling) or ``1,8,64``. Raises UserError."""
     try:
         if ":" not in text:
             return tuple(int(part) for part in text.split(","))

@@ -1,4 +1,4 @@
-"""Read-outs of a frontier's surface: from where along one axis the second target is faster, and which is at a point."""
+"""Readings of a frontier's surface: from where along one axis the second target is faster, and the lead at a point."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from core.studies.frontier.surface import FrontierMap, runs_at
 
 Sign = Literal["first", "second", "tie"]
 Reach = Literal["from", "up to", "throughout", "nowhere", "unresolved"]
-ALONG = 257  # places at which a line is evaluated
+ALONG = 257  # points at which a line is evaluated
 
 
 @dataclass(frozen=True)
 class AxisReading:
-    """Where along ``axis`` the second target is faster, the other two axes being those of ``at``.
+    """Range along ``axis`` in which the second target is faster, the other two axes as in ``at``.
 
     ``reach`` "from" (faster at ``value`` and above) and "up to" (faster at ``value`` and below) have a value; ``low``
-    and ``high`` bound it, None where the bound lies outside the map. Other reaches have neither.
+    and ``high`` bound it, None if the bound lies outside the map. Other reaches have neither.
     """
 
     axis: Axis
@@ -41,7 +41,9 @@ class AxisReading:
 
 @dataclass(frozen=True)
 class PointReading:
-    """The operating point. ``ahead`` is "tie" where the interval holds zero; ``label`` says how it is known."""
+    """Reading at the operating point. ``ahead`` is "tie" if the interval contains zero; ``label`` tells measured from
+    interpolated.
+    """
 
     setting: Setting
     ahead: Sign
@@ -54,7 +56,7 @@ class PointReading:
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """A line through the map: positions (log2), mean, and 1 where the second is clearly faster, −1 the first."""
+    """Line through the map: positions (log2), mean, and 1 where the second is clearly faster, −1 where the first is."""
 
     x: Array
     mean: Array
@@ -62,9 +64,9 @@ class _Line:
 
 
 def read_along(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis, at: Setting) -> AxisReading:
-    """The read-out along one axis. ``band`` is how many standard deviations an interval reaches to each side.
+    """Read the surface along one axis. ``band`` is the number of standard deviations of an interval to each side.
 
-    The position's interval holds every value at which it is not clear: the test of f = 0, inverted.
+    The position's interval contains every value at which it is not clear: the test of f = 0, inverted.
     """
     line = _line(study, found, band, axis, at)
     first, second = study.plan.names
@@ -105,7 +107,7 @@ def _line(study: FrontierStudy, found: FrontierMap, band: float, axis: Axis, at:
 def _change(
     line: _Line, states: list[tuple[int, int, int]], kinds: list[int]
 ) -> tuple[float, float | None, float | None, bool] | None:
-    """Value, bounds and direction of the one change of sign; None where there is none, or more than one.
+    """Return value, bounds and direction of the single change of sign; None if there is none, or more than one.
 
     ``states`` are stretches of equal sign: sign, first and last index.
     """
@@ -116,7 +118,7 @@ def _change(
         first_after = min(s[1] for s in states if s[0] == kinds[1] and s[2] > last_before)
         low, high = 2.0 ** x[last_before], 2.0 ** x[first_after]
         rises, begin, end = kinds[0] < 0, last_before, first_after
-    elif len(kinds) == 1 and len(crossed) == 1:  # one side is decided, the change lies in the doubt at an edge
+    elif len(kinds) == 1 and len(crossed) == 1:  # one side is decided; the change lies in the unclear part at an edge
         rises = bool(mean[crossed[0]] < 0)
         before = (kinds[0] > 0) != rises  # the decided stretch comes before the change
         decided = [s for s in states if s[0]]
@@ -135,7 +137,7 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 
 def lead_sentence(setting: Setting, names: tuple[str, str], log2: float, low: float, high: float, how: str) -> str:
-    """Which target is faster at a setting, and how much, in words."""
+    """Describe which target is faster at a setting, and by how much."""
     where = f"At {setting.words},"
     if low <= 0 <= high:
         span = f"{names[1]} {are(names[1])} {2**low:.2f} to {2**high:.2f} times as fast as {names[0]}"

@@ -1,4 +1,4 @@
-"""What a frontier study measured."""
+"""Record of a frontier study."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FrontierRound(Frozen):
 
 
 class FrontierOutcome(Frozen):
-    """Why a setting has no (more) rounds; ``target`` is the one that failed, None where it was neither's fault."""
+    """Reason why a setting has no (more) rounds; ``target`` is the one that failed, None if neither did."""
 
     setting: Annotated[int, Field(ge=0)]
     target: TargetIndex | None = None
@@ -43,7 +43,7 @@ class FrontierOutcome(Frozen):
 
 
 class FrontierStudy(Study):
-    """What was measured. Every statistic is derived from the rounds, each time."""
+    """Measurements of a frontier study. Every statistic is derived from the rounds, each time."""
 
     noun: ClassVar[str] = "frontier study"
 
@@ -65,7 +65,7 @@ class FrontierStudy(Study):
 
     @property
     def starts(self) -> int:
-        """Starts of the workers that have a round."""
+        """Number of starts of the workers that have a round."""
         return len({item.blocks[0].process for item in self.rounds})
 
     @property

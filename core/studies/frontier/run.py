@@ -1,7 +1,7 @@
-"""Measure a frontier study: both targets side by side, one setting after the other, each chosen by what is known.
+"""Measurement of a frontier study: both targets side by side, one setting after the other, chosen adaptively.
 
-A *visit* prepares one setting on both targets, runs a few rounds in alternating order and lets the cells go. Starts of
-the workers share the budget; in each, settings near a tie come again.
+A *visit* prepares one setting on both targets, runs a few rounds in alternating order and releases the cells. Starts of
+the workers share the budget; in each, settings near a tie are visited again.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools,
 from core.worker.protocol import CellFailed, Prepare, Release, RunBlock, Worker, WorkerError, WorkerLost
 
 MIN_STARTS, USUAL_STARTS = 3, 4  # below three, no interval over starts
-MIN_VISITS = 8  # in a start; where time allows fewer, there are fewer starts
-MAX_VISITS = 1_000  # beyond, choosing takes longer than measuring
+MIN_VISITS = 8  # per start; if time allows fewer, there are fewer starts
+MAX_VISITS = 1_000  # beyond that, choosing takes longer than measuring
 MAX_LOSSES = 4  # workers lost before the study ends with what it has
 MAX_FIRST_FAILURES = 3  # settings that fail before a single round
 WARMUP_MS = 300.0
-MOST_OF_BUDGET = 0.05  # a setting whose visit takes more is left to interpolation
-MOST_OF_CHEAPEST = 3.0  # where the budget is short, this many times the cheapest visit is allowed all the same
-MOST_FOR_POINT = 0.3  # the same for the operating point, which is what was asked about
-REFIT = 1.15  # parameters are chosen again when there are this many times the units
+MOST_OF_BUDGET = 0.05  # share of the budget above which a visit is left to interpolation
+MOST_OF_CHEAPEST = 3.0  # with a short budget, this factor on the cheapest visit is allowed all the same
+MOST_FOR_POINT = 0.3  # share of the budget for the operating point, the subject of the question
+REFIT = 1.15  # growth of the units after which parameters are chosen again
 
 
 def run_frontier(tools: StudyTools, plan: FrontierPlan) -> FrontierStudy:
-    """Measure within the budget; progress holds the study so far. Raises StudyFailed when there is no round."""
+    """Measure within the budget; progress holds the study so far. Raises StudyFailed if there is no round."""
     return _Runner(tools, plan).run()
 
 
 @dataclass
 class _Start:
-    """One start of the workers: which serves which target, when it ends, and what it visited."""
+    """One start of the workers: the worker of each target, its end, and the settings it visited."""
 
     index: int
     workers: tuple[Worker, ...]
@@ -73,7 +73,7 @@ class _Runner(StudyRunner):
 
     def run(self) -> FrontierStudy:
         status: Ended = "finished"
-        starts = whole = 0  # a start that a lost worker cut short is none of those that are wanted
+        starts = whole = 0  # starts cut short by a lost worker do not count
         try:
             while self._goes_on(starts, whole):
                 whole += self._one_start(starts, whole)
@@ -87,7 +87,7 @@ class _Runner(StudyRunner):
         return self._study(status)
 
     def _goes_on(self, starts: int, whole: int) -> bool:
-        """Whether another start has time for some visits, and is not in vain."""
+        """Tell whether another start has time for some visits and is useful."""
         if starts == 0:
             return True
         if whole >= self._wanted or self._losses >= MAX_LOSSES or self._visits >= MAX_VISITS or self._is_hopeless():
@@ -99,7 +99,7 @@ class _Runner(StudyRunner):
         return not self._rounds and len(self._tried) >= MAX_FIRST_FAILURES
 
     def _one_start(self, index: int, whole: int) -> bool:
-        """Launch and visit settings for this start's share of the time; False when a lost worker cut it short."""
+        """Launch and visit settings for this start's share of the time; return False if a lost worker cut it short."""
         start = self._launch(index)
         if start is None:
             return True
@@ -112,13 +112,13 @@ class _Runner(StudyRunner):
             return True
         except WorkerLost:
             self._losses += 1
-            return False  # noted as the setting's outcome, or to be tried again
+            return False  # recorded as the setting's outcome, or to be retried
         finally:
             for worker in start.workers:
                 worker.close()
 
     def _launch(self, index: int) -> _Start | None:
-        """Fresh workers; targets that differ in what is no matter of the process share one, and so its offset."""
+        """Start fresh workers; targets that need no process of their own share one, and so its offset."""
         self.check()
         hosts = tuple(dict.fromkeys(target.host for target in self._plan.targets))
         self._tell(start_words(len(hosts)))
@@ -135,9 +135,9 @@ class _Runner(StudyRunner):
         return _Start(index, workers, (first, second), begin_s, self.clock.now_s(), self.end_s)
 
     def _until(self, start: _Start, whole: int) -> float:
-        """When this start ends: what was left when it began, divided among the starts wanted.
+        """Return when this start ends: the time left at its beginning, divided among the starts wanted.
 
-        How many are wanted follows from what starting and a visit take in the first.
+        Their number follows from the durations of starting and of a visit in the first start.
         """
         if whole == 0 and not start.visited:
             return self.end_s
@@ -149,9 +149,9 @@ class _Runner(StudyRunner):
         return start.begin_s + (self.end_s - start.begin_s) / max(1, self._wanted - whole)
 
     def _choose(self, start: _Start, anyhow: bool) -> int | None:
-        """The setting to visit next, None where nothing that can be measured is left in doubt.
+        """Return the setting to visit next, or None if nothing measurable is left in doubt.
 
-        The operating point comes in every start. ``anyhow``: what is clear already is measured too.
+        The operating point is visited in every start. ``anyhow``: settings that are clear already are measured too.
         """
         self.check()
         cost_s = self._allowed()
@@ -169,7 +169,7 @@ class _Runner(StudyRunner):
         return next_setting(fit_map(self._plan, units, self._parameters), start.visited, cost_s, anyhow)
 
     def _allowed(self) -> Array:
-        """Seconds that a visit to each setting takes, infinite where it cannot or should not be measured."""
+        """Return the seconds of a visit to each setting, infinite if it cannot or should not be measured."""
         cost_s = self._costs.visit_s()
         most = np.full(len(cost_s), max(MOST_OF_BUDGET * self.budget_s, MOST_OF_CHEAPEST * cost_s.min()))
         if self._plan.point is not None:
@@ -180,7 +180,7 @@ class _Runner(StudyRunner):
         return cost_s
 
     def _visit(self, start: _Start, setting: int) -> None:
-        """Prepare, run rounds, let go. A failure becomes an outcome; a lost worker is raised."""
+        """Prepare a setting, run rounds and release it. A failure becomes an outcome; a lost worker is raised."""
         self._tried.add(setting)
         start.visited.add(setting)
         self._visits += 1
@@ -192,19 +192,19 @@ class _Runner(StudyRunner):
                 self._prepare(start, setting, target)
                 prepared.append(target)
             self._costs.prepared(self.clock.now_s() - begin_s)
-            self.interference(start.workers)  # what preparing took is nobody's interference
+            self.interference(start.workers)  # resets the sampling: preparing is not interference
             self._tell(f"{self._settings[setting].words}: measuring both targets in turn".capitalize())
             for _ in range(ROUNDS):
                 self._round(start, setting)
         except CellFailed:
-            pass  # noted as the setting's outcome
+            pass  # recorded as the setting's outcome
         finally:
             self._so_far = self._study("finished") if self._rounds else None
         for target in prepared:
             self._release(start, setting, target)
 
     def _release(self, start: _Start, setting: int, target: int) -> None:
-        """Let a cell go. A worker that cannot is of no more use: WorkerLost is raised."""
+        """Release a cell. A worker that cannot is useless from then on: WorkerLost is raised."""
         try:
             self.asking.release(start.worker(target), Release(batch=self._settings[setting].batch, slot=target))
         except CellFailed as error:
@@ -235,7 +235,7 @@ class _Runner(StudyRunner):
             self._costs.stepped(setting, target, float(np.median(done.latency_ms)) / 1000)
 
     def _round(self, start: _Start, setting: int) -> None:
-        """One block of each target; every other round the second comes first."""
+        """Run one block of each target; every other round the second comes first."""
         number = len(self._rounds)
         blocks = tuple(self._block(start, setting, t) for t in ((0, 1) if number % 2 == 0 else (1, 0)))
         interference = self.interference(start.workers)
@@ -258,7 +258,7 @@ class _Runner(StudyRunner):
         return Block(target=target, process=start.index, steps=steps, step_ms=step_ms, at_s=at_s, wake_ms=wake_ms)
 
     def _fail(self, setting: int, target: int, error: WorkerError) -> None:
-        """Note a failure as the setting's outcome, but for a first crash: it may be chosen again."""
+        """Record a failure as the setting's outcome; after a first crash the setting may be chosen again instead."""
         if self.asking.forgives((setting, target), error):
             self.asking.losses.add(self._plan.names[target], self._settings[setting].words, error.reason)
             self._tried.discard(setting)

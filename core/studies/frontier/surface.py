@@ -1,12 +1,12 @@
-"""The surface of log2 speed-up through what a frontier study measured, and the setting to measure next.
+"""Surface of log2 speed-up through a frontier study's measurements, and the choice of the next setting.
 
 A *unit* is one setting in one start of the workers; its value is the median of its rounds' log2(t_first / t_second).
 Units of one start share an offset, as processes differ (:mod:`core.studies.sweep.observations`). The surface is a
 Gaussian process over log2 of depth, width and batch (:mod:`core.analysis.gaussian_process`).
 
-What to measure next follows the straddle rule (Bryan et al. 2005, "Active learning for identifying function threshold
-boundaries"): where 1.96 sd − |mean| is largest, a tie is most in doubt. Here it is divided by the square root of what
-the setting costs, since a variance falls with time. A setting measured in an earlier start takes part again: a second
+The next setting follows the straddle rule (Bryan et al. 2005, "Active learning for identifying function threshold
+boundaries"): where 1.96 sd − |mean| is largest, a tie is most in doubt. Here it is divided by the square root of the
+setting's cost, since a variance falls with time. A setting measured in an earlier start is eligible again: a second
 start says more about a near tie than a neighbour in the same one, whose offset is the same.
 """
 
@@ -36,17 +36,19 @@ PRIORS = Priors(
     unit=Prior(0.02, 0.7),
 )
 STRADDLE = normal_quantile(0.975)
-PRECISE = 0.045  # half width of log2 speed-up (3 %) that is enough
+PRECISE = 0.045  # half width of log2 speed-up (3 %) that suffices
 MIN_SETTINGS = 4  # fewer make no surface
-MAX_FITTED = 300  # units that the parameters are chosen by; more cost seconds and change nothing
-PRIOR_ROUNDS = 4  # what the pooled scatter of rounds counts beside a unit's own
-MEDIAN_VARIANCE = math.pi / 2  # of a normal sample's median over that of its mean, for large samples
-BARRING: tuple[Outcome, ...] = ("out_of_memory", "crashed", "hung", "skipped")  # a larger setting would not run either
+MAX_FITTED = 300  # units used to choose the parameters; more cost seconds and change nothing
+PRIOR_ROUNDS = 4  # weight of the pooled scatter of rounds beside a unit's own
+MEDIAN_VARIANCE = math.pi / 2  # ratio of a normal sample's median variance to that of its mean, for large samples
+BARRING: tuple[Outcome, ...] = ("out_of_memory", "crashed", "hung", "skipped")  # a larger setting would not run, either
 
 
 @dataclass(frozen=True)
 class Unit:
-    """``value`` is log2 speed-up, measured around ``at_s``; ``variance`` is what its rounds' scatter leaves of it."""
+    """Value of one setting in one start: log2 speed-up, measured around ``at_s``; ``variance`` is left by its rounds'
+    scatter.
+    """
 
     setting: int
     start: int
@@ -63,12 +65,12 @@ class FrontierMap:
     surface: Surface
 
     def at(self, places: Array) -> tuple[Array, Array]:
-        """Mean and sd at places (m × 3: depth, width, batch; any positive numbers)."""
+        """Return mean and sd at places (m × 3: depth, width, batch; any positive numbers)."""
         return self.surface.at(coordinates(self.plan, places))
 
 
 def units_of(rounds: Iterable[FrontierRound]) -> tuple[Unit, ...]:
-    """Rounds by setting and start. A unit's scatter is averaged with the one pooled over all (as Smyth 2004 does)."""
+    """Group rounds by setting and start. A unit's scatter is averaged with the pooled one (as in Smyth 2004)."""
     logs: dict[tuple[int, int], list[float]] = defaultdict(list)
     at_s: dict[tuple[int, int], list[float]] = defaultdict(list)
     for item in rounds:
@@ -88,12 +90,12 @@ def units_of(rounds: Iterable[FrontierRound]) -> tuple[Unit, ...]:
 
 
 def _spread(values: list[float]) -> float:
-    """Standard deviation by the median absolute deviation, which a stalled round does not move."""
+    """Return the standard deviation from the median absolute deviation, which a stalled round does not move."""
     return 1.4826 * float(np.median(np.abs(np.array(values) - np.median(values))))
 
 
 def coordinates(plan: FrontierPlan, places: Array) -> Array:
-    """log2 of the axes that vary, zero in the middle of the plan's range."""
+    """Return log2 of the axes that vary, zero in the middle of the plan's range."""
     columns = []
     for axis in plan.free_axes:
         values = plan.values(axis)
@@ -102,17 +104,17 @@ def coordinates(plan: FrontierPlan, places: Array) -> Array:
 
 
 def fit_map(plan: FrontierPlan, units: Sequence[Unit], parameters: Parameters) -> FrontierMap:
-    """The surface through the units for parameters that are known."""
+    """Condition the surface on the units, for given parameters."""
     return FrontierMap(plan, condition(_observed(plan, units), parameters))
 
 
 def enough_units(plan: FrontierPlan, units: Sequence[Unit]) -> bool:
-    """Whether there are settings enough for a surface."""
+    """Tell whether there are enough settings for a surface."""
     return len({unit.setting for unit in units}) >= min(MIN_SETTINGS, len(plan.settings))
 
 
 def choose_parameters(plan: FrontierPlan, units: Sequence[Unit], begin: Parameters | None = None) -> Parameters:
-    """Parameters by marginal likelihood."""
+    """Choose the parameters by marginal likelihood."""
     step = math.ceil(len(units) / MAX_FITTED)
     return fit_parameters(_observed(plan, units[::step]), PRIORS, begin)
 
@@ -129,18 +131,20 @@ def _observed(plan: FrontierPlan, units: Sequence[Unit]) -> Observed:
 
 
 def runs_at(study: FrontierStudy, places: Array) -> NDArray[np.bool_]:
-    """Whether both targets can run at places (m × 3): none is as large in everything as one that could not."""
+    """Tell whether both targets can run at places (m × 3): none is at least as large on every axis as one that could
+    not.
+    """
     barred = [one for one in study.outcomes if one.outcome in BARRING]
-    measured = set(study.measured)  # what ran once and failed later has its numbers
+    measured = set(study.measured)  # a setting that failed only later has its numbers
     corners = np.array([study.plan.settings[one.setting] for one in barred if one.setting not in measured], dtype=float)
     if not len(corners):
         return np.ones(len(places), dtype=bool)
-    slack = 1 - 1e-9  # places on a fine mesh are rounded
+    slack = 1 - 1e-9  # coordinates of a fine mesh are rounded
     return ~np.any(np.all(places[:, None, :] >= slack * corners[None, :, :], axis=2), axis=1)
 
 
 def seeds(plan: FrontierPlan) -> tuple[int, ...]:
-    """Settings that come first: the corners and the centre of the map, by rising work."""
+    """Return the settings that come first: the corners and the centre of the map, by rising work."""
     ends = [{values[0], values[-1]} for values in map(plan.values, AXES)]
     corners = {Setting(*values) for values in product(*ends)}
     centre = Setting(*(values[len(values) // 2] for values in map(plan.values, AXES)))
@@ -149,9 +153,9 @@ def seeds(plan: FrontierPlan) -> tuple[int, ...]:
 
 
 def next_seed(plan: FrontierPlan, tried: set[int], cost_s: Array) -> int | None:
-    """The next seed, or what lies nearest to it among the settings that can be afforded (finite ``cost_s``).
+    """Return the next seed, or the nearest affordable setting (finite ``cost_s``).
 
-    None when all seeds, or all that can be afforded, were tried.
+    None if all seeds, or all affordable settings, were tried.
     """
     wanted = seeds(plan)
     if len(tried) >= len(wanted):
@@ -165,10 +169,10 @@ def next_seed(plan: FrontierPlan, tried: set[int], cost_s: Array) -> int | None:
 
 
 def next_setting(found: FrontierMap, visited: set[int], cost_s: Array, anyhow: bool = False) -> int | None:
-    """Where a tie is most in doubt for the time it takes; None where nothing is left in doubt.
+    """Return the setting at which a tie is most in doubt for its cost, or None if nothing is left in doubt.
 
-    ``visited`` are the settings measured in this start, ``cost_s`` (one for each setting) is infinite where a setting
-    cannot be measured. With ``anyhow``, what is clear already is taken too, the least clear first.
+    ``visited`` are the settings measured in this start, ``cost_s`` (one per setting) is infinite if a setting cannot be
+    measured. With ``anyhow``, settings that are clear already are taken too, the least clear first.
     """
     mean, sd = found.at(np.array(found.plan.settings, dtype=float))
     doubt = STRADDLE * sd - np.abs(mean)

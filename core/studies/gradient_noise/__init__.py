@@ -1,1 +1,1 @@
-"""The gradient noise study: how noisy gradients are while a workload trains, and what a larger batch saves."""
+"""The gradient noise study: the noise of gradients while a workload trains, and the steps that a larger batch saves."""

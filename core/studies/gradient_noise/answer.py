@@ -1,8 +1,8 @@
-"""The gradient noise scale: how large a batch must be for its gradient to be more signal than noise.
+"""The gradient noise scale: the batch at which a gradient changes from mostly noise to mostly signal.
 
 B_simple = tr(Σ) / |G|² (McCandlish, Kaplan, Amodei et al. 2018, “An Empirical Model of Large-Batch Training”, eq. 2.9
-and appendix A.1), G the mean gradient and Σ the covariance of single samples' gradients. E|G_B|² = |G|² + tr(Σ) / B
-for a batch of B samples, so two sizes give both without bias:
+and appendix A.1), G the mean gradient and Σ the covariance of single samples' gradients. E|G_B|² = |G|² + tr(Σ) / B for
+a batch of B samples, so two sizes give both without bias:
 
     |G|² ≈ (B_b |G_b|² − B_s |G_s|²) / (B_b − B_s)        tr(Σ) ≈ (|G_s|² − |G_b|²) / (1/B_s − 1/B_b)
 
@@ -24,18 +24,18 @@ from core.schema import UserError
 from core.studies.gradient_noise.record import GradientDraw, NoiseStudy
 
 MIN_DRAWS = 4
-"""Fewer give a standard deviation that says next to nothing."""
+"""Fewer give a nearly meaningless standard deviation."""
 
-SMALLEST = 1e-6  # samples: where tr(Σ) is not shown to be above zero, so that it has a logarithm
-GRID = 512  # points of integration, even in log(step + 1), along which a training's noise scale changes
+SMALLEST = 1e-6  # samples: stands in if tr(Σ) is not shown to be above zero, so that it has a logarithm
+GRID = 512  # points of integration over a training, even in log(step + 1)
 
 
 @dataclass(frozen=True)
 class NoiseScale:
     """B_simple in samples with its 95 % interval; ``high`` None: no upper bound, since |G|² may be zero ("at least").
 
-    ``value`` is None where not even the mean of |G|² is above zero; ``low`` is then all there is to say. ``step`` is
-    the mean step of its ``draws``.
+    ``value`` is None if not even the mean of |G|² is above zero; then only ``low`` is known. ``step`` is the mean step
+    of its ``draws``.
     """
 
     step: float
@@ -51,11 +51,11 @@ class NoiseScale:
 
 @dataclass(frozen=True)
 class TrainingNoise:
-    """The noise scale along a training run, and what it says about steps.
+    """Noise scale along a training run, and its implications for the number of steps.
 
-    ``scales`` by rising step. ``value`` (``low``, ``high``) is the average up to the target loss, by the progress made
-    at each step (:func:`training_noise`). ``reference_batch`` trained ``steps`` steps to ``target_loss``; ``steps`` is
-    None where it was not reached, ``minimal_steps`` (S_min) and ``minimal_samples`` (E_min) then too.
+    ``scales`` by rising step. ``value`` (``low``, ``high``) is the average up to the target loss, weighted by the
+    progress of each step (:func:`training_noise`). ``reference_batch`` trained ``steps`` steps to ``target_loss``;
+    ``steps`` is None if it was not reached, and then so are ``minimal_steps`` (S_min) and ``minimal_samples`` (E_min).
     """
 
     label: Label
@@ -70,17 +70,20 @@ class TrainingNoise:
     minimal_samples: float | None
 
     def step_factor(self, batch: float, noise: float | None) -> float:
-        """Steps at a batch over those at the reference batch, S(B) / S(B_ref), for a noise scale (None: infinite)."""
+        """Return the steps at a batch over those at the reference batch, S(B) / S(B_ref), for a noise scale (None:
+        infinite).
+        """
         if noise is None:
             return self.reference_batch / batch
         return (1 + noise / batch) / (1 + noise / self.reference_batch)
 
 
 def noise_scale(draws: Sequence[GradientDraw]) -> NoiseScale:
-    """The noise scale that the draws show, with Fieller's interval (1954): the ratios that a t test over draws cannot
-    reject. Exact for normal estimates also where |G|² is hardly above zero; there it is unbounded above.
+    """Return the noise scale of the draws with Fieller's interval (1954): the ratios that a t test over draws cannot
+    reject.
 
-    Raises UserError for fewer than ``MIN_DRAWS`` draws.
+    Exact for normal estimates, also with |G|² hardly above zero; there it is unbounded above. Raises UserError for
+    fewer than ``MIN_DRAWS`` draws.
     """
     if len(draws) < MIN_DRAWS:
         raise UserError(f"A noise scale needs {MIN_DRAWS} draws at least; there are {len(draws)}.")
@@ -95,10 +98,10 @@ def noise_scale(draws: Sequence[GradientDraw]) -> NoiseScale:
 
 
 def _estimates(draws: Sequence[GradientDraw]) -> tuple[Array, Array, Array]:
-    """tr(Σ) and |G|² of every draw, and its weight; weights sum to 1.
+    """Return tr(Σ) and |G|² of every draw, and its weight; weights sum to 1.
 
-    Where noise dominates, |G|² is as good as the pairs of independent small batches within the big one are many: its
-    variance goes with 1 / (B_b (B_b − B_s)).
+    If noise dominates, the precision of |G|² follows the number of pairs of independent small batches within the big
+    one: its variance goes with 1 / (B_b (B_b − B_s)).
     """
     small = np.array([draw.small for draw in draws], dtype=float)
     big = np.array([draw.big for draw in draws], dtype=float)
@@ -111,10 +114,11 @@ def _estimates(draws: Sequence[GradientDraw]) -> tuple[Array, Array, Array]:
 
 
 def _fieller(above: Array, below: Array, weights: Array) -> tuple[float, float | None]:
-    """Ratios r ≥ 0 of the means with (mean(above) − r mean(below))² ≤ t² var(mean(above − r below)).
+    """Return the range of ratios r ≥ 0 of the means with (mean(above) − r mean(below))² ≤ t² var(mean(above − r
+    below)).
 
-    A quadratic a r² − 2 b r + c ≤ 0. Where a is not above zero the denominator is not shown to differ from zero, and
-    the set reaches to infinity. Draws of unequal weight count as 1 / Σ w² equal ones, the effective sample size.
+    This is a quadratic a r² − 2 b r + c ≤ 0. If a is not above zero the denominator is not shown to differ from zero,
+    and the set reaches to infinity. Draws of unequal weight count as 1 / Σ w² equal ones, the effective sample size.
     """
     effective = 1 / float(weights @ weights)
     df = max(1, int(effective - 1))
@@ -135,10 +139,10 @@ def _fieller(above: Array, below: Array, weights: Array) -> tuple[float, float |
 
 
 def scales(draws: Sequence[GradientDraw]) -> tuple[NoiseScale, ...]:
-    """The noise scale by rising step.
+    """Return the noise scale by rising step.
 
-    Steps whose draws alone cannot bound it are taken together with those after them, the last ones with those before;
-    what is left unbounded is one scale of all draws.
+    Steps whose draws alone cannot bound it are merged with those after them, the last ones with those before; if it
+    stays unbounded, all draws form one scale.
     """
     by_step: dict[int, list[GradientDraw]] = {}
     for draw in sorted(draws, key=lambda one: one.step):
@@ -161,21 +165,20 @@ def scales(draws: Sequence[GradientDraw]) -> tuple[NoiseScale, ...]:
 
 
 def training_noise(study: NoiseStudy) -> TrainingNoise | None:
-    """The average noise scale over the training up to the target loss, and the steps S(B) that follow from it.
+    """Return the average noise scale over the training up to the target loss, and the steps S(B) implied by it.
 
-    An increment of progress that takes ds_min steps at an endless batch takes ds_min (1 + B(s) / B) at batch B
+    An increment of progress that takes ds_min steps at an infinite batch takes ds_min (1 + B(s) / B) at batch B
     (McCandlish et al. 2018, eq. 2.6 and 2.12, D.1). So at the reference batch ds_min = ds / (1 + B(s) / B_ref), and
     over a whole training S(B) = S_min (1 + B_noise / B) with S_min = ∫ ds_min and B_noise = ∫ B(s) ds_min / S_min:
-    steps count by the progress they make. Between measured steps log B(s) is interpolated over log(step + 1).
-
-    None where no draw says anything.
+    steps count by the progress they make. Between measured steps log B(s) is interpolated over log(step + 1). None if
+    the draws are too few.
     """
     found = scales(study.draws)
     if not found:
         return None
     steps, batch = study.steps_to_loss, study.plan.batch
     end = study.steps if steps is None else steps
-    value, low, high = found[0].value, found[0].low, found[0].high  # one scale of all draws, where unbounded
+    value, low, high = found[0].value, found[0].low, found[0].high  # one scale of all draws, if unbounded
     if all(scale.resolved for scale in found) and end > 0:
         value, low, high = _averaged(found, end, batch)
     minimal = None if steps is None or value is None else steps / (1 + value / batch)
@@ -194,8 +197,8 @@ def training_noise(study: NoiseStudy) -> TrainingNoise | None:
 
 
 def _averaged(found: Sequence[NoiseScale], end: float, batch: int) -> tuple[float, float, float]:
-    """Average with its interval: each scale moved to its bounds alone, the effects of all together as a root of
-    squares, since draws at different steps are independent.
+    """Return the average with its interval: each scale is moved to its bounds alone, and the effects combined as a root
+    of squares, since draws at different steps are independent.
     """
     middle = np.log([max(SMALLEST, scale.value or 0.0) for scale in found])
     lows = np.log([max(SMALLEST, scale.low) for scale in found])
@@ -211,7 +214,7 @@ def _averaged(found: Sequence[NoiseScale], end: float, batch: int) -> tuple[floa
 
 
 def _average(steps: Array, logs: Array, end: float, batch: int) -> float:
-    """Logarithm of ∫ B ds_min / ∫ ds_min from step 0 to ``end``."""
+    """Return the logarithm of ∫ B ds_min / ∫ ds_min from step 0 to ``end``."""
     grid = np.expm1(np.linspace(0.0, math.log1p(end), GRID))
     noise = np.exp(np.interp(np.log1p(grid), np.log1p(steps), logs))
     progress = 1 / (1 + noise / batch)

@@ -1,4 +1,4 @@
-"""What a gradient noise study says, as JSON and as lines of text."""
+"""Export of a gradient noise study as JSON and as lines of text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from core.text import in_lines
 
 
 def noise_data(study: NoiseStudy, noise: TrainingNoise) -> dict[str, Any]:
-    """What it says, derived, and under ``record`` what was measured."""
+    """Return the derived answer, and under ``record`` the raw measurements."""
     return {"verdict": noise_sentence(noise), "noise": asdict(noise), "record": study.model_dump(mode="json")}
 
 
 def noise_sentence(noise: TrainingNoise) -> str:
-    """The noise scale and what it means for batches."""
+    """Describe the noise scale and its meaning for batches."""
     if noise.value is None or noise.high is None:
         return (
             f"The gradient noise scale is at least {noise.low:,.0f} samples; it has no upper bound yet, since the "
@@ -36,7 +36,7 @@ def noise_sentence(noise: TrainingNoise) -> str:
 
 
 def noise_text(study: NoiseStudy, noise: TrainingNoise) -> str:
-    """The noise scale first, then how it was measured."""
+    """Return the noise scale, then how it was measured."""
     return in_lines([noise_sentence(noise), measured_sentence(study)])
 
 

@@ -1,4 +1,4 @@
-"""The charts of a noise study: the gradient noise scale along the training, and the held-out loss."""
+"""Charts of a noise study: the gradient noise scale along the training, and the held-out loss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.studies.gradient_noise.record import NoiseStudy
 
 
 def noise_scale_figure(study: NoiseStudy, noise: TrainingNoise) -> go.Figure:
-    """The gradient noise scale (samples) at each checkpoint of the training with its interval, and their average."""
+    """Plot the gradient noise scale (samples) at each checkpoint of the training with its interval, and the average."""
     look, figure = RUN_LOOKS[0], go.Figure()
     found = [scale for scale in noise.scales if scale.value]
     middles = [scale.value or 0.0 for scale in found]
@@ -40,7 +40,7 @@ def noise_scale_figure(study: NoiseStudy, noise: TrainingNoise) -> go.Figure:
 
 
 def _add_average(figure: go.Figure, noise: TrainingNoise) -> None:
-    """The average up to the target loss as a level with its band."""
+    """Draw the average up to the target loss as a level with its band."""
     assert noise.value is not None
     if noise.high is not None and noise.low > 0:
         add_zone(figure, noise.low, noise.high, GUIDE, 0.2, upright=False)
@@ -52,7 +52,7 @@ def _add_average(figure: go.Figure, noise: TrainingNoise) -> None:
 
 
 def loss_figure(study: NoiseStudy) -> go.Figure:
-    """The held-out loss along the training at the reference batch, with the loss to reach."""
+    """Plot the held-out loss along the training at the reference batch, with the loss to reach."""
     look, figure = RUN_LOOKS[1], go.Figure()
     losses = [point.loss for point in study.losses]
     figure.add_scatter(
@@ -79,5 +79,5 @@ def _reached(study: NoiseStudy, steps: float) -> Span:
 
 
 def _place(step: float) -> float:
-    """Where a step stands on a logarithmic axis."""
+    """Return the position of a step on a logarithmic axis."""
     return max(1.0, step)

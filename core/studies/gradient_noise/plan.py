@@ -1,4 +1,4 @@
-"""What a gradient noise study trains."""
+"""Plan of a gradient noise study."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ DEFAULT_RATES: dict[Optimizer, float] = {"adam": 0.001, "sgd": 0.01, "momentum":
 
 
 class NoisePlan(Frozen):
-    """``batch`` is the reference batch that trains; ``learning_rate`` and ``target_loss`` have defaults where None.
+    """Plan of a noise study: ``batch`` is the reference batch that trains; ``learning_rate`` and ``target_loss`` have
+    defaults.
 
-    Of the target, device and threads count; training runs in float32 with compiled functions.
+    Of the target only device and threads count; training runs in float32 with compiled functions.
     """
 
     workload: Workload

@@ -1,8 +1,8 @@
-"""A noise study: how noisy the gradients of a workload are while it trains, and how many steps a loss takes.
+"""Record of a noise study: the noise of a workload's gradients while it trains, and the steps to a loss.
 
-The noise says how much a larger batch saves in steps (:mod:`core.studies.gradient_noise.answer`). It needs a task that
-can be learnt: labels drawn at random have no signal, so that nothing could be learnt from them. Without user data,
-a teacher gives the labels: a network of the same architecture with other random weights.
+The noise tells how many steps a larger batch saves (:mod:`core.studies.gradient_noise.answer`). It needs a learnable
+task: randomly drawn labels hold no signal. Without user data, a teacher gives the labels: a network of the same
+architecture with other random weights.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from core.studies.gradient_noise.plan import NoisePlan
 from core.studies.study import Study
 
 TARGET_SHARE = 0.5
-"""Of the loss at the start: the loss to reach where none is chosen. The untrained network's is at least about that of
-guessing; half of it is far enough for the noise to have grown and near enough for a small budget."""
+"""Default loss to reach, as a share of the initial loss. The untrained network's is at least about that of guessing;
+half of it is far enough for the noise to have grown and near enough for a small budget."""
 
-SMOOTHED = 5  # neighbouring held-out losses, some 25 % of a training's steps
+SMOOTHED = 5  # neighbouring held-out losses in the running mean, some 25 % of a training's steps
 
 
 class GradientDraw(Frozen):
@@ -48,9 +48,9 @@ class LossPoint(Frozen):
 
 
 class NoiseStudy(Study):
-    """What was measured. ``target_loss`` is the one that counted; ``losses`` begin with the untrained network's.
+    """Measurements of a noise study. ``target_loss`` is the one used; ``losses`` begin with the untrained network's.
 
-    ``samples`` are those trained on, None where they are drawn without end (a teacher's task).
+    ``samples`` is the number trained on, None if they are drawn endlessly (a teacher's task).
     """
 
     noun: ClassVar[str] = "noise study"
@@ -65,7 +65,7 @@ class NoiseStudy(Study):
 
     @property
     def steps(self) -> int:
-        """How far training went."""
+        """Number of training steps taken."""
         return self.losses[-1].step if self.losses else 0
 
     @property
@@ -79,10 +79,10 @@ class NoiseStudy(Study):
 
 
 def steps_to(target_loss: float, losses: Sequence[LossPoint]) -> float | None:
-    """Steps until the loss, smoothed, is first at the target, interpolated; None where it is not.
+    """Return the steps until the smoothed loss first reaches the target, interpolated; None if it does not.
 
-    A running mean over ``SMOOTHED`` points, of steps and losses alike: a single point of a training that jitters is
-    below the target the sooner, the more often one looks.
+    Steps and losses are running means over ``SMOOTHED`` points: with single points of a noisy training, looking more
+    often would find the target earlier.
     """
     before: tuple[float, float] | None = None
     for end in range(1, len(losses) + 1):
@@ -90,7 +90,7 @@ def steps_to(target_loss: float, losses: Sequence[LossPoint]) -> float | None:
         step, loss = fmean(point.step for point in window), fmean(point.loss for point in window)
         if loss <= target_loss:
             if before is None:
-                return None  # there from the start: nothing had to be learnt
+                return None  # reached from the start: there was nothing to learn
             return before[0] + (before[1] - target_loss) / (before[1] - loss) * (step - before[0])
         before = step, loss
     return None

@@ -1,4 +1,4 @@
-"""Measure the gradient noise scale while a workload really trains to a loss, in one worker."""
+"""Measurement of the gradient noise scale while a workload really trains to a loss, in one worker."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from core.studies.progress import Phase
 from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools
 from core.worker.protocol import OpenTraining, R, Request, SampleGradients, Train, TrainingOpened, Worker, WorkerError
 
-LARGEST_SMALL = 32  # samples of a small batch: few enough that its noise shows, enough to be computed efficiently
+LARGEST_SMALL = 32  # samples of a small batch: few enough to show its noise, enough for efficiency
 FIRST_PARTS, MAX_BIG = 8, 65_536
-DRAWS = 8  # at a time
+DRAWS = 8  # draws per request
 PRECISE = (
     2.0  # high over low of one checkpoint's noise scale; the average over some twelve of them is much better known
 )
-CHECKPOINT_GROWTH, LOSS_GROWTH = 1.5, 1.05  # from one to the next, in steps; the loss is cheaper and finds the target
-CHECKPOINT_SHARE = 0.04  # of the budget, at most, for one checkpoint's gradients
-LONGEST_CHUNK_S = 2.0  # of training in one request, so that cancelling is quick
+CHECKPOINT_GROWTH, LOSS_GROWTH = 1.5, 1.05  # growth in steps; the loss is cheaper and finds the target
+CHECKPOINT_SHARE = 0.04  # largest share of the budget for one checkpoint's gradients
+LONGEST_CHUNK_S = 2.0  # training per request, so that cancelling is quick
 
 
 def run_noise_study(tools: StudyTools, plan: NoisePlan) -> NoiseStudy:
-    """Train to the target loss or to the budget's end, with the gradients' noise at steps spaced evenly in logarithm.
+    """Train to the target loss or to the end of the budget, measuring the gradients' noise at log-spaced steps.
 
-    Cancelling keeps what there is. Raises StudyFailed where nothing was measured, or the target is no target.
+    Cancelling keeps what there is. Raises StudyFailed if nothing was measured, or the target loss is reached untrained.
     """
     return _Runner(tools, plan).run()
 
@@ -39,7 +39,7 @@ class _Runner(StudyRunner):
         self.target_loss = 0.0
         self.parts = FIRST_PARTS
         self.step_s = 0.0
-        self.draw_s = 0.0  # of one small batch's gradient
+        self.draw_s = 0.0  # seconds per gradient of a small batch
 
     def run(self) -> NoiseStudy:
         self._tell("starting", "Starting a worker process")
@@ -52,7 +52,7 @@ class _Runner(StudyRunner):
                 self._train_and_sample(worker)
             except Cancelled:
                 status = self.tools.stopped_as
-            except WorkerError as error:  # what was measured before it still counts
+            except WorkerError as error:  # measurements before it still count
                 if not self.draws:
                     raise
                 status, warnings = "failed", (Warning(code=error.outcome, text=error.reason),)
@@ -98,14 +98,14 @@ class _Runner(StudyRunner):
                 break
             self._train(worker, checkpoint - step)
         if self.draws[-1].step < self.losses[-1].step:
-            self._checkpoint(worker)  # the noise is largest at the end
+            self._checkpoint(worker)  # measure the end, where the noise is largest
 
     def _reached(self) -> bool:
         return steps_to(self.target_loss, self.losses) is not None
 
     def _checkpoint(self, worker: Worker) -> None:
-        """Draw gradients until the noise scale here is known well enough or its time is up: with larger big batches
-        where noise dominates, for |G|² shows only in those.
+        """Draw gradients until the noise scale here is precise enough or its time is up, with larger big batches if
+        noise dominates, since only those show |G|².
         """
         end_s = self.clock.now_s() + CHECKPOINT_SHARE * self.budget_s
         found = self._sample(worker)
@@ -147,7 +147,7 @@ class _Runner(StudyRunner):
         self.losses.append(LossPoint(step=reply.step, loss=reply.loss))
 
     def _timed(self, worker: Worker, request: Request[R], expected_s: float) -> tuple[R, float]:
-        """The reply, and how long it took in seconds."""
+        """Return the reply and its duration in seconds."""
         self.check()
         begin_s = self.clock.now_s()
         reply = self.asking.ask(worker, request, expected_s=expected_s)

@@ -1,1 +1,1 @@
-"""The host study: what a step and an operation cost on the host, whatever the device does."""
+"""The host study: the cost of a step and of an operation on the host, whatever the device does."""

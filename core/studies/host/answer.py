@@ -1,6 +1,6 @@
-"""What a host study says by itself: the step time of each tiny network.
+"""Answer of a host study by itself: the step time of each tiny network.
 
-:mod:`core.hardware.host` derives from the same record what a step and an operation cost.
+:mod:`core.hardware.host` derives the cost of a step and of an operation from the same record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.text import in_lines
 
 @dataclass(frozen=True)
 class HostStep:
-    """Median step time in ms with its 95 % interval; bounds are None where rounds are too few."""
+    """Median step time in ms with its 95 % interval; bounds are None if rounds are too few."""
 
     title: str
     step_ms: float
@@ -26,7 +26,7 @@ class HostStep:
 
 
 def host_steps(study: HostStudy) -> tuple[HostStep, ...]:
-    """Every cell that has a round."""
+    """Return the step time of every cell that has a round."""
     return tuple(step for index in range(len(study.cells)) if (step := _step(study, index)) is not None)
 
 
@@ -36,7 +36,7 @@ def _step(study: HostStudy, index: int) -> HostStep | None:
 
 
 def host_text(study: HostStudy, steps: tuple[HostStep, ...]) -> str:
-    """The steps as a table, and how they were measured."""
+    """Return the steps as a table, and how they were measured."""
     rows = [(step.title, step.step_ms, step.low_ms, step.high_ms) for step in steps]
     lines = [study.title, "", *table(("step", "ms", "95 % from", "to"), rows), ""]
     lines.append(

@@ -1,7 +1,7 @@
-"""A host study: what the framework itself costs on this machine, by step and by operation. A record, immutable.
+"""Record of a host study: the framework's own cost on this machine, per step and per operation. Immutable.
 
-Networks so small that arithmetic hardly counts, in several depths: their step time rises with the number of operations,
-and what is left at none is the cost of a step. It is a few seconds' work, and it belongs to a machine, not to a run.
+The networks are so small that arithmetic hardly counts, in several depths: their step time rises with the number of
+operations, and the intercept is the cost of a step. It takes a few seconds, and belongs to a machine, not to a run.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from core.studies.study import Study
 WIDTH, OUTPUTS = 8, 2
 MAX_DEPTH, MAX_CELLS, MAX_HOST_ROUNDS = 64, 64, 1_000
 DEPTHS: dict[Compiled, tuple[int, ...]] = {"graph": (2, 8, 20), "xla": (2, 12), "eager": (2, 6)}
-"""Hidden layers. Far apart, so that the slope stands out; XLA's compiler takes long over deep networks."""
+"""Hidden layers, far apart so that the slope stands out; XLA compiles deep networks slowly."""
 
 
 class HostCell(Frozen):
-    """``depth`` hidden layers of eight units, batch 1, data resident."""
+    """Network of ``depth`` hidden layers of eight units, batch 1, data resident."""
 
     execution: Compiled
     mode: Mode
@@ -61,7 +61,7 @@ class HostRound(Frozen):
 
 
 class HostStudy(Study):
-    """What was measured on one machine; :mod:`core.hardware.host` derives the costs each time."""
+    """Measurements on one machine; :mod:`core.hardware.host` derives the costs each time."""
 
     noun: ClassVar[str] = "host study"
 
@@ -76,7 +76,7 @@ class HostStudy(Study):
 
 
 def host_cells() -> tuple[HostCell, ...]:
-    """Every cell of a study, training first: the costs of graphs are what most predictions need."""
+    """Return every cell of a study, training first: most predictions need the costs of graphs."""
     modes: tuple[Mode, ...] = ("train", "infer")
     return tuple(
         HostCell(execution=execution, mode=mode, depth=depth)

@@ -1,4 +1,4 @@
-"""Measure what the framework itself costs on this machine: one worker, tiny networks, short blocks in turn."""
+"""Measurement of the framework's own cost on this machine: one worker, tiny networks, short blocks in turn."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from core.worker.protocol import CellFailed, Prepare, RunBlock, Worker, WorkerEr
 
 BUDGET_S = 15.0
 THREADS = 1
-"""On a GPU one thread of the host hands out the kernels; with more threads a CPU runs small operations side by side."""
+"""One host thread launches the kernels of a GPU; with more threads a CPU runs small operations side by side."""
 
-ROUNDS = 9  # in one start: enough for a 95 % interval of the median, and a third more for stalls
+ROUNDS = 9  # per start: enough for a 95 % interval of the median, and a third more for stalls
 MAX_STARTS = 3
 BLOCK_MS, WARMUP_MS = 10.0, 100.0
 
 
 @dataclass(frozen=True)
 class HostPlan:
-    """``threads`` of the worker, None for all; about ``budget_s`` seconds."""
+    """Plan of a host study: ``threads`` of the worker (None: all) and about ``budget_s`` seconds."""
 
     threads: int | None = THREADS
     budget_s: float = BUDGET_S
 
 
 def run_host_study(tools: StudyTools, plan: HostPlan) -> HostStudy:
-    """Measure within about the budget: one start of the worker, and further ones where each fits what is left.
+    """Measure within about the budget: one start of the worker, and further ones if they fit.
 
-    Cells that cannot run (XLA on a machine without its compiler) are left out with a warning. Raises StudyFailed
-    where nothing was measured.
+    Cells that cannot run (XLA on a machine without its compiler) are left out with a warning. Raises StudyFailed if
+    nothing was measured.
     """
     return _Runner(tools, plan).run()
 
@@ -72,20 +72,21 @@ class _Runner(StudyRunner):
         )
 
     def _affordable(self) -> bool:
-        """Whether another start like those before fits what is left."""
+        """Tell whether another start like those before fits the remaining time."""
         return self.elapsed_s * (self.starts + 1) <= self.budget_s * self.starts if self.starts else True
 
     def _one_start(self) -> None:
-        """A fresh worker, every cell prepared, rounds in an order that turns around. Raises WorkerError, Cancelled.
+        """Start a fresh worker, prepare every cell and run rounds in alternating order. Raises WorkerError, Cancelled.
 
-        Until there are rounds, a whole budget follows the start: a framework on a cold disk may take all of the first.
+        Until there are rounds, a whole budget follows the start: a framework on a cold disk may use up all of the
+        first.
         """
         self._tell("Starting a worker process")
         try:
             with self.started((host_target(self.threads),)) as (worker,):
                 end_s = self.end_s if self.rounds else max(self.end_s, self.clock.now_s() + self.budget_s)
                 steps = self._prepare_all(worker, end_s)
-                self.interference((worker,))  # what starting took is nobody's interference
+                self.interference((worker,))  # resets the sampling: starting is not interference
                 for _ in range(ROUNDS):
                     if self.clock.now_s() >= end_s:
                         break
@@ -94,7 +95,7 @@ class _Runner(StudyRunner):
             self.starts += 1
 
     def _prepare_all(self, worker: Worker, end_s: float) -> dict[int, int]:
-        """Steps of a block by cell, of those that there was time for."""
+        """Prepare the cells that there is time for; return the steps per block by cell."""
         steps = {}
         for index, cell in enumerate(self.cells):
             if index in self.failed or self.clock.now_s() >= end_s:
@@ -117,7 +118,7 @@ class _Runner(StudyRunner):
         return steps
 
     def _round(self, worker: Worker, steps: dict[int, int], end_s: float) -> None:
-        """One block of every cell that still runs, as long as there is time; one that fails is out."""
+        """Run one block of every cell that still runs, while there is time; a cell that fails is dropped."""
         number = len(self.rounds)
         blocks = []
         for index in sorted(steps, reverse=number % 2 == 1):
@@ -149,7 +150,7 @@ class _Runner(StudyRunner):
         return (*self.asking.warnings, *warnings)
 
     def _tell(self, activity: str) -> None:
-        """Say what is being done; raises Cancelled when asked to stop."""
+        """Report the activity; raise Cancelled if asked to stop."""
         self.check()
         done = len({block.cell for item in self.rounds for block in item.blocks})
         self.tell("measuring" if self.rounds else "starting", activity, done, len(self.cells))

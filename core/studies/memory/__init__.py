@@ -1,1 +1,1 @@
-"""The memory study: how much a workload needs on a target, and the largest batch that fits."""
+"""The memory study: the memory that a workload needs on a target, and the largest batch that fits."""

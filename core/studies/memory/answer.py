@@ -1,4 +1,4 @@
-"""What a memory study says: the largest batch that fits, predicted and confirmed, and the peak at every batch."""
+"""Answer of a memory study: the largest batch that fits, predicted and confirmed, and the peak at every batch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from core.spec import MAX_BATCH, MIN_BATCH, Target, Workload, geometric_grid
 from core.studies.memory.forecast import Forecast, forecast, same_machine
 from core.studies.memory.record import MemoryStudy, Probe
 
-PER_OCTAVE = 2.0  # points of a curve
+PER_OCTAVE = 2.0  # points per octave of a curve
 
 
 @dataclass(frozen=True)
 class LargestBatch:
-    """Predicted with its 95 % interval: up to ``low`` is said to fit, beyond ``high`` not; 0: not even batch 1.
+    """Predicted largest batch with its 95 % interval: up to ``low`` is claimed to fit, beyond ``high`` not; 0: not even
+    batch 1.
 
     MAX_BATCH in any of them means that batch or more.
     """
@@ -43,8 +44,8 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class WrongRate:
-    """How often a prediction that a batch fits was wrong: it ran out of memory. 95 % interval (Wilson 1927); without a
-    prediction that was tested the rate and its bounds are None.
+    """Rate at which a prediction that a batch fits was wrong, because it ran out of memory, with its 95 % interval
+    (Wilson 1927); None without a tested prediction.
     """
 
     n_predicted_fits: int
@@ -57,9 +58,9 @@ class WrongRate:
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What is predicted at a moment: the curve, and the parts in bytes at ``parts_batch``.
+    """Prediction at one moment: the curve, and the parts in bytes at ``parts_batch``.
 
-    Curve and limit hold the framework's own memory, ``context_bytes``, which the parts come on top of.
+    Curve and limit include the framework's own memory, ``context_bytes``, to which the parts are added.
     """
 
     curve: tuple[CurvePoint, ...]
@@ -70,14 +71,14 @@ class Outlook:
 
     @property
     def named_parts(self) -> dict[str, int]:
-        """Bytes of each part by its name, the framework first; parts that a workload has none of are left out."""
+        """Bytes of each part by name, the framework first, without parts of size zero."""
         named = {"framework": self.context_bytes, **self.parts.named}
         return {name: size for name, size in named.items() if size > 0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryPrediction(Outlook):
-    """Predicted before anything runs; ``basis`` says from what."""
+    """Prediction before anything runs; ``basis`` names its sources."""
 
     target: str
     limit_bytes: int
@@ -87,10 +88,11 @@ class MemoryPrediction(Outlook):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryAnswer(Outlook):
-    """``prediction`` is from the studies before this one; curve and parts are from this one's own peaks, too.
+    """Answer of a memory study. ``prediction`` uses the studies before this one; curve and parts also use its own
+    peaks.
 
-    ``probes`` by rising batch. ``confirmed`` is the largest batch that got through below all that ran out, ``refused``
-    the smallest that ran out; None where there is none.
+    ``probes`` by rising batch. ``confirmed`` is the largest batch that fitted below all that ran out, ``refused`` the
+    smallest that ran out; None if there is none.
     """
 
     prediction: MemoryPrediction
@@ -107,7 +109,7 @@ def predict_memory(
     earlier: Sequence[MemoryStudy] = (),
     environment: Environment | None = None,
 ) -> MemoryPrediction:
-    """The largest batch that fits and the peak at every batch, from the model and the studies of this machine.
+    """Predict the largest batch that fits and the peak at every batch, from the model and the studies of this machine.
 
     With ``environment`` only ``earlier`` studies of that machine count.
     """
@@ -116,7 +118,7 @@ def predict_memory(
 
 
 def memory_answer(study: MemoryStudy, earlier: Sequence[MemoryStudy] = ()) -> MemoryAnswer:
-    """The answer of a study. Of ``earlier`` studies those of its machine count, and not the study itself."""
+    """Return the answer of a study, using ``earlier`` studies of the same machine but not the study itself."""
     plan = study.plan
     before = [one for one in same_machine(earlier, study.environment) if one != study]
     prediction = _prediction(forecast(plan.workload, plan.target, before), plan.limit_bytes)
@@ -134,7 +136,7 @@ def memory_answer(study: MemoryStudy, earlier: Sequence[MemoryStudy] = ()) -> Me
 
 
 def _outlook(ahead: Forecast, batch: int) -> dict[str, Any]:
-    """The numbers of an :class:`Outlook`; parts are the fitted model's, before the workload's own peaks count."""
+    """Return the numbers of an :class:`Outlook`; parts are the fitted model's, without the workload's own peaks."""
     batches = geometric_grid(MIN_BATCH, MAX_BATCH, PER_OCTAVE)
     bounds = [(at, ahead.at(at)) for at in batches]
     return {
@@ -146,10 +148,10 @@ def _outlook(ahead: Forecast, batch: int) -> dict[str, Any]:
 
 
 def wrong_fits(studies: Sequence[MemoryStudy]) -> WrongRate:
-    """The rate at which “fits” turned out wrong, over all probes of all studies.
+    """Return the rate at which “fits” turned out wrong, over all probes of all studies.
 
-    A probe counts where even the upper bound of its prediction was within the limit. A search looks closely at the
-    limit, so that the rate is one of hard cases.
+    A probe counts if even the upper bound of its prediction was within the limit. A search probes near the limit, so
+    the rate is one of hard cases.
     """
     claimed = [probe for study in studies for probe in study.probes if probe.predicted_fits]
     decided = [probe for probe in claimed if probe.fitted or probe.ran_out]
@@ -164,7 +166,9 @@ def wrong_fits(studies: Sequence[MemoryStudy]) -> WrongRate:
 
 
 def wilson_interval(k: int, n: int) -> tuple[float, float]:
-    """95 % interval of a share of which k of n were seen: where the score test does not reject it (Wilson 1927)."""
+    """Return the 95 % interval of a proportion from k of n: the values that the score test does not reject (Wilson
+    1927).
+    """
     z2 = normal_quantile(0.975) ** 2
     centre, half = k + z2 / 2, math.sqrt(z2 * (k * (n - k) / n + z2 / 4))
     return max(0.0, (centre - half) / (n + z2)), min(1.0, (centre + half) / (n + z2))
@@ -206,12 +210,12 @@ def _predicted_words(largest: LargestBatch, limit_bytes: int) -> str:
 
 
 def batch_words(batch: int) -> str:
-    """A largest batch in words: the largest possible one means that or more."""
+    """Format a largest batch; the largest possible one means that or more."""
     return f"{batch:,} or more" if batch >= MAX_BATCH else f"{batch:,}"
 
 
 def steady_words(study: MemoryStudy) -> str:
-    """What a GPU's peaks hold beside the steps, by the largest batch that fitted; empty where it was not recorded."""
+    """Describe what a GPU's peaks hold besides the steps, by the largest batch that fitted; empty if not recorded."""
     for probe in study.probes:
         if probe.batch == study.largest_fitted and probe.steady_bytes is not None:
             return (
@@ -222,14 +226,14 @@ def steady_words(study: MemoryStudy) -> str:
 
 
 def _stopped(probe: Probe) -> str:
-    """Why a batch says nothing of the limit; empty where it does."""
+    """Explain why a batch is uninformative about the limit; empty if it is informative."""
     if probe.outcome == "hung":
         return f" Batch {probe.batch:,} was too slow to try within the budget."
     return "" if probe.killed is None else f" Batch {probe.batch:,} says nothing of the limit: {probe.killed.words}."
 
 
 def _sentence(study: MemoryStudy, after: Forecast) -> str:
-    """What the probes showed, and where the limit lies between them by the sharpened prediction."""
+    """Describe the probes' results, and where the limit lies between them by the refined prediction."""
     plan, fitted, refused = study.plan, study.largest_fitted, study.smallest_refused
     within = f"{byte_size(plan.limit_bytes)} on {full_name(plan.target)}"
     if fitted == MAX_BATCH:

@@ -1,4 +1,4 @@
-"""What a memory study says, as JSON and as lines of text. Sizes in JSON are bytes."""
+"""Export of a memory study as JSON and as lines of text. Sizes in JSON are bytes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from core.text import in_lines
 
 
 def memory_data(study: MemoryStudy, answer: MemoryAnswer) -> dict[str, Any]:
-    """Under ``predicted`` what was predicted before the study, under ``record`` what was measured.
+    """Return the answer; ``predicted`` holds the prediction before the study, ``record`` the raw measurements.
 
-    ``curve`` is predicted too, from the study's own peaks as well; ``parts`` are those at ``parts_batch``. Limit, peaks
-    and curves hold the framework's own memory, ``context_bytes``.
+    ``curve`` is predicted, too, using also the study's own peaks; ``parts`` are those at ``parts_batch``. Limit, peaks
+    and curves include the framework's own memory, ``context_bytes``.
     """
     return {
         "verdict": answer.sentence,
@@ -36,7 +36,7 @@ def memory_data(study: MemoryStudy, answer: MemoryAnswer) -> dict[str, Any]:
 
 
 def predicted_data(prediction: MemoryPrediction) -> dict[str, Any]:
-    """A prediction; ``largest`` holds the batch with the bounds of its 95 % interval."""
+    """Return a prediction; ``largest`` holds the batch with the bounds of its 95 % interval."""
     return {
         "verdict": prediction.sentence,
         "label": "predicted",
@@ -47,7 +47,7 @@ def predicted_data(prediction: MemoryPrediction) -> dict[str, Any]:
 
 
 def memory_text(study: MemoryStudy, answer: MemoryAnswer) -> str:
-    """Verdict first, then what was tried, the parts, and how it was measured."""
+    """Return the verdict, then the probes, the parts, and how it was measured."""
     plan = study.plan
     columns = ("batch", "peak", "predicted before", "95 % from", "to", "outcome")
     named = {**answer.parts.named, "framework": answer.context_bytes}

@@ -1,4 +1,4 @@
-"""The charts of memory: predicted peak by batch with what was tried and the limit, and the parts at one batch."""
+"""Charts of memory: predicted peak by batch with probes and limit, and the parts at one batch."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from core.studies.memory.answer import CurvePoint, LargestBatch, MemoryAnswer, M
 from core.studies.memory.record import Probe
 
 GB = 1e9
-BEYOND = 4  # the curve is shown so many times beyond the largest batch that may fit
+BEYOND = 4  # the curve is shown up to this factor on the largest batch that may fit
 ROW_PX = 30
-LIMIT_COLOUR = "#B00020"  # a contrast of 3 on light and dark paper, and of no target
+LIMIT_COLOUR = "#B00020"  # contrast of 3 on light and dark paper, and no target's colour
 
 
 def memory_figure(
     workload: Workload, target: int, prediction: MemoryPrediction, answer: MemoryAnswer | None, evidence: Evidence
 ) -> go.Figure:
-    """Predicted peak (GB) by batch with its band, the limit, and what was tried, if anything was.
+    """Plot the predicted peak (GB) by batch with its band, the limit, and the probes, if any.
 
-    ``target`` is its index in the run. With an ``answer`` the curve is its, sharpened by the peaks that it measured.
-    ``evidence`` says which machine this is about.
+    ``target`` is its index in the run. With an ``answer`` the curve is the one refined by measured peaks. ``evidence``
+    identifies the machine.
     """
     look, figure = TARGET_LOOKS[target], go.Figure()
     probes = () if answer is None else answer.probes
@@ -60,7 +60,7 @@ def memory_figure(
 def parts_figure(
     workload: Workload, target: int, prediction: MemoryPrediction, answer: MemoryAnswer | None, evidence: Evidence
 ) -> go.Figure:
-    """What the memory goes to at one batch: a bar a part, in MB, all of it predicted."""
+    """Plot the predicted use of memory at one batch: one bar per part, in MB."""
     look, figure, shown = TARGET_LOOKS[target], go.Figure(), answer or prediction
     rows = shown.named_parts
     total = sum(rows.values())
@@ -118,7 +118,7 @@ def _add_curve(figure: go.Figure, curve: Sequence[CurvePoint], look: Look) -> No
 
 
 def _add_probes(figure: go.Figure, probes: Sequence[Probe], limit_gb: float, look: Look, evidence: Evidence) -> int:
-    """What was tried, by how it ended: peaks where they are known, else on the limit. Returns the kinds."""
+    """Draw the probes by outcome, at their peaks if known, else on the limit; return the number of outcomes."""
     kinds = (
         (f"fitted ({evidence.label})", [p for p in probes if p.fitted], "circle"),
         (f"ran out ({evidence.label})", [p for p in probes if p.ran_out], "x"),
@@ -145,7 +145,7 @@ def _probe_words(probe: Probe) -> str:
 
 
 def _add_limit(figure: go.Figure, limit_gb: float) -> None:
-    """The limit as a ceiling across the plot."""
+    """Draw the limit as a ceiling across the plot."""
     add_level(figure, limit_gb, LIMIT_COLOUR, 3, None, name="limit")
     add_zone(figure, limit_gb, limit_gb * 1000, LIMIT_COLOUR, 0.1, upright=False)
     figure.add_scatter(
@@ -157,7 +157,7 @@ def _add_limit(figure: go.Figure, limit_gb: float) -> None:
 def _largest_spans(
     prediction: MemoryPrediction, answer: MemoryAnswer | None, look: Look, x: tuple[float, float]
 ) -> list[Span]:
-    """The largest batch that fits: predicted with its interval, and confirmed."""
+    """Return the spans of the largest batch that fits: predicted with its interval, and confirmed."""
     spans, largest = [], prediction.largest
     if x[0] <= largest.batch <= x[1]:
         span = f" ({largest.low:,} to {batch_words(largest.high)})" if largest.low < largest.high else ""

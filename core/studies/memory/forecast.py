@@ -1,11 +1,11 @@
-"""Fit the prediction of memory to what was measured on a machine, with an interval from how wrong it was.
+"""Forecast of memory: the model's prediction fitted to measurements on a machine, with an interval from its errors.
 
 Two steps. For one device, mode and execution, the :class:`core.analysis.memory.Copies` are fitted to the peaks of all
 studied workloads: robust least squares of log errors around the usual copies, which count as observations themselves,
-so that one study moves them little and many move them far (maximum a posteriori). How wrong it is on a
-workload that it has not seen, leaving each (of many: a sixth) out in turn shows. Then, for one workload, its own peaks:
-the log of measured over predicted is a curve over log2(batch) (a Gaussian process: one part common to all batches, one
-alike at near ones), so that beside a measured batch the prediction is nearly sure, and far from all it is less so.
+so that one study moves them little and many move them far (maximum a posteriori). The error on an unseen workload comes
+from cross-validation, leaving out each in turn (with many: a sixth). Then, for one workload, its own peaks: the log of
+measured over predicted is a curve over log2(batch) (a Gaussian process with one part common to all batches and one
+shared by near ones), so that the prediction is nearly certain beside a measured batch, and less so far from all.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from core.spec import MAX_BATCH, Target, Workload
 from core.studies.memory.record import MemoryStudy, Probe
 
 FREE = ("fixed", "update", "kept", "passing", "feeding")
-"""What is fitted: factors on the usual copies; model and layers share one."""
-PRIOR_SD = np.array([0.5, 0.5, 0.25, 0.5, 0.2])  # of their logs: the usual copies hold within a factor of two or so
+"""Fitted parameters: factors on the usual copies; model and layers share one."""
+PRIOR_SD = np.array([0.5, 0.5, 0.25, 0.5, 0.2])  # sd of their logs: the usual copies hold within a factor of about two
 # standard deviation of log measured/predicted for a family never seen (measured: benchmarks/memory.py), which counts
 # as much as so many studied workloads
 USUAL_SD, USUAL_WEIGHT = 0.2, 4
-# of one peak: process to process, and small costs that no part has (measured: likewise)
+# scatter of one peak: between processes, and small costs in no part (measured: likewise)
 NOISE_SHARE, NOISE_BYTES = 0.02, 15e6
-SHARED, REACH_OCTAVES = 0.7, 3.0  # of a workload's error at two batches: what stays common, and how far the rest goes
-MOST_WORKLOADS, FOLDS = 36, 6  # enough to know five copies and a spread well, and fitted in a fraction of a second
-SETTLED = 1e-4  # a step of the fit's logs that no longer matters
+SHARED, REACH_OCTAVES = 0.7, 3.0  # a workload's error at two batches: the common share, and the reach of the rest
+MOST_WORKLOADS, FOLDS = 36, 6  # enough to estimate five copies and a spread well, and fitted in a fraction of a second
+SETTLED = 1e-4  # negligible step of the fit's logs
 MIN_ADDED_BYTES = 1e6
 
 
 @dataclass(frozen=True)
 class Peak:
-    """A measured peak of one cell; ``added_bytes`` is what came on top of the framework's own memory."""
+    """Measured peak of one cell; ``added_bytes`` excludes the framework's own memory."""
 
     workload: Workload
     target: Target
@@ -59,7 +59,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Model:
-    """Copies as fitted, and the standard deviation of a new workload's log error with its degrees of freedom.
+    """Fitted copies, and the standard deviation of a new workload's log error with its degrees of freedom.
 
     ``workloads`` and ``peaks`` count what it was fitted to.
     """
@@ -72,7 +72,7 @@ class Model:
 
 
 def same_machine(studies: Iterable[MemoryStudy], environment: Environment | None) -> tuple[MemoryStudy, ...]:
-    """Those measured on the machine of ``environment`` (all, where that is not known)."""
+    """Return the studies measured on the machine of ``environment`` (all, if that is unknown)."""
     if environment is None:
         return tuple(studies)
     host = environment.hostname_hash
@@ -80,7 +80,7 @@ def same_machine(studies: Iterable[MemoryStudy], environment: Environment | None
 
 
 def peaks(studies: Iterable[MemoryStudy]) -> tuple[Peak, ...]:
-    """What studies measured, also peaks beyond the limit."""
+    """Return the peaks of all studies, including those beyond the limit."""
     return tuple(peak for s in studies for peak in _peaks(s.plan.workload, s.plan.target, s.probes))
 
 
@@ -92,7 +92,7 @@ def _peaks(workload: Workload, target: Target, probes: Iterable[Probe]) -> Itera
 
 
 def context_bytes(studies: Sequence[MemoryStudy], target: Target) -> int:
-    """The framework's own memory on a target: the median of what studies found, else the usual for a CPU, 0 for a GPU
+    """Return the framework's own memory on a target: the median over studies, else the usual for a CPU and 0 for a GPU
     (whose allocator holds nothing before a model is built).
     """
     found = [
@@ -107,15 +107,15 @@ def context_bytes(studies: Sequence[MemoryStudy], target: Target) -> int:
 
 
 def alike(peak: Peak, workload: Workload, target: Target) -> bool:
-    """Whether copies fitted to one hold for the other: same device, mode and execution."""
+    """Tell whether copies fitted to one hold for the other: same device, mode and execution."""
     one = (peak.target.device, peak.workload.mode, expected(peak.workload.network, peak.target).execution)
     return one == (target.device, workload.mode, expected(workload.network, target).execution)
 
 
 def fit_model(found: Sequence[Peak], workload: Workload, target: Target) -> Model:
-    """The model for workloads and targets like these, from the peaks of such; the usual one where there is none.
+    """Fit the model for workloads and targets like these from their peaks; without any, return the usual one.
 
-    Of very many workloads the first count, so that studies are best given newest first.
+    Of very many workloads only the first count, so studies are best given newest first.
     """
     by_workload: dict[tuple[Workload, Target], list[Peak]] = {}
     for peak in found:
@@ -133,7 +133,7 @@ def fit_model(found: Sequence[Peak], workload: Workload, target: Target) -> Mode
 
 
 def _copies(groups: Sequence[Sequence[Peak]], usual: Copies) -> Copies:
-    """Copies fitted to groups of peaks, one group a workload; a group counts as one observation of its common error."""
+    """Fit copies to groups of peaks, one group per workload; a group counts as one observation of its common error."""
     flat = [peak for group in groups for peak in group]
     if not flat:
         return usual
@@ -154,7 +154,7 @@ def _copies(groups: Sequence[Sequence[Peak]], usual: Copies) -> Copies:
 
 
 def _softened(values: Array) -> Array:
-    """Residuals whose squares grow but linearly from one on, so that a workload unlike all others moves little (the
+    """Transform residuals so that their squares grow only linearly beyond one and an unusual workload moves little (the
     pseudo-Huber loss: Charbonnier et al. 1997).
     """
     return np.sign(values) * np.sqrt(2 * (np.sqrt(1 + values**2) - 1))
@@ -179,7 +179,7 @@ def _log_error(peak: Peak, copies: Copies) -> float:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predicted peaks of one workload on one target by batch, the framework's own memory included."""
+    """Predicted peaks of one workload on one target by batch, including the framework's own memory."""
 
     workload: Workload
     target: Target
@@ -188,7 +188,7 @@ class Forecast:
     own: tuple[Peak, ...] = ()
 
     def at(self, batch: int) -> Bounds:
-        """The peak at a batch."""
+        """Return the predicted peak at a batch."""
         modelled = self.modelled(batch)
         shift, variance = self._learnt(batch)
         middle = modelled * math.exp(shift)
@@ -198,17 +198,19 @@ class Forecast:
         return Bounds(base + middle, base + middle * math.exp(-reach), base + middle * math.exp(reach))
 
     def modelled(self, batch: int) -> float:
-        """Bytes beyond the framework's own as the model has them, before this workload's own peaks are looked at."""
+        """Return the model's bytes beyond the framework's own, before this workload's own peaks are used."""
         return float(estimate_bytes(self.workload, self.target, batch, self.model.copies).total_bytes)
 
     def largest(self, limit_bytes: float) -> tuple[int, int, int]:
-        """Largest batch whose predicted peak, upper bound and lower bound are within the limit; 0: not even batch 1."""
+        """Return the largest batch whose predicted peak, upper bound and lower bound are within the limit; 0: not even
+        batch 1.
+        """
         middle = _largest(lambda b: self.at(b).bytes <= limit_bytes)
         sure = _largest(lambda b: self.at(b).high <= limit_bytes)
         return middle, min(sure, middle), max(middle, _largest(lambda b: self.at(b).low <= limit_bytes))
 
     def _learnt(self, batch: int) -> tuple[float, float]:
-        """Mean and variance of log(true/modelled) at a batch, given the workload's own peaks."""
+        """Return mean and variance of log(true/modelled) at a batch, given the workload's own peaks."""
         prior = self.model.sd**2
         if not self.own:
             return 0.0, prior
@@ -223,14 +225,15 @@ class Forecast:
 
 
 def _likeness(octaves: Array) -> Array:
-    """Correlation of one workload's errors at batches so far apart."""
+    """Return the correlation of one workload's errors at two batches, by their distance in octaves."""
     return SHARED + (1 - SHARED) * np.exp(-np.abs(octaves) / REACH_OCTAVES)
 
 
 def _largest(fits: Callable[[int], bool]) -> int:
-    """The largest batch up to MAX_BATCH below the first that does not fit: by quarters of an octave, then bisection.
+    """Return the largest batch up to MAX_BATCH below the first that does not fit: by quarters of an octave, then
+    bisection.
 
-    From below, because a forecast that measured peaks bend need not rise everywhere.
+    It searches from below, because a forecast bent by measured peaks need not rise everywhere.
     """
     ladder = sorted({round(2 ** (step / 4)) for step in range(4 * round(math.log2(MAX_BATCH)) + 1)})
     high = next((batch for batch in ladder if not fits(batch)), MAX_BATCH + 1)
@@ -241,7 +244,7 @@ def _largest(fits: Callable[[int], bool]) -> int:
 def forecast(
     workload: Workload, target: Target, studies: Sequence[MemoryStudy] = (), probes: Sequence[Probe] = ()
 ) -> Forecast:
-    """The forecast from a machine's studies, and from probes of this very workload and target that were just made."""
+    """Forecast from a machine's studies, and from probes of this very workload and target that were just made."""
     found = peaks(studies)
     own = [peak for peak in found if (peak.workload, peak.target) == (workload, target)]
     baselines = [probe.baseline_bytes for probe in probes if probe.baseline_bytes is not None]

@@ -1,4 +1,4 @@
-"""What a memory study tries: one workload and target within a limit."""
+"""Plan of a memory study: one workload and target within a limit."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MIN_LIMIT_BYTES, MAX_LIMIT_BYTES = 100_000_000, 10**14
 DEFAULT_BUDGET_S = 90.0
 
 
-CPU_SHARE = 0.9  # of the memory that is free, as for every worker on the CPU (core.worker.process)
+CPU_SHARE = 0.9  # share of the free memory, as for every worker on the CPU (core.worker.process)
 
 
-GPU_SHARE, GPU_RESERVE_BYTES = 0.97, 800_000_000  # of a card (795 published runs: the notes on hardware models)
+GPU_SHARE, GPU_RESERVE_BYTES = 0.97, 800_000_000  # share of a card (795 published runs: the notes on hardware models)
 
 
 def default_limit_bytes(target: Target, available_bytes: int, gpus: Sequence[Gpu]) -> int | None:
-    """On a CPU most of what is free, on a GPU the card but for a reserve; None where the card's memory is not known."""
+    """Return most of the free memory for a CPU, the card less a reserve for a GPU; None if its memory is unknown."""
     if not target.is_gpu:
         return int(CPU_SHARE * available_bytes)
     totals = [gpus[index].memory_bytes if index < len(gpus) else None for index in target.gpus]
@@ -36,7 +36,7 @@ def default_limit_bytes(target: Target, available_bytes: int, gpus: Sequence[Gpu
 
 
 def parse_bytes(text: str) -> int:
-    """``4GB``, ``800 MB`` or ``1.5 GB`` (powers of ten) or ``2GiB`` in bytes. Raises UserError."""
+    """Parse ``4GB``, ``800 MB`` or ``1.5 GB`` (powers of ten) or ``2GiB`` into bytes. Raises UserError."""
     found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)\s*([MG])(i?)B", text.strip(), re.IGNORECASE | re.ASCII)
     if found is None:
         raise UserError(f"The limit “{text[:40]}” is not understood; write it as 4GB, 1.5GB or 800MB.")
@@ -48,7 +48,7 @@ def parse_bytes(text: str) -> int:
 
 
 class MemoryPlan(Frozen):
-    """``run_id`` is the run that the study belongs to, if any."""
+    """Plan of a memory study; ``run_id`` is the run that it belongs to, if any."""
 
     workload: Workload
     target: Target

@@ -1,4 +1,4 @@
-"""A memory study: how much one workload needs on one target, and the largest batch that fits. Plan and record.
+"""Plan and record of a memory study: the memory that one workload needs on one target, and the largest batch that fits.
 
 Each probe is one batch in a fresh process that may hold ``limit_bytes`` and ends itself beyond that. On a CPU the limit
 and the peaks are of the whole process's resident memory, the framework included, since that is what the machine must
@@ -24,13 +24,13 @@ Bytes = Annotated[int, Field(ge=0)]
 
 
 class Probe(Frozen):
-    """One batch tried. ``peak_bytes`` is what it reached (None where it did not get through), and ``steady_bytes``
-    what it reached again after the first call, on a GPU (None elsewhere, and where it was not recorded): the difference
-    is what cuDNN and XLA took once, to try their algorithms.
+    """One batch tried.
 
+    ``peak_bytes`` is its peak (None if it failed), and ``steady_bytes`` its peak after the first call, on a GPU (None
+    elsewhere, and if not recorded): the difference is what cuDNN and XLA used once, to try their algorithms.
     ``baseline_bytes`` is the process with the framework started and nothing built. ``predicted_bytes`` and its 95 %
-    bounds are what was predicted just before, of the same memory as the peak; they said that the batch fits where even
-    ``predicted_high_bytes`` is within the limit. ``killed`` where something else than the limit ended it.
+    bounds were predicted just before, of the same memory as the peak; they claim that the batch fits if even
+    ``predicted_high_bytes`` is within the limit. ``killed`` is set if something other than the limit ended it.
     """
 
     batch: Batch
@@ -52,8 +52,8 @@ class Probe(Frozen):
 
     @property
     def ran_out(self) -> bool:
-        """Whether the limit ended it; of a crash with so much memory in use nothing better is assumed, but a kill is
-        never the limit's doing: a worker that passes it ends by itself.
+        """Tell whether the limit ended it. A crash with so much memory in use is assumed to be one; a kill never is,
+        since a worker that exceeds the limit ends itself.
         """
         return self.killed is None and self.outcome in ("out_of_memory", "crashed")
 
@@ -65,7 +65,7 @@ class Probe(Frozen):
 
 
 class MemoryStudy(Study):
-    """Probes in the order they were made."""
+    """Record of a memory study, with the probes in the order they were made."""
 
     noun: ClassVar[str] = "memory study"
 
@@ -78,7 +78,7 @@ class MemoryStudy(Study):
 
     @property
     def baseline_bytes(self) -> int | None:
-        """The framework's own memory as the newest probe found it; None where none reported it."""
+        """The framework's own memory in the newest probe; None if none reported it."""
         return next((probe.baseline_bytes for probe in reversed(self.probes) if probe.baseline_bytes is not None), None)
 
     @property
@@ -88,7 +88,7 @@ class MemoryStudy(Study):
 
     @property
     def largest_fitted(self) -> int | None:
-        """The largest batch that got through, below all that ran out."""
+        """The largest batch that fitted, below all that ran out."""
         below = self.smallest_refused or MAX_BATCH + 1
         return max((probe.batch for probe in self.probes if probe.fitted and probe.batch < below), default=None)
 

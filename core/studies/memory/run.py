@@ -1,8 +1,8 @@
-"""Find the largest batch that fits into a limit: a bounded search, each probe in a fresh process that keeps the limit.
+"""Measurement of the largest batch that fits into a limit: a bounded search, each probe in a fresh, limited process.
 
-A fresh process, because memory that earlier cells freed stays with the allocator. The machine itself is never asked
-for more than the limit, which in turn is refused where it is more than what is free. On a GPU that check matters more:
-TensorFlow's allocator takes less without a word where the card does not have the limit (bfc_allocator.cc, Extend).
+A fresh process, because memory that earlier cells freed stays with the allocator. The machine itself is never asked for
+more than the limit, which in turn is refused if it exceeds the free memory. On a GPU that check matters more:
+TensorFlow's allocator silently takes less if the card cannot provide the limit (bfc_allocator.cc, Extend).
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from core.studies.runner import Cancelled, StudyFailed, StudyRunner, StudyTools,
 from core.worker.protocol import Prepare, Worker, WorkerError
 
 MOST_PROBES = 8
-TOLERANCE = 1.05  # smallest that ran out over largest that fitted, which is close enough
-ASIDE = 0.975  # a probe this much below the predicted limit fits more often than not, and closes in all the same
-AFTER_MISS = 4  # where nothing has fitted so far, the next probe is so many times smaller, then its square, and so on
-APART = 1.5  # two measured batches at least so far apart make a line
-LEAST_S = 30.0  # that a probe gets to come through, else half of what is left of the budget
-STARTING_SHARE = 0.25  # of a probe's time that is no matter of the batch
+TOLERANCE = 1.05  # ratio of the smallest that ran out to the largest that fitted that is close enough
+ASIDE = 0.975  # factor on the predicted limit: such a probe usually fits, and still closes in
+AFTER_MISS = 4  # divisor of the next probe if nothing has fitted so far, then its square, and so on
+APART = 1.5  # least ratio between two measured batches that define a line
+LEAST_S = 30.0  # least time for a probe, else half of the remaining budget
+STARTING_SHARE = 0.25  # share of a probe's time that does not depend on the batch
 GO_ON: tuple[Outcome, ...] = ("measured", "out_of_memory", "crashed", "hung")
-CUDA_BYTES = 400_000_000  # about what CUDA itself takes of a card before the allocator asks; 0.3 to 0.6 GB are usual
+CUDA_BYTES = 400_000_000  # about what CUDA itself uses of a card before the allocator; 0.3 to 0.6 GB are usual
 UNSEEN = Warning(
     code="gpu_memory_unseen",
     text="How much of the GPU is free could not be seen; if another program held some, less than the limit was tried.",
 )
-WARMUP_MS = 50.0  # at least three steps run after the first call, whatever they take
+WARMUP_MS = 50.0  # at least three steps run after the first call, whatever their duration
 
 
 @dataclass(frozen=True)
 class MemorySearch:
-    """A plan with ``earlier`` studies, of which those of this machine make the prediction better."""
+    """Plan with ``earlier`` studies, of which those of this machine improve the prediction."""
 
     plan: MemoryPlan
     earlier: tuple[MemoryStudy, ...] = ()
@@ -57,17 +57,17 @@ def run_memory_study(
 ) -> MemoryStudy:
     """Search within the budget; ``tools.launcher`` takes a limit_bytes, beyond which workers end themselves.
 
-    Raises StudyFailed where nothing could be tried.
+    Raises StudyFailed if nothing could be tried.
     """
     return _Search(tools, search, available_bytes or available_memory_bytes, free_gpu).run()
 
 
 def next_batch(forecast: Forecast, limit_bytes: int, probes: Sequence[Probe]) -> int | None:
-    """The batch to try next; None when the bracket is close enough, or cannot become closer.
+    """Return the batch to try next; None if the bracket is close enough, or cannot become closer.
 
-    The first is the largest of which the forecast says that it fits, which puts that claim to the test. The following
-    ones close in from both sides of the predicted limit, which every measured peak makes sharper. However wrong it is,
-    :data:`MOST_PROBES` leave a factor of two at most. Nothing is tried beyond a batch that ran out or was too slow.
+    The first is the largest that the forecast claims to fit, which tests that claim. The following ones close in from
+    both sides of the predicted limit, which every measured peak refines. However wrong it is, :data:`MOST_PROBES` leave
+    at most a factor of two. Nothing is tried beyond a batch that ran out or was too slow.
     """
     fitted = max((probe.batch for probe in probes if probe.fitted), default=0)
     refused = min((probe.batch for probe in probes if not probe.fitted), default=MAX_BATCH + 1)
@@ -80,10 +80,10 @@ def next_batch(forecast: Forecast, limit_bytes: int, probes: Sequence[Probe]) ->
         return max(1, refused // AFTER_MISS ** len(probes))
     octaves = math.log2(refused / fitted)
     if octaves > 1 and math.ceil(math.log2(octaves)) >= MOST_PROBES - len(probes):
-        return round((fitted * refused) ** 0.5)  # halving the octaves is now the only sure way to leave but one
+        return round((fitted * refused) ** 0.5)  # only halving the octaves now guarantees to leave at most one
     middle = _on_a_line(limit_bytes, probes) or middle
     near = MAX_BATCH if middle >= MAX_BATCH else round(ASIDE * middle)
-    if near <= fitted * (1 + (TOLERANCE - 1) / 2):  # as good as known from below: now show that more does not fit
+    if near <= fitted * (1 + (TOLERANCE - 1) / 2):  # nearly known from below: now show that more does not fit
         near = max(fitted + 1, int(fitted * TOLERANCE))
     if near >= refused:
         near = round((fitted * refused) ** 0.5)
@@ -91,9 +91,9 @@ def next_batch(forecast: Forecast, limit_bytes: int, probes: Sequence[Probe]) ->
 
 
 def _on_a_line(limit_bytes: int, probes: Sequence[Probe]) -> int | None:
-    """Where the line through the two largest measured peaks meets the limit; None where two make no rising line.
+    """Return where the line through the two largest measured peaks meets the limit; None without a rising line.
 
-    Memory is all but affine in the batch, also where the model is far off.
+    Memory is nearly affine in the batch, even if the model is far off.
     """
     seen = sorted((probe.batch, probe.peak_bytes) for probe in probes if probe.peak_bytes is not None)
     before = [one for one in seen if one[0] * APART <= seen[-1][0]]
@@ -104,12 +104,12 @@ def _on_a_line(limit_bytes: int, probes: Sequence[Probe]) -> int | None:
 
 
 def _would_come_again(outcome: Outcome, killed: Killed | None) -> bool:
-    """Whether more probes are of no use; after a kill because the limit asked is more than there is."""
+    """Tell whether further probes would fail alike; after a kill, since the limit exceeds the memory there is."""
     return outcome not in GO_ON or killed is not None
 
 
 class _Search(StudyRunner):
-    """One search while it runs."""
+    """One memory search in progress."""
 
     def __init__(
         self,
@@ -154,10 +154,10 @@ class _Search(StudyRunner):
                 return
 
     def _affordable(self, batch: int) -> bool:
-        """Whether there is time for another probe: of a smaller batch in proportion, and starting; of a larger one by
-        how much longer larger batches took so far.
+        """Tell whether there is time for another probe.
 
-        After a single probe nothing shows what of its time the batch took; a probe's deadline bounds that risk.
+        A smaller batch takes time in proportion, plus the start; a larger one grows by the rate seen so far. A single
+        probe does not show how much of its time depends on the batch; a probe's deadline bounds that risk.
         """
         if not self._probes:
             return True
@@ -171,7 +171,7 @@ class _Search(StudyRunner):
         return expected_s <= self.remaining_s
 
     def _probe(self, batch: int, predicted: Bounds) -> Probe:
-        """One batch in a fresh process. Raises StudyFailed where none can start."""
+        """Try one batch in a fresh process. Raises StudyFailed if none can start."""
         self._check_free()
         begin_s, limit = self.clock.now_s(), self._plan.limit_bytes
         try:
@@ -197,8 +197,8 @@ class _Search(StudyRunner):
         )
 
     def _prepare(self, worker: Worker, batch: int) -> tuple[Outcome, str, Killed | None, int | None, int | None]:
-        """Build, first call and a few steps: outcome, reason, killer, peak and steady peak in bytes. The worker is
-        closed.
+        """Build, run the first call and a few steps, and close the worker; return outcome, reason, killer, peak and
+        steady peak in bytes.
         """
         request = Prepare(
             workload=self._plan.workload,
@@ -215,19 +215,19 @@ class _Search(StudyRunner):
         finally:
             worker.close()
         peak, steady = done.memory_peak_bytes, done.memory_steady_bytes
-        if peak is not None and peak > self._plan.limit_bytes:  # between two looks of the watch
+        if peak is not None and peak > self._plan.limit_bytes:  # missed by the watch between two samples
             return "out_of_memory", "Its peak was above the limit for a moment.", None, peak, steady
         return "measured", "", None, peak, steady
 
     def _deadline_s(self) -> float:
-        """For one probe; on a GPU the first one gets what any first preparation there gets."""
+        """Return the deadline of one probe; on a GPU the first one gets that of any first preparation there."""
         gpu = self._plan.target.is_gpu
         most_s = first_prepare_s(self.budget_s, gpu)
         return most_s if gpu and not self._probes else min(most_s, max(LEAST_S, self.remaining_s / 2))
 
     def _check_free(self) -> None:
-        """Raises StudyFailed where the limit is more than there is: the machine would swap, or kill someone; a GPU's
-        allocator would quietly take less.
+        """Raise StudyFailed if the limit exceeds the free memory: the machine would swap, or kill processes; a GPU's
+        allocator would silently take less.
         """
         if self._plan.target.is_gpu:
             return self._check_free_gpu()

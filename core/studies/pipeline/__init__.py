@@ -1,1 +1,1 @@
-"""The pipeline study: one step fed in many ways, and what each costs."""
+"""The pipeline study: one step fed in many ways, and the cost of each."""

@@ -1,8 +1,8 @@
-"""What a pipeline study says: how much of a step the input takes, which prefetch is enough, what cost starves a device.
+"""Answer of a pipeline study: the input's share of a step, sufficient prefetch, and the cost that starves a device.
 
-The input-bound share of an arm is 1 − resident / actual, both step times of the same rounds. It counts whatever the
-feeding costs the step: waiting for a batch, copying it to the device, and on a CPU target also the cores that
-preprocessing takes from the arithmetic.
+The input-bound share of an arm is 1 − resident / actual, both step times of the same rounds. It includes every cost of
+feeding the step: waiting for a batch, copying it to the device, and on a CPU target also the cores that preprocessing
+takes from the arithmetic.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from core.studies.experiment.record import Arm, Experiment
 from core.studies.pipeline.input_share import LEVELS, Share, Starvation, starvation
 from core.studies.pipeline.plan import BASE, RESIDENT, Family, members, setting
 
-AS_GOOD = 0.98  # a prefetch within 2 % of the best is as good as the best
+AS_GOOD = 0.98  # a prefetch within 2 % of the best counts as equal
 
 
 @dataclass(frozen=True)
 class Fed:
-    """One way of feeding as measured; times in ms. ``share`` is None for the resident arm, or where that is missing."""
+    """One measured way of feeding; times in ms. ``share`` is None for the resident arm, or if that is missing."""
 
     arm: int
     code: str
@@ -38,7 +38,7 @@ class Fed:
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """A way of feeding without a number, and why."""
+    """Way of feeding without a result, and why."""
 
     arm: int
     code: str
@@ -49,7 +49,7 @@ class Unmeasured:
 
 @dataclass(frozen=True)
 class Gain:
-    """A speed-up with its 95 % interval; bounds are None where rounds are too few."""
+    """Speed-up with its 95 % interval; bounds are None if rounds are too few."""
 
     value: float
     low: float | None
@@ -63,7 +63,9 @@ class Gain:
 
 @dataclass(frozen=True)
 class PrefetchAnswer:
-    """``enough`` is the smallest setting as fast as the best; ``gain`` is the best's speed-up over prefetch off."""
+    """Answer on prefetch: ``enough`` is the smallest setting as fast as the best; ``gain`` is the best's speed-up over
+    off.
+    """
 
     enough: str
     best: str
@@ -73,7 +75,9 @@ class PrefetchAnswer:
 
 @dataclass(frozen=True)
 class PipelineAnswer:
-    """``fed`` in the order of the arms. ``sentence`` is the verdict on the pipeline as it was chosen."""
+    """Answer of a pipeline study, with ``fed`` in the order of the arms. ``sentence`` is the verdict on the chosen
+    pipeline.
+    """
 
     fed: tuple[Fed, ...]
     missing: tuple[Unmeasured, ...]
@@ -85,13 +89,13 @@ class PipelineAnswer:
         return next((fed for fed in self.fed if fed.code == code), None)
 
     def family(self, arms: Sequence[Arm], family: Family) -> tuple[Fed, ...]:
-        """Measured arms of a family, by rising value."""
+        """Return the measured arms of a family, by rising value."""
         by_arm = {fed.arm: fed for fed in self.fed}
         return tuple(by_arm[arm] for arm in members(arms, family) if arm in by_arm)
 
 
 def pipeline_answer(experiment: Experiment) -> PipelineAnswer:
-    """The answer of a pipeline study. Raises UserError for other experiments and without rounds."""
+    """Return the answer of a pipeline study. Raises UserError for other experiments and without rounds."""
     if experiment.arms[0].code != RESIDENT or experiment.index_of(BASE) is None:
         raise UserError("This experiment is no pipeline study.")
     measured = {block.arm for item in experiment.rounds for block in item.blocks}
@@ -161,7 +165,9 @@ def _verdict(fed: Sequence[Fed], missing: Sequence[Unmeasured]) -> str:
 
 
 def _prefetch(experiment: Experiment, fed: Sequence[Fed]) -> PrefetchAnswer | None:
-    """Judged against the best of the family within the same rounds, which is sharper than comparing step times."""
+    """Compare the prefetch family with its best member within the same rounds, which is sharper than comparing step
+    times.
+    """
     measured = {one.arm for one in fed}
     family = [arm for arm in members(experiment.arms, "prefetch") if arm in measured]
     if len(family) < 2:

@@ -1,4 +1,4 @@
-"""What a pipeline study says, as JSON and as lines of text."""
+"""Export of a pipeline study as JSON and as lines of text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.text import in_lines
 
 
 def pipeline_data(experiment: Experiment, answer: PipelineAnswer) -> dict[str, Any]:
-    """What it says, derived, and under ``record`` what was measured, from which it follows. Times are milliseconds.
+    """Return the derived answer, and under ``record`` the raw measurements behind it. Times are milliseconds.
 
     ``families`` name the arms that differ in one field, by rising value. Shares are of a step, from 0 to 1.
     """
@@ -46,7 +46,7 @@ def _arm(fed: Fed) -> dict[str, Any]:
 
 
 def pipeline_text(experiment: Experiment, answer: PipelineAnswer) -> str:
-    """Verdict first, then every way of feeding, what has no number, and how it was measured."""
+    """Return the verdict, then every way of feeding, those without a number, and how it was measured."""
     columns = ("way of feeding", "step ms", "95 % from", "to", "input-bound", "rounds")
     chosen = experiment.arms[experiment.index_of(BASE) or 0]
     sentences = [part.sentence for part in (answer.prefetch, answer.starvation) if part is not None]

@@ -1,4 +1,4 @@
-"""The charts of a pipeline study: step time by way of feeding, by parallel calls, and by preprocessing cost."""
+"""Charts of a pipeline study: step time by way of feeding, by parallel calls, and by preprocessing cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.studies.pipeline.answer import Fed, PipelineAnswer
 from core.studies.pipeline.input_share import HIGH, MODERATE, Starvation
 from core.studies.pipeline.plan import BASE, HOST, RESIDENT, Family, setting
 
-TIME_PANEL, SHARE_PANEL = (0.47, 1.0), (0.0, 0.37)  # of the plot's height
+TIME_PANEL, SHARE_PANEL = (0.47, 1.0), (0.0, 0.37)  # ranges of the plot's height
 WHISKER_NOTE = "Whiskers: 95 % intervals."
 
 
@@ -30,7 +30,7 @@ class _Bar:
 
 
 def feeding_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
-    """Step time (ms) with resident data, with a host array, and with ``tf.data`` by prefetch."""
+    """Plot the step time (ms) with resident data, with a host array, and with ``tf.data`` by prefetch."""
     resident, host = answer.of(RESIDENT), answer.of(HOST)
     bars = [_Bar("resident", resident, RUN_LOOKS[0], "")] if resident else []
     bars += [_Bar("host<br>array", host, RUN_LOOKS[1], "/")] if host else []
@@ -39,7 +39,7 @@ def feeding_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
 
 
 def calls_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
-    """Step time (ms) by the parallel calls of the map."""
+    """Plot the step time (ms) by the parallel calls of the map."""
     bars = _family_bars(experiment, answer, "calls", "calls")
     return _bars_figure(experiment, answer, bars, "Step time by parallel calls")
 
@@ -94,7 +94,7 @@ def _bars_figure(experiment: Experiment, answer: PipelineAnswer, bars: Sequence[
 
 
 def cost_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
-    """Step time (ms) above and input-bound share (%) below, by preprocessing cost (µs a sample)."""
+    """Plot step time (ms) above and input-bound share (%) below, by preprocessing cost (µs per sample)."""
     figure = go.Figure()
     found = answer.family(experiment.arms, "cost")
     costs = [experiment.arms[fed.arm].pipeline.preprocess_us for fed in found]
@@ -127,7 +127,7 @@ def cost_figure(experiment: Experiment, answer: PipelineAnswer) -> go.Figure:
 
 @dataclass(frozen=True)
 class _CostAxis:
-    """Positions by the logarithm of the cost; a cost of 0 stands one doubling left of the smallest other one."""
+    """Axis of the logarithm of the cost; a cost of 0 lies one doubling left of the smallest other one."""
 
     smallest_us: float
     largest_us: float
@@ -166,7 +166,9 @@ def _line(
 
 
 def _mark_starvation(figure: go.Figure, axis: _CostAxis, found: Starvation | None) -> int:
-    """A band between the costs that bracket starving, a line at the estimate, its words above; rows of words used."""
+    """Draw a band between the costs that bracket starvation and a labelled line at the estimate; return the rows of
+    labels used.
+    """
     if found is None or found.kind != "from" or found.cost_us is None or found.low_us is None or found.high_us is None:
         return 0
     line = axis.position(found.cost_us)
@@ -187,7 +189,7 @@ def _resident_level(figure: go.Figure, answer: PipelineAnswer, words: str) -> No
 
 
 def _level(figure: go.Figure, y: float, axis: str, words: str) -> None:
-    """A dotted guide across the plot, named at its right end where there are words."""
+    """Draw a dotted guide across the plot, labelled at its right end if there are words."""
     add_level(figure, y, width=1.6, yref=axis, layer="above")
     if words:
         figure.add_annotation(
@@ -235,7 +237,7 @@ def _hover(fed: Fed) -> str:
 
 
 def about_lines(experiment: Experiment) -> tuple[str, str]:
-    """What was fed, and the pipeline as chosen."""
+    """Return what was fed, and the pipeline as chosen."""
     base = next((arm for arm in experiment.arms if arm.code == BASE), experiment.arms[0])
     step = f"{experiment.workload.title} on {full_name(base.target)}, batch {base.batch:,}"
     return step, f"As chosen: {base.pipeline.title}"

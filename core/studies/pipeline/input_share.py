@@ -1,4 +1,4 @@
-"""The input-bound share of a step, and from which preprocessing cost on it shows that a device starves."""
+"""Input-bound share of a step, and the preprocessing cost from which it shows that a device starves."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ LEVELS: dict[Level, str] = {
 
 @dataclass(frozen=True)
 class Share:
-    """Input-bound share of a step (0 to 1) with its 95 % interval; bounds are None where rounds are too few.
+    """Input-bound share of a step (0 to 1) with its 95 % interval; bounds are None if rounds are too few.
 
-    ``value`` and bounds may be negative, where an arm is faster than resident data; :meth:`shown` is what to show.
+    ``value`` and bounds may be negative if an arm is faster than resident data; :meth:`shown` is the form to display.
     """
 
     value: float
@@ -45,27 +45,27 @@ class Share:
 
     @property
     def settled(self) -> bool:
-        """Whether more than 5 % of the step is ruled out."""
+        """Tell whether more than 5 % of the step is ruled out."""
         return self.high is not None and self.high <= MODERATE
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval lies on one side of 5 % of a step."""
+        """Tell whether the interval lies on one side of 5 % of a step."""
         return self.low is not None and self.high is not None and (self.high <= MODERATE or self.low > MODERATE)
 
     @property
     def at_most(self) -> str:
-        """The interval's upper end: ``4 %``."""
+        """Upper end of the interval: ``4 %``."""
         return "unknown" if self.high is None else percent(max(0.0, self.high))
 
     @property
     def starves(self) -> bool:
-        """Whether more than 5 % of the step is input, clearly (95 %)."""
+        """Tell whether clearly (95 %) more than 5 % of the step is input."""
         return self.low is not None and self.low > MODERATE
 
     @property
     def shown(self) -> tuple[float, float | None, float | None]:
-        """Value and bounds within 0 to 1."""
+        """Value and bounds clipped to 0 to 1."""
         low, high = (None if bound is None else max(0.0, bound) for bound in (self.low, self.high))
         return max(0.0, self.value), low, high
 
@@ -80,10 +80,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Starvation:
-    """From which preprocessing cost on the input-bound share exceeds 5 % beyond its interval, µs a sample.
+    """Preprocessing cost (µs per sample) from which the input-bound share exceeds 5 % beyond its interval.
 
-    ``from``: between ``low_us`` (does not starve) and ``high_us`` (starves), at about ``cost_us``. ``always``: at the
-    smallest cost measured already. ``never``: not up to ``high_us``. ``unknown``: no intervals to judge by.
+    ``from``: between ``low_us`` (does not starve) and ``high_us`` (starves), at about ``cost_us``. ``always``: already
+    at the smallest measured cost. ``never``: not up to ``high_us``. ``unknown``: no intervals to judge by.
     """
 
     kind: Literal["from", "always", "never", "unknown"]
@@ -94,10 +94,10 @@ class Starvation:
 
 
 def starvation(points: Sequence[tuple[float, Share]]) -> Starvation:
-    """Where the device starves, from (cost in µs a sample, share) by rising cost, at least one.
+    """Locate where the device starves, from (cost in µs per sample, share) by rising cost, at least one.
 
-    Interpolated in the logarithm of the cost between the last cost that does not starve and the first from which on
-    all do; evenly from a cost of 0, which has no logarithm.
+    The cost is interpolated in its logarithm between the last one that does not starve and the first from which on all
+    do; linearly from a cost of 0, which has no logarithm.
     """
     first, last = points[0][0], points[-1][0]
     if all(share.low is None for _, share in points):
@@ -121,7 +121,7 @@ def starvation(points: Sequence[tuple[float, Share]]) -> Starvation:
 
 
 def _between(low_us: float, high_us: float, low: float, high: float) -> float:
-    """Cost at which the share passes 5 %; the lower end where its own value is above (but not clearly)."""
+    """Return the cost at which the share passes 5 %; the lower end if its own value is above (but not clearly)."""
     if low >= MODERATE:
         return low_us
     part = (MODERATE - low) / (high - low)

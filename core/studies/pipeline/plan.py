@@ -1,9 +1,9 @@
-"""A pipeline study: one workload, target and batch, fed in many ways. What to measure, as the arms of an experiment.
+"""Plan of a pipeline study: one workload, target and batch, fed in many ways, as the arms of an experiment.
 
-Arm 0 has its data resident on the device and is what all others are compared with; then a host array; then the base,
-the ``tf.data`` pipeline as it was chosen. Every further arm is the base with one field changed and belongs to the
-*family* of that field. The base belongs to all families. With user data, resident and host arms still hold
-random arrays of the same shape: they are what a step costs that never waits.
+Arm 0 has its data resident on the device and is the reference for all others; then a host array; then the base, the
+``tf.data`` pipeline as it was chosen. Every further arm is the base with one field changed and belongs to the *family*
+of that field. The base belongs to all families. With user data, resident and host arms still hold random arrays of the
+same shape: they show the cost of a step that never waits.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ RESIDENT, HOST, BASE = "resident", "host", "base"
 VALUES: dict[Family, tuple[float | str, ...]] = {
     "prefetch": (0, 1, 2, 4, AUTOTUNE),
     "calls": (1, 2, 4, AUTOTUNE),
-    "cost": (0.0, 50.0, 100.0, 200.0, 500.0),  # below some 30 µs the worker's preprocessing cannot be set
+    "cost": (0.0, 50.0, 100.0, 200.0, 500.0),  # below about 30 µs the worker's preprocessing cannot be set
 }
 DEFAULT_BASE = Pipeline(kind="tfdata", prefetch=AUTOTUNE, parallel_calls=AUTOTUNE, preprocess_us=50.0)
 DEFAULT_BATCH, DEFAULT_BUDGET_S = 64, 120.0
 
 
 class PipelinePlan(Frozen):
-    """``base`` is a ``tf.data`` pipeline; its ``data`` is the user's, where given."""
+    """Plan of a pipeline study; ``base`` is a ``tf.data`` pipeline, whose ``data`` is the user's, if given."""
 
     workload: Workload
     target: Target
@@ -51,7 +51,7 @@ class PipelinePlan(Frozen):
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """Every way of feeding, each measured once; codes are "resident", "host", "base", "prefetch-2", "cost-50"."""
+        """All ways of feeding, each measured once; codes are "resident", "host", "base", "prefetch-2", "cost-50"."""
         ways = [
             (RESIDENT, "Resident on the device", Pipeline()),
             (HOST, "Host array fed each step", Pipeline(kind="host")),
@@ -67,7 +67,7 @@ class PipelinePlan(Frozen):
 
 
 def has_work(base: Pipeline) -> bool:
-    """Whether the base has a map that does something; without one, parallel calls have nothing to share."""
+    """Tell whether the base has a map that does work; without one, parallel calls have nothing to share."""
     return base.preprocess_us > 0 or base.data is not None
 
 
@@ -82,7 +82,7 @@ def _short(value: float | str) -> str:
 
 
 def setting(family: Family, pipeline: Pipeline) -> str:
-    """The value of a family's field in words: "off", "2", "AUTOTUNE"; costs in µs a sample."""
+    """Return the value of a family's field in words: "off", "2", "AUTOTUNE"; costs in µs per sample."""
     value = getattr(pipeline, FIELDS[family])
     if family == "cost":
         return f"{value:,g}"
@@ -97,7 +97,7 @@ def _title(family: Family, pipeline: Pipeline) -> str:
 
 
 def members(arms: Sequence[Arm], family: Family) -> tuple[int, ...]:
-    """Indices of a family's arms, the base among them, by rising value (AUTOTUNE last); empty for a base alone."""
+    """Return indices of a family's arms with the base, by rising value (AUTOTUNE last); empty for a base alone."""
     found = [i for i, arm in enumerate(arms) if arm.code == BASE or arm.code.startswith(f"{family}-")]
     return tuple(sorted(found, key=_order(arms, FIELDS[family]))) if len(found) > 1 else ()
 

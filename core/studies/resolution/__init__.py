@@ -1,1 +1,1 @@
-"""Measure one target against itself, to know which differences this machine can show."""
+"""The resolution study: one target measured against itself, to learn which differences this machine can show."""

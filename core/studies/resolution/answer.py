@@ -1,8 +1,7 @@
-"""What a resolution study says: from which difference on one shows, and whether equal targets came out equal. Pure.
+"""Answer of a resolution study: the smallest visible difference, and whether equal targets came out equal. Pure.
 
-The difference is half of the interval of the log-ratio, as a verdict has it, at the median over the batches. How well
-that is known: the bounds hold the differences of all batches and, by chi-square, the error of the deviation that the
-intervals are made from.
+The difference is half of the interval of the log-ratio, as in a verdict, at the median over the batches. Its bounds
+cover the differences of all batches and, by chi-square, the error of the deviation behind the intervals.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ TOO_FEW = "Too little was measured for an interval; give it more time."
 
 @dataclass(frozen=True)
 class Shown:
-    """At one batch: the step time, and the difference from which on one shows, 0.05 being 5 % (None: no interval)."""
+    """Step time and smallest visible difference at one batch; 0.05 is 5 % (None: no interval)."""
 
     batch: int
     step_ms: float
@@ -38,8 +37,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class Occasions:
-    """How far the step times of one target lie apart from run to run: ``spread`` is a standard deviation, 0.05 being
-    5 %, with its 95 % interval.
+    """Scatter of the step times of one target between runs: ``spread`` is a standard deviation (0.05 is 5 %), with its
+    95 % interval.
     """
 
     count: int
@@ -50,7 +49,9 @@ class Occasions:
 
 @dataclass(frozen=True)
 class Resolution:
-    """``claims`` are the codes of what was claimed about the equal targets; ``occasions`` is None for too few."""
+    """Answer of a resolution study. ``claims`` are the codes of claims about the equal targets; ``occasions`` is None
+    for too few.
+    """
 
     difference: float
     low: float
@@ -62,14 +63,14 @@ class Resolution:
 
     @property
     def is_equal(self) -> bool:
-        """Tell that nothing was claimed but that the targets are equal."""
+        """Tell whether nothing was claimed but that the targets are equal."""
         return all(claim == EQUIVALENT for claim in self.claims)
 
 
 def resolution(study: ResolutionStudy, earlier: Sequence[ResolutionStudy] = ()) -> Resolution:
-    """Return what a study says, and with ``earlier`` ones of the same how far occasions lie apart.
+    """Return the answer of a study and, with ``earlier`` ones of the same step, the scatter between occasions.
 
-    Raises UserError where too little was measured for an interval.
+    Raises UserError if too little was measured for an interval.
     """
     if not study.run.rounds or (difference := shown_from(study.run)) is None:
         raise UserError(TOO_FEW)
@@ -99,14 +100,14 @@ def steps_ms(study: ResolutionStudy) -> dict[int, float]:
 
 
 def _deviation_bounds(df: int) -> tuple[float, float]:
-    """Return the 95 % bounds of a deviation over its estimate from so many degrees of freedom."""
+    """Return the 95 % bounds of a deviation over its estimate from ``df`` degrees of freedom."""
     if df < 1:
         return 1.0, 1.0
     return math.sqrt(df / chi_square_quantile(1 - TAIL, df)), math.sqrt(df / chi_square_quantile(TAIL, df))
 
 
 def _occasions(study: ResolutionStudy, earlier: Sequence[ResolutionStudy]) -> Occasions | None:
-    """Return how far occasions lie apart; all batches of an occasion move together, so it is one observation."""
+    """Return the scatter between occasions; all batches of an occasion move together, so it is one observation."""
     before = [one for one in earlier if one.created_at < study.created_at and _is_same(one, study)]
     times = [steps_ms(one) for one in (study, *before)]
     shared = sorted(set.intersection(*map(set, times)))
@@ -119,6 +120,6 @@ def _occasions(study: ResolutionStudy, earlier: Sequence[ResolutionStudy]) -> Oc
 
 
 def _is_same(one: ResolutionStudy, other: ResolutionStudy) -> bool:
-    """Return whether two studies are of the same step and target on the same machine."""
+    """Tell whether two studies have the same step, target and machine."""
     same = [(plan.workload, plan.target, plan.pipeline) for plan in (one.plan, other.plan)]
     return same[0] == same[1] and same_machine(one.environment, other.environment) is True

@@ -1,4 +1,4 @@
-"""Write a resolution study's answer as JSON and as lines of text."""
+"""Export of a resolution study as JSON and as lines of text."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ UNEQUAL = (
 
 
 def sentence(study: ResolutionStudy, found: Resolution) -> str:
-    """Return from which difference on one shows, with its interval."""
+    """Return the smallest visible difference with its interval, as a sentence."""
     bounds = f"95 % interval {percent(found.low, 1)} to {percent(found.high, 1)}"
     return f"In {duration(study.elapsed_s)} differences from {percent(found.difference, 1)} on show here ({bounds})."
 
 
 def lines(found: Resolution) -> list[str]:
-    """Return whether the equal targets came out equal, and how far occasions lie apart."""
+    """Return whether the equal targets came out equal, and the scatter between occasions, as sentences."""
     said = [EQUAL if found.is_equal else UNEQUAL]
     if (apart := found.occasions) is not None:
         bounds = f"95 % interval {percent(apart.low, 1)} to {percent(apart.high, 1)}"
@@ -53,7 +53,7 @@ def resolution_text(study: ResolutionStudy, found: Resolution) -> str:
 
 
 def resolution_data(study: ResolutionStudy, found: Resolution) -> dict[str, Any]:
-    """Return the same as data; differences are shares, 0.05 being 5 %."""
+    """Return the same as data; differences are shares (0.05 is 5 %)."""
     return {
         "verdict": sentence(study, found),
         "label": study.label,

@@ -1,4 +1,4 @@
-"""The plan of a resolution study: a sweep of two workers of one target, at a few batch sizes."""
+"""Plan of a resolution study: a sweep of two workers of one target, at a few batch sizes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from core.spec import Pipeline, Target, Workload
 from core.studies.sweep.plan import SweepPlan
 
 DEFAULT_BUDGET_S = 60.0
-BATCHES, LARGEST = 4, 1024  # by default, spread over the range from 1 on
+BATCHES, LARGEST = 4, 1024  # defaults: spread over the range from 1 on
 LEAST_WIDTH = 1e-6  # never reached, so that the whole budget is measured
 
 
 class ResolutionPlan(SweepPlan):
-    """A sweep whose two targets are the same."""
+    """Sweep whose two targets are the same."""
 
     def refuse_targets(self) -> None:
         if len(self.targets) != 2 or self.targets[0] != self.targets[1]:

@@ -1,4 +1,4 @@
-"""Keep the record of a resolution study: a sweep of one target against itself, raw."""
+"""Record of a resolution study: a sweep of one target against itself, raw."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.studies.sweep.record import Run
 
 
 class ResolutionStudy(Study):
-    """``run`` has no plan of its own, since a run's plan compares targets that differ."""
+    """Record of a resolution study. ``run`` has no plan of its own, since a run's plan compares different targets."""
 
     noun: ClassVar[str] = "resolution study"
 

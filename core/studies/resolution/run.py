@@ -1,4 +1,4 @@
-"""Measure a target against itself, by the same engine as every sweep."""
+"""Measurement of a target against itself, by the same engine as every sweep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run_resolution(tools: StudyTools, plan: ResolutionPlan) -> ResolutionStudy:
     """Measure for the whole budget. Raises Cancelled and StudyFailed as :func:`run_sweep` does."""
 
     def report(progress: Progress) -> None:
-        """Tell how far it is, without the run, which is only a part of the record."""
+        """Report the progress without the run, which is only a part of the record."""
         tools.report(dataclasses.replace(progress, record=None, answer=None))
 
     tell = unheard if tools.report is unheard else report

@@ -1,1 +1,1 @@
-"""The scaling study: one device against several that share each batch out among them."""
+"""The scaling study: one device against several that divide each batch among them."""

@@ -1,7 +1,7 @@
-"""How much of a step the all-reduce takes, from traces, and what fewer of them would bring at most.
+"""Share of the all-reduce in a step, from traces, and a bound on the gain from fewer of them.
 
-It may run beside the arithmetic, and then costs the step less than it takes. So a traced share says how much could be
-saved at most, and no more than working together costs in all, which is measured.
+It may overlap with the arithmetic, and then costs the step less than its own time. So a traced share is an upper bound
+on the saving, as is the whole cost of working together, which is measured.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from core.analysis.statistics import CONFIDENCE, estimate_columns
 from core.studies.scaling.record import ScalingStudy
 
 EVERY = 4
-"""Steps of accumulation, for the words: one all-reduce in four leaves a quarter of its time."""
+"""Steps of accumulation in the text: one all-reduce in four leaves a quarter of its time."""
 
 
 @dataclass(frozen=True)
 class AllReduce:
-    """The share of a step at a global batch, the mean of the traced steps, with its 95 % interval over them."""
+    """Share of a step at a global batch, the mean of the traced steps, with its 95 % interval over them."""
 
     batch: int
     a_replica: int
@@ -29,16 +29,16 @@ class AllReduce:
     high: float
 
     def most_gained(self, together: float | None, every: int = EVERY) -> float:
-        """How many times as fast steps could be with one all-reduce in so many, at most, predicted.
+        """Return the largest possible speed-up with one all-reduce per ``every`` steps, predicted.
 
-        ``together`` is the share of the step that working together costs at most, where it is known.
+        ``together`` is the largest share of a step that working together costs, if known.
         """
         saved = self.high if together is None else min(self.high, max(0.0, together))
         return 1 / (1 - saved * (1 - 1 / every))
 
 
 def all_reduces(study: ScalingStudy, target: int) -> tuple[AllReduce, ...]:
-    """Those of a target of several devices, by rising batch; of traces that are to be trusted and tell of it."""
+    """Return the shares of a target of several devices, by rising batch, from trusted traces that contain them."""
     replicas = study.plan.targets[target].replicas
     cells = (cell for cell in sorted(study.traces, key=lambda cell: cell.batch) if cell.target == target)
     found = ((cell.batch, _mean(cell.device.all_reduce_shares)) for cell in cells if cell.trusted)
@@ -46,7 +46,7 @@ def all_reduces(study: ScalingStudy, target: int) -> tuple[AllReduce, ...]:
 
 
 def _mean(shares: tuple[float, ...]) -> tuple[float, float, float] | None:
-    """With its interval, within 0 and 1; None for too few."""
+    """Return the mean with its interval, clipped to 0 and 1; None for too few."""
     if not shares:
         return None
     estimate = estimate_columns(np.array(shares)[:, None], trimmed=False)

@@ -1,15 +1,14 @@
-"""What a scaling study says: from which batch several devices are faster than one, how efficiently, and why not more.
+"""Answer of a scaling study: from which batch several devices are faster than one, how efficiently, and the limits.
 
 With n devices, B samples in a step of all together and t₁ and tₙ the step times:
 
-- strong efficiency, the batch being the same: t₁(B) / (n·tₙ(B)), the speed-up over n;
-- weak efficiency, the batch a replica being the same: t₁(b) / tₙ(n·b);
-- what the smaller batch a replica leaves: t₁(B) / (n·t₁(B/n)), of one device alone, which computes some batches more
-  efficiently than others.
+- strong efficiency, at the same batch: t₁(B) / (n·tₙ(B)), the speed-up over n;
+- weak efficiency, at the same batch per replica: t₁(b) / tₙ(n·b);
+- retention at the smaller batch per replica: t₁(B) / (n·t₁(B/n)), of one device alone, which computes some batches
+  more efficiently than others.
 
-The first is the product of the other two, so that they tell apart why several devices are no faster: too little work a
-replica, or the cost of working together (all-reduce, launching the step on each device, sharing the batch out).
-
+The first is the product of the other two, so they distinguish two reasons why several devices are no faster: too little
+work per replica, or the cost of working together (all-reduce, launching the step on each device, dividing the batch).
 Each is a ratio of step times from the same start of the workers; their intervals are those of a sweep's speed-ups
 (:mod:`core.studies.sweep.crossover`).
 """
@@ -31,14 +30,14 @@ from core.studies.sweep.observations import observe
 from core.studies.sweep.record import Round, Run
 
 Loss = Literal["replica", "together"]
-"""What most of the efficiency is lost to: the smaller batch a replica, or working together."""
+"""Main loss of efficiency: the smaller batch per replica, or working together."""
 
 
 @dataclass(frozen=True)
 class Efficiency:
-    """A share of what n devices could do, 0.9 being 90 %, with its 95 % interval (None: too few rounds).
+    """Share of the ideal performance of n devices (0.9 is 90 %) with its 95 % interval (None: too few rounds).
 
-    ``batch`` is global, ``a_replica`` what each of several devices computes of it.
+    ``batch`` is global, ``a_replica`` is each device's part of it.
     """
 
     batch: int
@@ -50,8 +49,8 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Why:
-    """Why several devices are slower than one at a batch, or how they come to their efficiency: ``strong`` is the
-    product of ``replica`` and ``together``. ``main``: which of the two loses clearly more, None where neither does.
+    """Explanation of an efficiency at a batch: ``strong`` is the product of ``replica`` and ``together``. ``main`` is
+    the one that clearly loses more, or None.
     """
 
     strong: Efficiency
@@ -66,9 +65,11 @@ class Why:
 
 @dataclass(frozen=True)
 class Several:
-    """One target of several devices, number ``target``, against one device. ``strong`` and ``replica`` are by rising
-    global batch, ``weak`` too, at n times the batch of one device. ``slower``: why, at the largest batch at which one
-    device is clearly faster, by more than a tie; ``largest``: the same at the largest batch of all.
+    """One target of several devices, number ``target``, against one device.
+
+    ``strong`` and ``replica`` are by rising global batch, as is ``weak``, at n times the batch of one device.
+    ``slower`` explains the largest batch at which one device is clearly faster, by more than a tie; ``largest`` the
+    largest batch of all.
     """
 
     target: int
@@ -85,7 +86,7 @@ class Several:
 
     @property
     def best(self) -> Efficiency | None:
-        """The highest strong efficiency that has an interval: what a large enough batch comes to."""
+        """Highest strong efficiency that has an interval: what a large enough batch achieves."""
         return max((one for one in self.strong if one.low is not None), key=lambda one: one.low or 0.0, default=None)
 
     def speed_up(self, batch: int) -> SpeedUp | None:
@@ -94,7 +95,9 @@ class Several:
 
 @dataclass(frozen=True)
 class ScalingAnswer:
-    """``run`` is the study as a sweep, of which ``answer`` is; ``several`` by rising number of devices."""
+    """Answer of a scaling study. ``run`` is the study as a sweep and ``answer`` its answer; ``several`` by rising
+    device count.
+    """
 
     study: ScalingStudy
     run: Run
@@ -107,7 +110,7 @@ class ScalingAnswer:
 
 
 def scaling_answer(study: ScalingStudy) -> ScalingAnswer:
-    """Raises UserError where there is no round."""
+    """Derive the answer. Raises UserError without a round."""
     run = study.run
     answer = analyse(run)
     by_target = {one.target: one for one in answer.against}
@@ -131,7 +134,7 @@ def _several(study: ScalingStudy, run: Run, verdict: Verdict, ratios: tuple[Spee
         speed_ups=ratios,
         strong=tuple(_efficiency(one, one.batch, count, lambda ratio: ratio / count) for one in ratios),
         weak=tuple(_efficiency(one, count * one.batch, count, lambda ratio: ratio) for one in together),
-        # one device at b over the same at n·b, so that the share is the inverse
+        # one device at b over itself at n·b, so the share is the inverse
         replica=tuple(_efficiency(one, count * one.batch, count, lambda ratio: 1 / (count * ratio)) for one in alone),
         traced=all_reduces(study, target),
     )
@@ -146,13 +149,13 @@ def _efficiency(one: SpeedUp, batch: int, count: int, of: Callable[[float], floa
 
 
 def _ratios(run: Run) -> tuple[SpeedUp, ...]:
-    """Step time of the first target over that of the second, by the first one's batch."""
+    """Return the step time of the first target over that of the second, by the first one's batch."""
     table = observe(run)
     return speed_ups(build_curve(table), table.counts) if len(table.batches) else ()
 
 
 def _last(made: Several, batches: list[int]) -> Why | None:
-    """At the largest of these batches at which all three are known with their intervals."""
+    """Explain the largest of these batches at which all three efficiencies have intervals; None without one."""
     for batch in reversed(batches):
         found = [
             next((one for one in kind if one.batch == batch and one.low is not None), None)
@@ -165,14 +168,14 @@ def _last(made: Several, batches: list[int]) -> Why | None:
 
 
 def _main(replica: Efficiency, together: Efficiency) -> Loss | None:
-    """Which factor is clearly the smaller one; both have their intervals."""
+    """Return the factor that is clearly smaller, if any; both have their intervals."""
     if (replica.high or 1.0) < (together.low or 0.0):
         return "replica"
     return "together" if (together.high or 1.0) < (replica.low or 0.0) else None
 
 
 def paired(run: Run, first: int, second: int, factor: int) -> Run:
-    """Two targets alone, or one twice, as 0 and 1: in each round the first one's block at a batch, and the second
+    """Pair two targets, or one with itself, as 0 and 1: in each round the first one's block at a batch, and the second
     one's at ``factor`` times that batch from the same pass of the same start.
     """
     others: dict[tuple[int, int, int], Iterator[Block]] = {
@@ -189,7 +192,7 @@ def paired(run: Run, first: int, second: int, factor: int) -> Run:
 
 
 def _blocks(run: Run, target: int) -> dict[tuple[int, int, int], list[Block]]:
-    """A target's blocks by process, pass and batch, in their order."""
+    """Return a target's blocks by process, pass and batch, in their order."""
     found: dict[tuple[int, int, int], list[Block]] = defaultdict(list)
     for item in run.rounds:
         for block in item.blocks:

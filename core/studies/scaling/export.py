@@ -1,4 +1,4 @@
-"""What a scaling study says, as JSON and as lines of text."""
+"""Export of a scaling study as JSON and as lines of text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ COLUMNS = ("devices", "batch", "a replica", "speed-up", "strong efficiency", "we
 
 
 def scaling_data(answer: ScalingAnswer) -> dict[str, Any]:
-    """What it says, derived, and under ``record`` what was measured, from which it follows.
+    """Return the derived answer, and under ``record`` the raw measurements behind it.
 
-    Efficiencies and shares are from 0 to 1, batch sizes global. ``verdict`` is as that of a sweep.
+    Efficiencies and shares are from 0 to 1, batch sizes global. ``verdict`` has the form of a sweep's.
     """
     study = answer.study
     several = answer.answer.fastest is not None
@@ -43,7 +43,7 @@ def _several(one: Several) -> dict[str, Any]:
 
 
 def scaling_text(answer: ScalingAnswer) -> str:
-    """The verdict first, then why, what would help, the table and the notes."""
+    """Return the verdict, then the reasons, the remedies, the table and the notes."""
     study = answer.study
     lines = [headline(answer), *efficiency_words(answer), *reasons(answer)]
     lines += [remedy.sentence for remedy in remedies(answer)]
@@ -58,7 +58,7 @@ def scaling_text(answer: ScalingAnswer) -> str:
 
 
 def rows(answer: ScalingAnswer) -> list[tuple[str, int, int, str, str, str, str]]:
-    """One for each number of devices and global batch, by both."""
+    """Return one row per number of devices and global batch, sorted by both."""
     return [_row(one, batch) for one in answer.several for batch in _batches(one)]
 
 

@@ -1,4 +1,4 @@
-"""The charts of a scaling study: throughput by batch size with the crossovers, and efficiency by batch size."""
+"""Charts of a scaling study: throughput by batch size with the crossovers, and efficiency by batch size."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from core.studies.sweep.ran_as import ran_line
 from core.text import sentence_case
 
 GLOBAL = "Batch size: the samples of all devices together."
-TOP = 105.0  # percent; the axis goes further where a curve does
+TOP = 105.0  # percent; the axis extends further if a curve does
 
 
 def speed_figure(answer: ScalingAnswer) -> go.Figure:
-    """Throughput of one device and of several by global batch size, and from where several are faster."""
+    """Plot the throughput of one device and of several by global batch size, and from where several are faster."""
     return throughput_figure(answer.run, answer.answer, crossover_spans(answer), foot(answer))
 
 
 def foot(answer: ScalingAnswer) -> tuple[str, ...]:
-    """What a picture says of itself; of logical CPUs first that they show no speed."""
+    """Return the notes at the foot of a chart; for logical CPUs first that they show no speed."""
     return (f"{TRY_OUT}.", GLOBAL) if answer.study.plan.is_tried_out else (GLOBAL,)
 
 
 def crossover_spans(answer: ScalingAnswer) -> list[Span]:
-    """From where each number of devices is faster than one, with its interval."""
+    """Return from where each number of devices is faster than one, with its interval."""
     return [
         Span(change.batch, change.low, change.high, _crosses(one, change.batch, change.low, change.high),
              TARGET_LOOKS[one.target].colour, "solid")
@@ -53,7 +53,7 @@ def _crosses(one: Several, batch: float, low: float, high: float) -> str:
 
 
 def efficiency_figure(answer: ScalingAnswer) -> go.Figure:
-    """Strong and weak efficiency (%) of each number of devices by global batch size, with 95 % bands."""
+    """Plot strong and weak efficiency (%) of each number of devices by global batch size, with 95 % bands."""
     figure, every, names = go.Figure(), list[Point](), list[str]()
     for one in answer.several:
         look = TARGET_LOOKS[one.target]

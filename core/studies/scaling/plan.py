@@ -1,7 +1,7 @@
-"""A scaling study: one workload on one device, and on several that share each batch out evenly among them.
+"""Plan of a scaling study: one workload on one device, and on several that divide each batch evenly among them.
 
-Batch sizes are global: the samples of all devices together. The same one on one device and on n shows strong scaling;
-one of b on one device and of n·b on n, which gives each of them b, weak scaling. A grid should hold both.
+Batch sizes are global: the samples of all devices together. The same size on one device and on n shows strong scaling;
+b on one device and n·b on n, which gives each of them b, weak scaling. A grid should contain both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.studies.sweep.plan import SweepPlan
 MIN_SCALING_S, DEFAULT_SCALING_S = 10.0, 240.0
 DEFAULT_BATCHES = "32:4096"
 LOGICAL = (Target(), Target(device="cpu:2"))
-"""What shows the course of a study on any machine, and no speed: both share the same cores."""
+"""Targets that show the course of a study on any machine, but no speed: both share the same cores."""
 TRY_OUT = "Logical CPUs share the cores of one CPU: this tries the study out and shows no speed of several devices"
 NOTHING_TO_SHARE = (
     "A scaling study needs two devices, and this machine has {found}. Measure it where there are two GPUs and import "
@@ -31,7 +31,9 @@ NOTHING_TO_SHARE = (
 
 
 class ScalingPlan(Frozen):
-    """The first target is the one device that the others, of more and more devices, are held against."""
+    """Plan of a scaling study. The first target is the one device that the others, with rising device counts, are
+    compared with.
+    """
 
     workload: Workload
     targets: Annotated[tuple[Target, ...], Field(min_length=2, max_length=MAX_TARGETS)]
@@ -67,7 +69,7 @@ class ScalingPlan(Frozen):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The targets as people read them."""
+        """Targets as people read them."""
         return shown_names(self.targets)
 
     @property
@@ -76,21 +78,21 @@ class ScalingPlan(Frozen):
 
     @property
     def several(self) -> tuple[int, ...]:
-        """Numbers of the targets of several devices."""
+        """Indices of the targets of several devices."""
         return tuple(range(1, len(self.targets)))
 
     @property
     def is_tried_out(self) -> bool:
-        """On logical devices of one CPU."""
+        """Tell whether it runs on logical devices of one CPU."""
         return self.targets[0].on_cpu
 
     def targets_at(self, batch: int) -> tuple[int, ...]:
-        """Those that can share the batch out evenly."""
+        """Return the targets that can divide the batch evenly."""
         return tuple(index for index, target in enumerate(self.targets) if batch % target.replicas == 0)
 
     @property
     def as_sweep(self) -> SweepPlan:
-        """The same as workers and charts of sweeps take it; not every target has every batch."""
+        """The plan in the form that workers and charts of sweeps take; not every target has every batch."""
         return SweepPlan(
             workload=self.workload,
             targets=self.targets,
@@ -103,7 +105,7 @@ class ScalingPlan(Frozen):
 
 
 def usual_targets(gpus: Sequence[str]) -> tuple[Target, ...]:
-    """The first GPU, two, four and so on, and all of them, at most eight. Raises UserError for fewer than two."""
+    """Return the first GPU, two, four and so on, and all of them, up to eight. Raises UserError for fewer than two."""
     if len(gpus) < 2:
         found = f"one, {gpus[0]}" if gpus else "no GPU"
         raise UserError(NOTHING_TO_SHARE.format(found=found, logical="--targets cpu cpu:2"))
@@ -111,20 +113,20 @@ def usual_targets(gpus: Sequence[str]) -> tuple[Target, ...]:
 
 
 def doubling(most: int) -> tuple[int, ...]:
-    """1, 2, 4, … and ``most``."""
+    """Return 1, 2, 4, … and ``most``."""
     return tuple(sorted({2**power for power in range(most.bit_length()) if 2**power <= most} | {most}))
 
 
 def of_counts(gpus: Sequence[str], counts: Iterable[int]) -> tuple[Target, ...]:
-    """The first so many of these GPUs, such as ``gpu:0``, as targets."""
+    """Return the first ``counts`` of these GPUs, such as ``gpu:0``, as targets."""
     indices = [gpu.removeprefix("gpu:") for gpu in gpus]
     return tuple(Target(device=f"gpu:{'+'.join(indices[:count])}") for count in counts)
 
 
 def shared_grid(grid: Sequence[int], targets: Sequence[Target]) -> tuple[int, ...]:
-    """Batch sizes and, up to the largest of them, so many times each as a target has devices, for weak scaling.
+    """Return the batch sizes and, up to the largest, their multiples by each target's device count, for weak scaling.
 
-    Raises UserError where they are too many.
+    Raises UserError if they are too many.
     """
     found = {batch * target.replicas for batch in grid for target in targets}
     chosen = tuple(sorted({*grid, *(batch for batch in found if batch <= max(grid))}))

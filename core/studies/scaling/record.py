@@ -1,4 +1,4 @@
-"""What a scaling study measured: its plan and the rounds, raw."""
+"""Record of a scaling study: its plan and the raw rounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ PARTS = ("processes", "setups", "cells", "rounds", "traces")
 
 
 class ScalingStudy(Study):
-    """``rounds`` hold one block of each target that has the batch; what else is as in a run of a sweep."""
+    """Record of a scaling study. ``rounds`` hold one block of each target that has the batch; the rest is as in a
+    sweep's run.
+    """
 
     noun: ClassVar[str] = "scaling study"
 
@@ -40,7 +42,7 @@ class ScalingStudy(Study):
 
     @model_validator(mode="after")
     def _targets_are_known(self) -> Self:
-        _ = self.run  # which refuses numbers that no target has
+        _ = self.run  # which refuses indices that no target has
         return self
 
     @property
@@ -49,12 +51,12 @@ class ScalingStudy(Study):
 
     @property
     def starts(self) -> int:
-        """Starts of the workers that have a round."""
+        """Number of starts of the workers that have a round."""
         return len({block.process for item in self.rounds for block in item.blocks})
 
     @property
     def run(self) -> Run:
-        """What was measured as the statistics and charts of sweeps take it, made anew each time."""
+        """The measurements in the form that statistics and charts of sweeps take, rebuilt each time."""
         parts = {part: getattr(self, part) for part in PARTS}
         return Run(
             id="scaling",
@@ -72,7 +74,7 @@ class ScalingStudy(Study):
 
     @classmethod
     def of(cls, plan: ScalingPlan, run: Run) -> Self:
-        """The study of a run that its plan made."""
+        """Build the study from a run that its plan made."""
         kept = {part: getattr(run, part) for part in PARTS}
         kept |= {"label": run.label, "status": run.status, "created_at": run.created_at, "elapsed_s": run.elapsed_s}
         return cls(plan=plan, environment=run.environment, warnings=run.warnings, **kept)

@@ -1,4 +1,4 @@
-"""Measure a scaling study: one device and several side by side, in many starts of their workers; then some traces."""
+"""Measurement of a scaling study: one device and several side by side, in many starts of their workers; then traces."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from core.studies.sweep.record import MAX_NAME, Run
 
 
 def run_scaling(tools: StudyTools, plan: ScalingPlan) -> ScalingStudy:
-    """Measure within the budget. What fails becomes an outcome of its cell, and the other targets go on there.
+    """Measure within the budget. Failures become outcomes of their cells, and the other targets continue there.
 
-    Raises Cancelled where nothing was measured yet, StudyFailed where nothing could be compared.
+    Raises Cancelled if nothing was measured yet, StudyFailed if nothing could be compared.
     """
     sweep = plan.as_sweep
     run = Run(
@@ -45,7 +45,7 @@ def run_scaling(tools: StudyTools, plan: ScalingPlan) -> ScalingStudy:
 
 
 def _trace(plan: ScalingPlan, even: Even) -> None:
-    """Steps of several devices, at the batches that tell most; one device has no all-reduce."""
+    """Trace steps of several devices at the most informative batches; one device has no all-reduce."""
     if not plan.trace:
         return
     wanted = {target: _telling(even.run, target) for target in plan.several}
@@ -57,7 +57,7 @@ def _trace(plan: ScalingPlan, even: Even) -> None:
 
 
 def _telling(run: Run, target: int) -> tuple[int, ...]:
-    """The largest batch of a target, the one nearest its crossover with one device, and the smallest."""
+    """Return the largest batch of a target, the one nearest its crossover with one device, and the smallest."""
     measured = tuple(sorted({item.batch for item in run.rounds if item.step_ms(target) is not None}))
     verdict, _ = compare(run, None, 0, target)
     found = schedule.batches_to_trace(measured, tuple(change.batch for change in verdict.crossovers))

@@ -1,4 +1,4 @@
-"""What a scaling study says, in sentences: the verdict, the efficiency, why it is not more, and what would help."""
+"""Sentences of a scaling study: the verdict, the efficiency, its limits, and remedies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from core.studies.sweep.ran_as import ran_as
 from core.text import sentence_case
 
 GOOD = 0.9
-"""A strong efficiency that may be as high at the largest batch needs no remedy."""
+"""If a strong efficiency may reach this at the largest batch, it needs no remedy."""
 LEAST_GAIN = 1.02
-"""Times as fast: what accumulation must be able to bring to be named."""
+"""Least possible speed-up by accumulation that is worth naming."""
 ACCUMULATING = {
     "tensorflow": "fails on several devices",
     "jax": "sums the gradients of the devices in every step all the same",
 }
-"""What Keras's own gradient_accumulation_steps does there (docs/scaling.md), by framework."""
+"""Behaviour of Keras's own gradient_accumulation_steps there (docs/scaling.md), by framework."""
 LOSSES = {
     "replica": "Most is lost to the smaller batch a replica, where the fixed cost of a step weighs more.",
     "together": "Most is lost to working together: all-reduce, launching the step on each device, sharing the batch "
@@ -32,20 +32,20 @@ LOSSES = {
 
 @dataclass(frozen=True)
 class Remedy:
-    """``batch``: a larger one a replica, ``accumulate`` gradients, ``fewer`` devices."""
+    """Suggested remedy: a larger ``batch`` per replica, to ``accumulate`` gradients, or ``fewer`` devices."""
 
     code: Literal["batch", "accumulate", "fewer"]
     sentence: str
 
 
 def headline(answer: ScalingAnswer) -> str:
-    """The verdict; of logical CPUs what it is worth comes first."""
+    """Return the verdict, preceded for logical CPUs by its limited meaning."""
     verdict = answer.verdict.sentence
     return f"{TRY_OUT}. {verdict}" if answer.study.plan.is_tried_out else verdict
 
 
 def share(one: Efficiency | AllReduce) -> str:
-    """``91 % (88 to 94)``."""
+    """Return ``91 % (88 to 94)``."""
     if one.low is None or one.high is None:
         return f"{percent(one.value)} %"
     digits = 1 if percent(one.low) == percent(one.high) else 0
@@ -54,12 +54,12 @@ def share(one: Efficiency | AllReduce) -> str:
 
 
 def percent(value: float, digits: int = 0) -> str:
-    """A share in percent, below 10 with one decimal at least."""
+    """Format a share in percent, below 10 with one decimal at least."""
     return f"{100 * value:.{digits if value >= 0.1 else 1}f}"
 
 
 def efficiency_words(answer: ScalingAnswer) -> tuple[str, ...]:
-    """For each number of devices the speed-up and the efficiency at its largest batch; none of logical CPUs."""
+    """Describe for each number of devices the speed-up and efficiency at its largest batch; empty for logical CPUs."""
     if answer.study.plan.is_tried_out:
         return ()
     return tuple(_at_the_largest(answer, one) for one in answer.several)
@@ -77,14 +77,16 @@ def _at_the_largest(answer: ScalingAnswer, one: Several) -> str:
 
 
 def in_question(one: Several) -> Why | None:
-    """Where several devices are slower than one, else where they are clearly not efficient at the largest batch."""
+    """Return the batch at which several devices are slower than one, else the largest if they are clearly inefficient
+    there.
+    """
     if one.slower is not None:
         return one.slower
     return one.largest if one.largest is not None and (one.largest.strong.high or 1.0) < GOOD else None
 
 
 def reasons(answer: ScalingAnswer) -> tuple[str, ...]:
-    """Why several devices are slower than one, or no faster than they are, for each number of devices."""
+    """Explain for each number of devices why they are slower than one, or not faster than they are."""
     asked = ((one, why) for one in answer.several if (why := in_question(one)) is not None)
     return tuple(said for one, why in asked for said in (_why(answer, one, why), _of_all_reduce(answer, one, why)))
 
@@ -100,7 +102,7 @@ def _why(answer: ScalingAnswer, one: Several, why: Why) -> str:
 
 
 def _of_all_reduce(answer: ScalingAnswer, one: Several, why: Why) -> str:
-    """What is known of the all-reduce's part in working together."""
+    """Describe the all-reduce's known part in working together."""
     if not answer.study.plan.workload.training:
         return f"In inference {one.name} {'need' if are(one.name) == 'are' else 'needs'} no all-reduce."
     traced = _nearest(one, why.batch)
@@ -113,7 +115,7 @@ def _of_all_reduce(answer: ScalingAnswer, one: Several, why: Why) -> str:
 
 
 def _together(why: Why) -> float:
-    """The share of a step that working together costs at most."""
+    """Return the largest share of a step that working together costs."""
     return max(0.0, 1 - (why.together.low or 0.0))
 
 
@@ -122,7 +124,7 @@ def _nearest(one: Several, batch: int) -> AllReduce | None:
 
 
 def remedies(answer: ScalingAnswer) -> tuple[Remedy, ...]:
-    """What would help, as far as the measured curves and traces say; nothing of logical CPUs, which are no faster."""
+    """Return remedies supported by the measured curves and traces; none for logical CPUs, which are no faster."""
     if answer.study.plan.is_tried_out:
         return ()
     found = []
@@ -133,7 +135,7 @@ def remedies(answer: ScalingAnswer) -> tuple[Remedy, ...]:
 
 
 def _larger(one: Several, why: Why) -> Remedy | None:
-    """More samples a replica, where that is clearly more efficient."""
+    """Suggest more samples per replica, if that is clearly more efficient."""
     now, best, last = why.strong, one.best, one.strong[-1]
     if best is None or best.low is None or now.low is None or now.high is None:
         return None
@@ -161,7 +163,7 @@ def _larger(one: Several, why: Why) -> Remedy | None:
 
 
 def _accumulated(answer: ScalingAnswer, one: Several, why: Why) -> Remedy | None:
-    """One all-reduce in several steps, where a trace says what that could bring."""
+    """Suggest one all-reduce in several steps, if a trace bounds its gain."""
     traced = _nearest(one, why.batch)
     if traced is None or not answer.study.plan.workload.training:
         return None
@@ -178,7 +180,7 @@ def _accumulated(answer: ScalingAnswer, one: Several, why: Why) -> Remedy | None
 
 
 def _fewer(answer: ScalingAnswer) -> Remedy | None:
-    """Fewer devices, where they are faster than all: one throughout, or some at the largest batch sizes."""
+    """Suggest fewer devices if they are faster than all: one throughout, or some at the largest batch sizes."""
     verdict, names = answer.verdict, answer.study.plan.names
     if not verdict.has_interval:
         return None
@@ -196,7 +198,7 @@ def _fewer(answer: ScalingAnswer) -> Remedy | None:
 
 
 def notes(answer: ScalingAnswer) -> tuple[str, ...]:
-    """What qualifies the result."""
+    """Return qualifications of the result."""
     study, names = answer.study, answer.study.plan.names
     failed = (
         f"{sentence_case(names[cell.target])} at batch {cell.batch:,}: {cell.reason}"
@@ -207,7 +209,7 @@ def notes(answer: ScalingAnswer) -> tuple[str, ...]:
 
 
 def _executions(answer: ScalingAnswer) -> list[str]:
-    """That one device ran differently compiled, which is then part of the difference."""
+    """Note if devices ran differently compiled steps, which is then part of the difference."""
     run = answer.run
     ran = [found.execution if (found := ran_as(run, index)) is not None else None for index in range(len(run.names))]
     if None in ran or len(set(ran)) == 1:

@@ -1,4 +1,4 @@
-"""The one entry point: a run (or bare points) in, an :class:`~core.studies.sweep.answer.Answer` out."""
+"""Analysis of a sweep: turns a run into an :class:`~core.studies.sweep.answer.Answer`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ from core.studies.sweep.verdict_single import single_verdict
 
 
 def analyse(run: Run, margin: float | None = None) -> Answer:
-    """Answer for a run; ``margin`` is the lead asked for (default: the plan's, else 0.05).
+    """Return the answer of a run.
 
-    Raises UserError when the run has no round at all.
+    Args:
+        run: a sweep with at least one round.
+        margin: the lead to look for; by default the plan's, else 0.05.
+
+    Raises:
+        UserError: if the run has no round.
     """
     if not run.rounds:
         raise UserError("This run has no measured round yet, so there is nothing to say.")
@@ -59,7 +64,9 @@ def _against(run: Run, observations: Observations, margin: float, target: int) -
 
 
 def compare(run: Run, margin: float | None = None, first: int = 0, second: int = 1) -> tuple[Verdict, Curve | None]:
-    """Verdict and curve of two targets alone; the supervisor steers by them. No curve without a paired round."""
+    """Return the verdict and the curve of two targets alone, by which the supervisor steers; no curve without paired
+    rounds.
+    """
     return _compared(run, observe(run, first, second), margin_of(run, margin), (first, second))
 
 
@@ -79,14 +86,14 @@ def _compared(
 
 
 def _shows_words(run: Run, curve: Curve) -> str:
-    """Return how small a difference a run shows, as a sentence to follow a verdict that is not clear."""
+    """Return a sentence on the smallest difference that a run resolves, to follow a verdict that is not clear."""
     if (shown := curve.shows_from) is None or not run.elapsed_s:
         return ""
     return f" In {duration(run.elapsed_s)} this machine shows differences from {percent(shown)} on."
 
 
 def machine_of(run: Run, observations: Observations) -> Machine:
-    """Return the machine that a comparison holds for."""
+    """Return the state of the machine during a comparison."""
     others = [n.other_cpu_pct for item in run.rounds if (n := item.interference).other_cpu_pct is not None]
     return Machine(
         quiet=observations.quiet,
@@ -97,7 +104,7 @@ def machine_of(run: Run, observations: Observations) -> Machine:
 
 
 def _worst(machines: Sequence[Machine]) -> Machine:
-    """Return what holds for all comparisons of one run together."""
+    """Combine the states of the machine during all comparisons of one run into one."""
     return replace(
         machines[0],
         quiet=all(machine.quiet for machine in machines),
@@ -109,7 +116,7 @@ def _worst(machines: Sequence[Machine]) -> Machine:
 def cell_statistics(run: Run) -> tuple[CellStats, ...]:
     """Return the step time of every cell that has a round, by target, then batch.
 
-    The interval is a t interval over replicates: what preparing the batch again in another start changes is in it.
+    The t interval over replicates includes what preparing the batch again in another start changes.
     """
     return tuple(cell for target in range(len(run.target_names)) for cell in _cells(run, target))
 
@@ -126,9 +133,8 @@ def _cells(run: Run, target: int) -> Iterator[CellStats]:
 
 
 def speed_ups(curve: Curve, starts: Sequence[int] | Array) -> tuple[SpeedUp, ...]:
-    """Return the speed-ups at the measured batches, with the 95 % intervals that hold for all of them together.
-
-    ``starts`` are those of each batch.
+    """Return the speed-ups at the measured batches with simultaneous 95 % intervals; ``starts`` has one count per
+    batch.
     """
     at = curve.at_batches()
     return tuple(

@@ -1,4 +1,4 @@
-"""The shapes of an answer, shared by analysis, figures, export, pages and the command line."""
+"""Data classes of an answer, shared by analysis, figures, export, pages and the command line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from core.claims import Claim
 from core.evidence import Warning
 
 Kind = Literal["crossover", "ahead", "tie", "inconclusive", "single", "fastest"]
-"""``single``: of one target; ``fastest``: of three or more, whose answer is :class:`Fastest`."""
+"""``single``: one target; ``fastest``: three or more targets, whose answer is a :class:`Fastest`."""
 
 
 @dataclass(frozen=True)
 class CellStats:
-    """Step time of one target at one batch. ``low_ms`` and ``high_ms``: 95 %, None where there is no interval.
+    """Step time of one target at one batch, with 95 % bounds ``low_ms`` and ``high_ms`` (None: no interval).
 
-    ``starts``: how many replicates it rests on (None: not known).
+    ``starts``: number of replicates behind it (None: unknown).
     """
 
     target: int
@@ -38,9 +38,9 @@ class CellStats:
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """How many times faster the second target is than the first at a batch: t_first / t_second, with 95 % bounds.
+    """Speed-up of the second target over the first at a batch: t_first / t_second, with 95 % bounds.
 
-    ``starts``: how many replicates it rests on (None: not known).
+    ``starts``: number of replicates behind it (None: unknown).
     """
 
     batch: int
@@ -73,11 +73,11 @@ class Lead:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that a verdict holds for.
+    """State of the machine that a verdict holds for.
 
-    ``quiet``: rounds that others disturbed were left out, or there were none; else most were disturbed, and it holds
-    beside programs that take ``others_cores`` (None: not seen). ``unstable``: replicates disagree too much.
-    ``starts_ended``: there was a start to claim anything from.
+    ``quiet``: rounds disturbed by other programs were left out, or there were none. Otherwise most were disturbed, and
+    the verdict holds beside programs that use ``others_cores`` cores (None: unknown). ``unstable``: replicates disagree
+    too much. ``starts_ended``: at least one start was completed, without which nothing can be claimed.
     """
 
     quiet: bool = True
@@ -102,7 +102,7 @@ CLAIMS_BY_REASON = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rounds allow us to say. ``reason`` is a stable code, ``sentence`` is for people."""
+    """Conclusion that the rounds support: ``reason`` is a stable code, ``sentence`` is for people."""
 
     kind: Kind
     targets: tuple[str, ...]
@@ -117,19 +117,19 @@ class Verdict:
 
     @property
     def has_interval(self) -> bool:
-        """Tell that it rests on replicates; without them it is how the values look, and claims nothing."""
+        """Tell whether the verdict rests on replicates; without them it describes the values and claims nothing."""
         return not self.reason.endswith(("_without_replicates", "no_interval"))
 
     @property
     def wants_replicates(self) -> bool:
-        """Tell that it is open because too few starts were measured, so that nothing may be built on it."""
+        """Tell whether the verdict is open because too few starts were measured, so that nothing may be built on it."""
         few = any(warning.code in ("few_replicates", "no_replicates") for warning in self.warnings)
         is_open = self.reason == "not_distinguishable" or (self.kind == "inconclusive" and not self.claims)
         return not self.has_interval or (few and is_open)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Return what it claims; nothing where it has no interval."""
+        """Return the claims of the verdict; none without an interval."""
         if not self.has_interval:
             return ()
         named = CLAIMS_BY_KIND.get(self.kind) or CLAIMS_BY_REASON.get(self.reason)
@@ -139,7 +139,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Band:
-    """Batches at which one target is the fastest, or one of several ``targets`` (by number) that cannot be told apart.
+    """Range of batches at which one target is the fastest, or one of several ``targets`` (indices) that the data cannot
+    separate.
 
     ``level``: these are shown to be within the margin of each other at every measured batch of the band.
     """
@@ -152,10 +153,10 @@ class Band:
 
 @dataclass(frozen=True)
 class Boundary:
-    """A batch between two bands, with its 95 % interval, which holds for all boundaries together.
+    """Batch between two bands, with its 95 % interval, which holds for all boundaries simultaneously.
 
-    Up to ``low`` the fastest is one of ``before``, from ``high`` on one of ``after``. No bounds without replicates, and
-    where the bands share a target: evidence ends there, not a lead.
+    Up to ``low`` the fastest is one of ``before``, from ``high`` on one of ``after``. It has no bounds without
+    replicates, nor if the bands share a target: then the evidence ends there, not a lead.
     """
 
     batch: float
@@ -167,9 +168,9 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Fastest:
-    """The fastest of three or more targets at every measured batch and between: bands in rising order, side by side.
+    """The fastest of three or more targets at and between all measured batches: contiguous bands in rising order.
 
-    All statements hold together with 95 % (the family-wise error), over targets and batches.
+    All statements hold simultaneously with 95 % (family-wise error over targets and batches).
     """
 
     bands: tuple[Band, ...]
@@ -179,7 +180,7 @@ class Fastest:
 
 @dataclass(frozen=True)
 class Against:
-    """One target against the baseline, which is the first: what two targets alone would give."""
+    """Comparison of one target with the baseline (the first target), as if the two had run alone."""
 
     target: int
     verdict: Verdict
@@ -209,12 +210,13 @@ class Fit:
         return float((self.floor_ms**self.q + (self.slope_ms * batch) ** self.q) ** (1 / self.q))
 
     def overhead_share(self, batch: float) -> float:
-        """1 − slope·b / T(b): the fixed-cost share, fitted (docs/design.md, Overhead share)."""
+        """Return the fitted share of fixed cost, 1 − slope·b / T(b) (docs/design.md, Overhead share)."""
         return 1.0 - self.slope_ms * batch / self.step_ms(batch)
 
     def overhead_bounds(self, batch: float) -> tuple[float, float] | None:
-        """95 % interval of that share. It depends on floor over slope alone, as the half-overhead batch does, so that
-        one's bounds give it; None where that has none.
+        """Return the 95 % interval of the overhead share, or None if the half-overhead batch has none.
+
+        Both depend on floor over slope alone, so the bounds of one give those of the other.
         """
         if self.half_overhead_low is None or self.half_overhead_high is None:
             return None
@@ -227,9 +229,9 @@ class Fit:
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything derived from the rounds of one run. ``fits[i]`` is None where target i has too few batches.
+    """Everything derived from the rounds of one run. ``fits[i]`` is None if target i has too few batches.
 
-    ``against`` holds each target but the first against the first. ``fastest`` is there for three or more targets.
+    ``against`` compares each other target with the first. ``fastest`` is set for three or more targets.
     """
 
     verdict: Verdict
@@ -240,7 +242,7 @@ class Answer:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Return everything that it claims, each once."""
+        """Return all claims of the answer, each once."""
         verdicts = (self.verdict, *(one.verdict for one in self.against))
         claims = [claim for verdict in verdicts for claim in verdict.claims]
         if self.fastest is not None and self.fastest.has_interval:
@@ -250,7 +252,7 @@ class Answer:
 
     @property
     def speed_ups(self) -> tuple[SpeedUp, ...]:
-        """Of the second target over the first; none for a single target."""
+        """Speed-ups of the second target over the first; empty for a single target."""
         return self.against[0].speed_ups if self.against else ()
 
     def cell(self, target: int, batch: int) -> CellStats | None:

@@ -1,4 +1,4 @@
-"""What an answer says, drawn with the step times: a single target's fit, or which of three and more is the fastest."""
+"""Answer drawn into the chart of step times: a single target's fit, or the fastest of three or more targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HATCHED = {"shape": "/", "size": 7, "solidity": 0.55, "fillmode": "replace", "bg
 
 @dataclass(frozen=True)
 class Added:
-    """What was added to a chart: notes for its foot, and rows of words, rows of the legend and pixels that it takes."""
+    """Additions to a chart: notes for its foot, and the rows of labels, rows of legend and pixels that they take."""
 
     notes: tuple[str, ...] = ()
     label_rows: int = 0
@@ -36,7 +36,9 @@ NOTHING = Added()
 
 
 def add_answer(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float, float]) -> Added:
-    """Add the fit of a single target, or the bands of three or more; nothing with two. ``bounds`` are the x axis's."""
+    """Add the fit of a single target, or the bands of three or more; nothing for two. ``bounds`` are those of the x
+    axis.
+    """
     if len(run.names) == 1 and (fit := answer.fits[0]) is not None:
         return _add_fit(figure, run, answer, fit, bounds)
     if answer.fastest is not None and answer.fastest.bands and answer.verdict.has_interval:
@@ -46,7 +48,7 @@ def add_answer(figure: go.Figure, run: Run, answer: Answer, bounds: tuple[float,
 
 
 def _add_fit(figure: go.Figure, run: Run, answer: Answer, fit: Fit, bounds: tuple[float, float]) -> Added:
-    """Fixed cost, cost per sample and their curve, as lines without markers; where half of a step is overhead."""
+    """Draw the fixed cost, the cost per sample and the half-overhead batch as lines without markers."""
     batches = [float(cell.batch) for cell in answer.cells]
     ends = [min(batches), max(batches)]
     floor = _with_bounds(fit.floor_ms, fit.floor_low_ms, fit.floor_high_ms, 1.0, "ms")
@@ -88,10 +90,11 @@ def add_bands(
     bounds: tuple[float, float],
     what: str = "Fastest",
 ) -> Added:
-    """A strip above the curves, in the look of the fastest; hatched in all colours where nobody can tell, grey where
-    those are more than :data:`MAX_TARGETS`.
+    """Draw the bands as a strip above the curves, in the look of the fastest.
 
-    Boundaries stand as lines with their 95 % intervals through both, and as words above. ``what`` the strip tells.
+    A band that is not clear is hatched in the colours of its targets, or grey if they are more than
+    :data:`MAX_TARGETS`. Boundaries are drawn as lines with their 95 % intervals, labelled above. ``what`` is the
+    strip's title.
     """
     whole = CURVES_PX + STRIP_PX + GAP_PX
     figure.update_layout(
@@ -122,7 +125,7 @@ def add_bands(
 
 @dataclass(frozen=True)
 class _Strip:
-    """What the bands of a strip share: names and looks of all that may be the fastest, or ``what`` else is asked."""
+    """Settings shared by the bands of a strip: names and looks of all candidates, and the strip's title."""
 
     names: Sequence[str]
     looks: Sequence[Look]
@@ -131,9 +134,9 @@ class _Strip:
 
 
 def _add_band(figure: go.Figure, strip: _Strip, band: Band, bounds: tuple[float, float]) -> None:
-    """One band: a filled field with the name where it fits, or one hatched field for each target nobody can tell."""
+    """Draw one band: a filled field with the name if it fits, or one field per target if several remain."""
     left, right = max(band.from_batch, bounds[0]), min(band.to_batch, bounds[1])
-    if band.from_batch == band.to_batch:  # a single measured batch still shows
+    if band.from_batch == band.to_batch:  # keeps a single measured batch visible
         left, right = max(left / 1.05, bounds[0]), min(right * 1.05, bounds[1])
     names, several = [strip.names[target] for target in band.targets], len(band.targets) > 1
     who = f"{names[0]} {are(names[0])} the {strip.what}"
@@ -141,7 +144,7 @@ def _add_band(figure: go.Figure, strip: _Strip, band: Band, bounds: tuple[float,
         counted_or_named = all_of(names) if len(names) <= MAX_TARGETS else f"{len(names):,}"
         who = f"{'A tie' if band.level else 'Not clear which'}: {counted_or_named}"
     hover = f"{who}<br>batch {round(band.from_batch):,} to {round(band.to_batch):,}<br>{strip.label}"
-    fields = [(strip.looks[target].colour, target) for target in reversed(band.targets)]  # the first on top
+    fields = [(strip.looks[target].colour, target) for target in reversed(band.targets)]  # the first target on top
     if len(fields) > MAX_TARGETS:
         fields = [(GUIDE, band.targets[0])]
     for row, (colour, target) in enumerate(fields):
@@ -170,7 +173,9 @@ def _add_band(figure: go.Figure, strip: _Strip, band: Band, bounds: tuple[float,
 
 
 def _write(figure: go.Figure, words: str, ends: tuple[float, float], colour: str | None) -> None:
-    """Words in the middle of a field; without a ``colour`` on paper, so that hatching does not cut them."""
+    """Write text in the middle of a field; without a ``colour`` on a plain background, so that hatching does not cut
+    it.
+    """
     paper = {"bgcolor": "rgba(136,136,136,0.85)", "borderpad": 2} if colour is None else {}
     figure.add_annotation(
         x=math.log10(math.sqrt(ends[0] * ends[1])), y=0.5, yref="y2", text=f"<b>{literal(words)}</b>",

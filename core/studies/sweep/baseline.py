@@ -1,4 +1,4 @@
-"""Each of three or more targets against the baseline, which is the first, as a table in words; the fastest in words."""
+"""Tables and phrases that compare each of three or more targets with the baseline, the first target."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ SHOWN_BATCHES = 4
 
 @dataclass(frozen=True)
 class BaselineTable:
-    """``columns`` begin with the target's; ``rows`` are one a target, all in words."""
+    """Table of text with one row per target; the first column names the target."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 def baseline_table(run: Run, answer: Answer) -> BaselineTable:
-    """Speed-up over the baseline at up to four batches, with 95 % intervals, and where each is faster."""
+    """Return the speed-ups over the baseline at up to four batches with 95 % intervals, and where each target is
+    faster.
+    """
     batches = evenly(sorted({s.batch for one in answer.against for s in one.speed_ups}), SHOWN_BATCHES)
     rows = []
     for one in answer.against:
@@ -44,7 +46,7 @@ def _times(found: SpeedUp) -> str:
 
 
 def ahead_words(one: Against) -> str:
-    """Where it is faster than the baseline: ``from 41 (32 to 50)``, ``throughout``, ``nowhere``, ``not clear``."""
+    """Describe where a target beats the baseline: ``from 41 (32 to 50)``, ``throughout``, ``nowhere`` and the like."""
     verdict = one.verdict
     if not verdict.has_interval:
         return "not clear"
@@ -61,10 +63,10 @@ def ahead_words(one: Against) -> str:
 
 
 def boundary_label(run: Run, boundary: Boundary) -> str:
-    """What is the fastest from a boundary on, as a heading: ``GPU 0 fastest``, or ``GPU 0 or 2 threads fastest``."""
+    """Return a heading for the fastest from a boundary on: ``GPU 0 fastest``, or ``GPU 0 or 2 threads fastest``."""
     return sentence_case(f"{one_of([run.names[target] for target in boundary.after])} fastest")
 
 
 def is_change(boundary: Boundary) -> bool:
-    """Whether the fastest is another one after it; where both sides share a target, only the evidence ends."""
+    """Tell whether the fastest target changes at a boundary; if both sides share a target, only the evidence ends."""
     return not set(boundary.before) & set(boundary.after)

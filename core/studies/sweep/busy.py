@@ -1,4 +1,4 @@
-"""How a busy or unsteady machine is named beside a verdict, in every picture and in every report."""
+"""Labels for a busy or unsteady machine beside a verdict, in every picture and report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BUSY, UNSTEADY = "busy machine", "unsteady machine"
 
 
 def machine_badge(machine: Machine) -> str:
-    """Return the words of the badge; empty for a quiet and steady machine."""
+    """Return the text of the badge; empty for a quiet and steady machine."""
     return BUSY if not machine.quiet else UNSTEADY if machine.unstable else ""
 
 

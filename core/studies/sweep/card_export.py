@@ -1,4 +1,4 @@
-"""What the GPUs did and the energy of a run as one table, for CSV and for the report."""
+"""GPU activity and energy of a run as one table, for CSV and for the report."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SPREADS = ("sm_mhz", "memory_mhz", "celsius", "used_mb", "tx_mb_s", "rx_mb_s")
 
 @dataclass(frozen=True)
 class CardLine:
-    """One target at one batch. ``None``: not known. Joules are a sample's; low and high are 95 % bounds.
+    """One target at one batch; ``None`` means unknown. Joules are per sample; low and high are 95 % bounds.
 
-    ``energy_windows`` 0: from blocks, which show neither utilisation nor power. ``cpu_package_joules`` is what the CPU
-    packages took while a GPU target ran.
+    ``energy_windows`` 0: taken from blocks, which show neither utilisation nor power. ``cpu_package_joules`` is the
+    energy of the CPU packages while a GPU target ran.
     """
 
     target: str
@@ -48,7 +48,7 @@ class CardLine:
 
 
 def card_lines(run: Run) -> tuple[CardLine, ...]:
-    """Every cell of which a card's doing or an energy is known, by batch, then target."""
+    """Return one line per cell with known GPU activity or energy, by batch, then target."""
     rows = {(row.batch, row.target): row for target in range(len(run.target_names)) for row in card_rows(run, target)}
     cells = {(cell.batch, cell.target): cell for cell in energy_of(run).cells}
     return tuple(_line(run, key, rows.get(key), cells.get(key)) for key in sorted(rows.keys() | cells.keys()))
@@ -88,7 +88,7 @@ def _line(run: Run, key: tuple[int, int], row: CardRow | None, cell: EnergyCell 
 
 
 def cards_csv(run: Run) -> str:
-    """One line for each of :func:`card_lines`."""
+    """Return :func:`card_lines` as CSV."""
     return csv_text([field.name for field in fields(CardLine)], (asdict(line).values() for line in card_lines(run)))
 
 

@@ -1,4 +1,4 @@
-"""Charts of what the GPU did: its utilisation along the batch beside the traced share, and joules a sample."""
+"""Charts of GPU activity: utilisation by batch beside the traced share, and joules per sample."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from core.text import sentence_case
 
 NET_OPACITY = 0.55
 BARS = "Bars: 95 % intervals over windows of two seconds."
-FARTHEST = 3.0  # how far beyond all values the axis follows the end of a band, as a factor
+FARTHEST = 3.0  # the axis follows the end of a bar up to this factor beyond all values
 
 
 def utilisation_figure(run: Run, target: int, rows: Sequence[CardRow]) -> go.Figure:
-    """NVML's utilisation (%) of a GPU target by batch with 95 % bars, and the traced compute share as open marks.
+    """Plot NVML's utilisation (%) of a GPU target by batch with 95 % bars, and the traced compute share as crosses.
 
-    One of the ``rows``, which are the target's, must have a known utilisation.
+    At least one of the target's ``rows`` must have a known utilisation.
     """
     figure, look = go.Figure(), TARGET_LOOKS[target]
     points = [
@@ -65,7 +65,8 @@ def utilisation_figure(run: Run, target: int, rows: Sequence[CardRow]) -> go.Fig
 
 
 def energy_figure(run: Run, energy: Energy) -> go.Figure:
-    """Energy a sample (mJ) of every target by batch with 95 % bars: gross, and net of idle power in open marks.
+    """Plot the energy per sample (mJ) of every target by batch with 95 % bars: gross, and net of idle power as open
+    marks.
 
     ``energy`` must have a cell.
     """
@@ -102,7 +103,7 @@ def _point(cell: EnergyCell, found: Level) -> Point:
 def _add_windows(
     figure: go.Figure, points: Sequence[Point], name: str, look: Look, label: Label, is_net: bool = False
 ) -> None:
-    """Marks with 95 % bars; no line, since windows are octaves apart and nobody measured between them."""
+    """Add marks with 95 % bars; no line, since windows are octaves apart with nothing measured between them."""
     shown, marker = literal(name), look.marker("modelled" if is_net else label)
     bars = whiskers([(p.value, p.low, p.high) for p in points], look.colour, 1.8, 5)
     figure.add_scatter(
@@ -117,8 +118,8 @@ def _have_bounds(points: list[Point]) -> bool:
 
 
 def _bracket(figure: go.Figure, run: Run, energy: Energy) -> list[str]:
-    """A strip between the batches around the change, in which there is no estimate; and its words."""
-    if len(energy.against) != 1:  # several strips could not be told apart; the page has their sentences
+    """Shade the strip between the batches around the crossover, which has no point estimate; return its label."""
+    if len(energy.against) != 1:  # several strips would be indistinguishable; the page states them in words
         return []
     found = energy.crossover
     if found.less is None or found.below is None or found.above is None:

@@ -1,7 +1,7 @@
-"""What the measured GPUs did, by batch: from energy windows where there are some, else from the blocks. Pure.
+"""Activity of the measured GPUs by batch: from energy windows if there are any, else from the blocks. Pure.
 
-Utilisation and power come from windows only: NVML gives means of up to a second, in which a short block is lost among
-those before it. Clocks, temperature, memory and what slowed the clock are of the moment, so blocks show them, too.
+Utilisation and power come from windows only: NVML averages over up to a second, so a short block is mixed with those
+before it. Clocks, temperature, memory and throttle reasons are instantaneous, so blocks show them, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REASON_WORDS: dict[ClockReason, str] = {
     "hw_thermal": "thermal slowdown by the hardware",
     "power_brake": "power brake by the power supply",
 }
-NAMED_FROM = 0.05  # of the busy samples; less is an instant
+NAMED_FROM = 0.05  # share of the busy samples; less is a passing moment
 UTILISATION = (
     "Utilisation is NVML's: the share of time in which any kernel ran, however small. It does not say how much of the "
     "GPU the kernel used."
@@ -35,9 +35,9 @@ UTILISATION = (
 
 @dataclass(frozen=True)
 class CardRow:
-    """One GPU target at one batch. Spreads are mean, least and most; ``reasons`` shares of the busy samples.
+    """One GPU target at one batch. Spreads are (mean, least, most); ``reasons`` holds shares of the busy samples.
 
-    ``windows`` is how many energy windows it rests on, 0 where blocks stand in.
+    ``windows`` is the number of energy windows behind it, 0 if blocks stand in.
     """
 
     target: int
@@ -56,12 +56,12 @@ class CardRow:
 
     @property
     def slowed(self) -> float:
-        """The largest share of busy samples that heat or a fault is named in."""
+        """The largest share of busy samples with any one slow-down by heat or a fault."""
         return max((share for name, share in self.reasons.items() if name in SLOWDOWNS), default=0.0)
 
 
 def card_rows(run: Run, target: int) -> tuple[CardRow, ...]:
-    """By rising batch; empty where no card was sampled, as in runs of old and for a CPU."""
+    """Return one row per batch, rising; empty for a CPU, and for old runs, in which no card was sampled."""
     windows: dict[int, list[CardUse]] = defaultdict(list)
     blocks: dict[int, list[CardUse]] = defaultdict(list)
     for window in run.energy:
@@ -101,7 +101,7 @@ def _row(target: int, batch: int, windows: Sequence[CardUse], blocks: Sequence[C
 
 
 def _joined(values: Iterable[tuple[int, Spread | None]]) -> tuple[float, float, float] | None:
-    """Mean over samples, least and most, of summaries that know it."""
+    """Combine summaries of (samples, spread) into mean over samples, least and most; None if none is known."""
     known = [
         (count, value if isinstance(value, tuple) else (value,) * 3)
         for count, value in values
@@ -114,7 +114,7 @@ def _joined(values: Iterable[tuple[int, Spread | None]]) -> tuple[float, float, 
 
 
 def utilisation_sentence(run: Run, rows: Sequence[CardRow]) -> str:
-    """``GPU 0 was busy 14 % of the time at batch 32 and 96 % at batch 2,048 (measured).``; empty where not known."""
+    """Return ``GPU 0 was busy 14 % of the time at batch 32 and 96 % at batch 2,048 (measured).``; empty if unknown."""
     found = [row for row in rows if row.util_pct is not None]
     if not found:
         return ""
@@ -136,7 +136,7 @@ def _share(found: Level) -> str:
 
 
 def clock_sentence(rows: Sequence[CardRow]) -> str:
-    """What set the GPU's clock while it was busy: the power limit, which is normal, told apart from heat and faults."""
+    """Explain what limited the GPU's clock while it was busy: the power limit, which is normal, or heat and faults."""
     if not rows:
         return ""
     slowed = [row for row in rows if row.slowed >= NAMED_FROM]
@@ -157,13 +157,13 @@ def clock_sentence(rows: Sequence[CardRow]) -> str:
 
 
 def reasons_words(row: CardRow) -> str:
-    """``power cap 92 %``, by share of the busy samples; ``none`` where nothing was named."""
+    """Return ``power cap 92 %``, by share of the busy samples; ``none`` if there was no reason."""
     found = sorted(row.reasons.items(), key=lambda item: -item[1])
     return ", ".join(f"{REASON_WORDS[name]} {percent(share)}" for name, share in found) or "none"
 
 
 def cost_sentence(run: Run) -> str:
-    """What the sampling itself cost; empty where nothing was sampled."""
+    """Describe the cost of the sampling itself; empty if nothing was sampled."""
     uses = list(_uses(run))
     if not uses:
         return ""
@@ -178,7 +178,9 @@ def cost_sentence(run: Run) -> str:
 
 
 def card_text(run: Run) -> list[str]:
-    """The answers in lines: how busy each GPU was, what set its clock, whose energy is less; empty without any."""
+    """Return lines on how busy each GPU was, what limited its clock and which target needs less energy; empty without
+    data.
+    """
     return list(_sentences(run, energy_of(run)))
 
 

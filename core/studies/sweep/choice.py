@@ -1,4 +1,4 @@
-"""Which batches a start of a sweep's workers prepares: how many replicates the budget holds, and of what."""
+"""Choice of the batches that each start of a sweep's workers prepares, within the replicates that the budget holds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ NUMBERS = {2: "two", 3: "three"}
 
 
 class Choice:
-    """``focus`` gives what decides the answer so far, worked out anew where it is called with True; ``total_s`` the
-    seconds for measuring in all.
+    """Chooser of the batches of the next start.
+
+    ``focus`` returns what decides the answer so far, recomputed when called with True; ``total_s`` returns the total
+    seconds for measuring.
     """
 
     def __init__(
@@ -41,14 +43,14 @@ class Choice:
 
     @property
     def wanted(self) -> int:
-        """Replicates that each batch gets."""
+        """Number of replicates that each batch gets."""
         typical = self._typical
         return self._settled or schedule.replicates(
             self._total_s(), typical.startup_s, typical.batch_s, len(self._plan.batches)
         )
 
     def settle(self) -> None:
-        """Keep to that number, now that the first start has shown what things cost."""
+        """Fix the number of replicates, now that the first start has shown the costs."""
         self._settled = self.wanted
 
     def costs(self, batch: int) -> Costs:
@@ -60,7 +62,7 @@ class Choice:
         return schedule.together([self.costs(batch) for batch in batches], self._typical.startup_s)
 
     def due(self) -> dict[int, int]:
-        """Replicates that the batches which were tried still lack."""
+        """Return the number of replicates that each tried batch still lacks."""
         missing = {batch: self.wanted - self._replicates(batch) for batch in sorted(self.tried)}
         return {batch: count for batch, count in missing.items() if count > 0}
 
@@ -70,7 +72,7 @@ class Choice:
         return max(due.values(), default=0) * costs.startup_s + sum(n * self.costs(b).batch_s for b, n in due.items())
 
     def _replicates(self, batch: int) -> int:
-        """Return the replicates of the cell that has the fewest; ``wanted`` where nothing runs."""
+        """Return the replicates of the cell that has the fewest, or ``wanted`` if nothing runs."""
         running = [
             target
             for target in self._workers.running
@@ -81,8 +83,10 @@ class Choice:
     # -- a start ---------------------------------------------------------------------------------------------------
 
     def of_next_start(self, left_s: float) -> tuple[int, ...]:
-        """The batches that lack replicates, those that decide, and the one with the fewest replicates beside them; none
-        where the time does not suffice for the fewest that tell something.
+        """Return the batches of the next start: those that lack replicates, those that decide, and the one with the
+        fewest replicates beside them.
+
+        Empty if the time does not suffice for the fewest that are informative.
         """
         deciding = self.deciding(left_s)
         beside = sorted(self.tried.difference(deciding), key=lambda b: (self._replicates(b), self._ledger.rounds_at(b)))
@@ -97,7 +101,7 @@ class Choice:
         return tuple(sorted(chosen)) if len(chosen) >= min(len(wanted), schedule.FEWEST_ACTIVE) else ()
 
     def deciding(self, left_s: float) -> tuple[int, ...]:
-        """The batches that decide the answer, no more than each of the starts can hold for which there is time."""
+        """Return the batches that decide the answer, at most as many as each of the affordable starts can hold."""
         typical, done = self._typical, self._ledger.next_process
         enough = done >= schedule.MIN_PROCESSES
         most = schedule.batches_of_a_start(left_s, typical, done) if typical.batch_s else len(self.tried)
@@ -109,7 +113,7 @@ class Choice:
         return self._focus(False).deciding(tried, most, width)
 
     def wants_rounds(self, batch: int) -> bool:
-        """Tell that the step time of a target in question is not settled yet."""
+        """Tell whether the step time of a target in question is not settled yet at this batch."""
         run = self._ledger.run(0.0)
         return any(
             cell.outcome == "measured" and schedule.cell_state(run, target, batch, self._plan.step_width) is None
@@ -118,21 +122,25 @@ class Choice:
         )
 
     def extra_s(self, left_s: float, visited: Collection[int], done: int) -> tuple[float, int]:
-        """Return for how long a start goes on that has visited these, to the end where none follows it."""
+        """Return how long a start that visited these batches goes on, and the starts after it; to the end if none
+        follows.
+        """
         due, deciding, left_s = self.due(), self.deciding(left_s), self._after_imports(left_s)
         starts = max(due.values(), default=0)
         due_s = starts * self.costs_of({*due, *deciding}).start_s
         return schedule.extra_s(left_s, self.costs_of(visited), starts, due_s, self.costs_of(deciding), done)
 
     def _after_imports(self, left_s: float) -> float:
-        """Return the time that the next start does not take for imports."""
+        """Return the time left after the imports of the next start."""
         return left_s - self._workers.imports_s[1]
 
     # -- batches that join -----------------------------------------------------------------------------------------
 
     def fits(self, new: Collection[int], left_s: float) -> bool:
-        """Tell that the time is enough for every replicate of these, whose first visits come now, and of all that was
-        tried; later, when those have theirs, also for as many starts of the deciding batches.
+        """Tell whether there is time for every replicate of these batches, whose first visits come now, and of all
+        tried ones.
+
+        Once those have theirs, there must also be time for as many starts of the deciding batches.
         """
         if left_s <= 0 or self.wanted == 1:
             return left_s > 0
@@ -148,8 +156,8 @@ class Choice:
         return self._needed_s(new, schedule.LEAST_VISITS if planned else schedule.GOOD_VISITS) <= usable_s
 
     def _needed_s(self, batches: Collection[int], visits: int = schedule.LEAST_VISITS) -> float:
-        """Return the seconds for what is due and for the replicates of these, each with so many visits; the first come
-        in this start.
+        """Return the seconds for what is due and for the replicates of these batches, each with so many visits; the
+        first replicates come in this start.
         """
         wanted = self.wanted
         whole = {**{batch: wanted - (batch in self.tried) for batch in batches}, **self.due()}
@@ -157,8 +165,9 @@ class Choice:
         return starts_s + sum(count * self.costs(batch).replicate_s(visits) for batch, count in whole.items())
 
     def to_scan(self, left_s: float) -> int | None:
-        """Return what the scan visits next to find where the fastest target changes; None where that is found,
-        something failed, or the largest batch would find no place beside it.
+        """Return the batch that the scan visits next to find where the fastest target changes.
+
+        None if that is known, if something failed, or if the largest batch would not fit beside it.
         """
         top, targets = self._plan.batches[-1], range(len(self._plan.targets))
         if not all(self._workers.is_open(target, top) for target in targets):
@@ -170,18 +179,19 @@ class Choice:
         return batch if batch is not None and self.fits({batch, top} - self.tried, left_s) else None
 
     def between(self, left_s: float) -> tuple[int, ...]:
-        """New sizes inside the bracket of every change of lead, until the gaps are fine."""
+        """Return new batch sizes inside the bracket of every change of lead, until the gaps are fine."""
         new = self._focus(True).new_batches(sorted(self.tried), self._plan.batch_multiple)
         return tuple(batch for place, batch in enumerate(new) if self.fits(new[: place + 1], left_s))
 
     def is_short(self, left_s: float) -> bool:
-        """Tell that the plan's largest batch was not tried, and not all others can join beside it."""
+        """Tell whether the plan's largest batch is untried and not all others can join beside it."""
         left = set(self._plan.batches) - self.tried
         return self._plan.batches[-1] in left and self.wanted > 1 and not self.fits(left, left_s)
 
     def to_fill_in(self, left_s: float) -> list[int]:
-        """The batches of the plan that join, evenly spread where not all can; rising, so that what fails is met from
-        below, but last what lies between a batch that ran and one that failed.
+        """Return the batches of the plan that join, evenly spread if not all can.
+
+        They rise, so that failures are met from below; batches between one that ran and one that failed come last.
         """
         new: list[int] = []
         for batch in schedule.evenly_spread(self._plan.batches, self.tried):
@@ -191,7 +201,7 @@ class Choice:
         return sorted(new, key=lambda batch: (self._workers.is_doubtful(batch), batch))
 
     def left_out(self) -> tuple[list[int], str]:
-        """The batches of the plan that did not join, and why, as a sentence."""
+        """Return the batches of the plan that did not join, and the reason as a sentence."""
         left = [batch for batch in self._plan.batches if batch not in self.tried]
         sizes = counted(len(self.tried), "batch size")
         return left, f"The budget allows {NUMBERS.get(self.wanted, 'one')} starts of {sizes} only."

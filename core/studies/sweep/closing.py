@@ -1,4 +1,4 @@
-"""What follows the rounds of targets that are done: energy windows, Keras's own loop timed, some batches traced."""
+"""Work after the rounds of finished targets: energy windows, timing Keras's own loop, tracing some batches."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NOT_REACHED: dict[StopReason, str] = {
     "budget": "The budget ended first.",
     "answered": "The sweep ended without it.",
 }
-"""Why a cell was not tried, by what ended the sweep; one that is resumed may reach it after all."""
+"""Reason why a cell was not tried, by what ended the sweep; a resumed sweep may still reach it."""
 
 
 class Closing:
-    """For a sweep's workers. ``tell`` takes the phase and what is being done. Not thread-safe."""
+    """Closing work on a sweep's workers. ``tell`` takes the phase and the activity. Not thread-safe."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Closing:
         self._plan, self._workers, self._ledger, self._tools, self._tell = plan, workers, ledger, tools, tell
         self._clock, self._names = tools.clock, shown_names(plan.targets)
         self.energy_s = 0.0
-        """Kept for energy windows."""
+        """Seconds reserved for energy windows."""
         self._no_energy: dict[int, str] = {}
 
     def watch_idle(self) -> None:
-        """Find of which targets the energy can be known, and record what they take while nothing runs."""
+        """Find out which targets' energy can be read, and record their power while nothing runs."""
         self._no_energy = windows.refusals(self._plan, self._tools)
         if self._no_energy:
             self._ledger.add(*(EnergyWindow(target=t, skipped=why) for t, why in self._no_energy.items()))
@@ -77,8 +77,10 @@ class Closing:
     def finish(
         self, run: Run, batches: Sequence[int], targets: Collection[int], loops_s: float, traces_s: float, end_s: float
     ) -> None:
-        """``loops_s`` at most for the loops, and then, until ``end_s``, traces of ``batches``, for which ``traces_s``
-        are kept. Those of GPUs come first, since a step's overhead there is what a trace is for.
+        """Time Keras's own loops for at most ``loops_s``, then trace ``batches`` until ``end_s``.
+
+        ``traces_s`` are reserved for the traces. GPUs are traced first: the overhead of their steps is the purpose of a
+        trace.
         """
         self._time_loops(run, targets, min(loops_s, end_s - traces_s - self._clock.now_s()))
         if not self._plan.trace:
@@ -91,7 +93,7 @@ class Closing:
                     self._workers.trace(target, batch)
 
     def _time_loops(self, run: Run, targets: Collection[int], window_s: float) -> None:
-        """What Keras's own loop adds to a step, once a run, on these targets at one batch."""
+        """Time what Keras's own loop adds to a step, once per run, on these targets at one batch."""
         batch = loop.batch_to_time(run)
         done = {cost.target for cost in run.loops if cost.times is not None}
         left = [target for target in targets if target not in done]
@@ -103,9 +105,9 @@ class Closing:
             self._workers.time_loop(target, batch, begin_s + window_s * place / len(left))
 
     def settle(self, run: Run, ended: StopReason, asked: Collection[tuple[int, int]]) -> None:
-        """Write into every cell (target, batch) that was ``asked`` for why its sampling stopped."""
+        """Record in every ``asked`` cell (target, batch) why its sampling stopped."""
         for target, batch in sorted(asked):
-            self._workers.is_runnable(target, batch)  # where it is not, the cell says why
+            self._workers.is_runnable(target, batch)  # if it is not, this records the reason in the cell
             cell = self._ledger.cell(target, batch)
             if cell is None or cell.reason in NOT_REACHED.values():
                 self._ledger.set_cell(target, batch, "skipped", NOT_REACHED[ended], ended)

@@ -1,4 +1,4 @@
-"""Charts about runs as a whole: several over each other, and how steady the machine was during one."""
+"""Charts of whole runs: several compared, and the steadiness of the machine during one."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from core.studies.sweep.record import Run
 from core.studies.sweep.speed_up_figure import speed_up_points
 from core.text import sentence_case
 
-MAX_INTERFERENCE_POINTS = 2_000  # a target; more only slow the browser down
+MAX_INTERFERENCE_POINTS = 2_000  # per target; more only slow the browser down
 
 
 def comparison_figure(runs: Sequence[Run], answers: Sequence[Answer]) -> go.Figure:
-    """Up to six runs over each other, each curve with its 95 % band.
+    """Plot up to six runs over each other, each curve with its 95 % band.
 
-    Speed-up of each target over the first of its run; where a run has a single target, the step times of all.
+    The curves are the speed-ups of each target over the first of its run, or step times if a run has a single target.
     """
     figure, ratios = go.Figure(), all(answer.against for answer in answers)
     curves = [
@@ -96,7 +96,7 @@ def _times(answer: Answer, target: int) -> list[Point]:
 
 
 def interference_figure(run: Run, answer: Answer) -> go.Figure:
-    """Each block's step time over its cell's median, by time since the start: drift and disturbance at a glance."""
+    """Plot each block's step time over its cell's median by time since the start, to show drift and disturbance."""
     figure = go.Figure()
     values, thinned = [0.95, 1.05], False
     names = [sentence_case(short(name, 48)) for name in run.names]

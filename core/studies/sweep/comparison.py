@@ -1,4 +1,4 @@
-"""Several runs beside each other: what each of them says, and what they do not have in common. Pure."""
+"""Comparison of several runs: their verdicts, and the settings in which they differ. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from core.studies.sweep.record import Run
 
 MAX_COMPARED = 6
 LETTERS = "ABCDEF"
-"""What the runs of a comparison are called in its chart, its table and its sentences."""
+"""Names of the runs of a comparison in its chart, table and sentences."""
 
 
 class Row(NamedTuple):
-    """One run of a comparison in words."""
+    """One run of a comparison as text."""
 
     letter: str
     run: str
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 def comparison_rows(runs: Sequence[Run], answers: Sequence[Answer]) -> tuple[Row, ...]:
-    """One row a run, in the order given."""
+    """Return one row per run, in the order given."""
     machines, targets = _machines(runs), _targets(runs)
     return tuple(
         Row(letter, run.name, machines[index], run.created_at[:10], targets[index], answer.verdict.sentence)
@@ -37,7 +37,7 @@ def comparison_rows(runs: Sequence[Run], answers: Sequence[Answer]) -> tuple[Row
 
 
 def differences(runs: Sequence[Run]) -> tuple[str, ...]:
-    """A sentence for each of network, targets, machine and pipeline that is not the same in all runs."""
+    """Return a sentence for each of network, targets, machine and pipeline that differs between the runs."""
     plans = [run.plan for run in runs]
     kinds: tuple[tuple[str, Sequence[str]], ...] = (
         ("networks", [plan.workload.title if plan else "unknown" for plan in plans]),
@@ -49,7 +49,7 @@ def differences(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _grouped(values: Sequence[str]) -> str:
-    """``A and C: x; B: y``."""
+    """Return ``A and C: x; B: y``."""
     groups: dict[str, list[str]] = {}
     for letter, value in zip(LETTERS, values, strict=False):
         groups.setdefault(value, []).append(letter)
@@ -57,14 +57,14 @@ def _grouped(values: Sequence[str]) -> str:
 
 
 def _targets(runs: Sequence[Run]) -> list[str]:
-    """The targets of each run, called by what differs among all of them."""
+    """Return the targets of each run, named by what differs among all of them."""
     every = list(dict.fromkeys(name for run in runs for name in run.target_names))
     names = dict(zip(every, notations(every), strict=True))
     return [side_by_side([names[target] for target in run.target_names]) for run in runs]
 
 
 def _machines(runs: Sequence[Run]) -> list[str]:
-    """The machine of each run; those that are alike in all but being the same one are numbered."""
+    """Return the machine of each run; different machines with the same description are numbered."""
     parts = [machine_parts(run.environment) if run.environment is not None else [] for run in runs]
     words = [", ".join(part) or "unknown" for part in parts]
     found: list[str] = []

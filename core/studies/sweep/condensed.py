@@ -1,7 +1,7 @@
-"""A run in a few numbers: what comparing it with other machines' runs needs of it.
+"""A run condensed to the few numbers needed for comparing it with runs of other machines.
 
 The store keeps this beside each run of a fleet, so that a page that compares a thousand machines reads no rounds. It is
-a copy: :data:`CONDENSED` is raised when what it holds changes, and what an earlier version made is made again.
+derived data: :data:`CONDENSED` is raised when its contents change, and copies of an earlier version are rebuilt.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Numbers = tuple[float, ...]
 
 class TargetCurve(Frozen):
     """Step times of one target by measured batch, rising: the mean of ``log`` (step time in ms) over replicates, its
-    standard error, and the degrees of freedom behind that (0, with the error None: unknown).
+    standard error, and its degrees of freedom (0, with the error None: unknown).
 
-    ``units`` are the starts of the workers, ``unstable`` tells that their replicates disagree too much; ``failed_from``
-    is the smallest batch above all others at which the target failed.
+    ``units`` is the number of starts of the workers, ``unstable`` tells that their replicates disagree too much;
+    ``failed_from`` is the smallest batch above all others at which the target failed.
     """
 
     batches: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class OwnCrossover(Frozen):
 
 
 class Joules(Frozen):
-    """Energy a sample (J) of a target at a batch, with its 95 % interval; None where the windows are too few."""
+    """Energy per sample (J) of a target at a batch, with its 95 % interval (None: too few windows)."""
 
     target: TargetIndex
     batch: int
@@ -65,7 +65,7 @@ class Joules(Frozen):
 
 
 class CondensedRun(Frozen):
-    """``curves`` are one a target, ``hardware`` is processor and GPUs in words."""
+    """Condensed run: one entry of ``curves`` per target; ``hardware`` names processor and GPUs."""
 
     version: int = CONDENSED
     run_id: str
@@ -82,7 +82,10 @@ class CondensedRun(Frozen):
 
 
 def condense(run: Run) -> CondensedRun:
-    """Raises UserError where the rounds are more than any sweep makes."""
+    """Condense a run.
+
+    Raises UserError if it has more rounds than any sweep makes.
+    """
     targets, failed = range(len(run.target_names)), failed_from(run)
     answer = analyse(run) if run.rounds else None
     return CondensedRun(

@@ -1,10 +1,10 @@
-"""Where a curve of log-ratios is clearly on one side of parity, and where it crosses parity or a level.
+"""Batches at which a curve of log-ratios is clearly on one side of parity, and crossings of parity or of a level.
 
-A batch is *clear* where its interval excludes parity with all batches and looks together at 95 % (Bonferroni), and a
-batch beside a clear one where its own interval does: to pass the batch where nothing differs the test would have to
-reject there, whatever lies before it. A crossover lies between clear batches of different sides. Its 95 % interval is
-the set of batches at which the level cannot be rejected: at the true crossover the log-ratio *is* the level, so the set
-holds it exactly as often as the t interval is right (Fieller 1954).
+A batch is *clear* if its interval excludes parity simultaneously for all batches and looks at 95 % (Bonferroni). A
+batch beside a clear one is clear if its own interval excludes parity: to pass the batch at which nothing differs the
+test would have to reject there, whatever lies before it. A crossover lies between clear batches of different sides. Its
+95 % interval is the set of batches at which the level cannot be rejected: at the true crossover the log-ratio *is* the
+level, so the set holds it exactly as often as the t interval is right (Fieller 1954).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from core.analysis.numerics import rising_zeros, zero_between
 from core.analysis.statistics import Array, Estimate
 from core.studies.sweep.observations import ALPHA, Observations
 
-STEPS = 24  # points of evaluation between two neighbouring batches
+STEPS = 24  # grid points per gap between neighbouring batches
 KNEE = 0.24
 """The largest bend of a step time per octave², in its logarithm, where it goes from a fixed cost to a cost per sample:
 q (ln 2)² / 4 of (fixed^q + (slope · batch)^q)^(1/q) with q = 2 (:mod:`core.studies.sweep.overhead`). The ratio of two
 such step times bends by no more than one of them."""
 MOST_CHANGES = 2
-"""Curves of a fixed cost and a cost per sample cross once or twice; more changes need two clear batches a side."""
+"""Curves of a fixed cost and a cost per sample cross once or twice; more changes need two clear batches per side."""
 
 
 @dataclass(frozen=True)
 class Curve:
     """Log-ratio over x = log2(batch); ``measured`` marks the measured batches among the points.
 
-    ``low`` and ``high`` hold for all measured batches and looks together with 95 %, ``own_low`` and ``own_high`` at
-    each point for itself. ``clear`` is +1 or −1 at measured batches that are clearly on that side of parity, else 0.
-    Bounds are ±inf where the replicates cannot support them.
+    ``low`` and ``high`` hold simultaneously for all measured batches and looks with 95 %, ``own_low`` and ``own_high``
+    pointwise. ``clear`` is +1 or −1 at measured batches that are clearly on that side of parity, else 0. Bounds are
+    ±inf if the replicates cannot support them.
     """
 
     x: Array
@@ -53,7 +53,7 @@ class Curve:
 
     @property
     def shows_from(self) -> float | None:
-        """The difference, 0.05 being 5 %, from which on half of the batches show one; None without intervals."""
+        """The difference (0.05 is 5 %) that half of the batches can resolve; None without intervals."""
         at = self.at_batches()
         middle = float(np.median((at.high - at.low) / 2)) if self.has_interval else math.inf
         return math.expm1(middle) if math.isfinite(middle) else None
@@ -86,14 +86,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Crossing(Place):
-    """Where the curve crosses parity; ``rising``: from below it to above it."""
+    """Crossing of parity; ``rising``: from below to above."""
 
     rising: bool
 
 
 @dataclass(frozen=True)
 class Smooth:
-    """Log-ratio on a grid of ``STEPS`` points between measured batches, with what its intervals are made of.
+    """Log-ratio on a grid of ``STEPS`` points between measured batches, with the parts of its intervals.
 
     ``alpha`` is the error that this look may spend.
     """
@@ -112,7 +112,7 @@ class Smooth:
 def smooth(observations: Observations) -> Smooth:
     """Return the log-ratio between the measured batches, linear in log2(batch).
 
-    The error between two batches is the line between theirs: as large as if both were off by the same.
+    The error between two batches is interpolated linearly, too, as if the errors of both were fully correlated.
     """
     x, own = observations.x, observations.estimate
     between = Estimate(
@@ -130,7 +130,7 @@ def between_batches(x: Array) -> Array:
 
 
 def spread_between(values: Array) -> Array:
-    """Return values of the batches, along the last axis, at all points of the grid, linear between two."""
+    """Interpolate values of the batches linearly, along the last axis, at all points of the grid."""
     place = np.arange(STEPS) / STEPS
     left, right = values[..., :-1, None], values[..., 1:, None]
     with np.errstate(invalid="ignore"):
@@ -178,12 +178,12 @@ def curve_of(
 
 
 def clear_sides(center: Array, half: Array, own: Array) -> Array:
-    """Return the side of parity (±1) of each batch that is clear, else 0.
+    """Return the side of parity (±1) of each clear batch, else 0.
 
     Args:
         center: log-ratios by rising batch.
-        half: half widths of the intervals that hold together.
-        own: the same of each batch by itself, with which a clear side reaches on to its neighbours.
+        half: half widths of the simultaneous intervals.
+        own: half widths of the pointwise intervals, by which a clear side extends to its neighbours.
     """
     if not np.isfinite(half).any():
         return np.where(center < 0, -1.0, 1.0)
@@ -200,9 +200,9 @@ def clear_sides(center: Array, half: Array, own: Array) -> Array:
 def bend_of(x: Array, y: Array, grid: Array) -> Array:
     """Return how far the curve may bend away from the straight line between two measured batches.
 
-    Linear interpolation errs by at most w(1 − w)/2 · h² · max|y″| (h the gap, w the place in it); y″ is taken from the
-    measured batches. Gaps wider than an octave may hide a knee: there it is at least :data:`KNEE`. Zero at the batches
-    themselves.
+    Linear interpolation errs by at most w(1 − w)/2 · h² · max|y″| (h the gap, w the relative position in it); y″ is
+    taken from the measured batches. Gaps wider than an octave may hide a knee, so there it is at least :data:`KNEE`.
+    Zero at the batches themselves.
     """
     if len(x) < 2:
         return np.zeros(len(grid))
@@ -218,7 +218,7 @@ def bend_of(x: Array, y: Array, grid: Array) -> Array:
 
 
 def sides_in_turn(clear: Array) -> list[list[int]]:
-    """Return the clear batches, as places, in stretches of the same side; batches that are not clear lie between."""
+    """Return the indices of clear batches, grouped into stretches of the same side; unclear batches lie between."""
     stretches: list[list[int]] = []
     for place in np.flatnonzero(clear).tolist():
         if stretches and clear[stretches[-1][-1]] == clear[place]:
@@ -229,14 +229,14 @@ def sides_in_turn(clear: Array) -> list[list[int]]:
 
 
 def changes_too_often(clear: Array) -> bool:
-    """Tell that the faster target changes more than twice, and not each time with two clear batches on either side."""
+    """Tell whether the faster target changes more than twice without two clear batches on either side each time."""
     stretches = sides_in_turn(clear)
     return len(stretches) - 1 > MOST_CHANGES and min(map(len, stretches)) < 2
 
 
 def find_crossings(curve: Curve) -> tuple[Crossing, ...]:
-    """Return every crossing of parity between neighbouring clear batches of different sides, rising in x; none where
-    the changes are too many to believe.
+    """Return every crossing of parity between neighbouring clear batches of different sides, rising in x; none if the
+    changes are too many to be plausible.
     """
     at = curve.at_batches()
     if curve.has_interval and changes_too_often(at.clear):
@@ -263,10 +263,10 @@ def _crossing(curve: Curve, inside: Array, sign: float) -> Crossing:
 
 
 def find_lead(curve: Curve, level: float) -> Place | None:
-    """From where the curve stays at or above ``level`` > 0 up to its last batch; None where it does not, or where the
-    last batch's interval, which holds with all others together, does not show it.
+    """Return where the curve starts to stay at or above ``level`` > 0 up to its last batch.
 
-    Bounds: before ``low`` the curve is (somewhere) shown to be below the level, from ``high`` on it is shown above.
+    None if it does not, or if the simultaneous interval of the last batch does not show it. Bounds: before ``low`` the
+    curve is (somewhere) shown to be below the level, from ``high`` on it is shown to be above.
     """
     if curve.center[-1] < level or (curve.has_interval and curve.low[-1] < level):
         return None
@@ -279,6 +279,6 @@ def find_lead(curve: Curve, level: float) -> Place | None:
 
 
 def _last_start(x: Array, y: Array) -> float:
-    """The smallest x from which y stays at or above zero to the end."""
+    """Return the smallest x from which y stays at or above zero to the end."""
     below = np.flatnonzero(y < 0)
     return zero_between(x, y, int(below[-1])) if len(below) else float(x[0])

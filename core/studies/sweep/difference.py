@@ -1,7 +1,7 @@
-"""By how much a run differs from another one, with an interval. Pure.
+"""Difference between two runs, with an interval. Pure.
 
-Runs are measured at different times, so nothing of their noise cancels as it does between targets of one run: the
-interval of a ratio is put together from the intervals of its two parts (MOVER, Zou and Donner 2008, on logarithms).
+Runs are measured at different times, so their noise does not cancel as it does between targets of one run: the interval
+of a ratio is combined from the intervals of its two parts (MOVER, Zou and Donner 2008, on logarithms).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Estimate(NamedTuple):
 
 
 def ratio(first: Estimate, second: Estimate) -> Estimate:
-    """``second`` over ``first``, which are independent."""
+    """Return the ratio ``second`` / ``first`` of independent estimates."""
     a, b = (Estimate(*map(math.log, one)) for one in (first, second))
     middle = b.value - a.value
     below = math.hypot(b.value - b.low, a.high - a.value)
@@ -34,8 +34,9 @@ def ratio(first: Estimate, second: Estimate) -> Estimate:
 
 
 def stated(runs: Sequence[Run], answers: Sequence[Answer]) -> tuple[str, ...]:
-    """A sentence for each run but the first, A, on how it differs from A: by crossover where each has one, else by
-    speed-up, else by step time at the largest batch that both have.
+    """Return a sentence for each run but the first, A, on how it differs from A.
+
+    It compares crossovers if each run has one, else speed-ups, else step times at the largest common batch.
     """
     first = runs[0], answers[0]
     return tuple(
@@ -61,20 +62,20 @@ def _against(first: Sequence[Any], second: Sequence[Any]) -> str:
 
 
 def _crossover(run: Run, answer: Answer) -> tuple[Estimate, int] | None:
-    """Where there is exactly one, and which target is the faster one above it."""
+    """Return the crossover and the target that is faster above it; None unless there is exactly one."""
     found = answer.verdict.crossovers
     bounds = _estimate(found[0].batch, found[0].low, found[0].high) if len(found) == 1 else None
     return None if bounds is None else (bounds, run.target_names.index(found[0].ahead_after))
 
 
 def _speed_ups(answer: Answer) -> dict[int, Estimate]:
-    """Of the second target over the first, by batch."""
+    """Return the speed-ups of the second target over the first, by batch."""
     found = {one.batch: _estimate(one.ratio, one.low, one.high) for one in answer.speed_ups}
     return {batch: one for batch, one in found.items() if one is not None}
 
 
 def _times(answer: Answer) -> dict[int, Estimate]:
-    """Of the first target, by batch."""
+    """Return the step times of the first target, by batch."""
     found = {cell.batch: _estimate(cell.step_ms, cell.low_ms, cell.high_ms) for cell in answer.cells if not cell.target}
     return {batch: one for batch, one in found.items() if one is not None}
 

@@ -1,8 +1,8 @@
-"""Joules a sample from a run's energy windows, and from which batch which target needs less. Pure.
+"""Joules per sample from a run's energy windows, and the batch from which a target needs less. Pure.
 
-The windows of a cell are its independent values: their mean with a t interval, None below three windows. Of a GPU
-target it is the energy of the card, of a CPU target that of all CPU packages. *Net* is without what the same device
-took while idle, at the mean of the idle windows; how much those differ is in its interval.
+The windows of a cell are its independent values: their mean has a t interval, or None below three windows. For a GPU
+target it is the energy of the card, for a CPU target that of all CPU packages. *Net* subtracts what the same device
+used while idle, the mean of the idle windows; their scatter is included in its interval.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOURCES: dict[Source, str] = {
 
 @dataclass(frozen=True)
 class Level:
-    """A mean over windows with its 95 % bounds, None below three windows; ``error`` is the mean's standard error."""
+    """Mean over windows with its 95 % bounds, None below three windows; ``error`` is the standard error of the mean."""
 
     value: float
     low: float | None
@@ -47,7 +47,7 @@ class Level:
 
 @dataclass(frozen=True)
 class EnergyCell:
-    """Joules a sample of one target at one batch. ``fed`` is what the CPU packages took while a GPU target ran."""
+    """Joules per sample of one target at one batch. ``fed`` is what the CPU packages used while a GPU target ran."""
 
     target: int
     batch: int
@@ -59,7 +59,7 @@ class EnergyCell:
 
     @property
     def whole(self) -> float | None:
-        """Card and CPU packages together, joules a sample; None where the packages could not be read."""
+        """Energy of card and CPU packages together in joules per sample; None if the packages could not be read."""
         return None if self.fed is None else self.gross.value + self.fed.value
 
 
@@ -68,9 +68,11 @@ Pattern = Literal["crossover", "throughout", "open", "unknown"]
 
 @dataclass(frozen=True)
 class EnergyCrossover:
-    """Of two ``targets``: ``less`` is the one that needs less energy at ``above`` and every larger measured batch, the
-    other at ``below`` and every smaller one. ``throughout``: at every batch. ``open``: not decided at some batch, or
-    more than one change. ``unknown``: there are not both targets with an interval at any batch.
+    """Energy comparison of two ``targets``.
+
+    ``less`` needs less energy at ``above`` and every larger measured batch, the other at ``below`` and every smaller
+    one. ``throughout``: ``less`` at every batch. ``open``: undecided at some batch, or more than one change.
+    ``unknown``: no batch at which both targets have an interval.
     """
 
     pattern: Pattern
@@ -82,9 +84,9 @@ class EnergyCrossover:
 
 @dataclass(frozen=True)
 class Energy:
-    """What a run's energy windows say; ``skipped`` are the reasons why there are none of something, each once.
+    """Results of a run's energy windows; ``skipped`` holds each reason for missing ones once.
 
-    ``against`` holds each target that has a cell against the first one that has.
+    ``against`` compares each further target that has a cell with the first one that has.
     """
 
     cells: tuple[EnergyCell, ...]
@@ -94,16 +96,16 @@ class Energy:
 
     @property
     def crossover(self) -> EnergyCrossover:
-        """Of the first two targets that have cells."""
+        """Comparison of the first two targets that have cells."""
         return self.against[0] if self.against else EnergyCrossover("unknown")
 
     def of(self, target: int) -> tuple[EnergyCell, ...]:
-        """A target's cells by rising batch."""
+        """Return a target's cells by rising batch."""
         return tuple(cell for cell in self.cells if cell.target == target)
 
 
 def energy_of(run: Run) -> Energy:
-    """Everything derived from the windows of a run; empty where there are none."""
+    """Derive everything from the windows of a run; empty without windows."""
     idle: dict[int, list[float]] = defaultdict(list)
     groups: dict[tuple[int, int], list[EnergyWindow]] = defaultdict(list)
     for window in run.energy:
@@ -122,7 +124,7 @@ def energy_of(run: Run) -> Energy:
 
 
 def leads(run: Run) -> dict[int, int | None]:
-    """By batch with windows, the target that needs the least energy, on the face of it; None where one alone is."""
+    """Return the target with the lowest mean energy by batch with windows; None if only one has any."""
     means: dict[int, dict[int, float]] = defaultdict(dict)
     for cell in energy_of(run).cells:
         means[cell.batch][cell.target] = cell.gross.value
@@ -130,7 +132,7 @@ def leads(run: Run) -> dict[int, int | None]:
 
 
 def level(values: Sequence[float]) -> Level:
-    """Mean and 95 % t interval of at least one value."""
+    """Return the mean and 95 % t interval of at least one value."""
     mean, count = float(np.mean(values)), len(values)
     error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else math.inf
     return _bounded(mean, error, count)
@@ -148,7 +150,7 @@ def _joules(window: EnergyWindow) -> float | None:
 
 
 def _watts(window: EnergyWindow) -> float:
-    """Mean power; a card's own length is that of its summary."""
+    """Return the mean power, over the length of the card's own summary if it has one."""
     joules = _joules(window)
     assert joules is not None
     return joules / (window.card.length_s if window.card is not None else window.length_s)
@@ -172,7 +174,7 @@ def _cell(target: int, batch: int, windows: Sequence[EnergyWindow], idle: dict[i
 
 
 def _crossover(cells: Sequence[EnergyCell], targets: tuple[int, int]) -> EnergyCrossover:
-    """By a t test at every batch that has windows of both targets, corrected for their number (Bonferroni)."""
+    """Compare two targets by a t test at every batch that both have windows of, Bonferroni-corrected."""
     by_batch: dict[int, dict[int, Level]] = defaultdict(dict)
     for cell in cells:
         if cell.gross.low is not None and cell.target in targets:
@@ -196,14 +198,14 @@ def _crossover(cells: Sequence[EnergyCell], targets: tuple[int, int]) -> EnergyC
 
 
 def _sign(first: Level, second: Level, tests: int) -> int:
-    """+1 where the second clearly needs less, −1 the first, 0 where it is not clear."""
+    """Return +1 if the second clearly needs less, −1 if the first does, 0 if it is not clear."""
     difference = first.value - second.value
     half = t_quantile(1 - 0.025 / tests, min(first.degrees, second.degrees)) * math.hypot(first.error, second.error)
     return 0 if abs(difference) <= half else 1 if difference > 0 else -1
 
 
 def energy_sentence(run: Run, energy: Energy) -> str:
-    """The answer in one sentence; empty where nothing was measured and nothing refused."""
+    """Return the answer in one sentence; empty if nothing was measured and nothing refused."""
     if not run.energy:
         return ""
     if len(run.names) == 1 and energy.cells:
@@ -232,7 +234,7 @@ def _of_pair(run: Run, energy: Energy, found: EnergyCrossover) -> str:
 
 
 def fed_sentence(run: Run, energy: Energy) -> str:
-    """What the CPU packages took while a GPU target ran, at its largest batch; empty where it is not known."""
+    """Describe the energy of the CPU packages while a GPU target ran its largest batch; empty if unknown."""
     cells = [cell for cell in energy.cells if cell.fed is not None]
     if not cells:
         return ""
@@ -245,14 +247,14 @@ def fed_sentence(run: Run, energy: Energy) -> str:
 
 
 def energy_words(found: Level) -> str:
-    """``120 mJ a sample (95 %: 110 mJ to 130 mJ)``; without an interval it says so."""
+    """Return ``120 mJ a sample (95 %: 110 mJ to 130 mJ)``, with a remark if there is no interval."""
     if found.low is None or found.high is None:
         return f"{joules(found.value)} a sample (no interval: {found.windows} of {MIN_UNITS} windows)"
     return f"{joules(found.value)} a sample (95 %: {joules(found.low)} to {joules(found.high)})"
 
 
 def joules(value: float) -> str:
-    """In J, mJ or µJ."""
+    """Format an energy in J, mJ or µJ."""
     size = abs(value)
     scale, unit = (1.0, "J") if size >= 1 else (1e3, "mJ") if size >= 1e-3 else (1e6, "µJ")
     return f"{number(scale * value)} {unit}"

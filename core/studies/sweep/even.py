@@ -1,8 +1,8 @@
 """Rounds spread evenly: many short starts of fresh workers, every batch in each of them, targets in turn.
 
-What differs from process to process does not get less with more rounds of the same process, so the budget goes to as
-many starts as it allows. How many there are follows from times alone, never from which target is faster, and nothing
-ends it early: an interval that is looked at until it says something says it too often.
+Variation from process to process does not shrink with more rounds of the same process, so the budget goes to as many
+starts as it allows. Their number follows from times alone, never from which target is faster, and nothing ends the
+measurement early: an interval that is inspected until it excludes zero does so too often.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from core.studies.sweep.rotation import Rotation
 from core.studies.sweep.workers import Workers
 
 MIN_ROUNDS = 3
-"""Of a batch in one start: the fewest whose median shrugs off one stalled round."""
+"""Rounds of a batch in one start: the fewest whose median resists one stalled round."""
 TELL_EVERY_S = 0.25
 
 
 class Even:
-    """One such measurement of a plan, into a run without rounds.
+    """One evenly spread measurement of a plan, into a run without rounds.
 
-    ``targets_at`` says which targets have a batch, by default all. With ``whole`` a batch at which one of them failed
-    is left out; else the others go on there. ``reserve_s`` of the budget are kept for ``closing``, which gets the
-    workers of the last start. ``so_far`` makes what progress holds of the run.
+    ``targets_at`` returns the targets that have a batch, by default all. With ``whole`` a batch is dropped once one
+    target failed there; otherwise the others continue. ``reserve_s`` of the budget are kept for ``closing``, which gets
+    the workers of the last start. ``so_far`` derives the record shown with the progress from the run.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Even:
         self._next_told_s = float("-inf")
 
     def execute(self) -> Run:
-        """The run with what was measured within the budget. What fails becomes an outcome of its cell.
+        """Measure within the budget and return the run. Failures become outcomes of their cells.
 
-        Raises Cancelled where nothing was measured yet, StudyFailed where nothing could be compared.
+        Raises Cancelled if nothing was measured yet, StudyFailed if nothing could be compared.
         """
         status: Ended = "finished"
         failure = ""
@@ -77,7 +77,7 @@ class Even:
         finally:
             self.workers.close()
         if not self.rounds:
-            self.tell("finishing", "Nothing was compared")  # what is shown last is all that is left
+            self.tell("finishing", "Nothing was compared")  # the last report stays on screen
             if status in ("cancelled", "interrupted"):
                 raise Cancelled
             raise StudyFailed(failure or self.ledger.first_reason or "Nothing could be measured within the budget.")
@@ -87,26 +87,28 @@ class Even:
 
     @property
     def run(self) -> Run:
-        """As it is so far."""
+        """The run so far."""
         return self.ledger.run(self._elapsed_s)
 
     @property
     def rounds(self) -> int:
-        """Those that compare something."""
+        """Number of rounds that compare at least two targets, or measure the only one."""
         return sum(len(item.blocks) >= self._fewest for item in self.run.rounds)
 
     @property
     def _fewest(self) -> int:
-        """Targets whose rounds compare something."""
+        """Fewest targets with which a round compares something."""
         return min(2, len(self._all))
 
     @property
     def final_s(self) -> float:
-        """When the budget ends, by the clock."""
+        """Time at which the budget ends, by the clock."""
         return self._begin_s + self._plan.budget_s + self.workers.lost_s
 
     def tell(self, phase: Phase, activity: str) -> None:
-        """What is done, and what is known so far; of the latter, which takes time to make, not every visit."""
+        """Report the activity and the result so far; while measuring at intervals only, since deriving the result takes
+        time.
+        """
         now_s = self.clock.now_s()
         if self._tools.report is unheard or (phase == "measuring" and now_s < self._next_told_s):
             return
@@ -117,7 +119,7 @@ class Even:
         self._tools.report(Progress(phase, activity, self._done, self._wanted, self._elapsed_s, left_s, record))
 
     def _one_start(self) -> None:
-        """Fresh workers, every batch once, and then passes until this start's share of the time is used."""
+        """Start fresh workers, visit every batch once, then make passes until the start's share of the time is used."""
         self._until_s = self._end_s
         self.tell("restarting" if self._done else "starting", start_words(len(self._all)))
         self.workers.start()
@@ -140,13 +142,13 @@ class Even:
         return schedule.together(costs, self.workers.costs(self._plan.batches[0], ()).startup_s)
 
     def _has_time(self) -> bool:
-        """For one more start with enough rounds."""
+        """Tell whether there is time for one more start with enough rounds."""
         if self._done == 0:
             return True
         return self._left_s >= self._costs().start_s
 
     def _open_batches(self) -> tuple[int, ...]:
-        """Those that nothing has failed at, or where some go on; none where nothing can be compared any more."""
+        """Return the batches at which no target failed, or some continue; none if nothing can be compared any more."""
         still = {batch: len(self._open_at(batch)) for batch in self._plan.batches}
         if all(count < self._fewest for count in still.values()) and not self.rounds:
             return ()
@@ -170,5 +172,5 @@ class Even:
 
     @property
     def _end_s(self) -> float:
-        """When measuring ends."""
+        """Time at which measuring ends, by the clock."""
         return self.final_s - self._reserve_s

@@ -1,14 +1,14 @@
-"""Keep how long starts, preparing and rounds took so far in a sweep, from which the next ones are planned."""
+"""Durations of starts, preparations and rounds seen so far in a sweep, from which the next ones are planned."""
 
 from __future__ import annotations
 
 from core.studies.sweep.schedule import VISIT_S, Costs, expected_s, rounds_of_a_visit
 
-STARTUP_S, PREPARE_S = 5.0, 0.5  # before anything was seen
+STARTUP_S, PREPARE_S = 5.0, 0.5  # assumed before anything was measured
 
 
 class Experience:
-    """Seconds by batch, of preparing for one target and of a round of all."""
+    """Seconds per batch of preparing it for one target and of a round of all targets."""
 
     def __init__(self) -> None:
         self._startup_s = STARTUP_S
@@ -17,7 +17,7 @@ class Experience:
         self._round_s: dict[int, float] = {}
 
     def started(self, took_s: float, own_s: float) -> None:
-        """Note a start, and what of it its slowest worker took by itself."""
+        """Record a start, and the part of it that its slowest worker took by itself."""
         self._startup_s = own_s
         self._imports_s.append(max(0.0, took_s - own_s))
 
@@ -29,17 +29,17 @@ class Experience:
 
     @property
     def imports_s(self) -> tuple[float, float]:
-        """Return the seconds in which starts imported the framework into what workers are forked from, and what that
-        will take yet: a command does it in its first two starts (docs/design.md, Processes).
+        """Seconds spent in starts on importing the framework into fork servers, and seconds that this will still take:
+        a command does it in its first two starts (docs/design.md, Processes).
         """
         return sum(self._imports_s), self._imports_s[0] if len(self._imports_s) == 1 else 0.0
 
     def costs(self, batch: int, targets: int) -> Costs:
-        """Return what a start, preparing this batch on so many targets, and a visit should take."""
+        """Return the expected costs of a start, of preparing this batch on so many targets, and of a visit."""
         prepare_s = expected_s(batch, self._prepare_s, PREPARE_S)
         round_s = expected_s(batch, self._round_s, VISIT_S)
         return Costs(self._startup_s, targets * prepare_s, rounds_of_a_visit(round_s) * round_s if targets else 0.0)
 
     def rounds_of_a_visit(self, batch: int, expected_round_s: float) -> int:
-        """Return how many rounds its next visit has; the first one goes by what is expected."""
+        """Return the number of rounds of the batch's next visit; the first visit uses the expected round time."""
         return rounds_of_a_visit(self._round_s.get(batch, expected_round_s))

@@ -1,7 +1,7 @@
-"""A run for other tools and people: JSON, its rounds and its cells' statistics as CSV, lines of text.
+"""Export of a run: JSON, its rounds and cell statistics as CSV, and lines of text.
 
 Every line carries the label (measured, recorded or modelled). Text that a spreadsheet would take for a formula is
-made harmless by a leading apostrophe, which importing takes off again.
+neutralised by a leading apostrophe, which the import removes.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 
 @dataclass(frozen=True)
 class CellRow:
-    """One cell as tables show it. ``None``: not known. Times outside the step time are medians over processes.
+    """One cell as tables show it; ``None`` means unknown. Times other than the step time are medians over processes.
 
-    ``execution`` and ``precision`` are the target's as it ran, empty where that is not known. The differences are of an
-    int8 target's outputs from float32, as shares of the float32 outputs' range.
+    ``execution`` and ``precision`` are those that the target ran with, empty if unknown. The differences compare an
+    int8 target's outputs with float32, as shares of the range of the float32 outputs.
     """
 
     target: str
@@ -67,12 +67,12 @@ class CellRow:
 
 
 def run_json(run: Run) -> str:
-    """The whole run; :func:`core.studies.sweep.imports.read_run` reads it back unchanged."""
+    """Return the whole run; :func:`core.studies.sweep.imports.read_run` reads it back unchanged."""
     return escaped_json(run.to_json(indent=1)) + "\n"
 
 
 def rounds_csv(run: Run) -> str:
-    """One line a block, the first target's first; read back, they give the same verdict."""
+    """Return one line per block, ordered by target; importing them gives the same verdict."""
     lines = [
         (run.target_names[block.target], item.batch, block.step_ms, item.index, order, item.pass_index, block.process,
          block.steps, block.at_s, run.label)
@@ -85,13 +85,13 @@ def rounds_csv(run: Run) -> str:
 
 
 def cells_csv(run: Run, answer: Answer | None) -> str:
-    """One line a cell with its statistics and what is kept outside the step time."""
+    """Return one line per cell with its statistics and what is recorded besides the step time."""
     columns = [field.name for field in fields(CellRow)]
     return csv_text(columns, (asdict(row).values() for row in cell_rows(run, answer)))
 
 
 def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
-    """Every cell that was asked for or measured, by batch, then target. ``answer`` is None before the first round."""
+    """Return every planned or measured cell, by batch, then target. ``answer`` is None before the first round."""
     cells = {(cell.batch, cell.target): cell for cell in reversed(run.cells)}
     found = {(cell.batch, cell.target): cell for cell in (answer.cells if answer else ())}
     setups: dict[tuple[int, int], list[Setup]] = defaultdict(list)
@@ -105,8 +105,10 @@ def cell_rows(run: Run, answer: Answer | None) -> tuple[CellRow, ...]:
 
 
 def verdict_data(run: Run, answer: Answer) -> dict[str, object]:
-    """The verdict as the object that ``python -m core verdict --json`` prints. ``ran_as``: see :class:`RanAs`;
-    ``together``: see :mod:`core.studies.sweep.split`, of a CPU and an accelerator only.
+    """Return the verdict as the object that ``python -m core verdict --json`` prints.
+
+    ``ran_as``: see :class:`RanAs`; ``together``: see :mod:`core.studies.sweep.split`, only for a CPU and an
+    accelerator.
     """
     if answer.fastest is not None:
         found = fastest_fields(run, answer)
@@ -119,12 +121,12 @@ def verdict_data(run: Run, answer: Answer) -> dict[str, object]:
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet might run the text as a formula, apostrophes before it or not."""
+    """Tell whether a spreadsheet might run the text as a formula, also behind apostrophes."""
     return text.lstrip(" '").startswith(FORMULA_STARTS)
 
 
 def all_warnings(run: Run, answer: Answer | None) -> tuple[Warning, ...]:
-    """The run's own warnings and those of its analysis, each once."""
+    """Return the run's own warnings and those of its analysis, each once."""
     return distinct((*run.warnings, *(answer.verdict.warnings if answer else ())))
 
 
@@ -172,7 +174,7 @@ def _median(values: Iterable[float]) -> float | None:
 
 
 def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
-    """A header and lines; text that a spreadsheet would run is made harmless."""
+    """Return a header and lines as CSV; text that a spreadsheet would run is neutralised."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -181,8 +183,8 @@ def csv_text(columns: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
 
 
 def placement_lines(run: Run) -> list[str]:
-    """Where each target's work ran at the last batch that was prepared, as the worker found it after running it, and
-    how workers were started.
+    """Return the device that each target's last prepared batch ran on, as its worker found after running it, and how
+    workers were started.
     """
     last = {setup.target: setup for setup in run.setups if setup.placement}
     ran = [f"{sentence_case(run.names[target])}: ran on {', '.join(last[target].placement)}" for target in sorted(last)]
@@ -190,7 +192,7 @@ def placement_lines(run: Run) -> list[str]:
 
 
 def reason_lines(run: Run) -> list[str]:
-    """Why cells were not measured: a line for all of a target's batches with the same reason."""
+    """Return why cells were not measured, with one line for all batches of a target with the same reason."""
     alike: dict[tuple[int, str], list[str]] = {}
     for cell in sorted(run.cells, key=lambda cell: (cell.target, cell.batch)):
         if cell.outcome != "measured" and cell.reason:
@@ -202,7 +204,7 @@ def reason_lines(run: Run) -> list[str]:
 
 
 def verdict_text(run: Run, answer: Answer) -> str:
-    """Verdict first, then the table of step times and the notes."""
+    """Return the verdict, followed by the table of step times and the notes."""
     columns = ("target", "batch", "rounds", "step ms", "95 % from", "to", "samples/s", "outcome")
     rows = [
         (

@@ -1,8 +1,8 @@
-"""The fastest of several targets at every batch: bands, and boundaries with intervals that hold together.
+"""The fastest of several targets at every batch: bands, and boundaries with simultaneous intervals.
 
-Where the fastest may be at each batch comes from :mod:`core.studies.sweep.candidates`; here it becomes bands. A band of
-several targets is kept where it holds a measured batch, unless its neighbours share no target: then it is the interval
-of the boundary between them.
+:mod:`core.studies.sweep.candidates` gives the candidate sets at each batch; here they become bands. A band of several
+targets is kept if it holds a measured batch, unless its neighbours share no target: then it is the interval of the
+boundary between them.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ DEFAULT_MARGIN = 0.05
 
 
 def margin_of(run: Run, margin: float | None) -> float:
-    """The lead asked for: the plan's, else 0.05, where no other is given."""
+    """Return the given margin, else the plan's, else 0.05."""
     if margin is not None:
         return margin
     return run.plan.margin if run.plan is not None else DEFAULT_MARGIN
 
 
 def fastest(run: Run, margin: float | None = None) -> Fastest:
-    """Bands and boundaries over the batches that at least two targets have; none where there is no such batch.
+    """Return bands and boundaries over the batches that at least two targets share; none without such a batch.
 
-    Raises UserError where the rounds are more than any sweep makes.
+    Raises UserError if the run has more rounds than any sweep makes.
     """
     return find_fastest(tables_of(run), len(run.target_names), margin_of(run, margin), failed_from(run))
 
 
 def tables_of(run: Run) -> dict[tuple[int, int], Observations]:
-    """What is known of every pair of targets. Raises UserError as :func:`observe` does."""
+    """Return the observations of every pair of targets. Raises UserError as :func:`observe` does."""
     return {pair: observe(run, *pair) for pair in combinations(range(len(run.target_names)), 2)}
 
 
 def failed_from(run: Run) -> dict[int, int]:
-    """For each target that failed above all batches at which it has a round: the smallest such batch."""
+    """Return the smallest batch at which a target failed, for each target that failed above all batches with rounds."""
     largest: dict[int, int] = {}
     for item in run.rounds:
         for block in item.blocks:
@@ -60,7 +60,9 @@ def failed_from(run: Run) -> dict[int, int]:
 def find_fastest(
     pairs: dict[tuple[int, int], Observations], count: int, margin: float, failed: dict[int, int] | None = None
 ) -> Fastest:
-    """The same from the tables of every pair of ``count`` targets; ``failed``: from which batch on a target failed."""
+    """Return bands and boundaries from the tables of all pairs of ``count`` targets; ``failed`` maps targets to the
+    batch from which they failed.
+    """
     known = {pair: table for pair, table in pairs.items() if len(table.batches)}
     if not known:
         return Fastest((), ())
@@ -71,7 +73,7 @@ def find_fastest(
 
 
 def bands_of(race: Contest, margin: float) -> Fastest:
-    """Bands and boundaries; ``margin`` is what a tie is held against."""
+    """Return bands and boundaries; ``margin`` defines a tie."""
     if not race.has_interval:
         return replace(_answer(race, _stretches(race.leaders()), None, margin), has_interval=False)
     sets, alpha = confident(race)
@@ -80,7 +82,7 @@ def bands_of(race: Contest, margin: float) -> Fastest:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Grid points ``first`` to ``last`` (inclusive) with the same set."""
+    """Stretch of grid points ``first`` to ``last`` (inclusive) with the same set."""
 
     first: int
     last: int
@@ -95,7 +97,7 @@ class _Stretch:
 
 
 def _stretches(sets: Sets) -> list[_Stretch]:
-    """Stretches of the same set that hold a measured batch."""
+    """Return the stretches of the same set that hold a measured batch."""
     found: list[_Stretch] = []
     for start, stop in runs(sets):
         stretch = _Stretch(start, stop - 1, int(sets[start]))
@@ -108,10 +110,11 @@ def _stretches(sets: Sets) -> list[_Stretch]:
 
 
 def _reduced(stretches: list[_Stretch]) -> list[_Stretch]:
-    """Without the stretches of several targets that only lead over from one band to another.
+    """Drop stretches of several targets that are only transitions between two bands.
 
-    One that shares targets with both its neighbours, which share none, lies in the interval of the boundary between
-    them. Of two neighbours of several targets each, one within the other, the larger set counts for both.
+    A stretch that shares targets with both its neighbours, which share none, lies in the interval of the boundary
+    between them. Of two neighbouring stretches of several targets, one a subset of the other, the larger set replaces
+    both.
     """
     while True:
         over = next((i for i in range(1, len(stretches) - 1) if _leads_over(*stretches[i - 1 : i + 2])), None)
@@ -135,7 +138,9 @@ def _nested(here: _Stretch, after: _Stretch) -> bool:
 
 
 def _answer(race: Contest, stretches: Sequence[_Stretch], alpha: float | None, margin: float) -> Fastest:
-    """``alpha``: the level of the tests behind the stretches; None without intervals."""
+    """Turn stretches into bands and boundaries; ``alpha`` is the level of the tests behind them, None without
+    intervals.
+    """
     boundaries = tuple(_boundary(race, before, after, alpha) for before, after in pairwise(stretches))
     edges = [2.0 ** race.x[0], *(boundary.batch for boundary in boundaries), 2.0 ** race.x[-1]]
     bands = tuple(
@@ -146,7 +151,7 @@ def _answer(race: Contest, stretches: Sequence[_Stretch], alpha: float | None, m
 
 
 def _is_level(race: Contest, stretch: _Stretch, alpha: float | None, margin: float) -> bool:
-    """Whether all targets of a stretch are shown to be within ``margin`` at each measured batch of it."""
+    """Tell whether all targets of a stretch are shown to be within ``margin`` at each of its measured batches."""
     if stretch.is_single or alpha is None:
         return False
     at = [i for i in range(stretch.first, stretch.last + 1) if i % STEPS == 0]
@@ -170,7 +175,7 @@ def _boundary(race: Contest, before: _Stretch, after: _Stretch, alpha: float | N
 
 
 def _end(race: Contest, bits: int, inside: int, outside: int, alpha: float) -> float:
-    """Where, between two points, the fastest is no longer shown to be in that set."""
+    """Return where, between two points, the fastest is no longer shown to be in the set."""
     a, b = np.clip(race.margin(bits, alpha, (inside, outside)), -HUGE, HUGE)
     x = race.x
     return float(x[inside] + (x[outside] - x[inside]) * (a / (a - b))) if a > 0 >= b else float(x[inside])

@@ -1,4 +1,4 @@
-"""Charts of one run along the batch: step time, with what follows from it, and throughput."""
+"""Charts of one run by batch: step time, with the conclusions from it, and throughput."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from core.text import sentence_case
 
 
 def step_time_figure(run: Run, answer: Answer, beside: Overlay | None = None) -> go.Figure:
-    """Median step time (ms) of every target by batch, with 95 % bands, in front of what stands ``beside``.
+    """Plot the median step time (ms) of every target by batch, with 95 % bands, over an optional overlay ``beside``.
 
-    With it for a single target its fitted floor and slope, for three or more which of them is the fastest where.
+    For a single target its fitted floor and slope are drawn, for three or more the bands of the fastest.
     """
     value = attrgetter("step_ms", "low_ms", "high_ms")
     title = "Step time by batch size"
@@ -55,7 +55,9 @@ def step_time_figure(run: Run, answer: Answer, beside: Overlay | None = None) ->
 
 
 def throughput_figure(run: Run, answer: Answer, spans: Sequence[Span] = (), notes: Sequence[str] = ()) -> go.Figure:
-    """Samples a second of every target by batch, with 95 % bands; ``spans`` are marked, ``notes`` in the footnote."""
+    """Plot samples per second of every target by batch, with 95 % bands; ``spans`` are marked, ``notes`` go to the
+    foot.
+    """
 
     def value(cell: CellStats) -> tuple[float, float | None, float | None]:
         def rate(step_ms: float | None) -> float | None:
@@ -82,8 +84,10 @@ def _cells_figure(
     spans: Sequence[Span] = (),
     notes: Sequence[str] = (),
 ) -> go.Figure:
-    """``beside`` adds step times, so that ``value`` must be those, too, as it must with ``with_answer``: that is what
-    a single target's fit or the bands of three and more say, drawn with the curves.
+    """Plot a ``value`` of each cell by batch.
+
+    ``beside`` (an overlay of step times) and ``with_answer`` (a single target's fit, or the bands of three or more)
+    require that ``value`` is the step time.
     """
     figure, names = go.Figure(), [sentence_case(short(name, 48)) for name in run.names]
     more, rows, every_point = list[float](), name_rows(names), list[Point]()
@@ -119,16 +123,16 @@ def _point(cell: CellStats, unit: str, value: Value, notation: str) -> Point:
 
 
 def failed_cells(run: Run) -> tuple[Cell, ...]:
-    """Cells that have an outcome other than a measurement, by target and batch."""
+    """Return the cells with an outcome other than a measurement, by target and batch."""
     return tuple(sorted((c for c in run.cells if c.outcome in FAILED_WORDS), key=lambda c: (c.target, c.batch)))
 
 
 def add_failed(
     figure: go.Figure, run: Run, looks: Sequence[Look], y: tuple[float, float], x: tuple[float, float]
 ) -> tuple[float, float]:
-    """Failed and skipped cells as crosses in rows below the curves; returns the y range with room for them.
+    """Draw failed and skipped cells as crosses in rows below the curves; return the y range with room for them.
 
-    The reason stands in the hover text; words under each row say on the chart what happened.
+    The hover text gives the reason; a label below each row names the outcomes.
     """
     cells = failed_cells(run)
     targets = sorted({cell.target for cell in cells})
@@ -154,7 +158,7 @@ def add_failed(
 
 
 def workload_line(run: Run) -> str:
-    """What was computed, for under the title."""
+    """Describe the computation, for the line under the title."""
     if run.plan is None:
         return run.name
     return f"{run.plan.workload.title}, {run.plan.pipeline.title}"

@@ -1,4 +1,4 @@
-"""Whether a plan fits into memory, before anything is started."""
+"""Check that a plan fits into memory before anything is started."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from core.schema import UserError
 from core.spec import Target
 from core.studies.sweep.plan import SweepPlan
 
-_RESERVE = 0.9  # share of the memory that may be planned for
+_RESERVE = 0.9  # largest share of the memory that a plan may use
 
 
 def check_fits(plan: SweepPlan, available_bytes: int, limited: str = "") -> None:
-    """Raises UserError when the largest batch cannot fit beside the worker processes on the CPU. ``limited`` says what
+    """Raise UserError if the largest batch cannot fit beside the worker processes on the CPU. ``limited`` names what
     limits the memory (:attr:`core.evidence.Resources.limited_words`).
 
-    GPU targets are judged by the worker, which knows the card's memory; there, running out is an outcome of a cell.
+    GPU targets are judged by their worker, which knows the card's memory; there, running out is an outcome of a cell.
     """
     on_host = [target for target in plan.targets if not target.is_gpu]
     fixed = CONTEXT_BYTES * len(plan.targets)

@@ -1,8 +1,8 @@
-"""What decides the answer of a sweep so far: where the fastest target changes, and which targets are in question. Pure.
+"""Focus of a sweep: where the fastest target changes so far, and which targets are in question. Pure.
 
-Of two targets that is what their verdict says. Of three and more it is what is said of the fastest
-(:mod:`core.studies.sweep.fastest`), and the lower envelope of their curves where nothing can be said yet: only targets
-that may be the fastest somewhere are visited in passes; of the others the coarse scan has the curve.
+For two targets it follows from their verdict. For three or more it follows from the bands
+(:mod:`core.studies.sweep.fastest`), or from the lower envelope of their curves until there are intervals: only targets
+that may be the fastest somewhere are visited in passes; the coarse scan has measured the curves of the others.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from core.studies.sweep.answer import Boundary, Verdict
 from core.studies.sweep.fastest import fastest
 from core.studies.sweep.record import Run
 
-CLOSE = 0.15  # slower by less, in log step time: may be the fastest (a restart changes ratios by 3.5 %)
-LEAST_AREA = 0.03  # of a stretch in which one target leads (log step time times octaves); below it is taken for noise
-STEPS = 24  # points between two batches
-UNKNOWN = 1e6  # log step time of a target where it was not measured: never the fastest
+CLOSE = 0.15  # log step time: a target slower by less may be the fastest (a restart changes ratios by 3.5 %)
+LEAST_AREA = 0.03  # a lead of less area (log step time times octaves) is taken for noise
+STEPS = 24  # grid steps between two batches
+UNKNOWN = 1e6  # log step time of an unmeasured target: never the fastest
 
 
 @dataclass(frozen=True)
 class Change:
-    """Where the fastest target changes, between ``targets``. ``low`` and ``high``: its interval where it is
-    established, else the batches between which it is looked for, where they are known.
+    """Change of the fastest target, among ``targets``.
+
+    ``low`` and ``high``: its interval if it is established, else the batches between which it is sought, if known.
     """
 
     batch: float
@@ -43,20 +44,21 @@ class Change:
 
     @property
     def width(self) -> float:
-        """(high − low) / batch; infinite where it has no interval."""
+        """Relative width (high − low) / batch; infinite without an interval."""
         if not self.established or self.low is None or self.high is None:
             return math.inf
         return (self.high - self.low) / self.batch
 
     @property
     def octaves(self) -> float:
-        """What its interval spans in log2(batch); 0 where it has none."""
+        """Width of its interval in log2(batch); 0 without one."""
         return math.log2(self.high / self.low) if self.established and self.low and self.high else 0.0
 
     def span(self, narrowing: float = 1.0) -> tuple[float, float]:
-        """Where it is looked for: one that is not established is shown by batches well to each side of it.
+        """Return the range in which the change is sought; one that is not established shows in batches far to each
+        side.
 
-        ``narrowing``: the share of an established interval, in log2, that is expected to be left.
+        ``narrowing``: the share of an established interval, in log2, that is expected to remain.
         """
         if self.established or self.low is not None:
             low, high = self.low or self.batch, self.high or self.batch
@@ -67,9 +69,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Focus:
-    """``close``: by batch the targets that may be the fastest there; ``undecided``: from where to where it is open
-    which of several is. ``decided``: everything is known where there is no change. ``narrowing``: of intervals, in
-    log2, the share that more processes will leave.
+    """Changes and open questions of a sweep so far.
+
+    ``close``: by batch, the targets that may be the fastest there; ``undecided``: ranges in which several remain.
+    ``decided``: nothing is open if there is no change. ``narrowing``: the share of intervals, in log2, that will remain
+    after more processes.
     """
 
     targets: tuple[int, ...]
@@ -80,13 +84,15 @@ class Focus:
     narrowing: float = 1.0
 
     def new_batches(self, tried: Sequence[int], multiple: int = 1) -> tuple[int, ...]:
-        """Sizes, multiples of ``multiple``, that halve the gaps around every change."""
+        """Return new sizes, multiples of ``multiple``, that halve the gaps around every change."""
         return schedule.bracket_batches([(change.batch, change.octaves) for change in self.changes], tried, multiple)
 
     def deciding(
         self, tried: Sequence[int], most: int = MAX_BATCHES, narrow_enough: float | None = None
     ) -> tuple[int, ...]:
-        """The batches in and next to each change's interval and where it is undecided, else all; at most ``most``.
+        """Return at most ``most`` batches in and next to each change's interval and undecided range, or of all if there
+        is none.
+
         Changes whose interval is no wider than ``narrow_enough`` have had their share.
         """
         wide = [change for change in self.changes if narrow_enough is None or change.width > narrow_enough]
@@ -100,7 +106,7 @@ class Focus:
         return schedule.spread(sorted(chosen), most)
 
     def targets_at(self, batch: int) -> tuple[int, ...]:
-        """Whom a visit of a deciding batch compares: those close to the fastest, and those of changes it may show."""
+        """Return the targets to compare at a deciding batch: those close to the fastest and those of nearby changes."""
         if len(self.targets) < 3:
             return self.targets
         beside = [b for b in self.close if b <= batch][-1:] + [b for b in self.close if b >= batch][:1]
@@ -119,7 +125,7 @@ class Focus:
         return tuple(sorted(frozenset().union(*self.close.values()).union(*(c.targets for c in self.changes))))
 
     def is_answered(self, width: float, cells_settled: bool) -> bool:
-        """Whether nothing asked for is open: changes as narrow as wanted, or all decided and every cell settled."""
+        """Tell whether the question is answered: changes as narrow as wanted, or all decided and every cell settled."""
         if self.undecided:
             return False
         if established := [change for change in self.changes if change.established]:
@@ -128,7 +134,7 @@ class Focus:
 
 
 def focus_of(run: Run) -> Focus:
-    """Of a run as it is so far."""
+    """Return the focus of a run so far."""
     targets = tuple(range(len(run.target_names)))
     if len(targets) == 1:
         return Focus(targets, decided=True)
@@ -162,7 +168,7 @@ def _estimated(run: Run) -> tuple[float, ...]:
 
 
 def of_two(verdict: Verdict, estimated: Sequence[float]) -> Focus:
-    """Of two targets; ``estimated`` are the sign changes of their curve, established or not."""
+    """Return the focus for two targets; ``estimated`` are the sign changes of their curve, established or not."""
     changes = tuple(Change(c.batch, (0, 1), c.low, c.high, established=True) for c in verdict.crossovers)
     guessed = tuple(Change(batch, (0, 1)) for batch in estimated)
     return Focus((0, 1), changes or guessed, decided=verdict.kind in ("ahead", "tie"))
@@ -174,7 +180,7 @@ def _of_many(run: Run, targets: tuple[int, ...]) -> Focus:
     guessed = envelope_changes(np.log2(batches), logs)
     found = fastest(run)
     if not any(len(band.targets) > 1 for band in found.bands) and not any(b.low for b in found.boundaries):
-        near = logs - np.min(logs, axis=0) <= CLOSE  # no intervals yet
+        near = logs - np.min(logs, axis=0) <= CLOSE  # there are no intervals yet
         close = {int(b): frozenset(np.flatnonzero(at).tolist()) for b, at in zip(batches, near.T, strict=True)}
         return Focus(targets, tuple(Change(batch, (a, b)) for batch, a, b in guessed), close)
     known = tuple(map(_established, filter(_is_clear, found.boundaries)))
@@ -195,7 +201,7 @@ def _of_many(run: Run, targets: tuple[int, ...]) -> Focus:
 
 
 def _is_clear(boundary: Boundary) -> bool:
-    """Whether it lies between targets that are told apart."""
+    """Tell whether a boundary lies between disjoint sets of targets and has an interval."""
     return not set(boundary.before) & set(boundary.after) and boundary.low is not None
 
 
@@ -205,8 +211,8 @@ def _established(boundary: Boundary) -> Change:
 
 
 def log_steps(run: Run, batches: Array) -> Array:
-    """Log of the median step time by target and batch, interpolated in log2(batch) where a target was left out;
-    infinite beyond what it measured.
+    """Return the log of the median step time [target, batch], interpolated in log2(batch) at batches that a target
+    skipped; infinite beyond its measured range.
     """
     samples: dict[tuple[int, int], list[float]] = {}
     for item in run.rounds:
@@ -221,10 +227,10 @@ def log_steps(run: Run, batches: Array) -> Array:
 
 
 def envelope_changes(x: Array, logs: Array) -> tuple[tuple[float, int, int], ...]:
-    """Where the lowest of several curves changes: the batch, the target before and the one after it.
+    """Return the changes of the lowest of several curves: the batch, the target before and the one after it.
 
-    Curves are straight between the places ``x`` (log2 of batches). A stretch in which the lead of one is very small is
-    taken for noise and given to a neighbour, smallest first. That a target ends, since it failed, is no change.
+    Curves are straight between the points ``x`` (log2 of batches). A stretch with a very small lead is taken for noise
+    and given to a neighbour, smallest first. A target that ends because it failed is no change.
     """
     if len(x) < 2:
         return ()

@@ -1,4 +1,4 @@
-"""Workers that were held back by what they inherited: their niceness, and limits of threads."""
+"""Detection of workers held back by what they inherited: niceness and thread limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.text import sentence_case
 
 
 def hindrance(processes: Iterable[Process]) -> str:
-    """What held workers back, a clause; empty where nothing did, or nothing was recorded of it."""
+    """Return what held workers back, as a clause; empty if nothing did, or nothing was recorded."""
     known = tuple(processes)
     if (nice := max((process.niceness or 0 for process in known), default=0)) > 0:
         return f"worker processes ran at niceness {nice}, so that all others came before them"
@@ -21,6 +21,6 @@ def hindrance(processes: Iterable[Process]) -> str:
 
 
 def hindered(processes: Iterable[Process]) -> tuple[Warning, ...]:
-    """A warning where workers were held back."""
+    """Return a warning if workers were held back."""
     why = hindrance(processes)
     return (Warning(code="hindered", text=f"{sentence_case(why)}; step times may be longer for it."),) if why else ()

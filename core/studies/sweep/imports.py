@@ -1,4 +1,4 @@
-"""Runs from files of unknown origin: strict JSON or CSV in, a validated Run out, or one sentence.
+"""Import of runs from untrusted files: strict JSON or CSV in, a validated Run or a one-sentence error out.
 
 Nothing from a file is executed, and its name is never used as a path. JSON is what Breakeven exports. CSV has the
 columns target, batch, step_ms and, optionally, round, pass, process, steps, order, at_s and label, in any order.
@@ -57,7 +57,7 @@ class Point:
 
 
 def read_run(data: bytes, filename: str) -> Run:
-    """The run in a JSON or CSV file. Raises UserError."""
+    """Read the run in a JSON or CSV file. Raises UserError."""
     try:
         check_size(len(data))
         text = _text(data)
@@ -73,7 +73,7 @@ def read_run(data: bytes, filename: str) -> Run:
 
 
 def check_size(size: int) -> None:
-    """Raises UserError for a file too large to read; call it before reading one."""
+    """Raise UserError for a file too large to read; call it before reading one."""
     if size > MAX_BYTES:
         raise UserError(
             f"The file is too large ({byte_size(size)}); accepted are JSON and CSV files of up to "
@@ -85,11 +85,11 @@ OTHERS = {
     b"\x89PNG": "a PNG picture", b"\xff\xd8\xff": "a JPEG picture", b"%PDF": "a PDF", b"PK\x03\x04": "a ZIP archive",
     b"\x1f\x8b": "a gzip archive", b"\x89HDF": "an HDF5 file", b"SQLite format 3\0": "an SQLite database",
 }  # fmt: skip
-"""What is chosen by mistake, by its first bytes."""
+"""File types chosen by mistake, by their first bytes."""
 
 
 def run_name(filename: str) -> str:
-    """A name to show for an uploaded file: its stem, printable, without folders."""
+    """Return a display name for an uploaded file: its stem, printable, without folders."""
     stem = PurePosixPath(filename.replace("\\", "/")).name.rsplit(".", 1)[0]
     return _one_line(stem)[:100] or "Imported run"
 
@@ -120,7 +120,7 @@ def _read_json(text: str) -> Run:
 
 
 def _check_consistent(run: Run) -> None:
-    """What the schema of a run cannot say. Raises UserError."""
+    """Check what the schema of a run cannot express. Raises UserError."""
     keys: list[tuple[object, ...]] = [("round", r.index) for r in run.rounds]
     keys += [("block of target", b.target, "in round", r.index) for r in run.rounds for b in r.blocks]
     keys += [("cell of target", c.target, "at batch", c.batch) for c in run.cells]
@@ -183,10 +183,10 @@ def _read_csv(text: str, data: bytes, filename: str) -> Run:
 
 
 def _points(text: str) -> tuple[list[Point], tuple[str, ...]]:
-    """Every line as a point, and the names of columns that were ignored."""
+    """Return every line as a point, and the names of ignored columns."""
     header = text.split("\n", 1)[0]
     delimiter = next((d for d in (",", ";", "\t") if d in header), ",")
-    # without newline translation, so that the csv module counts lines as an editor does
+    # no newline translation, so that the csv module counts lines as an editor does
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     points: list[Point] = []
     columns: list[str] = []
@@ -208,7 +208,7 @@ def _points(text: str) -> tuple[list[Point], tuple[str, ...]]:
 
 
 def _lines(reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """Line number and values of each line that is not blank."""
+    """Yield line number and values of each line that is not blank."""
     try:
         for row in reader:
             if any(value.strip() for value in row):
@@ -257,7 +257,7 @@ def _point(line: int, row: dict[str, str], delimiter: str) -> Point:
         steps=_whole(line, "steps", row["steps"], 1) if row.get("steps") else 1,
         order=_whole(line, "order", row["order"], 1, MAX_TARGETS) if row.get("order") else 0,
         at_s=_decimal(line, "at_s", row["at_s"]) if row.get("at_s") else 0.0,
-        label="recorded" if label == "measured" else label,  # measured, but not here and now
+        label="recorded" if label == "measured" else label,  # it was measured, but not by this machine now
     )
 
 
@@ -279,7 +279,7 @@ def _decimal(line: int, column: str, value: str) -> float:
 
 
 def _rounds(points: list[Point], names: tuple[str, ...]) -> tuple[tuple[Round, ...], bool]:
-    """Points paired by batch and round, and whether some had to be paired in file order for lack of a round."""
+    """Pair points by batch and round; also return whether missing round numbers forced pairing in file order."""
     pairs: dict[tuple[int, int], list[Point]] = {}
     count: dict[tuple[str, int], int] = {}
     for point in points:
@@ -319,5 +319,5 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Printable characters only, runs of spaces and line ends as one space, at most 500 characters."""
+    """Return the printable characters with runs of spaces and line ends as one space, at most 500 characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:500]

@@ -1,4 +1,4 @@
-"""The sweep as a kind. What it is given to measure is a run without rounds, or one that was stopped and goes on."""
+"""The sweep as a kind of study. Its request is a run without rounds, or a stopped run to resume."""
 
 from core.families.code import refuse_code
 from core.schema import UserError
@@ -12,7 +12,7 @@ from core.worker.interpreters import refuse_python
 
 
 def _check(run: Run) -> None:
-    """Nobody asked on a page for code of the user's own, or for a program that a target names, to be run."""
+    """Refuse the user's own code, and programs named by a target, which nobody asked to run from a page."""
     if run.plan is None:
         raise UserError("Only points were imported for this run; it has no plan that could go on.")
     refuse_code(run.plan.workload.network)
@@ -30,7 +30,7 @@ SWEEP: Kind[Run, Run, Answer] = Kind(
     id_of=lambda run: run.id,
     answer=lambda run, _: analyse(run),
     text=lambda run, answer, _: verdict_text(run, answer),
-    export=lambda run, _, __: run.model_dump(mode="json"),  # every command derives its answer from it
+    export=lambda run, _, __: run.model_dump(mode="json"),  # every command derives the answer from this
     example="example.json",
     streams=True,
 )

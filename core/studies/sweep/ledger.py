@@ -1,4 +1,4 @@
-"""The sweep's own record while it runs: appended to, handed to the recorder at once, frozen into a Run on demand."""
+"""The sweep's record while it runs: appended to, handed to the recorder at once, frozen into a Run on demand."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from core.studies.runner import Recorder
 from core.studies.sweep.record import Cell, EnergyWindow, LoopCost, Round, Run, RunRecord, StopReason
 from core.traces.record import TracedCell
 
-ALIKE = 4  # times as many steps or fewer: targets whose blocks are made alike
+ALIKE = 4  # targets whose step counts differ by at most this factor get equal blocks
 
 
 class Ledger:
-    """Collects records of one run. Only the engine's thread writes; the Runs it gives out are immutable."""
+    """Collector of the records of one run. Only the engine's thread writes; the Runs it returns are immutable."""
 
     def __init__(self, run: Run, recorder: Recorder) -> None:
         self._base = run
@@ -40,7 +40,9 @@ class Ledger:
         recorder.begin(run)
 
     def add(self, *records: RunRecord) -> None:
-        """Keep records; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces the one of the same place."""
+        """Append records; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces its predecessor with the same
+        key.
+        """
         for record in records:
             if isinstance(record, Process):
                 self._processes.append(record)
@@ -84,7 +86,7 @@ class Ledger:
         return self._counts[target, batch]
 
     def replicates_of(self, target: int, batch: int) -> int:
-        """Starts of the workers in which the cell was prepared and has rounds."""
+        """Return the number of starts in which the cell was prepared and has rounds."""
         return len(self._starts.get((target, batch), ()))
 
     def rounds_at(self, batch: int) -> int:
@@ -92,7 +94,7 @@ class Ledger:
 
     @property
     def first_reason(self) -> str:
-        """Why the first cell that failed did, else why the first one was skipped."""
+        """Reason of the first cell that failed, else of the first one that was skipped."""
         cells = sorted(self._cells.values(), key=lambda cell: cell.outcome == "skipped")
         return next((cell.reason for cell in cells if cell.reason), "")
 
@@ -109,13 +111,13 @@ class Ledger:
         return 1 + max((r.pass_index for r in self._rounds), default=-1)
 
     def steps_per_block(self, target: int, batch: int) -> int | None:
-        """What an earlier process calibrated for this cell, so that blocks stay alike."""
+        """Return the steps that an earlier process calibrated for this cell, so that blocks stay comparable."""
         return self._calibrated.get((target, batch))
 
     def block_steps(self, target: int, batch: int) -> int:
         """Return the steps of a block: the geometric mean over the targets whose own blocks have about as many.
 
-        What waking and synchronising cost is shared by the steps of a block, so that equal targets differed by 15 % in
+        The cost of waking and synchronising is shared by the steps of a block, so equal targets differed by 15 % in
         blocks of one and of three steps at batch 1 (measured: benchmarks/busy.py).
         """
         own = self._calibrated.get((target, batch), 1)
@@ -124,7 +126,7 @@ class Ledger:
         return round(geometric_mean(alike)) if alike else own
 
     def run(self, elapsed_s: float) -> Run:
-        """The run so far."""
+        """Return the run so far."""
         if self._frozen is None:
             self._frozen = self._base.model_copy(
                 update={

@@ -1,7 +1,7 @@
-"""What Keras's own loop adds to a step: which batch, within which time, and the words beside the step time.
+"""Cost that Keras's own loop adds to a step: the batch and time to measure it, and its description.
 
-``fit`` (for inference ``predict``) costs something around each step: its Python, callbacks, metrics, the progress bar.
-It is never inside the step time. Every number is derived from the recorded pairs, each time.
+``fit`` (for inference ``predict``) adds work around each step: its Python, callbacks, metrics, the progress bar. It is
+never part of the step time. Every number is derived from the recorded pairs, each time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.studies.sweep.record import LoopCost, Run
 from core.text import sentence_case
 from core.worker.protocol import LOOP_PAIRS, STEPS_A_PAIR
 
-SHARE, LEAST_S, MOST_S = 0.05, 1.5, 6.0  # of the budget; seconds for two targets
+SHARE, LEAST_S, MOST_S = 0.05, 1.5, 6.0  # share of the budget; seconds for two targets
 MOST_SHARE = 0.1
 SHORTEST_BUDGET_S = 15.0
 NOT_RECORDED = "not recorded"
@@ -27,8 +27,8 @@ NOT_RECORDED = "not recorded"
 
 @dataclass(frozen=True)
 class Added:
-    """Milliseconds that the loop adds to a step, and that a call of it costs beside its steps: medians of ``pairs``
-    with their 95 % intervals (None: too few pairs).
+    """Milliseconds that the loop adds per step and per call: medians of ``pairs`` with their 95 % intervals (None: too
+    few pairs).
     """
 
     step_ms: float
@@ -45,7 +45,7 @@ class Added:
 
 
 def added(cost: LoopCost) -> Added | None:
-    """None where nothing was measured."""
+    """Compute what the loop adds, or None if nothing was measured."""
     if cost.times is None:
         return None
     short, long, own = np.array([(pair.short_ms, pair.long_ms, pair.own_ms) for pair in cost.times.pairs]).T
@@ -55,8 +55,8 @@ def added(cost: LoopCost) -> Added | None:
 
 
 def batch_to_time(run: Run) -> int | None:
-    """The smallest batch that all targets measured: there the step is shortest. Where one failed, that most of them
-    measured; None where only one of several did.
+    """Return the smallest batch that all targets measured, since its step is the shortest. If a target failed, return
+    the smallest that most of them measured; None if only one of several did.
     """
     most = max((len(r.blocks) for r in run.rounds), default=0)
     if most < min(2, len(run.target_names)):
@@ -65,7 +65,7 @@ def batch_to_time(run: Run) -> int | None:
 
 
 def reserve_s(plan: SweepPlan) -> float:
-    """Seconds of the budget that are kept for it."""
+    """Return the seconds of the budget that are reserved for timing the loop."""
     if plan.budget_s < SHORTEST_BUDGET_S:
         return 0.0
     pairs = len(plan.targets) / 2
@@ -73,7 +73,7 @@ def reserve_s(plan: SweepPlan) -> float:
 
 
 def why_not(plan: SweepPlan, step_ms: float, window_s: float) -> str:
-    """Why it cannot be measured on one target, as a sentence; empty where it can."""
+    """Explain in a sentence why the loop cannot be measured on one target; empty if it can."""
     if plan.budget_s < SHORTEST_BUDGET_S:
         return f"A budget of {number(plan.budget_s)} s has no time for it; one of {number(SHORTEST_BUDGET_S)} s has."
     steps = LOOP_PAIRS * STEPS_A_PAIR
@@ -84,17 +84,17 @@ def why_not(plan: SweepPlan, step_ms: float, window_s: float) -> str:
 
 
 def loop_name(run: Run) -> str:
-    """The function of Keras that the run's steps are of."""
+    """Return the name of the Keras function whose steps the run measured."""
     return "fit" if run.plan is None else loop_of(run.plan.workload)
 
 
 def loop_of(workload: Workload) -> str:
-    """The function of Keras that runs such steps."""
+    """Return the name of the Keras function that runs such steps."""
     return "fit" if workload.training else "predict"
 
 
 def loop_lines(run: Run, answer: Answer | None) -> tuple[str, ...]:
-    """One line for each target: what a step takes, and what the loop adds, or why that is not known; none for a run
+    """Return one line per target with its step time and what the loop adds, or why that is unknown; none for a run
     without a record of it.
     """
     reasons = {cost.reason if cost.times is None else None for cost in run.loops}
@@ -123,7 +123,7 @@ def _line(run: Run, answer: Answer | None, cost: LoopCost) -> str:
 
 
 def loop_notes(run: Run) -> tuple[str, ...]:
-    """How that was found, and what a call of the loop costs; where nothing was recorded, that."""
+    """Describe how that was measured and the cost of a call of the loop, or that nothing was recorded."""
     loop = loop_name(run)
     found = [(run.names[cost.target], of) for cost in run.loops if (of := added(cost)) is not None]
     if not run.loops:

@@ -1,8 +1,9 @@
-"""How much more time a run of one's own needs before its verdict is clear, and the run to go on with. Pure.
+"""Estimate of the time that a run of the user's own still needs until its verdict is clear, and the run to resume.
+Pure.
 
-A sweep's independent observations are starts of its workers (:mod:`core.studies.sweep.observations`). From how far they
-scatter follows how many more of them make an interval as narrow as wanted, and from what a start took in this run, how
-long that is. It is an estimate: the scatter is known from a few starts only, so it is taken a little wider than seen.
+A sweep's independent observations are starts of its workers (:mod:`core.studies.sweep.observations`). Their scatter
+tells how many more make an interval as narrow as wanted, and the duration of a start in this run how long that takes.
+It is an estimate: the scatter is known from a few starts only, so it is taken a little wider than seen.
 """
 
 from __future__ import annotations
@@ -25,25 +26,24 @@ from core.studies.sweep.fastest import margin_of
 from core.studies.sweep.observations import ALPHA, observe
 from core.studies.sweep.record import Run
 
-SAFETY = 1.35  # of the scatter seen, which a few starts tell only roughly
-LEAST_SHARE = 0.45  # of the time so far: a sweep that goes on gets at least 30 % of all its time, whatever was asked
-SHARPER = 0.5  # of the interval's width, where it is as narrow as was asked for already
-DF_A_UNIT = 1.5  # several batches share the scatter between starts
-LOOKS = 12  # the level of a claim is divided by about so many after six starts
+SAFETY = 1.35  # factor on the scatter, which is known from a few starts only
+LEAST_SHARE = 0.45  # least share of the time so far: a resumed sweep gets at least 30 % of all its time
+SHARPER = 0.5  # share of the width to aim at if the interval is as narrow as asked already
+DF_A_UNIT = 1.5  # degrees of freedom per start: several batches share the scatter between starts
+LOOKS = 12  # about the divisor of a claim's level after six starts
 FEW_STARTS = MIN_UNITS + 1
-UNKNOWN_START_S = 10.0  # a start of the workers with what is measured in it, where the run does not show it
+UNKNOWN_START_S = 10.0  # length of a start with its measurements, if the run does not show it
 
 Aim = Literal["interval", "clear", "narrower"]
-"""``interval``: there is none yet, or one over too few starts; ``clear``: the verdict is not; ``narrower``: it is, and
-only the intervals can be better.
-"""
+"""``interval``: none yet, or one over too few starts; ``clear``: the verdict is not; ``narrower``: it is, and only the
+intervals can improve."""
 
 
 @dataclass(frozen=True)
 class MoreTime:
-    """``seconds`` after which the ``aim`` should be reached; None where not even an hour more would do.
+    """Estimated ``seconds`` until the ``aim`` should be reached; None if not even an hour more would suffice.
 
-    ``width``: the relative width of the crossover's interval to stop at, where that is what is aimed at.
+    ``width``: the relative width of the crossover's interval to stop at, if that is the aim.
     """
 
     aim: Aim
@@ -52,10 +52,10 @@ class MoreTime:
 
 
 def more_time(run: Run, answer: Answer) -> MoreTime:
-    """How much longer a run must go on, which has rounds and a plan."""
+    """Estimate how much longer a run with rounds and a plan must continue."""
     starts = _starts(run)
     aim, needed, width = _needed(run, answer)
-    too_few = aim == "clear" and starts < MIN_UNITS  # to know what is left to them
+    too_few = aim == "clear" and starts < MIN_UNITS  # too few starts to estimate what is left
     if too_few or (needed is None and starts < FEW_STARTS):
         aim, needed = "interval", max(needed or 0, FEW_STARTS)
     if needed is None:
@@ -65,9 +65,10 @@ def more_time(run: Run, answer: Answer) -> MoreTime:
 
 
 def extended(run: Run, more_s: float, width: float | None = None) -> Run:
-    """The run with so much more time than it has had, to be measured on: what it has is kept, traces included.
+    """Return the run with so much more time than it has had, to be resumed: its records are kept, traces included.
 
-    ``width`` is the crossover's to stop at. Raises UserError, as a plan does, for more than a day in all.
+    ``width`` is the relative width of the crossover's interval to stop at. Raises UserError, as a plan does, for more
+    than a day in all.
     """
     assert run.plan is not None
     plan = run.plan
@@ -80,7 +81,7 @@ def extended(run: Run, more_s: float, width: float | None = None) -> Run:
 
 
 def _needed(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
-    """The aim, how many starts it takes in all, and the width of the crossover that is aimed at."""
+    """Return the aim, the total number of starts it takes, and the crossover width aimed at."""
     if not answer.verdict.has_interval:
         return "interval", MIN_UNITS, None
     kind, count = answer.verdict.kind, len(run.names)
@@ -96,7 +97,7 @@ def _needed(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
 
 
 def _of_many(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
-    """Of the bands of three and more: those that are open to be clear, else boundaries to be narrower."""
+    """Return the same for three or more targets: open bands should become clear, else boundaries narrower."""
     found = answer.fastest
     open_bands = [band for band in found.bands if len(band.targets) > 1 and not band.level] if found else []
     if found is None or not found.bands:
@@ -119,7 +120,7 @@ def _of_many(run: Run, answer: Answer) -> tuple[Aim, int | None, float | None]:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two targets at the batches that both have: the log-ratio, its error, and the deviation of one start of the
+    """Two targets at their common batches: the log-ratio, its error, and the standard deviation of one start of the
     workers.
     """
 
@@ -133,8 +134,8 @@ class _Pair:
         return _Pair(self.batches[at], self.center[at], self.error[at], self.deviation[at]) if at.any() else None
 
     def until_clear(self, margin: float, statements: int = 1) -> int | None:
-        """Starts after which one of the possible verdicts should stand: one target faster at every batch, within the
-        margin at every batch, or a change of the faster one with a clear batch on each side of it.
+        """Return the starts after which one of the possible verdicts should stand: one target faster at every batch,
+        within the margin at every batch, or a change of the faster one with a clear batch on each side of it.
         """
         center = self._likely()
         level, sides = math.log1p(margin), (center > 0, center < 0)
@@ -147,9 +148,7 @@ class _Pair:
         return _least(ways)
 
     def _likely(self) -> Array:
-        """Return where the log-ratios will likely come to lie: nearer to their mean, by as much as chance alone makes
-        them differ (James and Stein 1961, towards the mean).
-        """
+        """Shrink the log-ratios towards their mean by what chance alone makes them differ (James and Stein 1961)."""
         off = self.center - self.center.mean()
         chance = (len(off) - 3) * float(np.mean(self.error**2))
         scatter = float(np.sum(off**2))
@@ -173,7 +172,7 @@ def _least(counts: list[int | None]) -> int | None:
 
 
 def _pair(run: Run, first: int, second: int) -> _Pair | None:
-    """None where the two share no batch, or where nothing shows how far starts scatter."""
+    """Return the pair, or None if the two share no batch."""
     seen = observe(run, first, second)
     if len(seen.batches) == 0:
         return None
@@ -182,7 +181,9 @@ def _pair(run: Run, first: int, second: int) -> _Pair | None:
 
 
 def _narrower(run: Run, found: tuple[Crossover, ...] | tuple[Boundary, ...]) -> tuple[int | None, float | None]:
-    """Starts after which the widest of these intervals is as narrow as the plan asked, or half as wide as it is."""
+    """Return the starts after which the widest interval is as narrow as the plan asked, or half as wide, and that
+    width.
+    """
     asked = run.plan.crossover_width if run.plan is not None else 0.25
     bounded = [(one.batch, one.low, one.high) for one in found if one.low is not None and one.high is not None]
     if not bounded:
@@ -191,12 +192,12 @@ def _narrower(run: Run, found: tuple[Crossover, ...] | tuple[Boundary, ...]) -> 
     wanted = asked if width > asked else SHARPER * width
     starts = max(MIN_UNITS, _starts(run))
     level = 1 - ALPHA / (2 * LOOKS)
-    half = t_quantile(level, int(DF_A_UNIT * (starts - 1))) / math.sqrt(starts)  # of one unit's deviation
+    half = t_quantile(level, int(DF_A_UNIT * (starts - 1))) / math.sqrt(starts)  # in standard deviations of one start
     return units_for(SAFETY, half * wanted / max(ratio, 1e-9), df_a_unit=DF_A_UNIT, statements=LOOKS), wanted
 
 
 def _measuring_s(run: Run, more_s: float) -> float:
-    """What is left for rounds of so many seconds more, once the sweep has kept its time for all else."""
+    """Return what remains for rounds of so many seconds more, after the sweep's reserves for everything else."""
     if more_s < LEAST_SHARE * run.elapsed_s:
         return 0.0
     plan = extended(run, more_s).plan
@@ -218,7 +219,7 @@ def _starts(run: Run) -> int:
 
 
 def _begins(run: Run) -> Iterator[tuple[int, float]]:
-    """The starts of the workers and when the first block of each ran."""
+    """Yield the starts of the workers and the time of the first block of each."""
     found: dict[int, float] = {}
     for item in run.rounds:
         for block in item.blocks:

@@ -1,4 +1,4 @@
-"""The one next step that fits a verdict: close other programs, measure for longer, or try another batch size. Pure."""
+"""Recommended next step for a verdict: close other programs, measure longer, or try another batch size. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ AT_AN_END = ("straddles_at_largest", "straddles_at_smallest")
 
 @dataclass(frozen=True)
 class NextStep:
-    """``sentence`` is empty where nothing is left to do; ``more`` is there for ``measure_more``, ``batch`` for
-    ``measure_batch``. ``urgent``: without it there is no answer.
+    """Recommended next step.
+
+    ``sentence`` is empty if nothing is left to do; ``more`` is set for ``measure_more``, ``batch`` for
+    ``measure_batch``. ``urgent``: without this step there is no answer.
     """
 
     action: Action = "none"
@@ -33,7 +35,7 @@ NOTHING = NextStep()
 
 
 def next_step(run: Run, answer: Answer) -> NextStep:
-    """Return what to do next for this verdict; nothing for a run that goes on or that somebody else published.
+    """Return the next step for this verdict; nothing for a run still in progress or a published one.
 
     A busy or unsteady machine comes first: more time on it gives more of the same.
     """

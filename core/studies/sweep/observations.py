@@ -1,12 +1,12 @@
-"""From rounds to replicates: the table of paired log-ratios that every claim rests on, and how exact it is.
+"""Replicates from rounds: the table of paired log-ratios behind every claim, and its precision.
 
-The replicate is a batch prepared anew in another start of the workers. Neighbouring rounds share what disturbs them,
-and a prepared batch keeps an offset for as long as it lives (measured on two cores: 1.6 to 6 % from one preparation to
-the next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make
-that value more exact and never add degrees of freedom.
+The replicate is a batch prepared anew in another start of the workers. Neighbouring rounds share disturbances, and a
+prepared batch keeps an offset for as long as it lives (measured on two cores: 1.6 to 6 % from one preparation to the
+next, single ones 10 to 23 %). So the value of a replicate is the median of its rounds; more rounds and passes make that
+value more exact and never add degrees of freedom.
 
-Claims change only where a start ends. Of a run that goes on, or was cut short, the start that has not ended is a
-picture: it has values and no interval.
+Claims change only when a start ends. If a run is in progress, or was cut short, its unfinished start is only a picture:
+it has values and no interval.
 """
 
 from __future__ import annotations
@@ -26,36 +26,37 @@ from core.schema import UserError
 from core.studies.sweep.record import Round, Run
 
 ALPHA = 0.05
-"""The error of all claims about one run together, over batches and looks."""
+"""Family-wise error of all claims about one run, over batches and looks."""
 LOOK_GROWTH = 1.5
-"""A look at growing data needs so many times the starts of the one before."""
+"""Each look at growing data needs so many times the starts of the one before."""
 ALLOWANCE = 0.06
 """Standard deviation allowed for between replicates of a batch that has fewer than three: the largest scatter from
 batch to batch that equal targets showed within a run (15 recordings of 23 November 2026)."""
 ALLOWANCE_DF = 4.0
-"""The tails that go with it: single batches of those recordings stood at 10 to 23 %, up to 3.8 times the allowance."""
+"""Degrees of freedom for the tails of the allowance: single batches of those recordings were off by 10 to 23 %, up to
+3.8 times the allowance."""
 TRIMMED_FROM = 10
-"""Replicates from which on the mean is a trimmed one: of fewer, trimming takes half of the degrees of freedom."""
+"""Replicates from which on the mean is trimmed: with fewer, trimming takes half of the degrees of freedom."""
 TAIL_DISCOUNT, MOST_DF = 2.0, 16.0
-"""Degrees of freedom pooled over batches count half, less where batches share the offsets of their starts, and no more
-than so many: replicates have heavy tails, and batches differ in scatter (simulated: without r² 95 % intervals of ten
-batches that differ by the offsets of starts alone held in 82 to 88 %, with it in 92 to 96 %)."""
+"""Degrees of freedom pooled over batches count half, less if batches share the offsets of their starts, and are capped:
+replicates have heavy tails, and batches differ in scatter (simulated: without r² 95 % intervals of ten batches that
+differ by the offsets of starts alone held in 82 to 88 %, with it in 92 to 96 %)."""
 UNSTABLE_SPREAD = 0.12
-"""Standard deviation between replicates above which the machine is named as the reason (nvbench, pyperf: 10 %)."""
+"""Standard deviation between replicates above which the machine is blamed (nvbench, pyperf: 10 %)."""
 MEDIAN_ERROR = 1.25
 """Standard error of a median of n normal values times √n, in standard deviations."""
 CLEAN_ROUNDS = 3
-"""Undisturbed rounds of a replicate that its median takes at the least."""
+"""Fewest undisturbed rounds for the median of a replicate."""
 QUIET_SHARE = 0.5
-"""Share of the replicates that need so many for the answer to be that of a quiet machine."""
+"""Share of the replicates that need so many for the answer to count as that of a quiet machine."""
 MAX_REPLICATES = 20_000
-"""A start of two workers takes seconds: a budget of a day has no more of them."""
+"""A start of two workers takes seconds, so a budget of a day has no more of them."""
 MAX_VALUES = 1_000_000
 """Replicates times batches: the cells of the table."""
 
 
 class Value(NamedTuple):
-    """Hold the logarithm of a quantity in one round."""
+    """Logarithm of a quantity in one round."""
 
     start: int
     batch: int
@@ -70,13 +71,13 @@ class Observations:
     Attributes:
         batches: rising.
         values: [replicate, batch] medians of the rounds of ended starts; NaN where a start has none.
-        picture: [batch] the median of all rounds, ended start or not.
+        picture: [batch] the median of all rounds, from ended starts or not.
         rounds: [replicate, batch] rounds behind each value.
-        median_error: [batch] standard error of a replicate's value by the scatter of its rounds, 0 where unknown.
-        looks: at growing data, this one included.
+        median_error: [batch] standard error of a replicate's value by the scatter of its rounds, 0 if unknown.
+        looks: looks at growing data, including this one.
         unpaired: rounds left out because only one target has a block.
         quiet: disturbed rounds were left out, so that the values are those of a quiet machine.
-        comparisons: of several targets with the same one, which hold together.
+        comparisons: comparisons of several targets with the same one, which hold simultaneously.
     """
 
     batches: Array
@@ -96,7 +97,7 @@ class Observations:
 
     @cached_property
     def counts(self) -> Array:
-        """Replicates of each batch."""
+        """Number of replicates of each batch."""
         return np.sum(~np.isnan(self.values), axis=0)
 
     @property
@@ -106,38 +107,38 @@ class Observations:
 
     @property
     def alpha(self) -> float:
-        """The error that this look may spend: ALPHA / (k (k + 1)) for look k, which sum to ALPHA however many come."""
+        """Error that this look may spend: ALPHA / (k (k + 1)) for look k, which sums to ALPHA over all looks."""
         return ALPHA / (self.looks * (self.looks + 1) * self.comparisons)
 
     @property
     def spread(self) -> float:
-        """Median over batches of the standard deviation between replicates; zero where no batch has three."""
+        """Median over batches of the standard deviation between replicates; zero if no batch has three."""
         rich = self.counts >= MIN_UNITS
         return float(np.median(np.nanstd(self.values[:, rich], axis=0, ddof=1))) if rich.any() else 0.0
 
     @property
     def unstable(self) -> bool:
-        """Tell that replicates disagree so much about the same step that the machine is to be named as the reason."""
+        """Tell whether replicates of the same step disagree so much that the machine is to be blamed."""
         return self.spread > UNSTABLE_SPREAD
 
     @cached_property
     def estimate(self) -> Estimate:
         """Center, standard error and degrees of freedom of each batch; the error is infinite without an ended start.
 
-        The variance between replicates is the batch's own or the one pooled over batches, whichever is larger: a
-        handful of replicates gives a wild variance, and one that is too small by luck makes false claims. Short steps
-        scatter more than long ones, so that the pooled one follows a trend (simulated: where scatter falls from 7 to
-        1 %, equal targets differ clearly in 2 to 5 % at level 2.5 %, without the trend in 3 to 7 %, and intervals of
-        large batches are a third as wide).
+        The variance between replicates is the larger of the batch's own and the one pooled over batches: a handful of
+        replicates gives an erratic variance, and one that is too small by luck makes false claims. Short steps scatter
+        more than long ones, so the pooled one follows a trend (simulated: if scatter falls from 7 to 1 %, equal targets
+        differ clearly in 2 to 5 % at level 2.5 %, without the trend in 3 to 7 %, and intervals of large batches are a
+        third as wide).
         """
         own = estimate_columns(self.values, trimmed=len(self.values) >= TRIMMED_FROM)
         counts = self.counts
         variance = np.where(own.df > 0, np.where(np.isfinite(own.error), own.error, 0.0) ** 2 * counts, 0.0)
         variance = np.maximum(variance, pooled_variances(self.x, variance, own.df))
-        variance = np.maximum(variance, self.median_error**2)  # medians that agree by luck are no better than that
+        variance = np.maximum(variance, self.median_error**2)  # a floor for medians that agree by luck
         total_df = float(own.df.sum())
         batches = int((own.df > 0).sum())
-        alike = 1 + (batches - 1) * shared_scatter(self.values) if batches > 1 else 1.0  # they share their starts
+        alike = 1 + (batches - 1) * shared_scatter(self.values) if batches > 1 else 1.0  # batches share their starts
         df = np.full(counts.shape, max(1.0, min(total_df / max(TAIL_DISCOUNT, alike), MOST_DF)))
         if (thin := counts < MIN_UNITS).any():
             variance = np.where(thin, np.maximum(variance, ALLOWANCE**2 + self.median_error**2), variance)
@@ -148,24 +149,24 @@ class Observations:
 
 
 def observe(run: Run, first: int = 0, second: int = 1) -> Observations:
-    """Return the replicates of log(t_first / t_second), above zero where the second target is ahead.
+    """Return the replicates of log(t_first / t_second), above zero if the second target is ahead.
 
     Args:
         run: with rounds of both targets, by number; without any the arrays are empty.
 
     Raises:
-        UserError: the table would be larger than any sweep makes one.
+        UserError: the table would be larger than any sweep makes.
     """
     return _observed(run, _values(run, lambda item: item.log_ratio(first, second)))
 
 
 def observe_alone(run: Run, target: int) -> Observations:
-    """Return the replicates of the log step time (ms) of one target. What hits its neighbours does not cancel."""
+    """Return the replicates of the log step time (ms) of one target; disturbances shared with others do not cancel."""
     return _observed(run, _values(run, lambda item: _log(item.step_ms(target))))
 
 
 def observe_both(run: Run, first: int, second: int) -> tuple[Observations, Observations]:
-    """Return such tables of the log step times (ms) of two targets, from the rounds that have both."""
+    """Return tables of the log step times (ms) of two targets, from the rounds that have both."""
     whole = run.model_copy(update={"rounds": tuple(r for r in run.rounds if r.log_ratio(first, second) is not None)})
     before, after = observe_alone(whole, first), observe_alone(whole, second)
     unpaired = len(run.rounds) - len(whole.rounds)
@@ -177,18 +178,18 @@ def _log(step_ms: float | None) -> float | None:
 
 
 def _values(run: Run, of: Callable[[Round], float | None]) -> list[Value]:
-    """Return the logarithm of each round that has one."""
+    """Return the logarithm of each round that has a value."""
     logs = ((item, of(item)) for item in run.rounds)
     return [Value(r.process, r.batch, log, bool(r.interference.disturbed)) for r, log in logs if log is not None]
 
 
 def has_ended(run: Run) -> bool:
-    """Tell that nothing of the run is still open: its last start ended as it was meant to."""
+    """Tell whether the run is complete: its last start ended as planned."""
     return run.status not in ("running", "cancelled", "interrupted")
 
 
 def looks_of(starts: int) -> tuple[int, int]:
-    """Return how many planned looks so many ended starts have had, at least one, and the starts of the last of them.
+    """Return how many planned looks this number of ended starts allows, at least one, and the starts at the last look.
 
     The first is at three starts, each further one at 1.5 times as many: 3, 4, 6, 9, 13, …
     """
@@ -221,9 +222,9 @@ def _observed(run: Run, values: Sequence[Value]) -> Observations:
 
 
 def _settled(run: Run, values: Sequence[Value]) -> tuple[Sequence[Value], int]:
-    """Return the rounds that claims may rest on, and how many looks at growing data that makes.
+    """Return the rounds that claims may rest on, and the number of looks at growing data that this makes.
 
-    Of a run that goes on, or was cut short, those are the starts up to the last planned look.
+    For a run that is in progress, or was cut short, those are the starts up to the last planned look.
     """
     starts = sorted({value.start for value in values})
     if has_ended(run):
@@ -237,10 +238,10 @@ def _settled(run: Run, values: Sequence[Value]) -> tuple[Sequence[Value], int]:
 
 
 def _undisturbed(values: Sequence[Value]) -> tuple[Sequence[Value], bool]:
-    """Leave out the rounds that others disturbed, where enough others are left to answer for a quiet machine.
+    """Leave out rounds disturbed by other programs if enough others remain to represent a quiet machine.
 
-    By cause alone: whole rounds, never by how long a block took. A replicate with too few undisturbed rounds is left
-    out where its batch has three others, and else keeps all of its rounds.
+    Selection is by cause alone and of whole rounds, never by block time. A replicate with too few undisturbed rounds is
+    left out if its batch has three others, and otherwise keeps all of its rounds.
     """
     if not any(value.disturbed for value in values):
         return values, True
@@ -269,8 +270,8 @@ def _by_cell(values: Iterable[Value]) -> dict[tuple[int, int], list[float]]:
 def _median_error(replicates: Sequence[Sequence[float]]) -> float:
     """Return the standard error of the median of a replicate's rounds.
 
-    From their robust standard deviations, 1.48 times the median absolute deviation and, for few rounds, n / (n − 0.8)
-    times (Croux and Rousseeuw 1992).
+    It uses their robust standard deviations, 1.48 times the median absolute deviation and, for few rounds, n / (n −
+    0.8) times (Croux and Rousseeuw 1992).
     """
     rich = [values for values in replicates if len(values) >= CLEAN_ROUNDS]
     if not rich:
@@ -284,12 +285,12 @@ def _median_error(replicates: Sequence[Sequence[float]]) -> float:
 
 
 def check_table(rounds: Iterable[Round]) -> None:
-    """Raise UserError where the table of these rounds would be larger than any sweep makes one."""
+    """Raise UserError if the table of these rounds would be larger than any sweep makes."""
     _refuse_large({(item.process, item.batch) for item in rounds})
 
 
 def _refuse_large(cells: Collection[tuple[int, int]]) -> None:
-    """Raise UserError where a table of these replicates and batches is larger than any sweep makes one."""
+    """Raise UserError if a table of these replicates and batches is larger than any sweep makes."""
     replicates, batches = (len({cell[part] for cell in cells}) for part in (0, 1))
     if replicates > MAX_REPLICATES or replicates * batches > MAX_VALUES:
         raise UserError(

@@ -1,4 +1,4 @@
-"""The order of a round's blocks, which rotates so that no target profits from the one before it. Pure."""
+"""Order of the blocks in a round, rotated so that no target profits from the one before it. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import cache
 
 
 def order_of_round(turn: int, targets: Sequence[int]) -> tuple[int, ...]:
-    """The targets of a batch's round number ``turn``, from 0, in the order in which their blocks run.
+    """Return the order of the targets' blocks in a batch's round number ``turn``, from 0.
 
-    Over every stretch of as many rounds as there are targets, twice as many where that number is odd, each target
-    comes in each place equally often and right after each other one equally often.
+    Over every stretch of as many rounds as there are targets (twice as many if that number is odd), each target comes
+    in each position equally often and right after each other one equally often.
     """
     rows = _rows(len(targets))
     return tuple(targets[place] for place in rows[turn % len(rows)])
@@ -18,8 +18,8 @@ def order_of_round(turn: int, targets: Sequence[int]) -> tuple[int, ...]:
 
 @cache
 def _rows(count: int) -> tuple[tuple[int, ...], ...]:
-    """A Latin square balanced for the effect of the one before (Williams 1949): 0, 1, n − 1, 2, n − 2, … and its
-    shifts. For an odd n that takes their mirror images, too.
+    """Return a Latin square balanced for carry-over effects (Williams 1949): 0, 1, n − 1, 2, n − 2, … and its shifts.
+    An odd n needs their mirror images, too.
     """
     first = [(place + 1) // 2 if place % 2 else -place // 2 for place in range(count)]
     square = [tuple((value + shift) % count for value in first) for shift in range(count)]

@@ -1,4 +1,4 @@
-"""Codes of a cell in words: how it ended, and why sampling stopped."""
+"""Labels for a cell's outcome and for the reason why sampling stopped."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ STOPS = {
 
 
 def failed_words(batch: int, outcome: str) -> str:
-    """Why larger batches are not tried."""
+    """Explain why larger batches are not tried."""
     return f"batch {batch:,} failed ({outcome.replace('_', ' ')})."

@@ -1,9 +1,9 @@
 """Floor and slope of a target's step time, and the share of a step that is overhead.
 
-T(b) = (floor^q + (slope·b)^q)^(1/q), 1 ≤ q ≤ 4: floor is the fixed cost of a step, slope the marginal cost of a
-sample, q how sharply one gives way to the other (q = 1: they add; large q: whichever is larger). With q from 1.5 to 2
-it fits 80 published batch sweeps to a median of 3.1 % (docs/design.md, Fixed cost and cost per sample). Fitted in
-log(T), so that small and large batches weigh alike.
+T(b) = (floor^q + (slope·b)^q)^(1/q), 1 ≤ q ≤ 4: floor is the fixed cost of a step, slope the marginal cost of a sample,
+q the sharpness of the transition (q = 1: they add; large q: the larger one counts). With q from 1.5 to 2 it fits 80
+published batch sweeps to a median of 3.1 % (docs/design.md, Fixed cost and cost per sample). It is fitted in log(T), so
+that small and large batches have equal weight.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from core.studies.sweep.record import Run
 QS = tuple(1.0 + 0.25 * i for i in range(13))
 DEFAULT_Q = 2.0
 MIN_BATCHES = 3
-TRUSTED_ERROR = 0.10  # a fit whose typical error is larger describes another curve
-MAX_FITTED = 200  # processes fitted alone, evenly chosen: their scatter is then known to 5 %
-FARTHEST = 10.0  # in log: how far below the data's own bounds floor and slope are followed; there, nothing shows them
-WIDEST_FACTOR = 10.0  # an interval wider than this each way says nothing and is withheld
+TRUSTED_ERROR = 0.10  # above this median error the model does not describe the curve
+MAX_FITTED = 200  # most processes fitted alone, evenly chosen: gives their scatter to 5 %
+FARTHEST = 10.0  # log: limit of floor and slope below the data's bounds, where the data no longer show them
+WIDEST_FACTOR = 10.0  # an interval wider than this factor each way is uninformative and withheld
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class _Solution:
 
 
 def fit_target(run: Run, target: int, cells: tuple[CellStats, ...]) -> Fit | None:
-    """Fit of one target of a run from its cells' step times; None with fewer than three batch sizes.
+    """Fit one target of a run from its cells' step times; None with fewer than three batch sizes.
 
-    Intervals hold two sources: the misfit of the curve (residuals, t distribution) and, with at least three worker
+    Intervals cover two sources: the misfit of the curve (residuals, t distribution) and, with at least three worker
     processes, the scatter of fits made in each process alone. The wider one counts.
     """
     mine = [c for c in cells if c.target == target]
@@ -60,14 +60,14 @@ def fit_target(run: Run, target: int, cells: tuple[CellStats, ...]) -> Fit | Non
 
 
 def solve(batches: Array, times_ms: Array, q: float | None = None) -> _Solution:
-    """Least squares in log T over floor, slope and (with more than three points) q; ``q`` fixes it."""
+    """Minimise squared errors in log T over floor, slope and (with more than three points) q; ``q`` fixes it."""
     candidates = (q,) if q is not None else QS if len(batches) > MIN_BATCHES else (DEFAULT_Q,)
     fits = [_fit(batches, times_ms, value) for value in candidates]
     return min(fits, key=lambda s: float(np.sum(s.residuals**2)))
 
 
 def _fit(batches: Array, times_ms: Array, q: float) -> _Solution:
-    """Log floor and log slope for one q; the start is the fastest step and the cheapest sample."""
+    """Fit log floor and log slope for one q, starting from the fastest step and the cheapest sample."""
     log_b, log_times = np.log(batches), np.log(times_ms)
 
     def model(theta: Array) -> tuple[Array, Array]:
@@ -83,7 +83,7 @@ def _fit(batches: Array, times_ms: Array, q: float) -> _Solution:
 
 
 def _spread(run: Run, target: int, q: float) -> Array:
-    """Half widths (log floor, log slope, log half-overhead batch) from fits within each process; zero if < 3."""
+    """Return half widths (log floor, log slope, log half-overhead batch) from fits within each process; zero if < 3."""
     samples: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for item in run.rounds:
         for block in item.blocks:

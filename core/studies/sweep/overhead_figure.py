@@ -1,4 +1,4 @@
-"""Fixed-cost share by batch, fitted, and the fit itself beside the step times of a single target."""
+"""Chart of the fitted fixed-cost share by batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.text import sentence_case
 
 
 def overhead_figure(run: Run, answer: Answer) -> go.Figure:
-    """Share (%) of a step that does not grow with the batch, fitted, with the batch where it is one half."""
+    """Plot the fitted share (%) of a step that does not grow with the batch, and the batch at which it is one half."""
     figure = go.Figure()
     batches = [float(cell.batch) for cell in answer.cells]
     notes, names = [], [sentence_case(short(name, 40)) for name in run.names]
@@ -60,13 +60,13 @@ def overhead_figure(run: Run, answer: Answer) -> go.Figure:
 
 
 def fine_grid(batches: Iterable[float]) -> list[float]:
-    """The batches with seven places between each two, evenly spaced in their logarithm: where a fit is drawn."""
+    """Return the batches with seven points between each two, evenly spaced in their logarithm, to draw a fit at."""
     at = sorted(set(batches))
     return sorted({*at, *(a * (b / a) ** (i / 8) for a, b in pairwise(at) for i in range(8))})
 
 
 def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, target: int) -> None:
-    """The fixed-cost share on a fine grid, with a marker at each measured batch; dotted where not to be trusted."""
+    """Draw the fixed-cost share on a fine grid, with a marker at each measured batch; dotted if not trusted."""
     look, group = TARGET_LOOKS[target], f"target {target}"
     grid = fine_grid(batches)
     shown = literal(name)
@@ -86,7 +86,7 @@ def _fit_curve(figure: go.Figure, fit: Fit, batches: list[float], name: str, tar
 
 
 def _banded(fit: Fit, batch: float) -> Point:
-    """The fixed-cost share at a batch with its interval, in percent."""
+    """Return the fixed-cost share at a batch with its interval, in percent."""
     share, bounds = 100 * fit.overhead_share(batch), fit.overhead_bounds(batch)
     if bounds is None:
         return Point(batch, share, None, None, "")

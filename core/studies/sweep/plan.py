@@ -1,4 +1,4 @@
-"""What a sweep measures: one to six targets, batch sizes, a budget."""
+"""Plan of a sweep: one to six targets, batch sizes, a budget."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from core.spec import (
 
 
 class SweepPlan(Frozen):
-    """Everything a sweep needs. The first target is the baseline that the others are held against. ``batches``
-    is the first, coarse grid; ``refine`` allows sizes between them.
+    """Settings of a sweep. The first target is the baseline that the others are compared with. ``batches`` is the
+    first, coarse grid; ``refine`` allows sizes between them.
 
-    ``step_width`` is the relative width of a cell's 95 % interval that is enough, ``crossover_width`` the same for the
-    crossover ((high − low) / batch). ``margin`` is the lead asked for, 0.05 being 5 %. With ``trace``, three batches
+    ``step_width`` is the relative width of a cell's 95 % interval that suffices, ``crossover_width`` the same for the
+    crossover ((high − low) / batch). ``margin`` is the lead to look for (0.05 is 5 %). With ``trace``, three batches
     are traced at the end (:mod:`core.traces.record`).
     """
 
@@ -62,26 +62,28 @@ class SweepPlan(Frozen):
         return self
 
     def refuse_targets(self) -> None:
-        """Raise ValueError where the targets cannot be held against each other."""
+        """Raise ValueError if the targets cannot be compared with each other."""
         refuse_same(self.workload, *self.targets)
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """In their notation."""
+        """Targets in their notation."""
         return tuple(map(str, self.targets))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """As people read them."""
+        """Targets as people read them."""
         return shown_names(self.targets)
 
     @property
     def batch_multiple(self) -> int:
-        """Batches that every target can share out among its devices are multiples of it."""
+        """Least common multiple of the targets' device counts, so that each can divide its multiples evenly."""
         return math.lcm(*(target.replicas for target in self.targets))
 
     def why_uneven(self, target: int, batch: int) -> str:
-        """Why a target of several devices does not run a batch, as a sentence that begins in lower case; else empty."""
+        """Explain why a target of several devices does not run a batch, in a sentence that begins in lower case; else
+        empty.
+        """
         try:
             refuse_batch(batch, self.targets[target])
         except ValueError as error:
@@ -89,7 +91,7 @@ class SweepPlan(Frozen):
         return ""
 
     def workload_of(self, target: int) -> Workload:  # noqa: ARG002
-        """What that target runs: all the same, unless a plan says otherwise (:mod:`core.studies.check.run`)."""
+        """Return the workload of that target: the same for all, unless overridden (:mod:`core.studies.check.run`)."""
         return self.workload
 
     @property
@@ -98,7 +100,9 @@ class SweepPlan(Frozen):
 
 
 def target_of_plan(plan: SweepPlan, workload: Workload, target: Target) -> int | None:
-    """Which of the plan's targets that one is with the workload, also where only the other says what Keras chooses."""
+    """Return the index of a target of the plan that equals this one once Keras's choices are resolved; None without
+    one.
+    """
     if workload != plan.workload:
         return None
     asked = resolved(workload, target)

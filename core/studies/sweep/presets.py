@@ -1,4 +1,4 @@
-"""Sets of targets that are often compared, made from what a machine has; and the next target worth adding. Pure."""
+"""Frequently compared sets of targets, made from a machine's hardware, and the next target worth adding. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from core.schema import UserError
 from core.spec import MAX_THREADS, Mode, Target, Workload
 
 COMPARED_FRAMEWORKS = ("tensorflow", "jax", "torch")
-"""Those that train the same Keras model."""
+"""Frameworks that train the same Keras model."""
 MORE_STEPS = (2, 4, 8, 16, 32)
 """Steps per execution worth trying."""
 
 
 @dataclass(frozen=True)
 class Here:
-    """What presets ask of a machine. ``gpu`` is the first that can be used, such as ``gpu:0``.
+    """Hardware of this machine as presets use it. ``gpu`` is the first usable one, such as ``gpu:0``.
 
-    ``has_tf32``: it has compute capability 8.0 or higher, which brought TF32 and bfloat16 (NVIDIA Ampere architecture
-    white paper); None where that is not known.
+    ``has_tf32``: it has compute capability 8.0 or higher, which introduced TF32 and bfloat16 (NVIDIA Ampere
+    architecture white paper); None if unknown.
     """
 
     cores: int
@@ -31,14 +31,14 @@ class Here:
 
     @classmethod
     def of(cls, cores: int | None, usable: Sequence[str], gpus: Sequence[Gpu]) -> Here:
-        """From the GPUs that can be used, in the notation of targets, and what is known of all that there are."""
+        """Build it from the usable GPUs, in the notation of targets, and the properties of all GPUs present."""
         first = next(iter(usable), None)
         return cls(cores or 1, first, None if first is None else has_tf32(first, gpus))
 
 
 @dataclass(frozen=True)
 class Preset:
-    """``make`` gives no targets where the machine lacks what they need, which ``needs`` names."""
+    """Named set of targets. ``make`` returns none if the machine lacks what they need, which ``needs`` names."""
 
     title: str
     make: Callable[[Here], tuple[Target, ...]]
@@ -47,7 +47,7 @@ class Preset:
 
 
 def _machine(here: Here) -> tuple[Target, ...]:
-    """One thread, half and all of them, and XLA with all."""
+    """Return targets with one thread, half and all of the threads, and XLA with all."""
     cores = min(here.cores, MAX_THREADS)
     counts = sorted({1, cores // 2, cores} - {0})
     cpus = [Target(threads=count) for count in counts] if cores > 1 else [Target()]
@@ -86,7 +86,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 
 
 def preset_targets(name: str, here: Here) -> tuple[Target, ...]:
-    """The targets of a preset. Raises UserError where this machine lacks what they need."""
+    """Return the targets of a preset. Raises UserError if this machine lacks what they need."""
     preset = PRESETS[name]
     targets = preset.make(here)
     if not targets:
@@ -95,7 +95,7 @@ def preset_targets(name: str, here: Here) -> tuple[Target, ...]:
 
 
 def another(taken: Sequence[Target], here: Here, workload: Workload | None = None) -> Target:
-    """One to add to those that are there: a precision of the GPU, a choice of this machine, or more steps a call."""
+    """Return a target to add to those present: a GPU precision, a choice of this machine, or more steps per call."""
     more = [*_precisions(here), *_machine(here), *(Target(steps_per_execution=count) for count in MORE_STEPS)]
     return next(new for new in more if not any(_alike(new, target, workload) for target in taken))
 

@@ -1,4 +1,4 @@
-"""How long a sweep had best be: until each batch of its plan is prepared in three starts of its workers. Pure."""
+"""Proposed length of a sweep: until each batch of its plan is prepared in three starts of its workers. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from core.studies.sweep.schedule import Costs
 from core.worker.templates import FORKED
 
 USUAL_S = 90.0
-"""The shortest budget that is proposed."""
+"""Shortest budget that is proposed."""
 FORKED_S, FORKED_PREPARE_S, COMPILED_PREPARE_S = 0.1, 0.3, 0.9
-"""A start of TensorFlow's workers on a CPU, and preparing a batch there without and with XLA (measured, two cores)."""
+"""Seconds of a start of TensorFlow's workers on a CPU, and of preparing a batch there without and with XLA (measured,
+two cores)."""
 IMPORTS_S = 8.0
-"""In which the first two starts import the framework (measured, two cores)."""
+"""Seconds in which the first two starts import the framework (measured, two cores)."""
 
 
 def with_proposed_budget(plan: SweepPlan) -> SweepPlan:
-    """Return the plan with the shortest round time, from 90 s on, that holds three starts with every batch."""
+    """Return the plan with the shortest round budget, from 90 s on, that holds three starts with every batch."""
     longer = (plan.model_copy(update={"budget_s": float(step)}) for step in STEPS_S if step >= USUAL_S)
     return next(filter(holds_three_starts, longer), plan.model_copy(update={"budget_s": float(STEPS_S[-1])}))
 
 
 def holds_three_starts(plan: SweepPlan) -> bool:
-    """Tell whether the budget should hold three starts with every batch, by what is known before any was seen."""
+    """Tell whether the budget should hold three starts with every batch, by costs assumed before any was measured."""
     left_s = plan.budget_s - schedule.trace_reserve_s(plan) - loop.reserve_s(plan) - IMPORTS_S
     startup_s = _startup_s(plan)
     batch = Costs(startup_s, sum(map(_prepare_s, plan.targets)), schedule.VISIT_S)
@@ -35,7 +36,7 @@ def holds_three_starts(plan: SweepPlan) -> bool:
 
 
 def budget_words(plan: SweepPlan) -> str:
-    """Return why the budget is longer than usual, or what one that is too short costs; else nothing."""
+    """Explain why the budget is longer than usual, or the effect of one that is too short; else empty."""
     proposed_s = with_proposed_budget(plan).budget_s
     why = (
         f"an interval takes three starts of the workers, of about {number(_startup_s(plan))} s each, with all "
@@ -59,5 +60,5 @@ def _prepare_s(target: Target) -> float:
 
 
 def _is_forked(target: Target) -> bool:
-    """Tell whether its workers are forked, once the framework is imported (docs/design.md, Processes)."""
+    """Tell whether the target's workers are forked, once the framework is imported (docs/design.md, Processes)."""
     return target.framework in FORKED and target.on_cpu and target.python is None

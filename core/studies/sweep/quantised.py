@@ -1,4 +1,4 @@
-"""What int8 cost in accuracy: how far a target's outputs lie from those in float32, beside its speed."""
+"""Accuracy cost of int8: the difference between a target's outputs and those in float32, beside its speed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RANDOM_WEIGHTS = "The weights are random; trained weights may differ"
 
 
 def output_difference(setups: Sequence[Setup]) -> OutputDifference | None:
-    """The worst that was recorded with these cells; None where nothing was."""
+    """Return the worst difference recorded with these cells; None if nothing was."""
     found = [setup.output_difference for setup in setups if setup.output_difference is not None]
     if not found:
         return None
@@ -30,7 +30,7 @@ def output_difference(setups: Sequence[Setup]) -> OutputDifference | None:
 
 
 def output_difference_lines(run: Run) -> tuple[str, ...]:
-    """A line for each target that ran in int8, over all its batches; none for any other."""
+    """Return one line per target that ran in int8, over all its batches."""
     lines = []
     for target, name in enumerate(run.names):
         worst = output_difference([setup for setup in run.setups if setup.target == target])
@@ -50,7 +50,7 @@ def _share(share: float) -> str:
 
 
 def _slower(run: Run, target: int) -> str:
-    """Why Keras's own int8 is often slower; measured with Keras 3.15 (docs/frameworks.md)."""
+    """Explain why Keras's own int8 is often slower; measured with Keras 3.15 (docs/frameworks.md)."""
     if run.plan is None:
         return ""
     ran = resolved_target(run, target)

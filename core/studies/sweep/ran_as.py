@@ -1,7 +1,8 @@
-"""How each target of a run really ran: what its execution came to, why, and whether its float32 was TF32.
+"""Actual settings of each target of a run: the execution it resolved to, why, and whether its float32 was TF32.
 
-Said by the worker that ran it. Runs from before that was recorded chose graph, xla or eager themselves, so that the
-plan says it, without a reason; whether they used TF32 follows from the card and the switch, which they kept.
+They are reported by the worker that ran it. Older runs, which did not record this, chose graph, xla or eager
+explicitly, so the plan gives it, without a reason; whether they used TF32 follows from the card and the switch, which
+they recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ TF32_SWITCH = "tensor_float_32"  # "on" or "off" among the versions of older run
 
 @dataclass(frozen=True)
 class RanAs:
-    """One target. ``why`` is None where it was not recorded; ``tf32``: None where it is not known, or no matter."""
+    """Actual settings of one target. ``why`` is None if not recorded; ``tf32`` is None if unknown or irrelevant."""
 
     target: Target
     execution: Compiled
@@ -40,7 +41,9 @@ class RanAs:
 
 
 def ran_as(run: Run, index: int) -> RanAs | None:
-    """How that target ran; None where nobody knows: without a plan, or before Keras's own choice was made."""
+    """Return the actual settings of that target; None if unknown: without a plan, or before Keras's own choice was
+    made.
+    """
     if run.plan is None:
         return None
     target, tf32 = run.plan.targets[index], _tf32(run, index)
@@ -51,20 +54,20 @@ def ran_as(run: Run, index: int) -> RanAs | None:
 
 
 def ran_words(run: Run) -> tuple[str, ...]:
-    """What stands beside the verdict, a text for each target of which it is known."""
+    """Return one text per target with known settings, to show beside the verdict."""
     return tuple(words for index in range(len(run.names)) if (words := _words(run, index)))
 
 
 def ran_line(run: Run, target: int | None = None) -> tuple[str, ...]:
-    """The same of all targets or of one in a line, as captions have it; none where nothing is known."""
+    """Join the texts of all targets, or of one, into a line for captions; empty if nothing is known."""
     indices = range(len(run.names)) if target is None else (target,)
     words = [words for index in indices if (words := _words(run, index))]
     return (f"{'. '.join(words)}.",) if words else ()
 
 
 def _words(run: Run, index: int) -> str:
-    """Empty where nothing is known. Of two targets the device says which is meant; of more it takes the name, and
-    nothing is said that this says already.
+    """Describe a target's settings; empty if unknown. Of two targets the device tells which is meant; of more the text
+    takes the name, and repeats nothing that the name says.
     """
     found, name = ran_as(run, index), run.names[index]
     if found is None or len(run.names) <= 2:
@@ -75,7 +78,7 @@ def _words(run: Run, index: int) -> str:
 
 
 def resolved_target(run: Run, index: int) -> Target:
-    """The target with the execution that it came to, as recorded, else as Keras is expected to choose."""
+    """Return the target with its actual execution as recorded, else with the one Keras is expected to choose."""
     assert run.plan is not None
     target, found = run.plan.targets[index], ran_as(run, index)
     execution = found.execution if found is not None else expected(run.plan.workload.network, target).execution

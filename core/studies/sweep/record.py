@@ -1,4 +1,4 @@
-"""What was measured: a versioned, immutable record of one sweep, strict JSON in and out.
+"""Record of one sweep: versioned and immutable, strict JSON in and out.
 
 Raw rounds are kept; every statistic is derived from them by :mod:`core.studies.sweep.analyse`, each time. Times of day
 are UTC in ISO 8601; ``at_s`` counts seconds from the start of the sweep.
@@ -36,16 +36,16 @@ from core.traces.record import TracedCell
 
 MAX_ROUNDS = 500_000
 MAX_PROCESSES = 20_000 * MAX_TARGETS
-"""One a target for each start; a day's budget has no more than 20,000 of those."""
+"""One per target and start; a day's budget has no more than 20,000 starts."""
 MAX_CELLS = 1_000 * MAX_TARGETS
-"""One a target for each of the 1,000 batch sizes that a file may hold; a sweep measures some 100."""
+"""One per target and batch size, of which a file may hold 1,000; a sweep measures about 100."""
 MAX_WARNINGS = 1_000
 MAX_TRACES = 8 * MAX_TARGETS
-"""A sweep traces three batches on each target, and once more where it was resumed."""
+"""A sweep traces three batches on each target, and again if it was resumed."""
 MAX_WINDOWS = 1_000
-"""Some 60 in a sweep."""
+"""A sweep has about 60."""
 MAX_LOOPS = MAX_TARGETS
-"""One for each target."""
+"""One per target."""
 MAX_NAME = 200
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 
@@ -62,25 +62,25 @@ class Round(Frozen):
     interference: StoredInterference = Interference()
 
     def step_ms(self, target: int) -> float | None:
-        """Step time of that target in this round, or None if it has no block."""
-        for block in self.blocks:  # asked hundreds of thousands of times of a long run
+        """Return the step time of that target in this round, or None if it has no block."""
+        for block in self.blocks:  # a loop, since a long run calls this hundreds of thousands of times
             if block.target == target:
                 return block.step_ms
         return None
 
     def log_ratio(self, first: int = 0, second: int = 1) -> float | None:
-        """log(t_first / t_second), above zero where the second target is ahead; None where one has no block."""
+        """Return log(t_first / t_second), above zero if the second target is ahead; None if one has no block."""
         before, after = self.step_ms(first), self.step_ms(second)
         return None if before is None or after is None else math.log(before / after)
 
     @property
     def process(self) -> int:
         """The newest start of the workers that has a block."""
-        return max([block.process for block in self.blocks])  # a list: asked as often as step_ms
+        return max([block.process for block in self.blocks])  # a list, for speed: used as often as step_ms
 
 
 class Cell(Frozen):
-    """The outcome for one target at one batch, with why sampling stopped or what went wrong, as a sentence."""
+    """Outcome of one target at one batch, with why sampling stopped or what went wrong, as a sentence."""
 
     target: TargetIndex
     batch: Annotated[int, Field(ge=1)]
@@ -90,10 +90,10 @@ class Cell(Frozen):
 
 
 class EnergyWindow(Frozen):
-    """Steps of one cell back to back for two seconds or more, and the energy that they took.
+    """Steps of one cell back to back for two seconds or more, and the energy that they used.
 
-    ``batch`` None: the workers were ready and idle. ``length_s`` is the time that ``steps`` took, ``index`` tells
-    apart the windows of a cell. ``card`` is of a GPU target; ``package_j`` is what all CPU packages took, also while a
+    ``batch`` None: the workers were ready and idle. ``length_s`` is the duration of ``steps``, ``index`` numbers the
+    windows of a cell. ``card`` is set for a GPU target; ``package_j`` is the energy of all CPU packages, also while a
     GPU target ran. ``skipped`` says why there was no measurement; a window then has no length.
     """
 
@@ -113,7 +113,7 @@ class EnergyWindow(Frozen):
 
 
 class LoopCost(Frozen):
-    """Keras's own loop around a step of one target, measured once a run; ``reason`` says why there are no ``times``."""
+    """Keras's own loop around a step of one target, measured once per run; ``reason`` explains missing ``times``."""
 
     target: TargetIndex
     batch: Annotated[int, Field(ge=1)]
@@ -122,7 +122,7 @@ class LoopCost(Frozen):
 
 
 class Run(Study):
-    """One sweep. ``plan`` and ``environment`` are None for bare points imported from CSV."""
+    """Record of one sweep. ``plan`` and ``environment`` are None for bare points imported from CSV."""
 
     noun: ClassVar[str] = "run"
 
@@ -167,11 +167,11 @@ class Run(Study):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The targets as people read them; ``target_names`` are their notation."""
+        """Targets as people read them; ``target_names`` are their notation."""
         return shown_names(self.plan.targets) if self.plan else notations(self.target_names)
 
     def name_of(self, target: str) -> str:
-        """What people call the target of that notation."""
+        """Return the readable name of the target with that notation."""
         return dict(zip(self.target_names, self.names, strict=True)).get(target, target)
 
 

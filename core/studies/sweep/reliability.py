@@ -1,5 +1,5 @@
-"""What may be wrong with a run: replicates, processes that disagree, step times with two modes, threads beyond those
-asked for, neighbours, throttling. Warnings, never edits.
+"""Possible problems of a run: too few replicates, processes that disagree, bimodal step times, more threads than asked
+for, neighbours, throttling. They become warnings, never edits.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from core.studies.sweep.hindered import hindered
 from core.studies.sweep.observations import ALLOWANCE, Observations
 from core.studies.sweep.record import Run
 
-BUSY_PCT = 25.0  # of one core: a neighbour that takes this much moves a 2-core machine's step times
+BUSY_PCT = 25.0  # per cent of one core: a neighbour that takes this much moves a 2-core machine's step times
 STEAL_PCT = 5.0
-COMMON_SHARE = 0.1  # of the rounds; less is an occasional stall, which medians absorb
-SLOW_CLOCK = 0.75  # of the run's own median clock (nvbench discards samples below this)
-MORE_THREADS, MORE_CORES = 0.15, 0.1  # of the threads asked for, and cores: what a process does beside its steps
-FEWEST_BLOCKS = 3  # whose median says how many cores a cell uses
+COMMON_SHARE = 0.1  # share of the rounds; less is an occasional stall, which medians absorb
+SLOW_CLOCK = 0.75  # share of the run's own median clock (nvbench discards samples below this)
+MORE_THREADS, MORE_CORES = 0.15, 0.1  # share of the threads asked for, and cores: allowance for work beside the steps
+FEWEST_BLOCKS = 3  # fewest blocks for a median of the cores that a cell uses
 
 Cells = dict[tuple[int, int], list[Block]]
-"""A run's blocks by target and batch."""
+"""Blocks of a run by target and batch."""
 
 
 def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
-    """Warnings derived from a run's rounds and the interference in them."""
+    """Return warnings derived from a run's rounds and the interference in them."""
     found = [*_replicates(observations), *disturbances([r.interference for r in run.rounds])]
     if observations.unstable:
         text = (
@@ -43,7 +43,7 @@ def judge(run: Run, observations: Observations) -> tuple[Warning, ...]:
 
 
 def of_targets(run: Run) -> tuple[Warning, ...]:
-    """Warnings about the step times of each target by itself."""
+    """Return warnings about the step times of each target by itself."""
     cells: Cells = defaultdict(list)
     for item in run.rounds:
         for block in item.blocks:
@@ -52,7 +52,7 @@ def of_targets(run: Run) -> tuple[Warning, ...]:
 
 
 def few_processes(run: Run) -> tuple[Warning, ...]:
-    """Of a run of one target, whose fit counts the scatter of processes only from three on."""
+    """Warn about a run of one target with fewer than three processes, whose fit then ignores their scatter."""
     if len({block.process for item in run.rounds for block in item.blocks}) >= MIN_UNITS:
         return ()
     text = "Fewer than three worker processes: how much processes differ is in no interval."
@@ -80,7 +80,7 @@ def _listed(batches: Sequence[int]) -> str:
 
 
 def _modes(run: Run, cells: Cells) -> Iterator[Warning]:
-    """One warning a target, about the batch at which its two modes lie farthest apart."""
+    """Yield one warning per target, about the batch at which its two modes lie farthest apart."""
     for target, name in enumerate(run.names):
         found = [
             (modes.slow / modes.quick, batch, modes)
@@ -101,7 +101,7 @@ def _modes(run: Run, cells: Cells) -> Iterator[Warning]:
 
 
 def _why_two(target: Target | None, blocks: Sequence[Block], modes: TwoModes) -> str:
-    """The likely reason, a clause."""
+    """Return the likely reason for two modes, as a clause."""
     middle = (modes.quick + modes.slow) / 2
     sides: dict[int, set[bool]] = defaultdict(set)
     for block in blocks:
@@ -118,7 +118,7 @@ def _why_two(target: Target | None, blocks: Sequence[Block], modes: TwoModes) ->
 
 
 def _threads(run: Run, cells: Cells) -> Iterator[Warning]:
-    """One warning for each target that kept more cores busy in its blocks than it was allowed threads."""
+    """Yield one warning per target that kept more cores busy in its blocks than its threads allow."""
     for target, asked in enumerate(run.plan.targets if run.plan is not None else ()):
         if asked.threads is None:
             continue
@@ -138,7 +138,7 @@ def _threads(run: Run, cells: Cells) -> Iterator[Warning]:
 
 
 def _logical(run: Run) -> Iterator[Warning]:
-    """One warning for each target of several devices that are one CPU."""
+    """Yield one warning per target of several logical devices on one CPU."""
     for target, asked in enumerate(run.plan.targets if run.plan is not None else ()):
         if asked.on_cpu and asked.replicas > 1:
             name, logical = run.names[target], device_words(asked.device)
@@ -151,12 +151,12 @@ def _logical(run: Run) -> Iterator[Warning]:
 
 
 def distinct(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
-    """Each code once, with its last text."""
+    """Return each code once, with its last text."""
     return tuple({warning.code: warning for warning in warnings}.values())
 
 
 def disturbances(samples: Sequence[Interference]) -> tuple[Warning, ...]:
-    """Warnings about a GPU slowed by heat, neighbours, steal and a slow clock, from what was sampled once a round."""
+    """Return warnings about a GPU slowed by heat, neighbours, steal and a slow clock, from one sample per round."""
     return (*_slowed(samples), *_neighbours(samples), *_clock(samples))
 
 

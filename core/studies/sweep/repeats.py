@@ -1,7 +1,8 @@
-"""The same sweep on several occasions: whether their crossovers agree, and what all of them say together. Pure.
+"""The same sweep on several occasions: whether the crossovers agree, and their combined estimate. Pure.
 
-A run's interval holds for the minutes of the run: what its worker processes differ by is in it, what the machine is on
-another day, or after another program has come or gone, is not (measured: benchmarks/seconds.py, docs/validation.md).
+A run's interval holds for the minutes of the run: it includes the differences between its worker processes, but not
+those of the machine on another day, or after another program has come or gone (measured: benchmarks/seconds.py,
+docs/validation.md).
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from core.studies.sweep.answer import Answer, Crossover
 from core.studies.sweep.record import Run
 
 ENOUGH = 3
-"""Occasions, from which on their scatter says something of the next one."""
+"""Occasions from which on their scatter predicts the next one."""
 UPPER = 0.5 + CONFIDENCE / 2
 WIDEST = 64.0
 """Octaves: more than any range of batches."""
 LEAST = 1e-3
-"""Octaves of error: of a smaller one the batch sizes, which are whole, know nothing."""
+"""Least standard error in octaves: batch sizes are whole, so they resolve nothing finer."""
 
 
 @dataclass(frozen=True)
 class Occasion:
-    """One run of a repeated sweep; ``crossover`` None where it found none with an interval."""
+    """One run of a repeated sweep; ``crossover`` is None if it found none with an interval."""
 
     run: Run
     crossover: Crossover | None
@@ -38,10 +39,10 @@ class Occasion:
 
 @dataclass(frozen=True)
 class Repeats:
-    """``occasions`` newest first. ``agree`` None where fewer than two name a crossover.
+    """Results of several occasions, newest first. ``agree`` is None if fewer than two have a crossover.
 
-    ``together``: crossover over all occasions with its 95 % interval; ``next_range``: where another occasion's would
-    lie, 95 %. Both batches, None with fewer than :data:`ENOUGH` crossovers.
+    ``together``: crossover over all occasions with its 95 % interval; ``next_range``: 95 % prediction range for another
+    occasion. Both in batches, None with fewer than :data:`ENOUGH` crossovers.
     """
 
     occasions: tuple[Occasion, ...]
@@ -55,7 +56,7 @@ class Repeats:
 
 
 def is_repeat(first: Run, second: Run) -> bool:
-    """Whether two measured runs ask the same of the same machine; budget and batch sizes may differ."""
+    """Tell whether two measured runs have the same request and machine; budget and batch sizes may differ."""
     if first.plan is None or second.plan is None or first.label != "measured" or second.label != "measured":
         return False
     asked = [(run.plan.workload, run.plan.targets, run.plan.pipeline) for run in (first, second) if run.plan]
@@ -63,14 +64,14 @@ def is_repeat(first: Run, second: Run) -> bool:
 
 
 def occasion(run: Run, answer: Answer | None) -> Occasion:
-    """A run of two targets with one crossover that has both ends; any other names none."""
+    """Return the occasion of a run; it has a crossover if two targets have exactly one with both bounds."""
     found = answer.verdict.crossovers if answer is not None and len(run.target_names) == 2 else ()
     one = found[0] if len(found) == 1 and found[0].low is not None and found[0].high is not None else None
     return Occasion(run, one)
 
 
 def repeats(occasions: Sequence[Occasion]) -> Repeats:
-    """What several occasions say. Crossovers of which different targets are faster above are not taken together."""
+    """Combine several occasions. Crossovers with different targets ahead above them are not combined."""
     ordered = tuple(sorted(occasions, key=lambda one: one.run.created_at, reverse=True))
     named = [one.crossover for one in ordered if one.crossover is not None]
     if len(named) < 2:
@@ -86,34 +87,36 @@ def repeats(occasions: Sequence[Occasion]) -> Repeats:
 
 
 def _error(one: Crossover) -> float:
-    """Standard error in octaves, as its interval has it."""
+    """Return the standard error in octaves that the interval implies."""
     assert one.low is not None
     assert one.high is not None
     return max(math.log2(one.high / one.low) / (2 * normal_quantile(UPPER)), LEAST)
 
 
 def _weighted(y: Array, error: Array, between: float) -> tuple[float, Array]:
-    """Mean and weights at a variance ``between`` occasions."""
+    """Return mean and weights for a variance ``between`` occasions."""
     weights = 1.0 / (error**2 + between)
     return float(weights @ y / weights.sum()), weights
 
 
 def _excess(y: Array, error: Array, between: float) -> float:
-    """Cochran's Q less the 95 % quantile of its distribution without a difference between occasions."""
+    """Return Cochran's Q less the 95 % quantile of its distribution without a difference between occasions."""
     mean, weights = _weighted(y, error, between)
     return float(weights @ (y - mean) ** 2) - _chi_square_95(len(y) - 1)
 
 
 def _chi_square_95(df: int) -> float:
-    """Its 95 % quantile: exact for one degree of freedom, else Wilson and Hilferty 1931 (within 1 %)."""
+    """Return the 95 % quantile of chi-square: exact for one degree of freedom, else Wilson and Hilferty 1931 (within 1
+    %).
+    """
     if df == 1:
         return normal_quantile(UPPER) ** 2
     return df * (1 - 2 / (9 * df) + normal_quantile(CONFIDENCE) * math.sqrt(2 / (9 * df))) ** 3
 
 
 def _together(y: Array, error: Array) -> tuple[tuple[float, float, float], tuple[float, float]]:
-    """Mean of a random-effects model (variance between occasions by Paule and Mandel 1982, interval by Hartung and
-    Knapp 2001), and the prediction interval of Higgins, Thompson and Spiegelhalter 2009.
+    """Return the mean of a random-effects model (variance between occasions by Paule and Mandel 1982, interval by
+    Hartung and Knapp 2001), and the prediction interval of Higgins, Thompson and Spiegelhalter 2009.
     """
 
     def too_small(between: float) -> bool:
@@ -124,14 +127,14 @@ def _together(y: Array, error: Array) -> tuple[tuple[float, float, float], tuple
     mean, weights = _weighted(y, error, between)
     known = 1.0 / float(weights.sum())
     variance = known * float(weights @ (y - mean) ** 2) / (len(y) - 1)
-    # values that happen to lie close together know no more than their own intervals say
+    # values close together by chance are no more precise than their own intervals
     half = max(t_quantile(UPPER, len(y) - 1) * math.sqrt(variance), normal_quantile(UPPER) * math.sqrt(known))
     reach = t_quantile(UPPER, len(y) - 2) * math.sqrt(between + max(variance, known))
     return (2.0**mean, 2.0 ** (mean - half), 2.0 ** (mean + half)), (2.0 ** (mean - reach), 2.0 ** (mean + reach))
 
 
 def sentences(found: Repeats) -> tuple[str, ...]:
-    """For people; none about a sweep that was measured once."""
+    """Describe the repeats for people; empty for a sweep that was measured once."""
     count, named = len(found.occasions), found.named
     if count < 2:
         return ()

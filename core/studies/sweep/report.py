@@ -1,6 +1,6 @@
-"""One HTML file with everything about a run: opens offline, sends nothing anywhere, runs nothing, light and dark.
+"""One HTML file with everything about a run: opens offline, sends nothing, runs no script, light and dark.
 
-Its pictures are static (:mod:`core.figures.svg`): what plotly shows beside a point is a tooltip there.
+Its pictures are static (:mod:`core.figures.svg`): plotly's hover texts become tooltips.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ CARD_NUMBERS = (
     ("net of idle", "joules_net", 1000.0),
     ("CPU packages beside", "cpu_package_joules", 1000.0),
 )
-"""Title, field of a :class:`CardLine`, and what its numbers are multiplied with."""
+"""Title, field of a :class:`CardLine`, and the factor on its numbers."""
 
 
 def html_report(run: Run, answer: Answer | None) -> str:
-    """The whole page. ``answer`` is None for a run without a round; then the page says so and has no chart."""
+    """Return the whole page. ``answer`` is None for a run without a round; then the page says so and has no chart."""
     more = (*ran_line(run), *output_difference_lines(run), *loop_lines(run, answer))
     found = notes(run, answer)
     return page(
@@ -90,7 +90,7 @@ def html_report(run: Run, answer: Answer | None) -> str:
 
 
 def picture_html(run: Run, answer: Answer) -> str:
-    """The run's one picture as an element of a page, in the page's colours."""
+    """Return the run's main picture as an inline element, in the page's colours."""
     from core.figures.svg import svg
 
     name, alt = f"answer-{run.id}", picture_words(run, answer)
@@ -99,7 +99,7 @@ def picture_html(run: Run, answer: Answer) -> str:
 
 
 def picture_img(run: Run, answer: Answer) -> str:
-    """The same as an image, which takes nothing from what is around it and gives nothing to it."""
+    """Return the same as an image, isolated from the styles around it."""
     from core.figures.svg import svg
 
     drawn = base64.b64encode(svg(picture(run, answer), width_px=CHART_PX).encode()).decode()
@@ -113,7 +113,7 @@ def fragment(
     heading: str = "h2",
     draw: Callable[[Run, Answer], str] = picture_html,
 ) -> str:
-    """Verdict, picture and table as HTML, to be put into a page or a notebook; all of it static."""
+    """Return verdict, picture and table as static HTML for a page or a notebook."""
     parts = [
         f"<{heading}>{escape(sentence(answer))}</{heading}>",
         f'<p><span class="label {run.label}">{LABELS[run.label]}</span> '
@@ -139,8 +139,8 @@ def _busy(answer: Answer | None) -> str:
 
 
 def _charts(run: Run, answer: Answer) -> str:
-    """Every other chart of a run; the first one stands above, with the verdict."""
-    # imported here because most commands of the command line draw nothing, and plotly takes a while to load
+    """Return every other chart of a run; the main one stands above, with the verdict."""
+    # imported here because most commands draw nothing, and plotly takes a while to load
     from core.figures.svg import svg
     from core.studies.sweep.card_figures import energy_figure, utilisation_figure
     from core.studies.sweep.figures import step_time_figure, throughput_figure
@@ -187,7 +187,7 @@ def _cell(run: Run, row: CellRow) -> tuple[str, ...]:
 
 
 def _cards(run: Run) -> str:
-    """What the GPUs did and what a sample took, where that was looked at."""
+    """Describe the GPUs' activity and the energy per sample, if recorded."""
     said = paragraphs(card_text(run))
     if not (lines := card_lines(run)):
         return f"<h2>What the GPU was doing</h2>{said}" if said else ""

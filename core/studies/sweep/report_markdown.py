@@ -1,4 +1,4 @@
-"""A run in Markdown, for a pull request, an issue or a job's summary: verdict, picture, table, notes."""
+"""A run in Markdown for a pull request, an issue or a job's summary: verdict, picture, table, notes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from core.text import in_markdown
 
 
 def markdown_report(run: Run, answer: Answer | None, picture: str | None = None) -> str:
-    """The text. ``picture`` is where it finds the picture: a file beside it, or an address that holds it."""
+    """Return the text. ``picture`` is the path or address of the picture."""
     said = in_markdown
     parts = [f"### {said(sentence(answer))}", said(f"{run.label} · {origin(run)}")]
     if answer is not None:
@@ -37,7 +37,7 @@ def markdown_report(run: Run, answer: Answer | None, picture: str | None = None)
 
 
 def _folded(run: Run, answer: Answer | None) -> str:
-    """Notes, and how targets ran."""
+    """Return notes and the targets' actual settings as a collapsed section."""
     found = [*notes(run, answer), *ran_line(run), *output_difference_lines(run), *loop_lines(run, answer)]
     lines = "\n".join(f"- {in_markdown(note)}" for note in found)
     title = "1 note" if len(found) == 1 else f"{len(found)} notes"
@@ -45,7 +45,7 @@ def _folded(run: Run, answer: Answer | None) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts; all but the first column stand to the right."""
+    """Return a Markdown table of texts; all but the first column are right-aligned."""
 
     def line(cells: Iterable[str]) -> str:
         return f"| {' | '.join(cells)} |"

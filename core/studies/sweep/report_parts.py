@@ -1,4 +1,4 @@
-"""What every report of a run holds, in words and as one picture: HTML, Markdown and notebooks say the same."""
+"""Content shared by all reports of a run, in words and as one picture, so that HTML, Markdown and notebooks agree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Facts = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Table:
-    """Texts; the first column names the row, the others are numbers with their intervals."""
+    """Table of texts; the first column names the row, the others are numbers with their intervals."""
 
     title: str
     columns: tuple[str, ...]
@@ -37,14 +37,14 @@ def sentence(answer: Answer | None) -> str:
 
 
 def origin(run: Run) -> str:
-    """How the sweep ended, where that was not its plan, when it was, and on what machine."""
+    """Return how the sweep ended unless as planned, its date, and its machine."""
     ended = [] if run.status == "finished" else [run.status]
     where = machine_parts(run.environment) if run.environment is not None else ["machine unknown"]
     return " · ".join([*ended, *([moment(run.created_at)] if run.created_at else []), *where])
 
 
 def conclusions(run: Run, answer: Answer) -> list[str]:
-    """Return what stands under the verdict: from where one target is faster by the margin, and the next step."""
+    """Return the lines below the verdict: from where one target is faster by the margin, and the next step."""
     lines = []
     lead = answer.verdict.lead
     if lead is not None and lead.low is not None and lead.high is not None:
@@ -59,8 +59,8 @@ def notes(run: Run, answer: Answer | None) -> tuple[str, ...]:
 
 
 def answer_table(run: Run, answer: Answer) -> Table:
-    """What the verdict rests on: of one target its step times and fixed-cost shares, of two both and the speed-up, of
-    more each against the baseline.
+    """Return the numbers behind the verdict: for one target its step times and fixed-cost shares, for two both step
+    times and the speed-up, for more each against the baseline.
     """
     if len(run.names) > 2:
         found = baseline_table(run, answer)
@@ -101,7 +101,7 @@ def _share(fit: Fit | None, batch: int) -> str:
 
 
 def method_facts(run: Run) -> Facts:
-    """How it was measured."""
+    """Return how the run was measured, as (name, text)."""
     passes = len({r.pass_index for r in run.rounds})
     processes = len({block.process for r in run.rounds for block in r.blocks})
     facts = [
@@ -126,8 +126,8 @@ def method_facts(run: Run) -> Facts:
 
 
 def picture(run: Run, answer: Answer) -> go.Figure:
-    """The one picture of a run: of two targets the speed-up with its crossover, of one its step time and fit, of more
-    which is the fastest where, under their step times.
+    """Return the main picture of a run: for two targets the speed-up with its crossover, for one its step time and fit,
+    for more the bands of the fastest above their step times.
     """
     from core.studies.sweep.figures import step_time_figure
     from core.studies.sweep.speed_up_figure import speed_up_figure
@@ -136,6 +136,6 @@ def picture(run: Run, answer: Answer) -> go.Figure:
 
 
 def picture_words(run: Run, answer: Answer | None) -> str:
-    """What the picture shows, for those who cannot see it."""
+    """Describe the picture for those who cannot see it."""
     title = "Speed-up and crossover" if len(run.names) == 2 else "Step time by batch size"
     return f"{title} of {run.name}. {sentence(answer)}"

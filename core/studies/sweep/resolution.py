@@ -1,4 +1,4 @@
-"""How small a difference of two targets a run shows, from the same intervals that its verdict rests on. Pure."""
+"""Smallest difference between two targets that a run can resolve, from the intervals behind its verdict. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.studies.sweep.record import Run
 
 
 def half_widths(run: Run) -> dict[int, float]:
-    """Return half of the 95 % interval of the log-ratio of the first two targets by batch; infinite for none."""
+    """Return half of the 95 % interval of the log-ratio of the first two targets by batch; infinite without one."""
     seen = observe(run)
     if len(seen.batches) == 0:
         return {}
@@ -20,6 +20,6 @@ def half_widths(run: Run) -> dict[int, float]:
 
 
 def shown_from(run: Run) -> float | None:
-    """Return the difference, 0.05 being 5 %, from which on half of the batches show one; None without intervals."""
+    """Return the difference (0.05 is 5 %) that half of the batches can resolve; None without intervals."""
     seen = observe(run)
     return build_curve(seen).shows_from if len(seen.batches) else None

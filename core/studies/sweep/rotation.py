@@ -1,7 +1,7 @@
-"""In which order the batches of a start are visited: each at once when it is prepared, then up and down over all.
+"""Order of visits to the batches of a start: each once when it is prepared, then up and down over all.
 
-A visit that other programs disturbed does not count, so that its batch comes first in what follows; it never is its own
-block times that say so.
+A visit disturbed by other programs does not count, so its batch is revisited first. Its own block times never decide
+that.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from core.studies.sweep.ledger import Ledger
 
 
 class Rotation:
-    """``visit`` takes a batch, the index of the pass, and whether it is its first visit in this start; it says whether
-    the visit was disturbed.
+    """Order of visits in a start. ``visit`` takes a batch, the index of the pass, and whether it is the first visit in
+    this start; it returns whether the visit was disturbed.
     """
 
     def __init__(self, tools: StudyTools, ledger: Ledger, visit: Callable[[int, int, bool], bool]) -> None:
@@ -23,18 +23,18 @@ class Rotation:
         self.begin()
 
     def begin(self) -> None:
-        """Fresh workers have visited nothing."""
+        """Reset the counts, since fresh workers have visited nothing."""
         self._visits: Counter[int] = Counter()
         self._disturbed: Counter[int] = Counter()
         self._down = False
 
     @property
     def visited(self) -> Collection[int]:
-        """The batches of this start."""
+        """The batches visited in this start."""
         return self._visits.keys()
 
     def one_pass(self, batches: Iterable[int], end_s: float) -> None:
-        """Visit these in that order; none is begun after ``end_s``."""
+        """Visit the batches in the given order; none is begun after ``end_s``."""
         pass_index = self._ledger.next_pass
         for batch in batches:
             if self._clock.now_s() >= end_s:
@@ -42,10 +42,10 @@ class Rotation:
             disturbed = self._visit(batch, pass_index, batch not in self._visits)
             self._visits[batch] += 1
             self._disturbed[batch] += disturbed
-            self._tools.pause()  # in which pages may draw
+            self._tools.pause()  # lets pages draw
 
     def go_on(self, batches: Callable[[], Collection[int]], end_s: float) -> None:
-        """Passes up and down over the batches with the fewest visits, until then."""
+        """Make passes up and down over the batches with the fewest visits, until ``end_s``."""
         while (now_s := self._clock.now_s()) < end_s and (open_batches := batches()):
             counts = {batch: self._counted(batch) for batch in open_batches}
             fewest = min(counts.values())
@@ -55,10 +55,10 @@ class Rotation:
                 return  # nothing could run
 
     def repeat(self, batches: Collection[int], end_s: float) -> None:
-        """Visit once more those of which each visit was disturbed."""
+        """Revisit the batches of which every visit was disturbed."""
         self.one_pass((b for b in sorted(batches) if self._visits[b] <= self._disturbed[b]), end_s)
 
     def _counted(self, batch: int) -> int:
-        """Visits that were not disturbed; where most were, half of all, so that others have their turn."""
+        """Return the number of undisturbed visits, but at least half of all, so that other batches have their turn."""
         visits = self._visits[batch]
         return max(visits - self._disturbed[batch], visits // 2)

@@ -1,9 +1,9 @@
-"""Where a sweep spends its time: pure rules, no clock and no worker.
+"""Allocation of a sweep's time: pure rules, no clock and no worker.
 
-What an interval is made of are *replicates*: a batch prepared anew in another start of the workers. So a sweep is
-starts times batches. The first start looks for the changes of the fastest target (:mod:`core.studies.sweep.focus`) and
-measures the rest of the batches for which the budget holds three replicates; the next ones repeat them all; further
-ones repeat those that decide the answer. Within a start batches are visited in turn.
+Intervals are made of *replicates*: a batch prepared anew in another start of the workers. So a sweep is starts times
+batches. The first start looks for the changes of the fastest target (:mod:`core.studies.sweep.focus`) and measures the
+rest of the batches for which the budget holds three replicates; the next ones repeat them all; further ones repeat
+those that decide the answer. Within a start batches are visited in turn.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from core.analysis.statistics import MIN_UNITS, Array, median_interval, t_quanti
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run, StopReason
 
-CLIMB = 8  # times the largest batch seen: how far up the scan goes at once
-VISIT_S = 0.2  # of rounds in a visit: short, and it comes back later, since neighbours and cores change within seconds
-FEWEST_ROUNDS, MOST_ROUNDS = 2, 12  # in a visit
-REPLICATES = MIN_UNITS  # of every batch that is reported, where the budget holds them: fewer support no interval
-FEWEST_BATCHES = 3  # for which a budget must hold as many starts before it is said to hold them
-GOOD_BATCHES = 5  # at which a curve shows before time is kept for anything else
-MIN_PROCESSES = 4  # process starts before a narrow interval may end the sweep (fewer: luck looks like precision)
-GOOD_PROCESSES = 6  # starts before longer ones pay: t at 95 % falls from 3.2 (four) to 2.6 (six)
-LEAST_VISITS, MOST_VISITS = 2, 8  # of a batch in a start, where there is time
-VISIT_SCATTER = 3.0  # of visits in a start, over that of starts beyond it (measured: 2.0 to 4.7 over 1.5 %)
-GOOD_VISITS = 4  # of each batch in a start that sizes beyond those of the plan must leave room for
-FURTHER_STARTS, FURTHER_SHARE = 3, 0.3  # starts of deciding batches that time is kept for, within that share of it
-SPARE_SHARE = 0.08  # of the time, kept for starts that take longer than the first ones
-TRACE_SHARE, MOST_TRACE_S = 0.1, 8.0  # of the budget kept for tracing three batches at the end; at most, of two targets
+CLIMB = 8  # largest step of the scan upwards, as a factor on the largest batch seen
+VISIT_S = 0.2  # length of a visit: short and repeated later, as neighbours and cores change within seconds
+FEWEST_ROUNDS, MOST_ROUNDS = 2, 12  # rounds per visit
+REPLICATES = MIN_UNITS  # per reported batch, if the budget holds them: fewer support no interval
+FEWEST_BATCHES = 3  # fewest batches for which a budget must hold that many starts
+GOOD_BATCHES = 5  # show a curve; only then is time kept for anything else
+MIN_PROCESSES = 4  # starts before a narrow interval may end the sweep (with fewer, luck looks like precision)
+GOOD_PROCESSES = 6  # starts before longer ones pay off: t at 95 % falls from 3.2 (four) to 2.6 (six)
+LEAST_VISITS, MOST_VISITS = 2, 8  # visits to a batch per start, if there is time
+VISIT_SCATTER = 3.0  # ratio of the scatter between visits to that between starts (measured: 2.0 to 4.7 over 1.5 %)
+GOOD_VISITS = 4  # visits to each batch per start for which sizes beyond the plan must leave room
+FURTHER_STARTS, FURTHER_SHARE = 3, 0.3  # starts of deciding batches to keep time for, within this share
+SPARE_SHARE = 0.08  # share of the time, kept for starts that take longer than the first ones
+TRACE_SHARE, MOST_TRACE_S = 0.1, 8.0  # share of the budget for tracing three batches at the end; cap for two targets
 MEDIAN_ERROR = 1.25  # standard error of a median of n normal values times √n, in standard deviations
-REPLICATE_SCATTER = 0.035  # of a batch's log-ratio from start to start (measured: benchmarks/repeatability.py)
-SEGMENT_SHARE = 0.15  # of the largest sign segment's area; below it a change of sign is taken for noise
-SEGMENT_ERRORS = 4.0  # standard errors of its mean that a smaller one must lie away from parity
-MAX_ACTIVE = 6  # batches visited in a further start where several targets are not told apart
+REPLICATE_SCATTER = 0.035  # standard deviation of a log-ratio between starts (measured: benchmarks/repeatability.py)
+SEGMENT_SHARE = 0.15  # share of the largest sign segment's area; a smaller segment is taken for noise
+SEGMENT_ERRORS = 4.0  # standard errors from parity at which a smaller segment still counts
+MAX_ACTIVE = 6  # batches visited in a further start if several targets are not separated
 FEWEST_ACTIVE = 3
-DOUBTFUL_REACH = 4.0  # how far around an unproven sign change batches are visited, as a factor: far off it shows best
+DOUBTFUL_REACH = 4.0  # factor around an unproven sign change within which batches are visited: far off it shows best
 FINEST_OCTAVES = 0.25  # no new batch size closer to its neighbours than this
 MIN_MEDIAN_ROUNDS = 6  # fewer cannot support a distribution-free 95 % interval of the median
 PLATEAU_GAIN = 0.9  # doubling the rounds should narrow an interval to 0.71; above this it has stopped narrowing
-PROBE_STEPS = 30  # steps that preparing and scanning a cell takes at the least; decides whether the budget allows it
-FEWEST_STEPS = 10  # the same however slow they are: what a warm-up that its cap ends at once still runs
+PROBE_STEPS = 30  # fewest steps of preparing and scanning a cell; decides whether the budget allows it
+FEWEST_STEPS = 10  # the same if steps are slow: what a warm-up runs that its cap ends at once
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of a start of the workers, of preparing a batch (or several) on them, and of a visit of the same."""
+    """Seconds of a start of the workers, of preparing a batch (or several) on them, and of visiting these once."""
 
     startup_s: float
     prepare_s: float
@@ -62,15 +62,15 @@ class Costs:
 
     @property
     def start_s(self) -> float:
-        """A start in which each of its batches is visited once."""
+        """Seconds of a start in which each of its batches is visited once."""
         return self.startup_s + self.batch_s
 
     @property
     def visits(self) -> float:
-        """Return how many visits in one start are best.
+        """Best number of visits per start.
 
-        Two-stage sampling (Cochran 1977, §10.6): with c₁ the cost of another replicate and c₂ of another visit,
-        √(c₁ / c₂) · σ₂ / σ₁ visits of each are best.
+        Two-stage sampling (Cochran 1977, §10.6): with c₁ the cost of another replicate and c₂ of another visit, √(c₁ /
+        c₂) · σ₂ / σ₁ visits of each are best.
         """
         if not self.visit_s:
             return 1.0
@@ -79,11 +79,11 @@ class Costs:
 
     @property
     def more_visits_s(self) -> float:
-        """Return how long a start had best last beyond one visit of each of its batches."""
+        """Best length of a start beyond one visit of each of its batches."""
         return (self.visits - 1) * self.visit_s
 
     def replicate_s(self, visits: int) -> float:
-        """Return the seconds of its batches with so many visits at the most, the start aside."""
+        """Return the seconds of its batches with at most so many visits, without the start itself."""
         return self.prepare_s + min(visits, self.visits) * self.visit_s
 
 
@@ -93,12 +93,12 @@ def together(costs: Sequence[Costs], startup_s: float) -> Costs:
 
 
 def rounds_of_a_visit(round_s: float) -> int:
-    """Return how many rounds of that length make a visit."""
+    """Return the number of rounds of that length that make a visit."""
     return MOST_ROUNDS if round_s <= 0 else min(MOST_ROUNDS, max(FEWEST_ROUNDS, round(VISIT_S / round_s)))
 
 
 def expected_s(batch: int, seen: Mapping[int, float], default_s: float) -> float:
-    """Return what something takes at a batch, from the seconds ``seen`` by batch; above the largest one half more."""
+    """Return the expected seconds at a batch, from the seconds ``seen`` by batch; half more above the largest one."""
     if not seen:
         return default_s
     mean_s = sum(seen.values()) / len(seen)
@@ -106,11 +106,11 @@ def expected_s(batch: int, seen: Mapping[int, float], default_s: float) -> float
 
 
 def first_steps_s(batch: int, known_ms: Mapping[int, float]) -> float:
-    """Return what the first steps of a cell should take by the steps ``known_ms`` of batches below it, in seconds; 0
-    where none is known.
+    """Return the expected seconds of a cell's first steps, from the step times ``known_ms`` of smaller batches; 0
+    without any.
 
-    By the last two's slope. One alone may be all floor and only bounds it, in proportion to the batch: then the cell is
-    tried unless even its fewest steps could take too long.
+    It extrapolates the slope of the last two. One alone may be all floor and only bounds the time, in proportion to the
+    batch: then the cell is tried unless even its fewest steps could take too long.
     """
     *before, last = sorted(b for b in known_ms if b <= batch) or (0,)
     if not last:
@@ -123,14 +123,14 @@ def first_steps_s(batch: int, known_ms: Mapping[int, float]) -> float:
 
 
 def replicates(total_s: float, startup_s: float, batch_s: float, batches: int) -> int:
-    """Return how many starts a budget holds with the fewest batches that tell something, at most ``REPLICATES``."""
+    """Return the starts that a budget holds with the fewest informative batches, at most ``REPLICATES``."""
     usable_s = (1 - SPARE_SHARE) * total_s
     return max(1, min(REPLICATES, int(usable_s / (startup_s + min(batches, FEWEST_BATCHES) * batch_s))))
 
 
 def kept_s(total_s: float, batch: Costs) -> float:
-    """Return the seconds kept for what follows the replicates of all batches: starts of those that decide, where a good
-    number of batches has room beside them.
+    """Return the seconds kept for starts of the deciding batches after all replicates, if enough batches fit beside
+    them.
     """
     further_s = batch.startup_s + FEWEST_BATCHES * batch.replicate_s(LEAST_VISITS)
     whole_s = REPLICATES * (batch.startup_s + GOOD_BATCHES * batch.replicate_s(LEAST_VISITS))
@@ -139,18 +139,18 @@ def kept_s(total_s: float, batch: Costs) -> float:
 
 
 def batches_of_a_start(left_s: float, batch: Costs, done: int) -> int:
-    """Return how many batches a further start has where ``done`` were made: few enough that ``GOOD_PROCESSES`` fit."""
+    """Return the batches per further start, after ``done`` starts: few enough that ``GOOD_PROCESSES`` starts fit."""
     least_s = batch.startup_s + FEWEST_ACTIVE * batch.replicate_s(LEAST_VISITS)
     starts = max(1, min(GOOD_PROCESSES - done, int(left_s / least_s)))
     return int((left_s / starts - batch.startup_s) / batch.batch_s)
 
 
 def extra_s(left_s: float, this: Costs, due: int, due_s: float, later: Costs, done: int) -> tuple[float, int]:
-    """Return for how long a start, whose batches were visited once, goes on, and how many starts follow it.
+    """Return how long a start goes on once its batches were visited, and the number of starts that follow.
 
-    ``left_s`` is the time from now on. ``due`` starts must follow and take ``due_s`` at the least; others, each like
-    ``later``, until ``GOOD_PROCESSES`` are ``done``. What no start needs is shared out, up to what is best for this
-    one; where no other fits after it, it gets all.
+    ``left_s`` is the time from now on. ``due`` starts must follow and take at least ``due_s``; others, each like
+    ``later``, until ``GOOD_PROCESSES`` are ``done``. Spare time is shared out, up to the best length of this start; if
+    no other fits after it, it gets all.
     """
     free_s = left_s - (1 + SPARE_SHARE) * due_s
     further = min(max(0, GOOD_PROCESSES - done - due), max(0, int(free_s / max(later.start_s, 1e-3))))
@@ -163,7 +163,7 @@ def extra_s(left_s: float, this: Costs, due: int, due_s: float, later: Costs, do
 
 
 def evenly_spread(batches: Collection[int], chosen: Collection[int]) -> list[int]:
-    """Return the batches in the order in which they fill the widest gaps in log2 between those ``chosen``: the two ends
+    """Return the batches in the order in which they fill the widest gaps in log2 between those ``chosen``, the two ends
     first.
     """
     left = sorted(set(batches).difference(chosen))
@@ -178,13 +178,13 @@ def evenly_spread(batches: Collection[int], chosen: Collection[int]) -> list[int
 
 
 def trace_reserve_s(plan: SweepPlan) -> float:
-    """Seconds of the budget that are kept for traces."""
+    """Return the seconds of the budget that are reserved for traces."""
     most_s = MOST_TRACE_S * max(2, len(plan.targets)) / 2
     return min(most_s, TRACE_SHARE * plan.budget_s) if plan.trace else 0.0
 
 
 def batches_to_trace(measured: tuple[int, ...], crossovers: tuple[float, ...]) -> tuple[int, ...]:
-    """The batch nearest the crossover (without one, the middle), the smallest and the largest, in that order."""
+    """Return the batch nearest the crossover (without one, the middle), the smallest and the largest, in that order."""
     if not measured:
         return ()
     middle = measured[len(measured) // 2]
@@ -193,10 +193,11 @@ def batches_to_trace(measured: tuple[int, ...], crossovers: tuple[float, ...]) -
 
 
 def round_scatter(run: Run) -> float:
-    """Standard deviation of the log-ratio from round to round, of a single target of its step time, drift and stalls
-    aside.
+    """Return the standard deviation of the log-ratio (for one target, of the log step time) between rounds, without
+    drift and stalls.
 
-    From neighbouring rounds of one visit: for normal scatter, the median of |difference| is 0.954 σ. Zero without any.
+    It is taken from neighbouring rounds of one visit: for normal scatter, the median of |difference| is 0.954 σ. Zero
+    without any.
     """
     alone = len(run.target_names) == 1
     last: dict[tuple[int, int, int, int], float] = {}
@@ -213,10 +214,10 @@ def round_scatter(run: Run) -> float:
 
 
 def narrowing(processes: int) -> float:
-    """What is left of an interval, in log2(batch), once ``GOOD_PROCESSES`` have been seen: t·s/√n of so many over that
-    of ``processes`` (of three where there are fewer).
+    """Return the share of an interval, in log2(batch), that remains after ``GOOD_PROCESSES``: their t·s/√n over that of
+    ``processes`` (at least three).
 
-    Few processes make wide intervals. Time that goes to their far ends is lost, since those move inwards anyhow.
+    Few processes make wide intervals. Time spent at their far ends is lost, since those move inwards anyhow.
     """
     few = min(max(3, processes), GOOD_PROCESSES)
     wide, good = (t_quantile(0.975, n - 1) / math.sqrt(n) for n in (few, GOOD_PROCESSES))
@@ -224,11 +225,11 @@ def narrowing(processes: int) -> float:
 
 
 def deciding_batch(batches: Sequence[int], seen: Collection[int], centers: Sequence[float], climb: bool) -> int | None:
-    """The one of a scan's ``batches`` to visit next, after those ``seen``, to find the changes of lead; None where it
-    is done.
+    """Return the one of a scan's ``batches`` to visit next, after those ``seen``, to find the changes of lead; None if
+    done.
 
-    The smallest and the middle, then what halves the widest gap around each change seen so far (``centers``). Without
-    one, or with ``climb``, one up: not the top at once, for the time and the memory that it needs are not known.
+    First the smallest and the middle, then what halves the widest gap around each change seen so far (``centers``).
+    Without one, or with ``climb``, one step up: not the top at once, since its time and memory are unknown.
     """
     left = [batch for batch in batches if batch not in seen]
     for batch in (batches[0], batches[len(batches) // 2]):
@@ -250,11 +251,11 @@ def deciding_batch(batches: Sequence[int], seen: Collection[int], centers: Seque
 
 
 def bracket_batches(changes: Sequence[tuple[float, float]], tried: Sequence[int], multiple: int = 1) -> tuple[int, ...]:
-    """New batch sizes, multiples of ``multiple``, that halve (in log2) the gaps around each change of lead, empty where
-    gaps are fine.
+    """Return new batch sizes, multiples of ``multiple``, that halve (in log2) the gaps around each change of lead;
+    empty if gaps are fine.
 
-    ``changes``: batch and the octaves that its interval spans so far (0 where it has none); gaps finer than that would
-    not narrow it. ``tried`` are all sizes measured so far.
+    ``changes``: batch and the octaves of its interval so far (0 without one); gaps finer than that would not narrow it.
+    ``tried`` are all sizes measured so far.
     """
     new = set()
     for center, octaves in changes:
@@ -269,16 +270,17 @@ def bracket_batches(changes: Sequence[tuple[float, float]], tried: Sequence[int]
 
 
 def sign_changes(batches: Array, ratios: Array, errors: Array | float = math.inf) -> tuple[float, ...]:
-    """Batches at which the log-ratios' sign changes, interpolated in log2(batch), whether significant or not.
+    """Return the batches at which the log-ratios' sign changes, interpolated in log2(batch), whether significant or
+    not.
 
     A sign segment between two changes (or outside the first or last) that is small beside the largest one, and not
     large beside the ratios' standard ``errors`` either, is taken for noise, smallest first, so that a noisy scan does
-    not send the sweep to look at changes of lead that are not there.
+    not send the sweep after changes of lead that do not exist.
     """
     x, error_of = np.log2(batches), np.broadcast_to(errors, np.shape(ratios))
     at = zeros(x, ratios)
     while at:
-        edges = [x[0] - 0.5, *at, x[-1] + 0.5]  # half an octave stands for what an outermost batch represents
+        edges = [x[0] - 0.5, *at, x[-1] + 0.5]  # half an octave beyond stands for the outermost batches
         areas = [abs(_area(x, ratios, left, right)) for left, right in pairwise(edges)]
         smallest = int(np.argmin(areas))
         left, right = edges[smallest : smallest + 2]
@@ -291,15 +293,13 @@ def sign_changes(batches: Array, ratios: Array, errors: Array | float = math.inf
 
 
 def _area(x: Array, y: Array, left: float, right: float) -> float:
-    """Integral of the straight-line curve from left to right, its ends continued level."""
+    """Integrate the piecewise linear curve from left to right, its ends continued level."""
     grid = np.unique(np.concatenate([[left, right], x[(x > left) & (x < right)]]))
     return float(np.trapezoid(np.interp(grid, x, y), grid))
 
 
 def around(center: float, span: tuple[float, float], tried: Sequence[int]) -> tuple[int, ...]:
-    """The batches that decide where a change near ``center`` is: the two that it lies between, and those nearest to
-    ``span``'s ends.
-    """
+    """Return the batches that locate a change near ``center``: the two around it, and the nearest to the span ends."""
     below = max((b for b in tried if b <= center), default=tried[0])
     above = min((b for b in tried if b >= center), default=tried[-1])
     ends = (min(tried, key=lambda b: abs(math.log(b / at))) for at in span)
@@ -307,26 +307,26 @@ def around(center: float, span: tuple[float, float], tried: Sequence[int]) -> tu
 
 
 def inside(span: tuple[float, float], tried: Sequence[int], most: int) -> tuple[int, ...]:
-    """The batches in and next to a span, at most so many."""
+    """Return the batches in and next to a span, at most ``most``."""
     start = max((i for i, b in enumerate(tried) if b <= span[0]), default=0)
     stop = min((i for i, b in enumerate(tried) if b >= span[1]), default=len(tried) - 1)
     return evenly(tried[start : stop + 1], most)
 
 
 def spread(items: Sequence[int], most: int) -> tuple[int, ...]:
-    """At most ``most`` items, but never fewer than ``FEWEST_ACTIVE``, evenly spread, the first and last among them."""
+    """Return at most ``most`` items, but at least ``FEWEST_ACTIVE``, evenly spread, including the first and last."""
     return evenly(items, max(FEWEST_ACTIVE, most))
 
 
 def evenly(items: Sequence[int], count: int) -> tuple[int, ...]:
-    """At most ``count`` items, evenly spread, the first and last among them."""
+    """Return at most ``count`` items, evenly spread, including the first and last."""
     if len(items) <= count:
         return tuple(items)
     return tuple(items[round(i * (len(items) - 1) / (count - 1))] for i in range(count))
 
 
 def cell_state(run: Run, target: int, batch: int, width: float) -> StopReason | None:
-    """``precise`` or ``plateau`` for a cell that needs no further round (docs/design.md, Stopping), else None."""
+    """Return ``precise`` or ``plateau`` if a cell needs no further round (docs/design.md, Stopping), else None."""
     samples = [value for r in run.rounds if r.batch == batch and (value := r.step_ms(target)) is not None]
     if len(samples) < MIN_MEDIAN_ROUNDS:
         return None
@@ -340,6 +340,6 @@ def cell_state(run: Run, target: int, batch: int, width: float) -> StopReason | 
 
 
 def relative_width(samples: Array) -> float:
-    """Width of the median's distribution-free 95 % interval over the median; infinite below six samples."""
+    """Return the width of the median's distribution-free 95 % interval over the median; infinite below six samples."""
     low, high = median_interval(samples)
     return (high - low) / float(np.median(samples))

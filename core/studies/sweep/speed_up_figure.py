@@ -1,4 +1,4 @@
-"""Speed-up over the baseline by batch: of two targets with the crossover and the margin, of more one curve each."""
+"""Chart of the speed-up over the baseline by batch: for two targets with crossover and margin, else one curve each."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from core.studies.sweep.record import Run
 from core.text import sentence_case
 
 NEAR_PARITY = (0.92, 1.09)
-"""What the axis holds at least."""
+"""Least range of the axis."""
 CROSSOVER_MARK = {"symbol": "line-ns", "size": 15}
 
 
 def crossover_spans(run: Run, answer: Answer) -> list[Span]:
-    """The crossovers of two targets, and from where one is faster by the margin, with their words and intervals."""
+    """Return the crossovers of two targets, and from where one is faster by the margin, with labels and intervals."""
     spans = [
         Span(c.batch, c.low, c.high, f"crossover {interval_words(c.batch, c.low, c.high)}", GUIDE, "solid")
         for c in answer.verdict.crossovers
@@ -63,10 +63,10 @@ def crossover_spans(run: Run, answer: Answer) -> list[Span]:
 
 
 def speed_up_figure(run: Run, answer: Answer, beside: Overlay | None = None) -> go.Figure:
-    """Speed-up over the first target by batch: a crossover is where a curve passes 1×.
+    """Plot the speed-up over the first target by batch: a crossover is where a curve passes 1×.
 
-    What stands ``beside`` is over the first target, too: where it meets another curve the faster one changes.
-    With a single target there is a curve only where something stands beside it.
+    Overlays ``beside`` are over the first target, too: the faster one changes where they meet another curve. A single
+    target has a curve only with an overlay.
     """
     if len(run.names) == 2:
         return _of_two(run, answer, beside)
@@ -100,7 +100,7 @@ def _of_two(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
 
 
 def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
-    """One curve a target against the first, with a bar at parity for the interval of each crossover."""
+    """Plot one curve per target against the first, with a bar at parity for the interval of each crossover."""
     baseline, figure = short(run.names[0], 40), go.Figure()
     values = [*NEAR_PARITY] if beside is None else [*NEAR_PARITY, *beside.add_speed_ups(figure, baseline)]
     batches = [] if beside is None else [float(batch) for batch in beside.batches]
@@ -139,7 +139,7 @@ def _of_many(run: Run, answer: Answer, beside: Overlay | None) -> go.Figure:
 
 
 def add_crossovers(figure: go.Figure, one: Against, name: str, colour: str) -> None:
-    """Where a curve passes 1×: a mark with its interval as a bar."""
+    """Mark where a curve passes 1×, with the interval as a bar."""
     found = [c for c in one.verdict.crossovers if c.low is not None and c.high is not None]
     if not found:
         return
@@ -158,7 +158,7 @@ def add_crossovers(figure: go.Figure, one: Against, name: str, colour: str) -> N
 
 
 def speed_up_points(speed_ups: Sequence[SpeedUp], notation: str = "") -> list[Point]:
-    """Speed-ups by batch as points; the ``notation`` of the target stands in the hover text."""
+    """Return speed-ups by batch as points; the target's ``notation`` goes into the hover text."""
     more = f"<br>{literal(notation)}" if notation else ""
     return [
         Point(
@@ -174,7 +174,7 @@ def speed_up_points(speed_ups: Sequence[SpeedUp], notation: str = "") -> list[Po
 
 
 def _missing_note(run: Run) -> str:
-    """Failed cells have no speed-up; the picture says which and why."""
+    """Return which failed cells have no speed-up and why."""
     notes = []
     for target, name in enumerate(run.names):
         cells = [cell for cell in failed_cells(run) if cell.target == target]
@@ -186,7 +186,7 @@ def _missing_note(run: Run) -> str:
 
 
 def _side_words(figure: go.Figure, points: Sequence[Point], sides: tuple[str, str]) -> None:
-    """Say what above parity and what below it means, in the corners that the curve leaves free."""
+    """Label the sides above and below parity, in the corners that the curve leaves free."""
     logs = [math.log(p.value) for p in points]
     half = len(logs) // 2
     rising = half == 0 or fmean(logs[half:]) >= fmean(logs[:half])

@@ -1,19 +1,19 @@
-"""A batch divided between two targets that run at once: the best split, and a bound on what it gains. Pure.
+"""A batch divided between two targets that run at once: the best split, and a bound on its gain. Pure.
 
 A split gives each target some samples of the batch, and its step takes as long as the slower of the two parts. Both
 times come from the measured curves: log step time linear in log2(batch) between measured batches, never beyond them.
-What the targets cost each other (synchronising, summing gradients, cores and memory that they share) is not in it, so
-that the gain is a bound. Not to divide is one of the splits: the best one is never slower than the faster target alone.
+The costs of running together (synchronising, summing gradients, shared cores and memory) are left out, so the gain is a
+bound. Not dividing is one of the splits: the best one is never slower than the faster target alone.
 
 With l the log step time of a target i that computes the whole batch B, and of a target s that computes its part b_s of
 split k, the log gain is g = max over k of min over i and s of l_i(B) − l_s(b_s). It rises with each of the differences,
-so that its bounds are the same maximum of minima over theirs (intersection-union, Berger 1982). That holds also where
+so its bounds are the same maximum of minima over theirs (intersection-union, Berger 1982). That holds also where
 another difference becomes the least, at a crossover or where whole numbers of samples lie far apart, where a bootstrap
-or a derivative would not; elsewhere it is wider than it need be.
+or a derivative would fail; elsewhere it is wider than necessary.
 
-A difference has a t interval over the starts that measured both, where these are three or more. Elsewhere the interval
-is put together from those of both step times, as if nothing of their noise cancelled (MOVER, Zou and Donner 2008).
-Between measured batches the bend of the curve is added.
+A difference has a t interval over the starts that measured both, if there are three or more. Otherwise the interval is
+combined from those of both step times, as if none of their noise cancelled (MOVER, Zou and Donner 2008). Between
+measured batches the bend of the curve is added.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ from core.studies.sweep.observations import ALPHA, Observations, observe_both
 from core.studies.sweep.record import Run
 
 MOST_SPLITS = 2_049
-"""Of one batch that are compared: evenly spread, they miss the step time of the best by a 4,000th at most."""
+"""Most splits of one batch to compare: evenly spread, they miss the step time of the best by a 4,000th at most."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """One batch and its best split: ``samples`` of either target (one has none where not to divide is the best) and
-    the step time (ms) that both curves predict. ``alone``: which of the two, 0 or 1, is faster with all of it.
+    """One batch and its best split: ``samples`` of either target (0 if not dividing is best) and the predicted step
+    time (ms).
 
-    ``best`` and ``even`` are how many times as fast the best split and halves are as the faster target alone, at most.
+    ``alone``: which of the two, 0 or 1, is faster with the whole batch. ``best`` and ``even`` bound the speed-up of the
+    best split and of halves over the faster target alone.
     """
 
     batch: int
@@ -52,9 +53,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Together:
-    """``targets`` by number; ``splits`` of every measured batch of which each can have a measured share, rising.
+    """Splits between two ``targets`` (indices), for every measured batch of which each can have a measured share,
+    rising.
 
-    ``most`` is the largest speed-up of the best splits that have an interval; its own holds for the largest of them.
+    ``most`` is the largest speed-up of the best splits that have an interval; its interval holds for the largest of
+    them.
     """
 
     targets: tuple[int, int]
@@ -67,19 +70,20 @@ class Together:
 
 
 def together(run: Run) -> Together | None:
-    """Of a CPU and an accelerator that one program could train or predict on at once; of several such pairs the one
-    with the highest throughput at its largest batch. None where no such pair has two measured parts of a batch.
+    """Return the splits for a CPU and an accelerator that one program could use at once.
 
-    Raises UserError where the rounds are more than any sweep makes.
+    Of several such pairs it takes the one with the highest throughput at its largest batch. None if no such pair has
+    two measured parts of a batch. Raises UserError if the run has more rounds than any sweep makes.
     """
     found = [best_splits(run, *pair) for pair in pairs_of(run)]
     return max((one for one in found if one is not None), key=_samples_per_ms, default=None)
 
 
 def pairs_of(run: Run) -> tuple[tuple[int, int], ...]:
-    """A CPU target and one of other hardware, by number, that compute the same network alike: targets on the same
-    hardware cannot run at once, one framework sums the gradients, and int8 gives other outputs. Each is one device:
-    several divide every batch evenly among them.
+    """Return pairs of a CPU target and one of other hardware, by number, that compute the same network alike.
+
+    Targets on the same hardware cannot run at once, one framework sums the gradients, and int8 gives other outputs.
+    Each is one device: several divide every batch evenly among them.
     """
     if run.plan is None:
         return ()
@@ -95,10 +99,10 @@ def pairs_of(run: Run) -> tuple[tuple[int, int], ...]:
 
 
 def best_splits(run: Run, first: int, second: int) -> Together | None:
-    """The same of two targets by number, whatever hardware they are on. None where no batch can be divided into two
+    """Return the splits of two targets by number, whatever their hardware; None if no batch can be divided into two
     measured parts.
 
-    Raises UserError where the rounds are more than any sweep makes.
+    Raises UserError if the run has more rounds than any sweep makes.
     """
     curves = tuple(map(_Curve, observe_both(run, first, second)))
     batches = [int(batch) for batch in curves[0].batches if batch >= 2 * curves[0].batches[0]]
@@ -115,20 +119,20 @@ def best_splits(run: Run, first: int, second: int) -> Together | None:
 
 
 def _whole_splits(batch: int, least: int) -> Array:
-    """[target, way]: whole numbers of samples, ``least`` or more for either."""
+    """Return [target, way]: whole numbers of samples, ``least`` or more for either."""
     first = np.unique(np.round(np.linspace(least, batch - least, min(batch - 2 * least + 1, MOST_SPLITS))))
     return np.stack([first, batch - first])
 
 
 def _or_alone(found: SpeedUp) -> SpeedUp:
-    """Not to divide the batch is always possible."""
+    """Bound a speed-up below by 1, since not dividing the batch is always possible."""
     low, high = (None if end is None else max(1.0, end) for end in (found.low, found.high))
     return SpeedUp(found.batch, max(1.0, found.ratio), low, high)
 
 
 def _largest(best: Sequence[SpeedUp], lower: Sequence[SpeedUp]) -> SpeedUp:
-    """Of several estimates the largest. Its upper bound needs no correction: the truly largest one passes its own with
-    2.5 % alone. The bounds of ``lower`` hold for all of them together.
+    """Return the largest of several estimates. Its upper bound needs no correction: the truly largest one exceeds its
+    own with 2.5 % only. The bounds of ``lower`` hold simultaneously.
     """
     known = [one for one in best if one.high is not None]
     top = max(known or best, key=lambda one: one.ratio)
@@ -162,7 +166,7 @@ class _Curve:
         return bend_of(self.seen.x, self.middle, np.log2(samples))
 
     def of_starts(self, samples: float) -> Array:
-        """Return the value of each start there, or between two of its batches; NaN where it has none."""
+        """Return each start's value at ``samples``, interpolated between its batches; NaN if it has none."""
         x, values, at = self.seen.x, self.seen.values, math.log2(samples)
         right = min(int(np.searchsorted(x, at)), len(x) - 1)
         if x[right] == at:
@@ -171,7 +175,9 @@ class _Curve:
         return np.asarray((1 - weight) * values[:, right - 1] + weight * values[:, right])
 
     def half_width(self, samples: float, alpha: float) -> float:
-        """Half of the 1 − alpha interval of the log step time there, the wider of the neighbouring batches'."""
+        """Return half of the 1 − alpha interval of the log step time at ``samples``, the wider of the neighbouring
+        batches'.
+        """
         half = self.seen.estimate.half_width(alpha)
         right = min(int(np.searchsorted(self.batches, samples)), len(half) - 1)
         exact = self.batches[right] == samples
@@ -183,8 +189,8 @@ Curves = tuple[_Curve, ...]
 
 @dataclass(frozen=True)
 class _Ways:
-    """Ways to divide one batch. ``whole``: log step time of it all on either target; [target, way]: ``samples``, the
-    log step times of those ``parts``, and how far these may be off between measured batches (``bends``).
+    """Ways to divide one batch. ``whole``: its log step time on either target; [target, way]: ``samples``, the log step
+    times of those ``parts``, and their possible error between measured batches (``bends``).
     """
 
     batch: int
@@ -202,12 +208,12 @@ class _Ways:
 
     @property
     def fastest(self) -> Array:
-        """The samples of either target by the way whose slower part is the fastest."""
+        """Samples of either target in the split whose slower part is the fastest."""
         return np.asarray(self.samples[:, np.argmin(self.parts.max(axis=0))])
 
     def speed_up(self, widths: Array) -> SpeedUp:
-        """Over the faster target alone: the most over ways of the least over [whole, part]. ``widths`` are half widths
-        of the differences.
+        """Return the speed-up over the faster target alone: the most over ways of the least over [whole, part].
+        ``widths`` are half widths of the differences.
         """
         gains = self.whole[:, None, None] - self.parts[None]
         half = np.hypot(widths[:, :, None], self.bends[None])
@@ -225,7 +231,9 @@ class _Ways:
 
 
 def _half_widths(curves: Curves, way: _Ways, alpha: float) -> Array:
-    """[whole, part]: half of the 1 − alpha interval of log(time of all on one / time of a part in the fastest way)."""
+    """Return [whole, part]: half the 1 − alpha interval of log(time of all on one / time of a part) for the fastest
+    way.
+    """
     parts = list(zip(curves, way.fastest, strict=True))
     return np.array([
         [_half_width(whole, way.batch, part, float(samples), alpha) for part, samples in parts] for whole in curves
@@ -238,6 +246,6 @@ def _half_width(whole: _Curve, batch: int, part: _Curve, samples: float, alpha: 
     if len(known) < MIN_UNITS:
         return math.hypot(whole.half_width(batch, alpha), part.half_width(samples, alpha))
     own = estimate_columns(known[:, None], trimmed=False)
-    # other starts count for the curves, too, whose difference may then be another one
+    # the curves also use other starts, so their difference may deviate from these
     other = float(whole.at(np.array([batch]))[0] - part.at(np.array([samples]))[0] - own.center[0])
     return float(own.half_width(alpha)[0]) + abs(other)

@@ -1,4 +1,4 @@
-"""Two targets at once: how a batch is best divided between them, and what that and halves gain, by batch size."""
+"""Chart of two targets at once: the best division of a batch, and its gain and that of halves, by batch size."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ TITLE = "Both at once against the faster one alone"
 
 
 def split_figure(run: Run, found: Together) -> go.Figure:
-    """Speed-up of the best split and of halves over the faster target alone, by batch size, with 95 % bands; above it
-    the share of the batch that either target has in the best split.
+    """Plot the speed-up of the best split and of halves over the faster target alone, by batch size, with 95 % bands;
+    above it the shares of the batch in the best split.
     """
     figure, bounds = go.Figure(), log_range([split.batch for split in found.splits], 0.04)
     best = _points(run, found, [split.best for split in found.splits], with_samples=True)
@@ -63,7 +63,7 @@ def _axis(top: float) -> dict[str, Any]:
 
 
 def _add_shares(figure: go.Figure, run: Run, found: Together) -> None:
-    """A strip above the curves: of each batch the shares of either target in the best split, one upon the other."""
+    """Draw a strip above the curves with the stacked shares of either target in the best split."""
     whole, batches = PLOT_PX + STRIP_PX + GAP_PX, [split.batch for split in found.splits]
     shares = {"domain": [1 - STRIP_PX / whole, 1], "range": [0, 1], "fixedrange": True, "anchor": "x",
               "showgrid": False, "zeroline": False, "tickvals": [0, 1], "ticktext": ["0 %", "100 %"]}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What two targets at once would gain, in words and for ``verdict --json``."""
+"""Text and JSON fields (``verdict --json``) about the gain of running two targets at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WHY_A_BOUND = (
 )
 BEFORE = "before what synchronising costs"
 NOTHING = 1.0005
-"""A speed-up below it is shown as 0 %."""
+"""Speed-ups below it are shown as 0 %."""
 
 
 def split_lines(run: Run, found: Together) -> tuple[str, ...]:
-    """Whether to divide a batch between two targets is worth it, with the bound on the gain and its interval; and what
-    halves would do. The plan's margin says what is worth it.
+    """Tell whether dividing a batch between two targets is worth it, with the bound on the gain and its interval, and
+    the gain of halves. The plan's margin decides.
     """
     if not found.with_interval:
         return (f"Too few rounds for an interval, so nothing is said of {_both(run, found)} at once.",)
@@ -57,7 +57,7 @@ def _worth(run: Run, found: Together) -> str:
 
 
 def _halves(run: Run, found: Together) -> tuple[str, ...]:
-    """At the largest batch that has an interval, which nobody chose for its result."""
+    """Describe the gain of halves at the largest batch that has an interval, which is not selected by its result."""
     split = next((one for one in reversed(found.splits) if one.even.low is not None), found.splits[-1])
     if split.even.low is None or split.even.high is None:
         return ()
@@ -70,7 +70,7 @@ def _halves(run: Run, found: Together) -> tuple[str, ...]:
 
 
 def _narrower(run: Run, found: Together) -> tuple[str, ...]:
-    """What to measure where it is not clear: a sweep with a crossover hardly comes back to other batch sizes."""
+    """Recommend a measurement if the gain is unclear: a sweep with a crossover hardly returns to other batch sizes."""
     low, worth, high = found.most.low or 1.0, 1 + margin_of(run, None), found.most.high or 1.0
     below = [split.batch for split in found.splits if split.alone != found.splits[-1].alone]
     above = [split.batch for split in found.splits if split.batch > max(below, default=math.inf)]
@@ -83,7 +83,9 @@ def _narrower(run: Run, found: Together) -> tuple[str, ...]:
 
 
 def split_fields(run: Run, found: Together) -> dict[str, object]:
-    """Targets by their notation; speed-ups over the faster target alone, bounds None without an interval."""
+    """Return targets by their notation and speed-ups over the faster target alone, with bounds None without an
+    interval.
+    """
     return {
         "targets": [run.target_names[target] for target in found.targets],
         "speed_up": {"batch": found.most.batch, **_value(found.most)},
@@ -95,7 +97,7 @@ def split_fields(run: Run, found: Together) -> dict[str, object]:
 
 
 def samples_words(run: Run, found: Together, split: Split) -> str:
-    """``12 samples on the CPU and 116 on GPU 0``, or ``all of it on GPU 0``."""
+    """Return ``12 samples on the CPU and 116 on GPU 0``, or ``all of it on GPU 0``."""
     (first, second), (one, other) = split.samples, (run.names[target] for target in found.targets)
     if not first or not second:
         return f"all of it on {one if first else other}"

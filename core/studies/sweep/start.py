@@ -1,4 +1,4 @@
-"""A run before its first round."""
+"""Creation of a run before its first round."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.studies.sweep.record import Run
 def new_run(
     plan: SweepPlan, name: str | None = None, run_id: str | None = None, environment: Environment | None = None
 ) -> Run:
-    """A run without rounds, with this machine's environment where none is given."""
+    """Return a run without rounds, with this machine's environment unless one is given."""
     return Run(
         id=run_id or new_id(),
         name=name or plan.title,

@@ -1,4 +1,4 @@
-"""How the workers of a run were started, in words."""
+"""Description of how the workers of a run were started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS: dict[Start, str] = {
 
 
 def start_lines(run: Run) -> list[str]:
-    """One line, with how long the longest start took; none of a run in which that was not recorded."""
+    """Return one line, with the duration of the longest start; none if the run did not record it."""
     counts = Counter(process.start for process in run.processes if process.start is not None)
     if not counts:
         return []

@@ -1,4 +1,4 @@
-"""A run of several targets as if only some of them had been measured."""
+"""A run of several targets, reduced to some of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from core.studies.sweep.record import Run
 
 
 def only(run: Run, targets: Sequence[int]) -> Run:
-    """The run with these of its targets alone, in this order, which become 0, 1, …; rounds without any are gone."""
+    """Return the run with these of its targets alone, in this order, renumbered 0, 1, …; rounds without any are
+    dropped.
+    """
     if list(targets) == list(range(len(run.target_names))):
         return run
     place = {target: index for index, target in enumerate(targets)}

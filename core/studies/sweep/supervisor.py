@@ -1,4 +1,4 @@
-"""The sweep from first start to verdict: starts of the workers, the batches of each, and what follows the rounds."""
+"""The course of a sweep from first start to verdict: starts of the workers, their batches, and the closing work."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from core.studies.sweep.rotation import Rotation
 from core.studies.sweep.workers import Workers
 
 TELL_EVERY_S = 0.25
-TELL_SHARE = 0.1  # of the time that working out the answer so far may take; of six targets that is more than of two
-RESUME_SHARE = 0.3  # of the budget that a resumed sweep gets at least
+TELL_SHARE = 0.1  # largest share of the time for deriving the answer so far, which takes longer for more targets
+RESUME_SHARE = 0.3  # least share of the budget for a resumed sweep
 
 
 def run_sweep(tools: StudyTools, run: Run) -> Run:
     """Measure what ``run.plan`` asks for and return the run with its rounds, whatever happened on the way.
 
-    ``run`` is new (no rounds) or one that was stopped, which goes on where it ended. Every record goes to
-    ``tools.recorder`` at once; progress holds the run and the answer so far. Raises StudyFailed when no worker can be
-    started or no cell measured; the run is then recorded as failed. Raises Cancelled where there is no round yet; only
-    an interrupted run is then kept, so that it can be resumed.
+    ``run`` is new (no rounds) or was stopped and continues where it ended. Every record goes to ``tools.recorder`` at
+    once; progress holds the run and the answer so far. Raises StudyFailed if no worker can be started or no cell
+    measured; the run is then recorded as failed. Raises Cancelled if there is no round yet; only an interrupted run is
+    then kept, so that it can be resumed.
     """
     return _Sweep(tools, run).execute()
 
@@ -48,7 +48,7 @@ class _Sweep:
         self._ledger = Ledger(run.model_copy(update={"status": "running"}), tools.recorder)
         self._targets, self._names = tuple(range(len(self._plan.targets))), shown_names(self._plan.targets)
         self._workers = Workers(self._plan, self._ledger, tools, deadline_s=lambda: self._late_end_s or self._end_s)
-        self._late_end_s = 0.0  # of what comes after the rounds
+        self._late_end_s = 0.0  # end of the work after the rounds
         self._closing = Closing(self._plan, self._workers, self._ledger, tools, self._tell)
         self._choice = Choice(self._plan, self._ledger, self._workers, self._focus, self._total_s)
         self._choice.tried.update(run.batches)
@@ -57,7 +57,7 @@ class _Sweep:
         self._asked.update((target, batch) for target in self._targets for batch in self._plan.batches)
         self._found = Focus(self._targets)
         self._found_at = self._found_start = -1
-        self._ran_out = False  # of the time for measuring; Keras's own loop and traces come after it
+        self._ran_out = False  # no time to measure; Keras's own loop and traces come after it
         self._next_told_s = float("-inf")
 
     def execute(self) -> Run:
@@ -77,7 +77,7 @@ class _Sweep:
             status, error = "failed", failure
         except BaseException:
             self._workers.close()
-            stopped = self._tools.cancel.is_set()  # and then ended at once, by a second Ctrl-C
+            stopped = self._tools.cancel.is_set()  # stopped at once by a second Ctrl-C
             self._ledger.finish(self._tools.stopped_as if stopped else "failed", self._elapsed_s())
             raise
         self._workers.close()
@@ -98,7 +98,7 @@ class _Sweep:
     # -- the course of a sweep -------------------------------------------------------------------------------------
 
     def _measure(self) -> None:
-        """Starts of the workers until the question is answered or no other one fits."""
+        """Start the workers repeatedly until the question is answered or no other start fits."""
         batches = self._choice.of_next_start(self._remaining_s())
         self._workers.start()
         self._closing.watch_idle()
@@ -108,7 +108,7 @@ class _Sweep:
             self._one_start(batches)
 
     def _one_start(self, batches: Collection[int]) -> None:
-        """Visit these, then those that join them, and then all of them in turn for as long as is planned."""
+        """Visit these batches, then those that join them, and then all in turn for as long as is planned."""
         begin_s = self._clock.now_s()
         self._rotation.begin()
         self._rotation.one_pass(batches, self._end_s)
@@ -120,21 +120,21 @@ class _Sweep:
         self._repeat(begin_s)
 
     def _repeat(self, begin_s: float) -> None:
-        """Disturbed visits, once more, within as much time again as the start took and no other start needs."""
+        """Repeat disturbed visits, within as much time again as the start took and no other start needs."""
         now_s, due = self._clock.now_s(), self._choice.due()
         self._rotation.repeat(self._in_turn(), min(2 * now_s - begin_s, self._end_s - self._choice.due_s(due)))
 
     def _in_turn(self) -> Collection[int]:
-        """The batches of this start that still want rounds; of several targets all do."""
+        """Return the batches of this start that still want rounds; with several targets all do."""
         visited = self._rotation.visited
         return tuple(filter(self._choice.wants_rounds, visited)) if len(self._targets) == 1 else visited
 
     def _join(self) -> None:
-        """New batches while the time is enough for replicates of them: first where the lead changes, then the rest of
+        """Add new batches while there is time for replicates of them: first where the lead changes, then the rest of
         the plan, then sizes between them.
         """
         self._scan()
-        if self._choice.is_short(self._remaining_s()):  # of time for all: the largest first, then what decides
+        if self._choice.is_short(self._remaining_s()):  # no time for all: the largest first, then what decides
             self._rotation.one_pass(self._plan.batches[-1:], self._end_s)
             self._scan()
         for batch in self._choice.to_fill_in(self._remaining_s()):
@@ -150,24 +150,28 @@ class _Sweep:
                     self._ledger.set_cell(target, batch, "skipped", why, "budget")
 
     def _scan(self) -> None:
-        """The deciding question first: where the fastest target changes. The largest batch must find a place yet."""
+        """Scan for the changes of the fastest target, the deciding question; the largest batch must still fit."""
         while (batch := self._choice.to_scan(self._remaining_s())) is not None:
             self._rotation.one_pass((batch,), self._end_s)
 
     def _finish(self, targets: Collection[int], share: float = 1.0) -> None:
-        """What comes after the rounds of these targets, in that share of the time kept for it; of all, to the end."""
+        """Do the closing work for these targets, in that share of the time reserved for it; a share of 1 lasts to the
+        end.
+        """
         loops_s, traces_s = share * loop.reserve_s(self._plan), share * schedule.trace_reserve_s(self._plan)
         end_s = self._final_s if share == 1 else min(self._final_s, self._clock.now_s() + loops_s + traces_s)
         self._closing.finish(self._run(), self._telling_batches(), targets, loops_s, traces_s, end_s)
 
     def _telling_batches(self) -> tuple[int, ...]:
-        """The batch nearest the crossover, the smallest and the largest."""
+        """Return the batch nearest the crossover, the smallest and the largest."""
         established = tuple(change.batch for change in self._focus().changes if change.established)
         return schedule.batches_to_trace(self._run().batches, established)
 
     def _restart(self) -> None:
-        """Start fresh workers, but of targets that are the fastest nowhere, once each planned batch has its replicates.
-        The first stays, for all others are held against it.
+        """Start fresh workers, dropping targets that are nowhere the fastest once each planned batch has its
+        replicates.
+
+        The first stays, since all others are compared with it.
         """
         running, due = self._workers.running, self._choice.due().keys() & set(self._plan.batches)
         kept = set(running) if due else {0, *self._focus(fresh=True).contenders}
@@ -177,8 +181,8 @@ class _Sweep:
         self._workers.start(kept)
 
     def _visit(self, batch: int, pass_index: int, first: bool) -> bool:
-        """Visit with all that have a worker where it is the first in this start, else by those in question there."""
-        every = first or len(self._targets) < 3  # and then nothing need be derived for it
+        """Visit a batch on all running targets if it is the first visit in this start, else on those in question."""
+        every = first or len(self._targets) < 3  # then the focus need not be derived
         targets = self._workers.running if every else self._focus().targets_at(batch)
         who = " and ".join(self._names[t] for t in targets) if len(targets) < 4 else f"{len(targets)} targets"
         self._tell("measuring", f"Measuring batch {batch:,} on {who}")
@@ -191,8 +195,8 @@ class _Sweep:
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _focus(self, fresh: bool = False) -> Focus:
-        """Return what decides the answer so far. It is derived again where a start begins, since claims change only
-        there, and where it must be ``fresh`` and something was recorded since.
+        """Return what decides the answer so far. It is derived again when a start begins, since claims change only
+        there, and if it must be ``fresh`` and something was recorded since.
         """
         if self._found_start != self._starts or (fresh and self._found_at != self._ledger.revision):
             self._found, self._found_at, self._found_start = focus_of(self._run()), self._ledger.revision, self._starts
@@ -200,18 +204,18 @@ class _Sweep:
 
     @property
     def _starts(self) -> int:
-        """Starts so far, those before it was resumed among them."""
+        """Number of starts so far, including those before the run was resumed."""
         return self._ledger.next_process
 
     def _answered(self) -> bool:
-        """Tell that an answer as narrow as asked stands, also over the batches for which there is still time."""
+        """Tell whether an answer as narrow as asked stands, also over the batches for which there is still time."""
         if self._starts < schedule.MIN_PROCESSES or self._choice.due() or not self._run().rounds:
             return False
         settled = not any(map(self._choice.wants_rounds, self._choice.tried))
         whole = not self._choice.to_fill_in(self._remaining_s())
         return whole and self._focus(fresh=True).is_answered(self._plan.crossover_width, settled)
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- reporting -------------------------------------------------------------------------------------------------
 
     def _run(self) -> Run:
         return self._ledger.run(self._elapsed_s())
@@ -225,12 +229,12 @@ class _Sweep:
 
     @property
     def _end_s(self) -> float:
-        """When measuring ends, and what is left is for energy windows, Keras's own loop and traces."""
+        """Time at which measuring ends; the rest is for energy windows, Keras's own loop and traces."""
         later_s = max(0.0, self._closing.energy_s) + schedule.trace_reserve_s(self._plan) + loop.reserve_s(self._plan)
         return self._final_s - later_s
 
     def _total_s(self) -> float:
-        """Return the seconds for measuring in all, without what starts took that came to nothing or to imports."""
+        """Return the total seconds for measuring, without the time lost to failed starts and to imports."""
         return self._end_s - self._start_s - self._workers.lost_s - sum(self._workers.imports_s)
 
     def _remaining_s(self) -> float:

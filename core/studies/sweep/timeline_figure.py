@@ -1,4 +1,4 @@
-"""One traced step as a timeline: streams and threads as rows, events as bars."""
+"""Chart of one traced step as a timeline: streams and threads as rows, events as bars."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ HOVER_WRAP, HOVER_LINES = 70, 4
 
 
 def shown_step_ms(run: Run, cell: TracedCell) -> float:
-    """Length of what the cell's timeline shows: the median traced call, which may run several steps."""
+    """Return the length of the cell's timeline: the median traced call, which may run several steps."""
     steps = run.plan.targets[cell.target].steps_per_execution if run.plan is not None else 1
     return steps * median_low(step.step_ms for step in cell.device.steps)
 
 
 def timeline_figure(run: Run, cell: TracedCell) -> go.Figure:
-    """One traced step of a cell: a row for each stream or thread, its events as bars over milliseconds.
+    """Plot one traced step of a cell: a row per stream or thread, its events as bars over milliseconds.
 
-    The x axis zooms, the rows stay. Beyond ``MAX_LANES`` rows the least busy ones are left out, which the foot says.
+    The x axis zooms, the rows stay. Beyond ``MAX_LANES`` rows the least busy ones are left out, as the foot says.
     """
     lanes, left_out = chosen_lanes(cell.device.timeline)
     rows = {lane: row for row, lane in enumerate(lanes)}
@@ -79,7 +79,7 @@ def _timeline_notes(run: Run, cell: TracedCell, left_out: int) -> list[str]:
 
 
 def chosen_lanes(spans: Iterable[Span]) -> tuple[list[str], int]:
-    """Lanes from the top: those where the device works first, each kind by name; and how many were left out."""
+    """Return the lanes from the top, those with device work first, each kind by name; and the number left out."""
     busy_ms: dict[str, float] = defaultdict(float)
     works: set[str] = set()
     for span in spans:
@@ -95,14 +95,14 @@ def chosen_lanes(spans: Iterable[Span]) -> tuple[list[str], int]:
 
 
 def lane_words(lanes: Sequence[str], limit: int = LANE_CHARS) -> list[str]:
-    """Lane names of at most about ``limit`` characters, cut in the middle; numbered where two would read alike."""
+    """Shorten lane names to about ``limit`` characters, cut in the middle; numbered if two would be equal."""
     head = (limit - 1) // 2
     words = [lane if len(lane) <= limit else f"{lane[:head]}…{lane[-(limit - 1 - head) :]}" for lane in lanes]
     return [f"{word} ({words[:i].count(word) + 1})" if words.count(word) > 1 else word for i, word in enumerate(words)]
 
 
 def _add_lanes(figure: go.Figure, lanes: Sequence[str]) -> None:
-    """Names above each row, inside the plot, where they keep their place while the reader zooms."""
+    """Write names above each row, inside the plot, where they stay while the reader zooms."""
     for row, words in enumerate(lane_words(lanes)):
         if row:
             add_level(figure, row - 0.5, GRID, 1, None)
@@ -116,7 +116,7 @@ def _add_part(figure: go.Figure, spans: Sequence[Span], rows: dict[str, int], lo
     figure.add_bar(
         orientation="h", base=[span.start_ms for span in spans], x=[span.length_ms for span in spans],
         y=[rows[span.lane] + 0.18 for span in spans], width=0.52, name=words,
-        # an outline of one pixel keeps an event visible that is shorter than a pixel
+        # an outline of one pixel keeps events visible that are shorter than a pixel
         marker={"color": look.colour, "line": {"width": 1, "color": GUIDE}, "pattern": look.hatching(0.45, 6, 0.2)},
         customdata=[_span_hover(span) for span in spans],
         hovertemplate=f"%{{customdata}}<br>{words}<extra></extra>",

@@ -1,4 +1,4 @@
-"""Parts of traced steps by batch size, and how each part looks in every chart."""
+"""Chart of the parts of traced steps by batch size, and the look of each part in every chart."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from core.traces.record import TRUSTED_RATIO, Part, TracedCell
 @dataclass(frozen=True)
 class PartLook:
     """Colour and hatching of a part, either of which is enough. Colours: Paul Tol's "light" scheme, made for filled
-    areas and colour blindness (personal.sron.nl/~pault); no colour of a target is among them."""
+    areas and colour blindness (personal.sron.nl/~pault); no colour of a target is among them.
+    """
 
     colour: str
     pattern: str
 
     def hatching(self, opacity: float, size: float, solidity: float) -> dict[str, Any]:
-        """The pattern for plotly, in ink over the colour; ``size`` in pixels."""
+        """Return the pattern for plotly, in ink over the colour; ``size`` in pixels."""
         look = {"shape": self.pattern, "fillmode": "overlay", "fgcolor": INK}
         return {**look, "fgopacity": opacity, "size": size, "solidity": solidity}
 
@@ -44,7 +45,7 @@ PART_LOOKS: dict[Part, PartLook] = {
     "other": PartLook("#DDDDDD", "+"),
     "compute": PartLook("#44BB99", ""),
 }
-"""In the order of the stack, from below: compute on top, so that all the rest stands on the axis."""
+"""In stacking order from below: compute on top, so that all overhead stands on the axis."""
 
 GPU_WORDS: dict[Part, str] = {
     "compute": "compute",
@@ -57,24 +58,24 @@ GPU_WORDS: dict[Part, str] = {
 }
 CPU_WORDS: dict[Part, str] = GPU_WORDS | {"launch": "framework between operations"}
 FADED = 0.38
-BAR_OCTAVES, BAR_GAP = 0.36, 0.4  # half width of a bar: octaves at most, and share of the way to its neighbour
+BAR_OCTAVES, BAR_GAP = 0.36, 0.4  # half width of a bar: octaves at most, and share of the distance to its neighbour
 LEGEND_COLUMNS = 2
 
 
 def part_words(cell: TracedCell) -> dict[Part, str]:
-    """What each part is called on the cell's device."""
+    """Return the name of each part on the cell's device."""
     return CPU_WORDS if cell.device.device == "CPU" else GPU_WORDS
 
 
 def traced_cells(run: Run, target: int) -> tuple[TracedCell, ...]:
-    """The traced cells of a target by rising batch."""
+    """Return the traced cells of a target by rising batch."""
     return tuple(sorted((cell for cell in run.traces if cell.target == target), key=lambda cell: cell.batch))
 
 
 def trace_share_figure(run: Run, target: int) -> go.Figure:
-    """Parts of the mean traced step (%) as stacked bars by batch.
+    """Plot the parts of the mean traced step (%) as stacked bars by batch.
 
-    ``target`` must have a traced cell. Cells that are not to be trusted are faded and marked with their ratio.
+    ``target`` must have a traced cell. Cells that are not trusted are faded and marked with their ratio.
     """
     cells = traced_cells(run, target)
     measured = [float(r.batch) for r in run.rounds if r.step_ms(target) is not None]
@@ -101,18 +102,18 @@ def trace_share_figure(run: Run, target: int) -> go.Figure:
 
 
 def _doubt(cell: TracedCell) -> str:
-    """Why a cell is not to be trusted, in a word or two."""
+    """Return why a cell is not trusted, in a word or two."""
     return "events lost" if cell.dropped_events else f"{number(cell.profiler_ratio)}×"
 
 
 def _bar_spans(batches: Sequence[int]) -> list[tuple[float, float]]:
-    """Left and right edge of the bar at each (rising) batch; even about it on the log axis, never touching."""
+    """Return the left and right edge of the bar at each (rising) batch; symmetric on the log axis, never touching."""
     half = min([BAR_OCTAVES, *(BAR_GAP * math.log2(b / a) for a, b in pairwise(batches))])
     return [(batch / 2**half, batch * 2**half) for batch in batches]
 
 
 def _add_bars(figure: go.Figure, cells: Sequence[TracedCell], bars: Sequence[tuple[float, float]]) -> int:
-    """One trace a part that any cell has, on a base of its own; returns how many."""
+    """Add one trace per part that any cell has, each on a base of its own; return their number."""
     means = [cell.device.mean() for cell in cells]
     base = [0.0] * len(cells)
     shown = 0

@@ -1,4 +1,4 @@
-"""Trace one cell of a run on request, in a worker of its own."""
+"""Tracing of one cell of a run on request, in a worker of its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from core.studies.sweep.record import Run
 from core.traces.record import TracedCell
 from core.worker.protocol import CellFailed, Prepare, TraceSteps, Worker
 
-TRACE_MS = 60.0  # of steps to trace: some steps of a slow cell, not thousands of a fast one
+TRACE_MS = 60.0  # length to trace: some steps of a slow cell, not thousands of a fast one
 MIN_STEPS, MAX_STEPS = 3, 20
 WARMUP_MS = 500.0
 
 
 def steps_to_trace(step_ms: float) -> int:
-    """How many steps a trace holds, for a step of that length."""
+    """Return the number of steps in a trace, for a step of that length."""
     return min(MAX_STEPS, max(MIN_STEPS, math.ceil(TRACE_MS / step_ms)))
 
 
@@ -26,7 +26,7 @@ def trace_prepared(asking: Asking, worker: Worker, target: int, batch: int, step
 
 
 def trace_cell(tools: StudyTools, run: Run, target: int, batch: int) -> TracedCell:
-    """Start a worker for the run's target, prepare the batch and trace it, in about as long as the run's budget allows.
+    """Start a worker for the run's target, prepare the batch and trace it, within about the run's budget.
 
     Raises CellFailed or WorkerLost.
     """

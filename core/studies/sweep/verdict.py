@@ -1,4 +1,4 @@
-"""What the curve of log-ratios allows us to say, as a code and as a sentence."""
+"""Verdict that the curve of log-ratios supports, as a code and as a sentence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def decide(curve: Curve, pair: Pair, margin: float, warnings: tuple[Warning, ...
 
 
 def holds_for(machine: Machine, decided: bool) -> str:
-    """Return for which machine a verdict holds, as a sentence to follow it; empty for a quiet one."""
+    """Return the limits of a verdict on a disturbed machine, as a sentence to follow it; empty for a quiet one."""
     if machine.quiet:
         return ""
     cores = "" if machine.others_cores is None else f" that used {machine.others_cores:.1f} cores"
@@ -58,13 +58,13 @@ def holds_for(machine: Machine, decided: bool) -> str:
 
 
 def without_interval(curve: Curve, pair: Pair, starts_ended: bool) -> str:
-    """Return which step time was the lower one at which batches, where nothing can be claimed."""
+    """Describe which step time was lower at which batches, if nothing can be claimed."""
     at = curve.at_batches()
     return lowest_words(pair.names, (at.center > 0).astype(int), 2.0**at.x, starts_ended)
 
 
 def lowest_words(names: Sequence[str], lowest: np.ndarray, batches: np.ndarray, starts_ended: bool = True) -> str:
-    """Return the target with the lowest step time (its number by rising batch) in words; it claims nothing."""
+    """Describe the target with the lowest step time (its number by rising batch); this claims nothing."""
     stretches, parts = runs(lowest), []
     for place, (start, stop) in enumerate(stretches):
         first, last = rounded(batches[start]), rounded(batches[stop - 1])
@@ -115,7 +115,7 @@ def _crossover(curve: Curve, crossings: tuple[Crossing, ...], pair: Pair, margin
 
 
 def _changes(curve: Curve, found: tuple[Crossover, ...], pair: Pair) -> str:
-    """From which batch on who is faster, change by change; each has its interval."""
+    """Describe change by change which target is faster from which batch on, with intervals."""
     parts = []
     for change in found:
         name, low, high = pair.name_of(change.ahead_after), change.low, change.high
@@ -140,7 +140,7 @@ def _exceptions(curve: Curve, found: tuple[Crossover, ...]) -> str:
 
 
 def batch_words(at: Curve, chosen: np.ndarray) -> str:
-    """Return the chosen ones of a curve's batches in words, neighbours as a range: ``batch 1 to 4 and 1,024``."""
+    """Return the chosen ones of a curve's batches, neighbours as a range: ``batch 1 to 4 and 1,024``."""
     batches, parts = 2.0**at.x, []
     for start, stop in runs(chosen):
         if chosen[start]:
@@ -150,7 +150,7 @@ def batch_words(at: Curve, chosen: np.ndarray) -> str:
 
 
 def _between(curve: Curve, found: tuple[Crossover, ...]) -> int | None:
-    """The untried batch around the least certain crossover."""
+    """Return the untried batch that splits the gap around the least certain crossover."""
 
     def spread(c: Crossover) -> float:
         return math.inf if c.low is None or c.high is None else c.high / c.low
@@ -160,7 +160,7 @@ def _between(curve: Curve, found: tuple[Crossover, ...]) -> int | None:
 
 
 def splitting(measured: np.ndarray, low: float, high: float) -> int | None:
-    """The untried batch that splits the widest gap between measured batches around ``low`` to ``high``, if any."""
+    """Return the untried batch that splits the widest gap between measured batches around ``low`` to ``high``."""
     start = max(0, int(np.searchsorted(measured, low, side="right")) - 1)
     stop = min(len(measured) - 1, int(np.searchsorted(measured, high, side="left")))
     gaps = [(measured[i + 1] / measured[i], i) for i in range(start, stop)]
@@ -186,7 +186,7 @@ def _ahead(curve: Curve, pair: Pair, margin: float, winner: int) -> Verdict:
 
 
 def _throughout(at: Curve, faster: str) -> str:
-    """How many times ``faster`` is faster at the smallest and at the largest batch, with the intervals there."""
+    """Describe how many times ``faster`` is faster at the smallest and the largest batch, with the intervals there."""
     ends = [rounded(float(2.0**x)) for x in (at.x[0], at.x[-1])]
     ratio, low, high = (np.exp(values) for values in (at.center, at.low, at.high))
     first = f"{number(ratio[0])}× (95 % interval {number(low[0])} to {number(high[0])}) at batch {ends[0]}"
@@ -197,7 +197,7 @@ def _throughout(at: Curve, faster: str) -> str:
 
 
 def _towards_crossing(at: Curve) -> int | None:
-    """The batch beyond the end at which the difference shrinks; None where neither end closes in."""
+    """Return the batch beyond the end at which the difference shrinks; None if there is none."""
     if len(at.x) < 2:
         return None
     size = np.abs(at.center)
@@ -208,7 +208,7 @@ def _towards_crossing(at: Curve) -> int | None:
 
 
 def _ahead_in_part(curve: Curve, pair: Pair, margin: float, winner: int) -> Verdict:
-    """Return the verdict where one target is clear at some batches and neither at the others."""
+    """Return the verdict if one target is clearly ahead at some batches and neither at the others."""
     at, name = curve.at_batches(), pair.names[winner]
     batches, doubtful = 2.0**at.x, np.flatnonzero(at.clear == 0)
     measured, size = len(at.x), len(doubtful)

@@ -1,4 +1,4 @@
-"""What one target, and three or more, say beyond a verdict of two: for ``verdict --json`` and for the terminal."""
+"""Fields of a verdict for ``verdict --json``, and lines about three or more targets for the terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.text import sentence_case
 
 
 def verdict_fields(verdict: Verdict) -> dict[str, object]:
-    """What two targets alone give."""
+    """Return the fields of a verdict on two targets."""
     return {
         "verdict": verdict.kind,
         "targets": list(verdict.targets),
@@ -30,7 +30,7 @@ def verdict_fields(verdict: Verdict) -> dict[str, object]:
 
 
 def fastest_fields(run: Run, answer: Answer) -> dict[str, object]:
-    """Bands, boundaries and each target against the first; targets by their notation."""
+    """Return bands, boundaries and each target against the first; targets by their notation."""
     assert answer.fastest is not None
 
     def named(targets: tuple[int, ...]) -> list[str]:
@@ -51,7 +51,7 @@ def fastest_fields(run: Run, answer: Answer) -> dict[str, object]:
 
 
 def single_fields(answer: Answer) -> dict[str, object]:
-    """Floor (ms a step), slope (ms a sample) and overhead share with 95 % bounds; None where there is no fit."""
+    """Return floor (ms per step), slope (ms per sample) and overhead share with 95 % bounds; None without a fit."""
     fit = answer.fits[0]
     if fit is None:
         return {**_common(answer.verdict), "floor_ms": None, "slope_ms": None, "overhead_share": []}
@@ -75,7 +75,7 @@ def _common(verdict: Verdict) -> dict[str, object]:
 
 
 def fastest_lines(run: Run, answer: Answer, margin: float | None = None) -> list[str]:
-    """A line a band, and a table of each target against the baseline; nothing for fewer than three targets."""
+    """Return one line per band, and a table of each target against the baseline; empty for fewer than three targets."""
     if answer.fastest is None:
         return []
     edges: list[Boundary | None] = [None, *answer.fastest.boundaries, None]
@@ -85,12 +85,12 @@ def fastest_lines(run: Run, answer: Answer, margin: float | None = None) -> list
     ]
     columns = (f"against {run.names[0]}", "batch", "95 % from", "to", "verdict")
     rows = [(run.names[one.target], *_crossover(one), one.verdict.sentence) for one in answer.against]
-    told = [*bands, ""] if len(bands) > 1 else []  # of one band the sentence above says all
+    told = [*bands, ""] if len(bands) > 1 else []  # with one band the sentence above says all
     return [*told, *table(columns, rows), ""]
 
 
 def _crossover(one: Against) -> tuple[str, str, str]:
-    """The first crossover with the baseline, and its interval; nothing where there is none."""
+    """Return the first crossover with the baseline and its interval; empty texts if there is none."""
     if not one.verdict.crossovers:
         return "", "", ""
     found = one.verdict.crossovers[0]

@@ -1,4 +1,4 @@
-"""What the bands of three or more targets say, as a code and as a sentence."""
+"""Verdict on three or more targets from their bands, as a code and as a sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from core.text import sentence_case
 def fastest_verdict(
     run: Run, found: Fastest, margin: float, warnings: tuple[Warning, ...], machine: Machine
 ) -> Verdict:
-    """Return the verdict on three or more targets; ``margin`` is what a tie was held against."""
+    """Return the verdict on three or more targets; ``margin`` is the one that defined a tie."""
     decided = any(len(band.targets) == 1 for band in found.bands)
     text = sentence(run, found, margin, machine.starts_ended)
     text += holds_for(machine, decided) if found.has_interval else ""
@@ -51,7 +51,7 @@ def _reason(found: Fastest, unstable: bool) -> str:
 
 
 def sentence(run: Run, found: Fastest, margin: float, starts_ended: bool = True) -> str:
-    """``CPU is the fastest up to batch 12 (95 % interval 9 to 15); GPU 0 from 12 on``."""
+    """Return ``CPU is the fastest up to batch 12 (95 % interval 9 to 15); GPU 0 from 12 on``."""
     if not found.bands:
         return f"Not clear: {all_of(run.names)} share no measured batch size."
     if not found.has_interval:
@@ -60,7 +60,7 @@ def sentence(run: Run, found: Fastest, margin: float, starts_ended: bool = True)
 
 
 def bands_words(names: Sequence[str], found: Fastest, margin: float, what: str = "fastest") -> list[str]:
-    """Each band in words that follow on from those of the one before."""
+    """Describe each band in words that continue those of the one before."""
     edges = [None, *found.boundaries, None]
     return [
         band_words(names, band, margin, before, after, first=not i, what=what)
@@ -85,9 +85,8 @@ def band_words(
     first: bool,
     what: str = "fastest",
 ) -> str:
-    """A band in words; the interval of its upper boundary is said with it. ``first``: nothing was said before it.
-
-    More than six are machines, and are counted.
+    """Describe a band, with the interval of its upper boundary. ``first``: no band was described before it. More than
+    six candidates are machines, and are counted.
     """
     where = where_words(band, before, after, first)
     own = [names[target] for target in band.targets]
@@ -101,7 +100,7 @@ def band_words(
 
 
 def where_words(band: Band, before: Boundary | None, after: Boundary | None, spell: bool) -> str:
-    """``up to batch 12 (95 % interval 9 to 15)``; ``spell`` out what is in the brackets."""
+    """Return ``up to batch 12 (95 % interval 9 to 15)``; ``spell`` writes out what the brackets hold."""
     bounds = ""
     if after is not None and after.low is not None and after.high is not None:
         bounds = f" ({'95 % interval ' if spell else ''}{rounded(after.low)} to {rounded(after.high)})"
@@ -114,8 +113,8 @@ def where_words(band: Band, before: Boundary | None, after: Boundary | None, spe
 
 
 def _next(run: Run, found: Fastest) -> int | None:
-    """Inside the widest interval of a boundary; else inside the longest band where it is not clear, or beyond it
-    where that lies at an end of the range.
+    """Return a batch inside the widest interval of a boundary; else inside the longest unclear band, or beyond it if it
+    lies at an end of the range.
     """
     measured = np.array(run.batches, dtype=float)
     known = [b for b in found.boundaries if b.low is not None and b.high is not None]

@@ -1,4 +1,4 @@
-"""What can be said of one target measured alone: fixed cost, cost per sample and fixed-cost share, with intervals."""
+"""Verdict on one target measured alone: fixed cost, cost per sample and fixed-cost share, with intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.text import sentence_case
 
 
 def single_verdict(run: Run, fit: Fit | None, cells: tuple[CellStats, ...]) -> Verdict:
-    """``cells`` and ``fit`` are those of the run's only target."""
+    """Return the verdict on the run's only target from its ``fit`` and ``cells``."""
     reason, sentence = _said(run, fit, cells)
     return Verdict(
         kind="single",
@@ -60,7 +60,7 @@ def _share(fit: Fit, batch: int) -> str | None:
 
 
 def _next(fit: Fit | None, cells: tuple[CellStats, ...]) -> int | None:
-    """Beyond the end that the fit lacks: larger where all is floor, smaller where all is work."""
+    """Return a batch beyond the end that the fit lacks: larger if all is floor, smaller if all is work."""
     if fit is None or not cells:
         return None
     first, last = cells[0].batch, cells[-1].batch

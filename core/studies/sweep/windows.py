@@ -1,8 +1,8 @@
-"""Energy windows of a sweep: how long, of which cells, within which share of the budget.
+"""Energy windows of a sweep: their length, their cells, and their share of the budget.
 
 A single block is too short for energy: counters move every 20 to 100 ms, and NVML's power and utilisation are means of
 up to a second. A window is the same steps back to back for at least two seconds, after a run-up of one second that
-lets what was before leave those means. Several windows a cell give an interval.
+flushes earlier activity out of those means. Several windows per cell give an interval.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from core.studies.sweep.record import EnergyWindow
 from core.worker.protocol import RunBlock, Worker
 
 WINDOW_S, RUN_UP_S = 2.0, 1.0
-WINDOWS = 3  # of a cell, and of the idle machine: the fewest that show how they differ
-BLOCK_S = 0.5  # of the blocks in a window, after each of which a wish to stop is heard
+WINDOWS = 3  # per cell, and of the idle machine: the fewest that show their scatter
+BLOCK_S = 0.5  # length of the blocks in a window, after each of which a request to stop is served
 PAUSE_S = 0.1
-SHARE, MOST_S = 0.25, 150.0  # of the budget that windows may take, and at most
+SHARE, MOST_S = 0.25, 150.0  # share of the budget that windows may take, and the most
 MOST_BATCHES = 8
 CELL_S = RUN_UP_S + WINDOWS * WINDOW_S
-SETUP_S = 1.0  # of a batch, for planning
-IDLE_S = WINDOWS * WINDOW_S  # of one GPU
+SETUP_S = 1.0  # per batch, for planning
+IDLE_S = WINDOWS * WINDOW_S  # per GPU
 
 
 def reserve_s(plan: SweepPlan, refused: Mapping[int, str]) -> float:
-    """Seconds of the budget that are kept for windows of the targets that are not refused."""
+    """Return the seconds of the budget that are reserved for windows of the targets that are not refused."""
     return 0.0 if len(refused) == len(plan.targets) else min(MOST_S, SHARE * plan.budget_s)
 
 
 def refusals(plan: SweepPlan, tools: StudyTools) -> dict[int, str]:
-    """By target, why it has no windows, as a sentence; all where no GPU has any, none where no GPU is measured."""
+    """Return by target why it has no windows: for all if no GPU has any, for none if no GPU is measured."""
     gpus = [index for index, target in enumerate(plan.targets) if target.is_gpu]
     if not gpus or tools.meter is None:
         return {}
@@ -53,13 +53,13 @@ def refusals(plan: SweepPlan, tools: StudyTools) -> dict[int, str]:
 
 
 def _least_s(plan: SweepPlan, refused: Mapping[int, str]) -> float:
-    """Seconds for the idle machine and one batch."""
+    """Return the seconds for the idle machine and one batch."""
     targets = [target for index, target in enumerate(plan.targets) if index not in refused]
     return IDLE_S * len({t.device for t in targets if t.is_gpu}) + SETUP_S + CELL_S * len(targets)
 
 
 def idle(tools: StudyTools, plan: SweepPlan, process: int, refused: Mapping[int, str]) -> Iterator[EnergyWindow]:
-    """Windows in which the workers are ready and nothing runs, of each target that is not refused.
+    """Yield windows in which the workers are ready and nothing runs, for each target that is not refused.
 
     A GPU is watched once, whatever targets run on it, and the CPU packages beside the first.
     """
@@ -91,7 +91,7 @@ def idle(tools: StudyTools, plan: SweepPlan, process: int, refused: Mapping[int,
 def of_cell(
     asking: Asking, tools: StudyTools, worker: Worker, window: EnergyWindow, step_ms: float
 ) -> Iterator[EnergyWindow]:
-    """Windows of a prepared cell, after a run-up; ``window`` names the cell. Raises CellFailed or WorkerLost."""
+    """Yield windows of a prepared cell, after a run-up; ``window`` names the cell. Raises CellFailed or WorkerLost."""
     meter, batch = tools.meter, window.batch
     assert meter is not None
     assert batch is not None
@@ -119,16 +119,16 @@ def of_cell(
 
 
 def cell_s(step_ms: float) -> float:
-    """How long the windows of a prepared cell take."""
+    """Return the seconds that the windows of a prepared cell take."""
     step_s = step_ms / 1000
     return max(RUN_UP_S, step_s) + WINDOWS * max(WINDOW_S, step_s)
 
 
 def next_batch(measured: tuple[int, ...], first: tuple[int, ...], leads: Mapping[int, int | None]) -> int | None:
-    """The measured batch to take windows of next, None when there are enough.
+    """Return the measured batch to take windows of next, or None if there are enough.
 
-    ``first`` come first. Then the middle of the bracket in which the target that needs less energy changes; ``leads``
-    has the batches that were done and, where it is known, that target. Else the middle of the widest gap.
+    The batches in ``first`` come first. Then the middle of the bracket in which the target that needs less energy
+    changes; ``leads`` maps the finished batches to that target, if known. Else the middle of the widest gap.
     """
     for batch in first:
         if batch not in leads:

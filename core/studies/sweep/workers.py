@@ -1,11 +1,11 @@
-"""The workers of a sweep, one a target: started together, prepared cell by cell, timed in an order that rotates,
-replaced when lost.
+"""Workers of a sweep, one per target: started together, prepared cell by cell, timed in a rotating order, replaced when
+lost.
 
-What goes wrong becomes the outcome of a cell; larger batches of that target are then skipped (docs/design.md,
-Failures). A cell that already has rounds keeps them, and the loss becomes a warning.
+A failure becomes the outcome of a cell; larger batches of that target are then skipped (docs/design.md, Failures). A
+cell that already has rounds keeps them, and the loss becomes a warning.
 
-Workers on one GPU share its memory, and none gives back what it took for other cells. A cell that does not fit there
-is tried once more with fresh workers, which hold nothing but that batch.
+Workers on one GPU share its memory, and none returns what it allocated for other cells. A cell that does not fit is
+tried once more with fresh workers, which hold nothing but that batch.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from core.studies.sweep.target_state import TargetState
 from core.studies.sweep.tracing import trace_prepared
 from core.worker.protocol import Prepare, RunBlock, TimeLoop, Worker, WorkerError, WorkerLost
 
-LEAST_LOOP_S = 0.3  # for Keras's own loop, however long preparing took
-FAR = 4  # times the largest batch that it ran
+LEAST_LOOP_S = 0.3  # least time for Keras's own loop, however long preparing took
+FAR = 4  # factor on the largest batch that the target ran
 
 
 class Workers:
-    """Runs rounds for a sweep's ledger. Not thread-safe: one engine thread owns it.
+    """Workers that run the rounds of a sweep's ledger. Not thread-safe: one engine thread owns it.
 
     Targets are named by their number in the plan. Those that a start leaves out are started when they are needed.
     """
@@ -51,13 +51,13 @@ class Workers:
         self._process = 0
         self._targets = tuple(TargetState() for _ in plan.targets)
         self._experience = Experience()
-        self._pending: list[tuple[Block, ...]] = []  # rounds of the visit that goes on
+        self._pending: list[tuple[Block, ...]] = []  # rounds of the current visit
         self._pass_index = 0
         self._resume_failures()
 
     def costs(self, batch: int, targets: Collection[int]) -> Costs:
-        """Return what a start, preparing this batch on those targets that are still tried there, and a visit take, as
-        seen so far.
+        """Return the costs seen so far of a start, of preparing this batch on those targets that still try it, and of a
+        visit.
         """
         return self._experience.costs(batch, sum(self.is_open(target, batch) for target in targets))
 
@@ -68,20 +68,20 @@ class Workers:
 
     @property
     def lost_s(self) -> float:
-        """Seconds that starts took which came to nothing."""
+        """Seconds lost to failed starts."""
         return self._asking.lost_s
 
     @property
     def imports_s(self) -> tuple[float, float]:
-        """Return the seconds that starts took for imports, and what those will take yet."""
+        """Seconds that starts spent on imports, and seconds that imports will still take."""
         return self._experience.imports_s
 
     def elapsed_s(self) -> float:
         return self._clock.now_s() - self._start_s
 
     def start(self, targets: Collection[int] | None = None) -> None:
-        """Fresh processes for these targets, None being those of the last start. Raises StudyFailed when they cannot be
-        started.
+        """Start fresh processes for these targets, by default those of the last start. Raises StudyFailed if they
+        cannot start.
         """
         self.close()
         self._wanted = self._wanted if targets is None else tuple(sorted(targets))
@@ -91,7 +91,7 @@ class Workers:
         self._experience.started(took_s, own_s)
 
     def _launch(self, targets: Collection[int]) -> float:
-        """Start these, beside those that run; the seconds that took. Raises StudyFailed."""
+        """Start these beside the running ones and return the seconds that took. Raises StudyFailed."""
         self._tools.check()
         begin, lost_s, told = self._clock.now_s(), self._asking.lost_s, len(self._asking.restarts)
         try:
@@ -111,7 +111,7 @@ class Workers:
         return took_s
 
     def _staff(self, targets: Collection[int]) -> None:
-        """Start what these targets lack. Raises StudyFailed."""
+        """Start the workers that these targets lack. Raises StudyFailed."""
         if not self._workers:
             self.start()
         if missing := [target for target in targets if target not in self._workers]:
@@ -125,11 +125,11 @@ class Workers:
             state.prepared.clear()
 
     def visit(self, batch: int, pass_index: int, targets: Collection[int]) -> bool:
-        """Prepare the batch where needed and run some rounds of these targets. Failures are recorded, not raised;
-        Cancelled is.
+        """Prepare the batch if needed and run some rounds of these targets; return whether other programs disturbed
+        them.
 
-        Where a worker failed that may just as well not have, all over again with new ones. Returns True where other
-        programs disturbed it.
+        Failures are recorded, not raised; Cancelled is. After a failure that may be retried, all is done again with new
+        workers.
         """
         disturbed = False
         self._forgiven = True
@@ -147,17 +147,17 @@ class Workers:
         prepared = [target for target in runnable if self._prepare(target, batch)]
         if new and len(prepared) == len(runnable):
             self._experience.prepared(batch, self._clock.now_s() - begin, new)
-        self._asking.interference(tuple(self._workers.values()))  # what that took is nobody's interference
+        self._asking.interference(tuple(self._workers.values()))  # resets the sampling: preparing is not interference
         self._pass_index = pass_index
         try:
             self._run_rounds(batch, prepared)
-        except BaseException:  # cancelled, mostly: what was measured is kept
+        except BaseException:  # mostly Cancelled: keep what was measured
             self._record_rounds(batch)
             raise
         return self._record_rounds(batch)
 
     def _run_rounds(self, batch: int, targets: list[int]) -> None:
-        """As many rounds as a visit has, decided beforehand, never by how long they take."""
+        """Run the rounds of a visit; their number is fixed beforehand, whatever their duration."""
         for _ in range(self._experience.rounds_of_a_visit(batch, self._expected_round_s(batch, targets))):
             self._tools.check()
             targets = [t for t in targets if batch in self._targets[t].prepared]  # may have failed in the last round
@@ -172,7 +172,7 @@ class Workers:
         )
 
     def _record_rounds(self, batch: int) -> bool:
-        """Record the rounds of a visit, all with the interference sampled over it. Returns True where it disturbed."""
+        """Record the rounds of a visit, all with the interference sampled over it; return whether it disturbed them."""
         rounds, self._pending = self._pending, []
         if not rounds:
             return False
@@ -189,7 +189,7 @@ class Workers:
         return bool(getattr(sample, "disturbed", None))
 
     def is_given_up(self, target: int) -> bool:
-        """Tell that so many of its workers were lost that it is not tried again."""
+        """Tell whether so many workers of the target were lost that it is not tried again."""
         return self._targets[target].is_given_up
 
     def trace(self, target: int, batch: int) -> None:
@@ -202,7 +202,7 @@ class Workers:
             self._ledger.add(trace_prepared(self._asking, self._workers[target], target, batch, step_ms))
         except WorkerError as error:
             alike = self._targets[target].untraced.setdefault(error.reason, [])
-            alike.append(batch)  # one sentence for one cause, such as a profiler that is not permitted
+            alike.append(batch)  # one sentence per cause, such as a profiler that is not permitted
             batches = f"batch{'es' if len(alike) > 1 else ''} {all_of([f'{size:,}' for size in sorted(alike)])}"
             text = f"{self._names[target]} at {batches} could not be traced: {error.reason}"
             self._ledger.add(Warning(code=f"trace_{target}_{alike[0]}", text=text))
@@ -230,12 +230,12 @@ class Workers:
                 self.close()
 
     def idle(self, refused: Mapping[int, str]) -> None:
-        """Record what the devices take with the workers ready and idle. Cancelled is raised."""
+        """Record what the devices use with the workers ready and idle. Cancelled is raised."""
         for window in windows.idle(self._tools, self._plan, self._process, refused):
             self._ledger.add(window)
 
     def energy_s(self, targets: Collection[int], batch: int) -> float:
-        """How long energy windows of these cells take, in seconds."""
+        """Return the seconds that energy windows of these cells take."""
         steps_ms = [self._targets[target].step_ms.get(batch, 1.0) for target in targets]
         new = [target for target in targets if batch not in self._targets[target].prepared]
         return self.costs(batch, new).prepare_s + sum(map(windows.cell_s, steps_ms))
@@ -260,15 +260,15 @@ class Workers:
                 self.close()
 
     def is_open(self, target: int, batch: int) -> bool:
-        """Return True where a target is still tried at a batch."""
+        """Tell whether a target is still tried at a batch."""
         return self._targets[target].is_open(batch)
 
     def is_doubtful(self, batch: int) -> bool:
-        """Return True where a target failed above that batch and has run none as large below."""
+        """Tell whether, for some target, the batch lies above all that ran and below one that failed."""
         return any(state.is_doubtful(batch) for state in self._targets)
 
     def is_runnable(self, target: int, batch: int) -> bool:
-        """The same; where it is not, the cell names the smallest batch that failed, whichever came first."""
+        """Tell whether a target can run a batch; if not, record in the cell the smallest batch that failed."""
         uneven, cell = self._plan.why_uneven(target, batch), self._ledger.cell(target, batch)
         if not uneven and self.is_open(target, batch):
             return True
@@ -282,7 +282,7 @@ class Workers:
         return target in self._workers and self._prepare(target, batch)
 
     def _prepare(self, target: int, batch: int) -> bool:
-        """True when the cell is ready for rounds."""
+        """Prepare a cell if needed; return whether it is ready for rounds."""
         if batch in self._targets[target].prepared:
             return True
         if target not in self._workers or not self.is_runnable(target, batch) or not self._affordable(target, batch):
@@ -306,12 +306,12 @@ class Workers:
         return True
 
     def _affordable(self, target: int, batch: int) -> bool:
-        """False, and the cell skipped, when its first steps alone would outlast the budget."""
+        """Tell whether a cell's first steps fit the budget; if not, skip the cell."""
         expected_s = schedule.first_steps_s(batch, self._targets[target].step_ms)
         if batch in self._targets[target].step_ms or not expected_s:
             return True
         remaining_s = self._end_s() - self._clock.now_s()
-        if expected_s <= remaining_s or remaining_s <= 0:  # with nothing left it is no matter of this batch
+        if expected_s <= remaining_s or remaining_s <= 0:  # with no time left the batch is not to blame
             return expected_s <= remaining_s
         reason = f"batch {batch:,} would take about {expected_s:.0f} s, more than the {remaining_s:.0f} s left."
         self._targets[target].block(batch, reason)
@@ -319,7 +319,7 @@ class Workers:
         return False
 
     def _whole_calls(self, target: int, steps: int) -> int:
-        """Return so many steps, or more, as make whole calls of the target's function."""
+        """Round the steps up to whole calls of the target's function."""
         each = self._plan.targets[target].steps_per_execution
         return -(-steps // each) * each
 
@@ -333,7 +333,7 @@ class Workers:
                 request = RunBlock(batch=batch, steps=steps)
                 done = self._asking.block(self._workers[target], request, expected_s)
             except WorkerError as error:
-                self._record_rounds(batch)  # while its workers can be asked what they used
+                self._record_rounds(batch)  # now, while the workers can report their CPU time
                 self._fail(target, batch, error)
                 return
             step_ms = done.block_ms / done.steps
@@ -366,24 +366,24 @@ class Workers:
             else:
                 self._targets[target].block(batch, failed_words(batch, error.outcome))
         if isinstance(error, WorkerLost):
-            # far above all that it ran, a loss says nothing of the target
+            # a loss far above all that it ran is not blamed on the target
             state.losses += batch <= FAR * max(state.step_ms, default=batch)
             if self.is_given_up(target):
                 self._targets[target].block(1, f"{state.losses} worker processes of {name} were lost.")
             self.close()
 
     def _note_loss(self, target: int, batch: int, error: WorkerLost) -> None:
-        """A warning, since the cell may be measured by another worker and then says nothing of it."""
+        """Record a warning, since another worker may measure the cell, which then does not show the loss."""
         name = self._names[target]
         self._ledger.add(self._asking.losses.add(name, f"batch {batch:,}", error.reason, f"{target}_{batch}"))
 
     def _on_the_same_card(self, target: int) -> list[str]:
-        """Names of the other targets on a GPU of this one."""
+        """Return the names of the other targets that share a GPU with this one."""
         gpus = [set(other.gpus) for other in self._plan.targets]
         return [self._names[index] for index in range(len(gpus)) if index != target and gpus[index] & gpus[target]]
 
     def _makes_room(self, target: int, batch: int) -> bool:
-        """End all workers, so that the cell is tried again with all of the card free; once, and then False."""
+        """End all workers, so that the cell is tried again with the whole card free; once, then return False."""
         if (target, batch) in self._made_room:
             return False
         self._made_room.add((target, batch))
@@ -391,7 +391,7 @@ class Workers:
         return True
 
     def _resume_failures(self) -> None:
-        """A resumed sweep does not try again what failed before."""
+        """Block the batches that failed before the sweep was resumed."""
         for target in range(len(self._targets)):
             for batch in self._plan.batches:
                 cell = self._ledger.cell(target, batch)
