@@ -96,7 +96,7 @@ def missing_frameworks() -> dict[str, str]:
 
 
 def gpu_notice(machine: Machine) -> None:
-    """Say if no GPU was found or is usable, what is compared instead, and what can be done."""
+    """Show a notice if no GPU was found or is usable, with the comparison proposed instead and advice."""
     for note in machine.notes:
         if note.severity == "fact":
             st.caption(f":material/memory_alt: {plain(note.sentence)}")

@@ -39,7 +39,7 @@ class Notice:
 
 
 def stopped(status: str, what: str, kept: str) -> list[str]:
-    """Return that a study was cancelled or interrupted, and what was ``kept``; empty otherwise."""
+    """Return a sentence on a cancelled or interrupted study and what was ``kept``; empty for any other."""
     return [f"This {what} was {status}; {kept}."] if status in ("cancelled", "interrupted") else []
 
 

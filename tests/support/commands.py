@@ -41,7 +41,7 @@ def holds(text: str, *sentences: str) -> None:
 def stop_at(
     workers: Any, monkeypatch: pytest.MonkeyPatch, second: float, number: signal.Signals = signal.SIGINT
 ) -> None:
-    """Raise Ctrl-C, or another signal, when the virtual clock passes that second."""
+    """Send Ctrl-C, or another signal, when the virtual clock passes that second."""
     advance = type(workers.clock).advance
 
     def advance_and_stop(clock: Any, seconds: float) -> None:

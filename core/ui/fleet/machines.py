@@ -20,7 +20,7 @@ OF_RAY = "ray.io/"
 
 
 def summary(machines: tuple[FleetMachine, ...]) -> str:
-    """Return such as ``7 of 12 machines finished, 3 lost, 2 refused.``"""
+    """Return text such as ``7 of 12 machines finished, 3 lost, 2 refused.``"""
     counts = Counter(machine.state for machine in machines)
     finished = counts.pop("finished", 0)
     others = [f"{count:,} {state}" for state, count in counts.most_common()]

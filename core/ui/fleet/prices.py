@@ -73,7 +73,7 @@ def _take(study_id: str, names: list[str]) -> None:
 
 
 def days(prices: Mapping[str, MachinePrice]) -> str:
-    """Return such as ``Prices of 2026-11-22.``"""
+    """Return text such as ``Prices of 2026-11-22.``"""
     found = sorted({price.dated for price in prices.values()})
     if not found:
         return ""

@@ -15,7 +15,7 @@ MOST_NAMED = 4
 
 
 def placement(made: Any) -> tuple[str, ...]:
-    """Return such as ``CPU (XNNPACK: 3 of 3 operations)``, and the kinds of operation in LiteRT's own kernels."""
+    """Return text such as ``CPU (XNNPACK: 3 of 3 operations)``, and kinds of operation in LiteRT's own kernels."""
     operations, delegated = _operations(made)
     own = Counter(op["op_name"] for op in operations if op["index"] not in delegated)
     summary = [f"CPU (XNNPACK: {len(delegated)} of {counted(len(operations), 'operation')})"]
