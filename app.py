@@ -1,4 +1,4 @@
-"""Breakeven's dashboard: `streamlit run app.py`. What is served, and which other pages may show it in a frame."""
+"""Breakeven's dashboard: `streamlit run app.py`. Its routes, and the rule for framing by other pages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,10 +14,13 @@ from core.ui.framing import FrameRules
 
 @asynccontextmanager
 async def until_the_end(_: App) -> AsyncIterator[None]:
-    """A server that is told to end ends its measurement first, in order; the process then dies of the signal."""
+    """Preload at the start of the server; before its end, end the measurement in order.
+
+    The signal then ends the process.
+    """
     ahead.begin()
     yield
-    await asyncio.to_thread(st.cache_resource.clear)  # the engine closes when it is let go (core.ui.registry)
+    await asyncio.to_thread(st.cache_resource.clear)  # clearing the cache closes the engine (core.ui.registry)
 
 
 app = App("dashboard.py", lifespan=until_the_end, routes=held.ROUTES, middleware=[Middleware(FrameRules)])

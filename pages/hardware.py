@@ -22,7 +22,7 @@ if not embedded:
 parts = published.part()
 if published.asked() and not embedded:
     frame.folded(parts)
-top = st.container()  # what is asked for stands below the answer, which is drawn once it is known
+top = st.container()  # the choices stand below the answer, which is drawn once it is known
 if not embedded:
     for sentence in problems:
         st.info(plain(sentence), icon=":material/info:")

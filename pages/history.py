@@ -1,4 +1,4 @@
-"""History: every study kept here, and those of an address compared."""
+"""History: every study kept here, and comparisons."""
 
 from core.ui import history, navigation
 

@@ -1,1 +1,1 @@
-"""What the pages share. The only package under core/ that imports Streamlit."""
+"""Shared parts of the pages. The only package under core/ that imports Streamlit."""

@@ -1,11 +1,11 @@
-"""How an address names a target of a run: by its number, from 1. Pure."""
+"""Targets of a run in an address, by their number from 1. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 OLD = ("first", "second")
-"""How addresses named the targets while there were two; they stay good."""
+"""Names of the targets in addresses from the time of two targets; they stay valid."""
 
 
 def target_address(target: int) -> str:
@@ -13,7 +13,7 @@ def target_address(target: int) -> str:
 
 
 def addressed_target(text: str | None, targets: Sequence[int]) -> int | None:
-    """The one of these targets that the text of an address names, or None."""
+    """Return the one of these targets that the text of an address names, or None."""
     named = {target_address(target): target for target in targets}
     named |= {old: target for target, old in enumerate(OLD) if target in targets}
     return named.get(text or "")

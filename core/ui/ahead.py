@@ -1,4 +1,4 @@
-"""What the first page would wait for, loaded while the browser still loads its own files."""
+"""Preloading for the first page, while the browser still loads its own files."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from core.schema import UserError
 
 
 def begin() -> None:
-    """In the background, once for each server; not while anything is measured on this machine."""
+    """Preload in the background, once per server; not during a measurement on this machine."""
     threading.Thread(target=load, name="breakeven-load", daemon=True).start()
 
 
 def load() -> None:
-    """The modules of the first pages, every kind of study, the example, and what Plotly loads with the first chart."""
+    """Load the first pages' modules, every kind of study, the example, and what Plotly loads with the first chart."""
     from core.machine.lock import holder
 
     if holder() is not None:
         return
-    import core.ui.start  # noqa: F401  its page and that of the sweep have most modules of all others
+    import core.ui.start  # noqa: F401  its page and the sweep's have the most modules
     from core.studies.registry import load_example
     from core.studies.sweep.analyse import analyse
     from core.studies.sweep.figures import step_time_figure
     from core.studies.sweep.kind import SWEEP
 
-    with suppress(OSError, UserError):  # an example that cannot be read is said where it is shown
+    with suppress(OSError, UserError):  # an unreadable example is reported where it is shown
         run = load_example(SWEEP.name)
         step_time_figure(run, analyse(run)).to_json()

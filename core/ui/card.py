@@ -1,4 +1,4 @@
-"""The card that every result opens with, and the notices that qualify it."""
+"""The card that opens every result, and the notices that qualify it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Badge(NamedTuple):
 
 
 def label_badge(label: Label, of: str = "") -> Badge:
-    """How numbers came about; ``of`` says which of them."""
+    """Return the badge for the origin of numbers; ``of`` says which numbers."""
     return Badge(f"{of} {label}".strip(), LABEL_ICONS[label], LABEL_COLOURS[label], LABELS[label])
 
 
@@ -48,9 +48,9 @@ def result_card(
     more: Iterable[str] = (),
     below: Callable[[], None] | None = None,
 ) -> DeltaGenerator:
-    """Heading with badges, the sentence, ``more`` paragraphs, and the lines ``about`` what it is of; all plain text.
+    """Draw heading with badges, the sentence, ``more`` paragraphs, and the caption lines ``about``; all plain text.
 
-    ``below`` draws one line more. Returns the card, for what stands below them.
+    ``below`` draws one further line. Returns the card, so that more can be drawn in it.
     """
     card = st.container(border=True)
     with card:
@@ -71,13 +71,13 @@ def result_card(
 
 
 def metric(name: str, value: str, bounds: str | None, meaning: str = "") -> None:
-    """A number with its interval beneath."""
+    """Draw a number with its interval beneath."""
     st.metric(plain(name), plain(value), delta=plain(bounds or "") or None, delta_color="off", delta_arrow="off",
               help=plain(meaning) or None)  # fmt: skip
 
 
 def interval_metric(name: str, words: str, meaning: str, *, before: str = "", after: str = "") -> None:
-    """The same from ``words`` such as ``41 (32 to 50)``."""
+    """Draw a metric from ``words`` such as ``41 (32 to 50)``."""
     value, _, bounds = words.partition(" (")
     metric(name, f"{before}{value}{after}", bounds.rstrip(")"), meaning)
 
@@ -88,7 +88,7 @@ def draw_notices(notices: Iterable[Notice]) -> None:
 
 
 def draw_notes(notices: Sequence[Notice], unfolded: int) -> None:
-    """So many of them as they are, the others folded under their number; in a frame of another page those only."""
+    """Draw ``unfolded`` notices openly, and fold the others under their number; embedded pages leave those out."""
     draw_notices(notices[:unfolded])
     if (folded := notices[unfolded:]) and not st.context.is_embedded:
         with st.expander(counted(len(folded), "more note" if unfolded else "note")):
@@ -97,6 +97,6 @@ def draw_notes(notices: Sequence[Notice], unfolded: int) -> None:
 
 
 def draw_sentences(sentences: Iterable[str]) -> None:
-    """What qualifies a result, in one box; none where there is nothing."""
+    """Draw the sentences that qualify a result in one box; nothing if there are none."""
     if found := tuple(sentences):
         st.info("  \n".join(plain(sentence) for sentence in found), icon=":material/info:")

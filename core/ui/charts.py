@@ -1,7 +1,7 @@
-"""Charts on pages: the shared figures with their menu's settings and a description for those who cannot see them.
+"""Charts on pages: the shared figures with their menu's settings and a text alternative.
 
-Title and footnote are inside each picture, so that one that was saved says what it shows. On a page they stand around
-it as text, which can be read on a phone, and the picture's own are cut off (:mod:`core.ui.look`).
+Title and footnote are part of each picture, so that a saved one explains itself. On a page they stand around it as
+text, which is readable on a phone, and the picture's own are cropped (:mod:`core.ui.look`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ CHARTS: dict[str, tuple[str, Callable[..., go.Figure]]] = {
     "overhead": ("Fixed-cost share by batch size (fitted)", overhead_figure),
     "noise": ("How steady the machine was", interference_figure),
 }
-WITH_CARD = ("step time", "speed-up")  # have room for a modelled GPU
+WITH_CARD = ("step time", "speed-up")  # charts with room for a modelled GPU
 
 
 def kinds_of(run: Run) -> tuple[str, ...]:
-    """The charts of a run's page; of a single target its overhead stands beside its step time."""
+    """Return the charts of a run's page; for a single target the overhead comes directly after the step time."""
     last = ("overhead", "throughput") if len(run.names) == 1 else ("throughput", "overhead")
     return ("step time", "speed-up", *last)
 
@@ -54,8 +54,9 @@ def show(
     border: bool = True,
     said: Collection[str] = (),
 ) -> None:
-    """A figure in the theme's colours; with a ``key`` it is drawn once for the same name, key and theme. What the page
-    has ``said`` above it is not repeated under its title.
+    """Draw a figure in the theme's colours; with a ``key`` it is cached by name, key and theme.
+
+    Lines that the page has already ``said`` above it are not repeated under its title.
     """
     dark = st.context.theme.type == "dark"
     figure = _kept((name, *key), dark, make) if key else _themed(make, dark)
@@ -88,9 +89,9 @@ def chart(
     kind: str, run: Run, answer: Answer, *, image: str = "svg", place: str = "", card: Against | None = None,
     border: bool = False,
 ) -> None:  # fmt: skip
-    """One chart of a run; none of the speed-up where there is nothing that a single target is faster than.
+    """Draw one chart of a run; no speed-up chart for a single target without a card to compare.
 
-    ``place`` tells apart two of a kind on one page; ``card``: a modelled GPU to draw beside.
+    ``place`` distinguishes two of a kind on one page; ``card``: a modelled GPU to draw as well.
     """
     if kind == "speed-up" and len(run.names) == 1 and card is None:
         return
@@ -106,14 +107,14 @@ def chart(
 
 
 def grid(kinds: tuple[str, ...], run: Run, answer: Answer, *, image: str = "svg", card: Against | None = None) -> None:
-    """Charts in two columns where the window is wide enough, in one otherwise."""
+    """Draw charts in two columns if the window is wide enough, else in one."""
     with st.grid(2, min_column_width=560, gap="medium"):
         for kind in kinds:
             chart(kind, run, answer, image=image, card=card, border=True)
 
 
 def image_choice(key: str) -> str:
-    """Which picture the camera button in a chart's own menu saves."""
+    """Return the file type that the camera button in a chart's own menu saves."""
     chosen = st.segmented_control(
         "Camera button in a chart's menu saves", ["svg", "png"], default="svg", required=True, key=key,
         format_func=str.upper, persist_state="session",

@@ -1,4 +1,4 @@
-"""Checks of what was entered that several forms share."""
+"""Checks of entered values, shared by several forms."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ N = TypeVar("N", int, float)
 
 
 class Checks:
-    """``errors`` has a sentence for each field that is wrong."""
+    """Collected results of checks: ``errors`` has a sentence for each invalid field."""
 
     def __init__(self) -> None:
         self.errors: dict[str, str] = {}
 
     def attempt(self, field: str, make: Callable[[], T]) -> T | None:
-        """What ``make`` makes; None with a sentence in ``errors`` where it refuses."""
+        """Return the value of ``make``; None, with a sentence in ``errors``, if it refuses."""
         try:
             return make()
         except ValidationError as error:
@@ -46,7 +46,10 @@ class Checks:
 
 @dataclass(frozen=True)
 class Outcome(Generic[P]):
-    """``plan`` is None while ``errors`` (field: sentence) is not empty; ``source`` describes user data that fit."""
+    """Result of checking a form: ``plan`` is None while ``errors`` (field: sentence) is not empty.
+
+    ``source`` describes user data that fit.
+    """
 
     plan: P | None
     errors: dict[str, str]
@@ -62,7 +65,7 @@ def checked_workload(
     optimizer: str,
     architecture: Network | str | None = None,
 ) -> Workload | None:
-    """Workload from a form; ``sizes`` count where there is no ``preset``, ``architecture`` where they are a file's.
+    """Return the workload of a form; ``sizes`` count without a ``preset``, ``architecture`` for a network from a file.
 
     Fields: workload, and those of :func:`checked_sizes`.
     """
@@ -86,14 +89,14 @@ def _read_network(architecture: Network | str | None) -> Network:
 
 
 def size_field(choice: Choice) -> str:
-    """What :class:`Checks` calls the field of a size."""
+    """Return the name of a size's field in :class:`Checks`."""
     return f"size {choice.name}"
 
 
 def checked_sizes(
     checks: Checks, choices: tuple[Choice, ...], sizes: Mapping[str, int | None]
 ) -> dict[str, int] | None:
-    """The value of every choice; None where one is refused. Fields: those of :func:`size_field`."""
+    """Return the value of every choice; None if one is refused. Fields: those of :func:`size_field`."""
     values = {
         choice.name: checks.attempt(size_field(choice), partial(_checked_size, choice, sizes.get(choice.name)))
         for choice in choices
@@ -110,14 +113,14 @@ def _checked_size(choice: Choice, value: int | None) -> int:
 
 
 def checked_number(name: str, value: N | None, low: float, high: float, unit: str = "") -> N:
-    """A number within its limits. Raises UserError."""
+    """Return a number within its limits. Raises UserError."""
     if value is None or not low <= value <= high:
         raise UserError(f"{name} must lie between {table_number(low)} and {table_number(high)}{unit}.")
     return value
 
 
 def checked_budget(value: float | None, least_s: float = MIN_BUDGET_S) -> float:
-    """The budget in seconds. Raises UserError."""
+    """Return the budget in seconds. Raises UserError."""
     return float(checked_number("The budget", value, least_s, MAX_BUDGET_S, " seconds"))
 
 
@@ -127,9 +130,9 @@ def checked_targets(
     workload: Workload | None = None,
     missing: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Target | None]:
-    """The targets from a form, each None where it is refused. Fields: target 0, target 1, …, targets.
+    """Return the targets of a form, each None if it is refused. Fields: target 0, target 1, …, targets.
 
-    With a ``workload`` also what cannot compute it, and two that come to the same for it, are refused. ``missing`` has
+    With a ``workload``, targets that cannot compute it are refused, and two that are equivalent for it. ``missing`` has
     a sentence for each framework that is not installed.
     """
     made = [checks.attempt(f"target {i}", partial(Target, **values)) for i, values in enumerate(targets)]
@@ -144,7 +147,7 @@ def checked_targets(
 
 
 def _refuse_alike(targets: Sequence[Target], workload: Workload | None) -> None:
-    """Raises UserError where two targets are the same, or certainly come to the same."""
+    """Raise UserError if two targets are the same, or certainly equivalent."""
     for first, second in combinations(targets, 2):
         if first == second:
             raise UserError(f"Two targets are “{full_name(first)}”; choose targets that differ.")
@@ -156,7 +159,7 @@ def _refuse_alike(targets: Sequence[Target], workload: Workload | None) -> None:
 
 
 def checked_path(text: str) -> str:
-    """A path to user data as it was entered; may be empty. Raises DataError."""
+    """Return a path to user data as entered; may be empty. Raises DataError."""
     path = text.strip()
     if not path.isprintable():
         raise DataError("The path holds characters that cannot be shown; type it again.")

@@ -1,4 +1,4 @@
-"""The line above every page while anything is measured on this machine: what, the time left, its page, cancel."""
+"""The line above every page during a measurement on this machine: its title, time left, page, and Cancel."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SHOWN_BY = {
     "memory": ("batch",), "noise": ("batch",), "host": ("hardware",), "scaling": ("scaling",), "fleet": ("fleet",),
     "resolution": ("method",),
 }  # fmt: skip
-"""By kind of study, the pages that show its progress themselves, with the same in it."""
+"""By kind of study, the pages that show its progress themselves, with Cancel."""
 TOLD_BY = {"trace": "overhead", "selfcheck": "method", "pitfalls": "method"}
-"""Other measurements, which a page tells in a part of it that may be folded."""
+"""Pages of other measurements, which show them in a part that may be folded."""
 
 
 @dataclass(frozen=True)
 class Busy:
-    """What is measured. ``kind`` is "" in another process; ``left_s`` None where it is not known."""
+    """The current measurement. ``kind`` is "" in another process; ``left_s`` is None if unknown."""
 
     what: str
     kind: str = ""
@@ -38,12 +38,12 @@ class Busy:
 
     @property
     def same(self) -> tuple[str, str, str, bool]:
-        """What must change for the page to be drawn again."""
+        """The values whose change redraws the page."""
         return self.what, self.kind, self.id, self.stopping
 
 
 def now() -> Busy | None:
-    """What is being measured on this machine, or None."""
+    """Return the current measurement on this machine, or None."""
     jobs = registry.engine().jobs
     snapshot = jobs.snapshot()
     if snapshot is not None and snapshot.active:
@@ -54,7 +54,7 @@ def now() -> Busy | None:
 
 
 def show(page: str) -> None:
-    """What is measured now, above that page; when it ends or another begins, the page runs once more."""
+    """Show the current measurement above that page; rerun the page when it ends or another begins."""
     busy = now()
     if busy is None or page not in SHOWN_BY.get(busy.kind, ()):
         news.redrawn("running", partial(_show, page, busy.same if busy else None), pauses=False)
@@ -76,7 +76,7 @@ def _draw(page: str, busy: Busy) -> None:
     elif busy.left_s is not None:
         time_left(busy.left_s, busy.id, "running-left")
     if not busy.kind:
-        return  # of another process, which only it can end
+        return  # in another process, which alone can end it
     there = SHOWN_BY[busy.kind][0] if busy.kind in SHOWN_BY else TOLD_BY.get(busy.kind, page)
     if there != page:
         link(there, f"To {PAGES[there].title}")

@@ -1,4 +1,4 @@
-"""Two to six runs compared, as an address names them: by how much they differ, one picture, one table."""
+"""A comparison of two to six runs named in the address: their differences, one picture, one table."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ COLUMNS = ("", "Run", "Machine", "Measured", "Targets", "Verdict")
 
 
 def asked() -> tuple[str, ...]:
-    """The ids in the address, each once; none where nothing is compared."""
+    """Return the ids in the address, each once; empty if nothing is compared."""
     return tuple(dict.fromkeys(part for part in st.query_params.get(ADDRESS, "").split(",") if part))
 
 
 def ask(ids: Sequence[str]) -> None:
-    """Let the address say what is compared."""
+    """Put the ids to compare into the address."""
     st.query_params[ADDRESS] = ",".join(ids)
 
 
 def show() -> None:
-    """What the address names, with the way back to all studies."""
+    """Show the comparison in the address, with a link back to all studies."""
     ids = asked()
     runs = [run for run in map(_load, ids[:MAX_COMPARED]) if run is not None]
     if len(ids) > MAX_COMPARED:
@@ -67,7 +67,7 @@ def _leave() -> None:
 
 
 def _load(run_id: str) -> Run | None:
-    """None, and why, where there is nothing to compare."""
+    """Return the run; if there is nothing to compare, say why and return None."""
     try:
         run = registry.find_run(run_id)
     except UserError as error:
@@ -93,7 +93,7 @@ def _picture(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]
 
 
 def _share(runs: Sequence[Run], answers: Sequence[Answer], rows: Sequence[Row]) -> None:
-    """The link that names the runs, the picture, and what is said of them as JSON."""
+    """Draw the share panel: the link with the runs, the picture, and the comparison as JSON."""
     data = {
         "difference": stated(runs, answers),
         "runs": [row._asdict() | {"id": run.id} for row, run in zip(rows, runs, strict=True)],

@@ -1,4 +1,4 @@
-"""The way back after a deletion. The store keeps it, so it is there after a reload, and for everybody."""
+"""Undo of deletions. The store keeps them, so they survive a reload, and everybody can undo them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED = "undo_failed"
 
 
 def newest() -> None:
-    """What was deleted of late, above the list."""
+    """Show the newest deletion above the list, if it is recent."""
     if problem := st.session_state.pop(FAILED, None):
         st.error(plain(problem), icon=":material/error:")
     for deletion in _deletions()[:1]:
@@ -28,7 +28,7 @@ def newest() -> None:
 
 
 def earlier() -> None:
-    """All others, folded."""
+    """List all earlier deletions, folded."""
     found = _deletions()
     if found and _is_new(found[0]):
         found = found[1:]

@@ -22,7 +22,7 @@ BATCHES = (1, 32, 256, 1024)
 
 
 def show() -> None:
-    """The demonstration: why it is here, one button, and the last result of this process."""
+    """Show the demonstration: its purpose, one button, and the last result of this process."""
     st.markdown(
         "Many published CPU and GPU comparisons time something else than the step. Here the same workload, "
         f"{WORKLOAD} on this machine's CPU, is timed in the ways articles do it, beside our figure. It takes about "
@@ -49,7 +49,7 @@ PITFALLS = Task(
 
 
 def result(report: PitfallReport) -> None:
-    """Every way beside our figure, with how far off it is and why."""
+    """Show every way of timing beside our figure, with its ratio and the reason."""
     st.header(f"{plain(report.workload)} at batch {report.batch:,}", anchor=False)
     with st.container(horizontal=True):
         st.metric("Our inference step (measured)", f"{number(report.infer_step_ms)} ms", border=True)

@@ -1,4 +1,4 @@
-"""What the history says of studies that an earlier version kept, worked out in the background, one at a time."""
+"""History entries for studies of an earlier version, computed in the background, one at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PAUSE_S, BUSY_S = 0.05, 5.0
 
 
 def begin(store: Store, jobs: Jobs, stop: threading.Event) -> None:
-    """Do so in a thread of its own until ``stop`` is set; nothing while anybody measures on this machine."""
+    """Describe studies in a separate thread until ``stop`` is set; pause during any measurement on this machine."""
     threading.Thread(target=_work, args=(store, jobs, stop), name="breakeven-history", daemon=True).start()
 
 
 def _work(store: Store, jobs: Jobs, stop: threading.Event) -> None:
-    with suppress(StoreError):  # the next server goes on
+    with suppress(StoreError):  # the next server continues
         pause_s = PAUSE_S
         while not stop.wait(pause_s):
             busy = jobs.writing or jobs.busy_elsewhere() is not None

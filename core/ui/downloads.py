@@ -1,4 +1,4 @@
-"""A result as files. Each is made only when its button is pressed."""
+"""Downloads of a result. Each file is made only when its button is pressed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Figure = Callable[[], "go.Figure"]
 Rows = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
-"""What of a study's data is a table."""
+"""Returns the rows of a study's data that form a table."""
 EVERY_BLOCK = "What the study says and every block that was measured."
 TABLE = "The numbers for a spreadsheet, with their intervals."
 SLIDE = "The picture for a slide or a document."
@@ -32,7 +32,7 @@ REPORT = "One file with charts that opens offline, runs nothing and sends nothin
 
 @dataclass(frozen=True)
 class File:
-    """A file to download; ``ending`` follows its name, ``make`` makes its bytes."""
+    """A file to download; ``ending`` is its extension, ``make`` returns its bytes."""
 
     label: str
     ending: str
@@ -42,12 +42,12 @@ class File:
 
 
 def buttons(run: Run) -> None:
-    """A button for each of :func:`run_files`."""
+    """Draw one button for each of :func:`run_files`."""
     draw(run.id, run_files(run))
 
 
 def draw(name: str, files: Iterable[File]) -> None:
-    """A button a file, each called ``breakeven-NAME.ENDING``."""
+    """Draw one button per file, each named ``breakeven-NAME.ENDING``."""
     for file in files:
         st.download_button(
             file.label, data=file.make, file_name=f"breakeven-{name}.{file.ending}", mime=file.mime,
@@ -56,7 +56,7 @@ def draw(name: str, files: Iterable[File]) -> None:
 
 
 def run_files(run: Run) -> list[File]:
-    """Pictures, Markdown and report of a run, all of it as JSON, its rounds and cells as CSV."""
+    """Return pictures, Markdown and report of a run, all of it as JSON, and its rounds and cells as CSV."""
     measured = bool(run.rounds)
     watched = bool(run.energy) or any(target.startswith("gpu") for target in run.target_names)
     files = [
@@ -69,7 +69,7 @@ def run_files(run: Run) -> list[File]:
 
 
 def content(run: Run, ending: str) -> bytes:
-    """The file with that ending."""
+    """Return the bytes of the file with that ending."""
     return next(file for file in run_files(run) if file.ending == ending).make()
 
 
@@ -82,8 +82,10 @@ def study_files(
     rows: Rows | None = None,
     meaning: str = EVERY_BLOCK,
 ) -> list[File]:
-    """Files of a study: its picture from the ``figure`` of its page, what its command says (``text``) in Markdown with
-    that picture and as a report, its ``data`` as JSON, and as CSV the ``rows`` of them that a table has.
+    """Return the files of a study.
+
+    They are its ``figure`` as pictures, its command's ``text`` as Markdown and report, its ``data`` as JSON, and the
+    table's ``rows`` as CSV.
     """
     files = []
     if figure is not None:
@@ -104,7 +106,7 @@ def study_files(
 
 
 def csv_bytes(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """A line a row; what is inside a part of it has the part's name before its own, and lists are left to the JSON."""
+    """Return one line per row; nested fields are prefixed with their parent's name, and lists are left to the JSON."""
     flat = [dict(_flat(row)) for row in rows]
     columns = tuple(dict.fromkeys(name for row in flat for name in row))
     return csv_text(columns, ([row.get(name) for name in columns] for row in flat)).encode()
@@ -119,7 +121,7 @@ def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]
 
 
 def json_bytes(make: Callable[[], Mapping[str, Any]]) -> bytes:
-    """The file: as the commands' ``--out`` writes it."""
+    """Return the file as the commands' ``--out`` writes it."""
     return json_text(make()).encode() + b"\n"
 
 
@@ -131,7 +133,7 @@ def _made(make: Make, run: Run) -> bytes:
     return made.encode() if isinstance(made, str) else made
 
 
-# What follows is imported where it is made: pictures take long to load, and nobody may ask for them.
+# Imports follow where they are used: pictures take long to load, and may never be requested.
 
 
 def _png(figure: go.Figure) -> bytes:
@@ -191,4 +193,4 @@ TEXTS: dict[str, tuple[str, str, str, Make]] = {
     "gpu.csv": ("GPU and energy (CSV)", "text/csv", "What the GPU did at each batch, and joules a sample.",
                 lambda run, _: cards_csv(run)),
 }  # fmt: skip
-"""By ending: label, media type, meaning, and what makes it. Pictures need a round."""
+"""Label, media type, meaning and maker by file ending. Pictures need a round."""

@@ -1,4 +1,4 @@
-"""The evidence under a verdict: the table of cells, how it was measured, the machine."""
+"""The evidence below a verdict: the table of cells, how it was measured, the machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DIFFERS = "Of an int8 target's outputs from those in float32, in percent of thei
 
 
 def cells(run: Run, answer: Answer | None) -> None:
-    """Every cell with its step time, interval, and what was kept outside the step time."""
+    """Show every cell with its step time, interval, and the costs outside the step time."""
     column = st.column_config.NumberColumn
     ms = "%.4g"
     table = cells_table(run, answer)
@@ -74,7 +74,7 @@ def cells(run: Run, answer: Answer | None) -> None:
 
 
 def fits(run: Run, answer: Answer) -> None:
-    """Fixed cost and cost per sample of each target, with intervals, and where half of the step is fixed cost."""
+    """Show each target's fixed cost and cost per sample, with intervals, and the batch at half fixed cost."""
     rows = [fit_row(run, fit) for fit in answer.fits if fit is not None]
     if not rows:
         st.caption("Too few batch sizes for a fit, which takes three.")
@@ -84,7 +84,7 @@ def fits(run: Run, answer: Answer) -> None:
 
 
 def fit_row(run: Run, fit: Fit) -> dict[str, str]:
-    """One fit in words, with its 95 % intervals."""
+    """Return one fit in words, with its 95 % intervals."""
 
     def with_bounds(value: float | None, low: float | None, high: float | None, scale: float = 1.0) -> str:
         if value is None:
@@ -104,7 +104,7 @@ def fit_row(run: Run, fit: Fit) -> dict[str, str]:
 
 
 def how_measured(facts: Iterable[Fact], environment: Environment | None, *notes: str) -> None:
-    """The numbers of a measurement, how to read them, and the machine."""
+    """Show the numbers of a measurement, notes on reading them, and the machine."""
     show_facts(facts)
     if notes:
         st.caption("  \n".join(plain(note) for note in notes))
@@ -118,7 +118,7 @@ def show_facts(facts: Iterable[Fact]) -> None:
 
 
 def how_swept(run: Run, answer: Answer) -> None:
-    """Processes, rounds, passes, noise, environment."""
+    """Show processes, rounds, passes, noise and environment."""
     how_measured(_facts(run), None, *placement_lines(run), *loop_notes(run))
     if any(block.at_s for r in run.rounds[-1:] for block in r.blocks):
         charts.chart("noise", run, answer, border=True)
@@ -138,7 +138,7 @@ def _facts(run: Run) -> list[Fact]:
 
 
 def interference_facts(samples: Sequence[Interference]) -> list[Fact]:
-    """What else the machine did during the rounds: name, value, meaning."""
+    """Return the activity of other programs during the rounds, as facts."""
     facts = []
     busy = [sample.other_cpu_pct for sample in samples if sample.other_cpu_pct is not None]
     if busy:
@@ -153,14 +153,14 @@ def interference_facts(samples: Sequence[Interference]) -> list[Fact]:
 
 
 def machine(environment: Environment | None) -> None:
-    """The machine of a measurement, folded."""
+    """Show the machine of a measurement, folded."""
     if environment is not None:
         with st.expander("The machine", icon=":material/memory:"):
             table(environment_table(environment), "environment", {"fact": "Fact", "value": "Value"})
 
 
 def table(rows: pd.DataFrame, key: str, columns: dict[str, Any] | None = None, alt: str | None = None) -> None:
-    """A table as high as its rows."""
+    """Show a table as high as its rows."""
     st.dataframe(
         cleaned(rows), hide_index=True, key=key, height="content", column_config=columns, alt=clean(alt or "") or None
     )

@@ -1,4 +1,4 @@
-"""Fields that several forms share."""
+"""Form fields shared by several forms."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ STEPS_PER_EXECUTION = (1, *MORE_STEPS)
 
 
 def workload_fields(wrong: Places) -> dict[str, Any]:
-    """Network, mode and optimizer, as :func:`core.ui.checks.checked_workload` takes them."""
+    """Draw network, mode and optimizer; return arguments of :func:`core.ui.checks.checked_workload`."""
     network = network_fields(wrong)
     mode, optimizer = mode_fields("form")
     return {**network, "mode": mode, "optimizer": optimizer}
 
 
 def mode_fields(name: str) -> tuple[str, str]:
-    """Mode and optimizer, their keys beginning with ``name``."""
-    st.session_state.setdefault(f"{name}_mode", "train")  # which a preset may change
+    """Draw mode and optimizer with keys that begin with ``name``; return them."""
+    st.session_state.setdefault(f"{name}_mode", "train")  # set here because a preset may change it
     with st.container(horizontal=True, gap="small"):
         mode = st.segmented_control(
             "Mode", get_args(Mode), required=True, format_func=MODES.__getitem__, key=f"{name}_mode",
@@ -54,7 +54,7 @@ def mode_fields(name: str) -> tuple[str, str]:
 
 
 def two_targets(name: str, here: machine.Machine, wrong: Places) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Choices for both targets, their keys ending in ``name`` and 0 or 1."""
+    """Draw the choices for both targets, with keys that end in ``name`` and 0 or 1."""
     first, second = (_target(index, name, here, wrong) for index in (0, 1))
     wrong.here("targets")
     return first, second
@@ -68,12 +68,12 @@ def _target(index: int, name: str, here: machine.Machine, wrong: Places) -> dict
 
 
 def of_target(index: int) -> str:
-    """What ends the labels of a target's fields, so that no two fields of a form share a name."""
+    """Return the suffix of the labels of a target's fields, so that no two fields of a form share a name."""
     return f", target {index + 1:d}"
 
 
 def target_fields(name: str, default: Target, here: machine.Machine, of: str = "") -> dict[str, Any]:
-    """Choices for a target on TensorFlow, their keys ending in ``name`` and their labels in ``of``."""
+    """Draw the choices for a TensorFlow target, with keys that end in ``name`` and labels that end in ``of``."""
     device = device_field(name, default, here, TENSORFLOW, of)
     with st.grid(2, min_column_width=120, gap="small"):
         threads = threads_field(name, default, device, of)
@@ -96,7 +96,7 @@ def device_field(name: str, default: Target, here: machine.Machine, framework: F
 
 
 def threads_field(name: str, default: Target, device: str, of: str = "") -> int | None:
-    """Threads can be chosen for the CPU only."""
+    """Draw the number of threads, which applies to the CPU only."""
     threads: int | None = st.number_input(
         f"Threads{of}", value=default.threads, placeholder="all", step=1, key=f"form_threads_{name}",
         disabled=device != "cpu", persist_state=KEEP,
@@ -109,7 +109,7 @@ def precision_field(
     name: str, default: Target, here: machine.Machine, framework: Framework, device: str, of: str = "",
     *, infers: bool = False,
 ) -> Precision:  # fmt: skip
-    """``infers``: what computes no training step may be chosen, too."""
+    """Draw the precision; with ``infers`` also those without a training step."""
     precisions = [precision for precision in framework.precisions if infers or precision != "int8"]
     precision: Precision = st.selectbox(
         f"Precision{of}", precisions, index=_at(precisions, default.precision), key=f"form_precision_{name}",
@@ -120,7 +120,7 @@ def precision_field(
 
 
 def execution_field(name: str, default: Target, framework: Framework, of: str = "") -> Execution:
-    """None to choose where the framework has one way; one that it takes by itself goes without its name."""
+    """Draw the execution, unless the framework has only one; the framework's default goes without its own name."""
     options = [execution for execution in framework.executions if execution != framework.by_itself]
     if len(options) == 1:
         return options[0]
@@ -135,7 +135,7 @@ def execution_field(name: str, default: Target, framework: Framework, of: str = 
 
 
 def steps_field(name: str, default: Target, framework: Framework, execution: Execution, of: str = "") -> int:
-    """Only one framework saves anything by several steps a call."""
+    """Draw the steps per call, from which only TensorFlow gains."""
     if framework is not TENSORFLOW:
         return 1
     steps: int = st.selectbox(

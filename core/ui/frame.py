@@ -1,4 +1,4 @@
-"""The frame of every result: its name and *Share*, the verdict, one picture, notes, and the evidence folded below."""
+"""The frame of every result: its name and *Share*, the verdict, one picture, notes, and the folded evidence below."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING: Mapping[str, Draw] = MappingProxyType({})
 
 
 class Parts(Protocol):
-    """What a result consists of."""
+    """The parts of a result."""
 
     def verdict(self) -> None: ...
 
@@ -31,7 +31,7 @@ class Parts(Protocol):
 
 
 def show_parts(heading: str, make: Callable[[], Parts], head: DeltaGenerator) -> None:
-    """A result, or under its heading the sentence why there is none, where ``make`` raises UserError."""
+    """Show a result, or its heading and the reason if ``make`` raises UserError."""
     try:
         parts = make()
     except UserError as error:
@@ -56,9 +56,11 @@ def show(
     share: Draw | None = None,
     head: DeltaGenerator | None = None,
 ) -> None:
-    """A result from its parts. ``share`` is drawn inside a popover beside the heading; ``evidence`` by title, folded,
-    each part drawn once it is opened. In a frame of another page (embedded) neither heading nor those two are shown.
-    ``head`` is a place for the heading above what a page has drawn already.
+    """Show a result from its parts.
+
+    ``share`` is drawn inside a popover beside the heading; ``evidence`` is folded, by title, and each part is drawn
+    once opened. Embedded in another page, the heading and those two are left out. ``head`` is a place for the heading
+    above what a page has already drawn.
     """
     embedded = st.context.is_embedded
     if not embedded:
@@ -73,7 +75,7 @@ def show(
 
 
 def top(heading: str, beside: Draw | None = None, label: str = "Share", icon: str = ":material/share:") -> None:
-    """The heading of a page, and ``beside`` it under one button what is not always needed."""
+    """Draw the heading of a page, and ``beside`` it a popover with what is not always needed."""
     if beside is None:
         st.title(plain(heading), anchor=False)
         return
@@ -84,7 +86,7 @@ def top(heading: str, beside: Draw | None = None, label: str = "Share", icon: st
 
 
 def choice_and_form(has_choice: bool) -> tuple[DeltaGenerator, DeltaGenerator]:
-    """Places under the heading for the choice of a study and for the form of the next: side by side if there is one."""
+    """Return places for the choice of a study and the next one's form: side by side if there is a choice."""
     if not has_choice:
         return st.container(), st.container()
     left, right = st.columns(2, vertical_alignment="bottom")
@@ -92,7 +94,7 @@ def choice_and_form(has_choice: bool) -> tuple[DeltaGenerator, DeltaGenerator]:
 
 
 def folded(parts: Mapping[str, Draw]) -> None:
-    """Parts by title, each drawn once it is opened."""
+    """Show parts by title, each drawn once opened."""
     for title, draw in parts.items():
         part = st.expander(plain(title), on_change="rerun", key=f"folded-{title}")
         if part.open:

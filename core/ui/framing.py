@@ -1,7 +1,7 @@
-"""Which pages of others may show this dashboard in a frame: those in which nothing can be pressed that matters.
+"""Rule for framing by other pages: allowed only where a click cannot change anything.
 
-In a foreign page's frame a click that was meant for something else could cancel a measurement. So only the embedded
-view may be framed: an address with ``embed=true`` shows results without forms, for design reviews.
+In a foreign page's frame a click meant for something else could cancel a measurement (clickjacking). So only the
+embedded view may be framed: an address with ``embed=true`` shows results without forms, for design reviews.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ALONE = ((b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-opt
 
 
 class FrameRules:
-    """ASGI middleware: a response may be framed by other pages where its address asks for the embedded view only."""
+    """ASGI middleware that lets other pages frame a response only if its address asks for the embedded view."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -31,6 +31,6 @@ class FrameRules:
 
 
 def is_embedded(scope: Scope) -> bool:
-    """Whether the address holds ``embed=true`` and nothing that Streamlit might read otherwise."""
+    """Return whether the address has ``embed=true`` exactly once, so that Streamlit reads it the same way."""
     asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
     return asked.get("embed") == ["true"]

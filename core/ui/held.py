@@ -1,6 +1,6 @@
-"""What browsers ask to learn of news (:mod:`core.ui.news`), each question held back until there are some.
+"""Long polling for news (:mod:`core.ui.news`): each browser's request waits until there is some.
 
-A question is a web socket: a server that ends closes those by itself, where it would wait for held requests.
+A request is a web socket: a server that shuts down closes those by itself, but would wait for pending HTTP requests.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
 PATH = "breakeven/news"
 NEWS = "news"
-LOOK_S = 3.0  # between looks at what another process measures, which tells nobody
+LOOK_S = 3.0  # s between checks for another process's measurement, which sends no notification
 
 
 def state(jobs: Jobs) -> str:
-    """Changes whenever a measurement begins, is told to stop or ends, in this process or in another one."""
+    """Return a value that changes when a measurement begins, is told to stop or ends, in any process."""
     elsewhere = jobs.busy_elsewhere() or ""
     return f"{jobs.pauses.changes}-{zlib.crc32(elsewhere.encode()):x}"
 
 
 async def answer(socket: WebSocket) -> None:
-    """Send one message as soon as there is something new, and close. The question names the state that its page has
-    seen, where changes of that are news, and says whether pauses are.
+    """Send one message as soon as there is news, and close.
+
+    The query names the state that its page has seen, if its changes count as news, and says whether pauses do.
     """
     seen, pauses = socket.query_params.get("seen", ""), socket.query_params.get("pauses") == "1"
     await socket.accept()
@@ -45,7 +46,7 @@ async def answer(socket: WebSocket) -> None:
     def is_news() -> bool:
         return woken.is_set() or (seen != "" and state(jobs) != seen)
 
-    left = asyncio.ensure_future(socket.receive())  # a browser says nothing before it leaves
+    left = asyncio.ensure_future(socket.receive())  # a browser sends nothing before it disconnects
     try:
         with jobs.pauses.waiting(wake, changes=seen != "", pauses=pauses):
             while not is_news() and not left.done():
@@ -53,7 +54,7 @@ async def answer(socket: WebSocket) -> None:
                 await asyncio.wait({waiting, left}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
         if not left.done():
-            with suppress(WebSocketDisconnect, RuntimeError):  # it has left meanwhile
+            with suppress(WebSocketDisconnect, RuntimeError):  # it has disconnected meanwhile
                 await socket.send_text(NEWS)
                 await socket.close()
     finally:

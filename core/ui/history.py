@@ -28,21 +28,21 @@ PAGE = 50  # rows
 SHOWN_ROWS = 10
 ALL_KINDS, ALL_TAGS = "All kinds", "All tags"
 FIND, KIND, TAG, NUMBER, FLEET = "find", "kind", "tag", "list", "fleet"
-"""What the address holds of a list."""
+"""Address parameters of a list."""
 SAID, UPLOADS, RESUMED = "history_said", "upload_count", "resumed_sweep"
 
 
 class _Selected(NamedTuple):
-    """What the rows that were chosen are, and whether anything may be changed."""
+    """The selected rows, and whether changes are allowed."""
 
     summaries: list[Summary]
     changes: bool
 
 
 def show() -> None:
-    """The whole page: the list, or what its address compares."""
+    """Show the whole page: the list, or the comparison in its address."""
     if st.session_state.pop(RESUMED, False):
-        st.switch_page("pages/sweep.py")  # which shows its progress, or why it was refused
+        st.switch_page("pages/sweep.py")  # it shows the sweep's progress, or why it was refused
     if len(comparison.asked()) > 1:
         comparison.show()
         return
@@ -71,7 +71,7 @@ def show() -> None:
 
 
 def _wanted() -> Wanted:
-    """What to look for, which the address keeps."""
+    """Draw the search fields and return their query, which the address keeps."""
     tags = list(registry.engine().store.tags())
     names = {ALL_KINDS: None} | {kind.title: name for name, kind in sorted(kinds().items())}
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -88,7 +88,7 @@ def _wanted() -> Wanted:
 
 
 def _fleet() -> str | None:
-    """The fleet run whose machines' runs are listed, which are in no other list; the way back to all studies."""
+    """Return the fleet run whose machines' runs are listed (no other list has them); link to all studies."""
     asked = st.query_params.get(FLEET)
     if not asked:
         return None
@@ -116,7 +116,7 @@ def _first_page() -> None:
 
 
 def _page(wanted: Wanted, below: st.delta_generator.DeltaGenerator) -> Found:
-    """The page that is asked for; ``below`` the list stands which one it is, and the way to others."""
+    """Return the requested page of the list, with its position and the pagination ``below`` the list."""
     store = registry.engine().store
     found = store.find(wanted, PAGE)
     with below.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -167,7 +167,7 @@ def _selected_rows(found: tuple[Summary, ...]) -> list[int]:
 
 
 def _actions(chosen: _Selected) -> None:
-    """What can be done with the rows that were chosen; of a single one what it says, too."""
+    """Draw the actions for the selected rows; for a single row also its summary."""
     if not chosen.summaries:
         words = "open, export, rename, tag or delete it" if chosen.changes else "open or export it"
         st.caption(f"Select a row to {words}; select two to {MAX_COMPARED} sweeps to compare them.")
@@ -230,7 +230,7 @@ def _rename_field(summary: Summary) -> None:
 
 
 def _tags(chosen: Sequence[Summary]) -> None:
-    """The tags that all of them have; what is added or taken away is so of each."""
+    """Draw the tags shared by the selected studies; changes apply to each of them."""
     shared = [tag for tag in chosen[0].tags if all(tag in one.tags for one in chosen)]
     key = f"tags-{hash(tuple(one.id for one in chosen))}"
     with st.popover("Tags", icon=":material/label:"):
@@ -248,7 +248,7 @@ def _delete_button(chosen: Sequence[Summary]) -> None:
 
 
 def _said() -> None:
-    """What the last action did, and the way to the study it was about."""
+    """Show the result of the last action, with a link to its study."""
     if said := st.session_state.pop(SAID, None):
         kind, text, study_id = said
         (st.error if kind == "error" else st.success)(
@@ -288,12 +288,12 @@ def _delete(ids: Sequence[str]) -> None:
 
 
 def _say(kind: str, text: str, study_id: str = "") -> None:
-    """Let the next run say it, with the way to a study."""
+    """Let the next script run show a message, with a link to a study."""
     st.session_state[SAID] = (kind, plain(text), study_id)
 
 
 def _import() -> None:
-    """The upload field; taken in a callback, then emptied, so that a rerun never imports twice."""
+    """Draw the upload field; a callback imports the file and empties the field, so that a rerun never imports twice."""
     count = st.session_state.get(UPLOADS, 0)
     st.file_uploader(
         "A run or study exported as JSON, or a CSV file with the columns target, batch, step_ms and, optionally, round",
@@ -326,7 +326,7 @@ def _take(key: str) -> None:
 
 
 def _read(data: bytes, filename: str) -> tuple[str, Callable[[], Imported]]:
-    """What a file holds, a run or a study of another kind, and what keeps it."""
+    """Return a description of the file's run or study, and the function that stores it."""
     store = registry.engine().store
     try:
         run = read_run(data, filename)

@@ -1,4 +1,4 @@
-"""A kept study as the History page shows it: what it says, where it opens, its file."""
+"""A stored study on the History page: its text, its page, its file."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PAGES = {
     "fleet": ("pages/fleet.py", "study"),
     "resolution": ("pages/method.py", "study"),
 }
-"""By kind: where it is shown, and what names it in that page's address."""
-OF_A_RUN = ("diagnosis", "memory", "noise")  # their page shows a run
+"""By kind: its page, and its parameter in that page's address."""
+OF_A_RUN = ("diagnosis", "memory", "noise")  # kinds whose page shows a run
 
 
 def title_of(summary: Summary) -> str:
-    """What kind of study it is, for people; a kind that this version does not know by its own name."""
+    """Return the title of the study's kind, or the kind's own name if this version does not know it."""
     try:
         return kind_of(summary.kind).title
     except UserError:
@@ -41,7 +41,7 @@ def title_of(summary: Summary) -> str:
 
 
 def show(summary: Summary) -> bool:
-    """What the study says, in the words of its command; whether it can be read at all."""
+    """Show the study in its command's words; return False if it cannot be read."""
     try:
         kind, record, context = _read(summary)
     except (UserError, OSError) as error:
@@ -60,7 +60,7 @@ def show(summary: Summary) -> bool:
 
 
 def link(summary: Summary) -> None:
-    """To its page, where that shows it."""
+    """Link to the study's page, if a page can show it."""
     path, address = PAGES.get(summary.kind, ("", ""))
     if path and (summary.run_id is not None or summary.kind not in OF_A_RUN):
         query = {address: summary.id} | ({"run": summary.run_id} if summary.run_id else {})
@@ -68,12 +68,12 @@ def link(summary: Summary) -> None:
 
 
 def file(summary: Summary) -> None:
-    """All of it, to be imported elsewhere."""
+    """Draw the download of the whole study, for import elsewhere."""
     share.json_button(f"{summary.kind}-{summary.id}", partial(data, summary), share.EVERY_BLOCK)
 
 
 def data(summary: Summary) -> dict[str, Any]:
-    """The export; the record alone where it supports no answer."""
+    """Return the export; only the record if it supports no answer."""
     kind, record, context = _read(summary)
     record = parts.whole(record)
     try:
@@ -83,7 +83,7 @@ def data(summary: Summary) -> dict[str, Any]:
 
 
 def _read(summary: Summary) -> tuple[Kind[Any, Any, Any], Any, Context]:
-    """The record, and what its answer may rest on. Raises UserError or OSError."""
+    """Return kind, record and context of a study. Raises UserError or OSError."""
     kind = kind_of(summary.kind)
     record = registry.load(kind.name, summary.id)
     return kind, record, parts.context(kind, record, _run(summary))

@@ -1,4 +1,4 @@
-"""What the theme cannot say: a few rules for the whole program, the same on every page."""
+"""CSS beyond the theme: a few rules for the whole program, the same on every page."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ button[data-selected=true] p, [role=tab][aria-selected=true] p { color: light-da
 """
 
 PLOT = '[class*="st-key-plot-"]'
-MOST_LINES, MOST_ROWS = 40, 12  # above or below a picture; of a legend
+MOST_LINES, MOST_ROWS = 40, 12  # above or below a picture; in a legend
 
 
 def plot_key(words: Words, name: str) -> str:
-    """Of the container of a picture, by which it is cut."""
+    """Return the key of a picture's container, which encodes how it is cropped."""
     return f"plot-{words.above_px}-{words.below_px}-more{min(words.more_rows, MOST_ROWS)}-{name}"
 
 
 def _cut() -> str:
-    """Of a picture on a page (:func:`core.ui.charts.show`) title and footnote are cut off; its menu moves down.
+    """Return the CSS that crops title and footnote of pictures (:func:`core.ui.charts.show`) and moves their menu down.
 
-    On a phone a legend that needs it gets the room of the title.
+    On a phone a legend that needs more room gets the title's.
     """
     sizes = ", ".join(f'{PLOT} .annotation-text[style*="font-size: {size}px"]' for size in STRIP_SIZES)
     rules = [
@@ -65,5 +65,5 @@ STYLE = f"<style>{RULES}{_cut()}</style>"
 
 
 def apply() -> None:
-    """Once on every page."""
+    """Insert the style, once on every page."""
     st.html(STYLE)

@@ -1,4 +1,4 @@
-"""The devices of this machine as the form offers them, and what to do where there is no GPU."""
+"""The devices of this machine as the form offers them, and advice if there is no GPU."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from core.ui.words import NO_GPU_ADVICE, plain
 
 @dataclass(frozen=True)
 class Machine:
-    """``names`` are devices in the notation of targets; ``titles`` say what each is; ``threads``: usable cores.
+    """Devices of this machine.
 
-    ``unusable`` are those of them that are known not to work, ``notes`` say why, and what else is to be said of GPUs.
-    ``gpus`` in the order of their names. ``apple_gpu``: PyTorch has the device mps here.
+    ``names`` are in the notation of targets; ``titles`` describe each; ``threads``: usable cores. ``unusable`` are
+    names known not to work; ``notes`` say why, and other facts about GPUs. ``gpus`` are in the order of their names.
+    ``apple_gpu``: PyTorch has the device mps here.
     """
 
     names: tuple[str, ...]
@@ -45,14 +46,14 @@ class Machine:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether there is a GPU that can be measured, as far as is known."""
+        """True if any GPU can be measured, as far as known."""
         return bool(self.usable_gpus)
 
     def title(self, name: str) -> str:
         return self.titles.get(name, device_words(name))
 
     def has_tf32(self, name: str) -> bool | None:
-        """Whether float32 means TF32 on that device; None on the CPU, and where it is not known."""
+        """Return whether float32 means TF32 on that device; None on the CPU, or if unknown."""
         return has_tf32(name, self.gpus)
 
     def default_targets(self) -> tuple[Target, Target]:
@@ -60,23 +61,23 @@ class Machine:
 
     @property
     def facts(self) -> Here:
-        """What presets of targets are made from."""
+        """Facts from which presets of targets are made."""
         return Here.of(self.threads, self.usable_gpus, self.gpus)
 
     def reached_by(self, framework: Framework) -> tuple[str, ...]:
-        """Devices of this machine that a framework can use."""
+        """Return the devices of this machine that a framework can use."""
         names = (*self.names, *(["mps"] if self.apple_gpu else []))
         return tuple(name for name in names if device_kind(name) in framework.devices)
 
 
 def devices() -> Machine:
-    """The devices of this machine, looked up at most once a minute."""
+    """Return the devices of this machine, cached for a minute."""
     return _devices(busy_sentence() is not None)
 
 
 @st.cache_resource(ttl=60, max_entries=2, show_spinner=False)
 def _devices(measuring: bool) -> Machine:
-    """While something is measured, what its own workers take of a GPU is nothing to be said."""
+    """Look up the devices; during a measurement leave out notes on GPU use, which is its own workers'."""
     here = environment.list_devices()
     if measuring:
         here = environment.with_notes(here, tuple(note for note in here.notes if note.code not in OF_USE))
@@ -90,12 +91,12 @@ def _devices(measuring: bool) -> Machine:
 
 @st.cache_resource(ttl=60, max_entries=1, show_spinner=False)
 def missing_frameworks() -> dict[str, str]:
-    """A sentence for each framework that cannot be started here, with what installs it; looked up once a minute."""
+    """Return a sentence for each framework that cannot start here, with its installation; cached for a minute."""
     return {name: why for name in FRAMEWORKS if (why := why_missing(name)) is not None}
 
 
 def gpu_notice(machine: Machine) -> None:
-    """Say plainly where no GPU was found or can be used, what is compared instead, and what can be done."""
+    """Show a notice if no GPU was found or is usable, with the comparison proposed instead and advice."""
     for note in machine.notes:
         if note.severity == "fact":
             st.caption(f":material/memory_alt: {plain(note.sentence)}")
@@ -120,10 +121,10 @@ def gpu_notice(machine: Machine) -> None:
 
 @st.cache_resource(ttl=30, max_entries=1, show_spinner=False)
 def now() -> Environment:
-    """This machine at this time."""
+    """Return this machine's current environment, cached for 30 s."""
     return environment.capture_environment()
 
 
 def environment_view() -> None:
-    """This machine, as a table."""
+    """Show this machine as a table."""
     evidence.table(environment_table(now()), "machine", {"fact": "Fact", "value": "Value"})

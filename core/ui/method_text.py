@@ -1,4 +1,4 @@
-"""What the documents say of terms, labels, the self-check and rules, so that the Method page says the same."""
+"""Terms, labels, self-check and rules from the documents, so that the Method page agrees with them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 METHOD, WORDS = "docs/method.md", "docs/terms.md"
 CORE = Path(__file__).parents[1]
-RULE = "| ---"  # what begins the line under a table's head
+RULE = "| ---"  # start of the line under a table's head
 Pair = tuple[str, str]
 
 
 class Term(NamedTuple):
-    """A term of docs/terms.md; ``instead_of`` are the words that are not shown, ``unit`` is empty where it has none."""
+    """A term of docs/terms.md; ``instead_of`` are words to avoid, ``unit`` is empty if it has none."""
 
     term: str
     meaning: str
@@ -23,18 +23,18 @@ class Term(NamedTuple):
 
 
 def path(name: str) -> Path:
-    """In a wheel a document lies inside ``core/``, as the pages do, else beside it (see ``pyproject.toml``)."""
+    """Return a document's path: in a wheel inside ``core/``, like pages, else beside it (see ``pyproject.toml``)."""
     packed = CORE / "dashboard" / name
     return packed if packed.is_file() else CORE.parent / name
 
 
 def section(text: str, title: str) -> str:
-    """What stands under the heading ``## title``."""
+    """Return the text under the heading ``## title``."""
     return re.split(r"^## ", text.partition(f"\n## {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def rows(text: str) -> Iterator[list[str]]:
-    """The cells of each row of the Markdown tables in a text, without heads."""
+    """Yield the cells of each row of the Markdown tables in a text, without heads."""
     lines = text.splitlines()
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("| ") and RULE not in (line[:5], below[:5]):
@@ -42,14 +42,14 @@ def rows(text: str) -> Iterator[list[str]]:
 
 
 def numbered(text: str) -> Iterator[Pair]:
-    """Title and paragraph of each heading ``### 1. Title``."""
+    """Yield title and paragraph of each heading ``### 1. Title``."""
     for part in re.split(r"^### \d+\. ", text, flags=re.MULTILINE)[1:]:
         title, _, body = part.partition("\n")
         yield title, " ".join(body.split())
 
 
 def terms(text: str) -> Iterator[Term]:
-    """Every row of every table of docs/terms.md."""
+    """Yield every row of every table of docs/terms.md."""
     for term, meaning, unit, replaced in rows(text):
         yield Term(term, meaning, unit, tuple(filter(None, (word.strip() for word in replaced.split(",")))))
 

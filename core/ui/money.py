@@ -1,4 +1,4 @@
-"""The money unit on pages: one for the whole session, kept in the address, at first that of BREAKEVEN_CURRENCY."""
+"""The money unit on pages: one per session, kept in the address; its default is BREAKEVEN_CURRENCY."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY, PUT, PROBLEM = "money", "money_put", "money_problem"
 
 
 def chosen() -> Money:
-    """That of the session, unless the address names another one than the session put there."""
+    """Return the session's unit, or the address's if that was changed from outside."""
     asked = st.query_params.get(QUERY)
     if asked is not None and asked != st.session_state.get(PUT):
         st.session_state[PUT] = asked
@@ -26,7 +26,7 @@ def chosen() -> Money:
 
 
 def _keep(text: str | None) -> None:
-    """Take a unit in its notation, None for the usual one; what is wrong is said by :func:`field`."""
+    """Store a unit given in its notation, None for the default; :func:`field` reports errors."""
     try:
         st.session_state[KEY] = usual() if text is None else Money.parse(text)
         st.session_state.pop(PROBLEM, None)
@@ -36,7 +36,7 @@ def _keep(text: str | None) -> None:
 
 
 def put() -> None:
-    """Let the address name the unit, where it is not the default."""
+    """Put the unit into the address, unless it is the default."""
     money = chosen()
     if money == Money():
         st.query_params.pop(QUERY, None)
@@ -45,13 +45,13 @@ def put() -> None:
 
 
 def address() -> dict[str, str]:
-    """What a link must hold so that it shows the same unit."""
+    """Return the parameters by which a link keeps the unit."""
     money = chosen()
     return {} if money == Money() else {QUERY: money.text}
 
 
 def field() -> None:
-    """The choice, for every page that has a price; with it the user's rate, in which list prices are converted."""
+    """Draw the unit, for every page with a price; with it the user's rate, which converts list prices."""
     money = chosen()
     st.text_input(
         "Currency", value=clean(money.currency), max_chars=3, key="money_currency", width=100, on_change=_take,
@@ -66,13 +66,13 @@ def field() -> None:
 
 
 def problem() -> None:
-    """What is wrong with the unit that was asked for, below its field."""
+    """Show the error of the requested unit, below its field."""
     if PROBLEM in st.session_state:
         st.error(plain(st.session_state[PROBLEM]), icon=":material/error:")
 
 
 def _take() -> None:
-    """What the fields hold now."""
+    """Store the current values of the fields."""
     currency = st.session_state["money_currency"].strip().upper()
     rate = st.session_state.get(f"money_rate-{currency}")
     _keep(currency if rate is None else f"{currency}={rate:g}")

@@ -1,4 +1,4 @@
-"""The next step below a verdict in words, with the button that measures for longer or once more."""
+"""The next step below a verdict in words, with the button that measures longer or again."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ ANEW = "The same is measured once more; what is here stays in the history."
 
 
 def can_go_on(run: Run, answer: Answer | None) -> bool:
-    """Whether more rounds can be added to this run: one of this machine, with its plan, that is not running."""
+    """Return whether rounds can be added to this run: it is this machine's, has a plan and is not running."""
     ours = run.label == "measured" and run.plan is not None and run.status != "running" and answer is not None
     return ours and same_machine(run.environment, machine.now()) is not False
 
 
 def is_of_here(study: Study) -> bool:
-    """Whether a study was measured on this machine, so that it can be measured again, and is shown where one may."""
+    """Return whether a study was measured on this machine and may be repeated; never in an embedded view."""
     ours = study.label == "measured" and not st.context.is_embedded
     return ours and same_machine(study.environment, machine.now()) is not False
 
 
 def below(run: Run, answer: Answer | None) -> None:
-    """Show the one next step that fits the verdict, with its button where the run can go on here."""
+    """Show the one next step that fits the verdict, with its button if the run can continue here."""
     if answer is None or st.context.is_embedded:
         return
     step = registry.once(("next step", *registry.revision(run)), partial(next_step, run, answer))
@@ -56,14 +56,14 @@ def below(run: Run, answer: Answer | None) -> None:
 
 
 def _begin(make: Callable[[], Run]) -> None:
-    """Start the sweep and turn to its page, which shows its progress, or why it was refused."""
+    """Start the sweep and switch to its page, which shows its progress, or why it was refused."""
     if start(SWEEP, make()):
         st.query_params.clear()
     st.switch_page("pages/sweep.py")
 
 
 def offer(says: str, seconds: float, begin: Callable[[], Any], *, urgent: bool, help: str, again: bool = False) -> None:
-    """The sentence and the button; ``again``: what was measured cannot go on, so all of it is measured once more."""
+    """Draw the sentence and the button; ``again``: the run cannot continue, so all of it is measured again."""
     if registry.read_only():
         return
     busy = busy_sentence()

@@ -1,4 +1,4 @@
-"""The pages in their groups, the links between them, and their tabs."""
+"""The pages in their groups, the links between them, and tabs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Page(NamedTuple):
     icon: str
     help: str
     link: str = ""
-    embeds: bool = True  # as results without anything to press, which other pages may show in a frame
+    embeds: bool = True  # as results without controls, which other pages may frame
 
 
 PAGES = {
@@ -57,32 +57,34 @@ PAGES = {
     "method": Page("Method", ":material/menu_book:",
         "The words, the rules of measurement, this machine, and common timing pitfalls live.", embeds=False),
 }  # fmt: skip
-"""By the names of their files and addresses."""
+"""Pages by the name of their file and address."""
 
 GROUPS = {
     "": ("start", "sweep", "history", "method"),
     "Result": ("crossover", "overhead", "pipeline", "diagnosis", "batch"),
     "Maps": ("frontier", "scaling", "hardware", "fleet"),
 }
-"""What the menu holds, by heading; those without one stand in it themselves. Streamlit puts them first, and
-:mod:`core.ui.look` moves history and method behind the groups."""
+"""Contents of the menu by heading; pages without one are top-level.
+
+Streamlit puts those first, and :mod:`core.ui.look` moves history and method behind the groups.
+"""
 
 
 def first() -> str:
-    """Where the root address leads: without a GPU to the question about one, else to the sweep that answers it."""
+    """Return the page of the root address: without a GPU the question about one, else the sweep that answers it."""
     try:
         if registry.read_only():
             return "history"
         return "sweep" if machine.devices().has_gpu else "start"
-    except StoreError:  # which every page says
+    except StoreError:  # every page reports it
         return "start"
 
 
 def pages() -> dict[str, list[StreamlitPage]]:
-    """All of them by group; with a GPU the menu leaves out what asks for one.
+    """Return all pages by group; with a GPU the menu omits the page that asks for one.
 
-    The root is a page of its own, which :func:`run` leads away from: Streamlit knows the first page by no other
-    address, so that a link to it would not open where another page is the first.
+    The root is a page of its own, which :func:`run` redirects: Streamlit gives its first page no other address, so a
+    link to that page would fail if another page comes first.
     """
     opens = first()
     found = {group: [_page(name, opens) for name in names] for group, names in GROUPS.items()}
@@ -97,22 +99,22 @@ def _page(name: str, opens: str) -> StreamlitPage:
 
 
 def _root() -> None:
-    """Never run: see :func:`pages`."""
+    """Do nothing; never run: see :func:`pages`."""
 
 
 def _is_hidden(name: str, opens: str) -> bool:
-    """Whether the menu leaves a page out: what asks for a GPU where there is one, what measures where nothing is."""
+    """Return whether the menu omits a page: the GPU question with a GPU, measuring pages if read-only."""
     return (name == "start" and opens != "start") or (name in ("start", "sweep") and registry.read_only())
 
 
 def link(name: str, label: str = "", icon: str = "", **query: str) -> None:
-    """To a page, in its own words where there is no ``label``; ``query`` is what its address holds."""
+    """Link to a page, by default with its own label; ``query`` are the address's parameters."""
     page = PAGES[name]
     st.page_link(f"pages/{name}.py", label=label or page.link, icon=icon or page.icon, query_params=query or None)
 
 
 def tabs(key: str, parts: Mapping[str, Callable[[], None]], first: str | None = None) -> None:
-    """A tab for each part, of which only the open one is drawn; ``first`` is open until another is chosen."""
+    """Draw one tab per part, of which only the open one is drawn; ``first`` is open initially."""
     shown = st.tabs(list(parts), default=first, key=key, on_change="rerun")
     for part, draw in zip(shown, parts.values(), strict=True):
         if part.open:
@@ -121,9 +123,9 @@ def tabs(key: str, parts: Mapping[str, Callable[[], None]], first: str | None = 
 
 
 def run(above: Callable[[str], None]) -> None:
-    """Route to the page that was asked for; the flag tells :func:`guard` that the page has its frame.
+    """Route to the requested page; a flag tells :func:`guard` that the page has its frame.
 
-    ``above`` draws what every page has above its own, given the page's name; embedded pages have nothing there.
+    ``above`` draws the content above every page, given the page's name; embedded pages have none.
     """
     tab.of("Breakeven")
     page = st.navigation(pages(), position="hidden" if st.context.is_embedded else "top")
@@ -140,18 +142,18 @@ def run(above: Callable[[str], None]) -> None:
         if not st.context.is_embedded:
             above(name)
         page.run()
-    except StoreError as error:  # the disk went away, or the database did: say it, whatever the page was doing
+    except StoreError as error:  # the disk or the database failed: report it on any page
         st.error(plain(str(error)), icon=":material/database_off:")
     finally:
         st.session_state[ROUTED] = False
 
 
 def guard(measures: bool = False) -> None:
-    """First call of every page; one that only ``measures`` is empty on a read-only server.
+    """Guard a page, as its first call; one that ``measures`` is empty on a read-only server.
 
-    On a cold server a link straight to a page makes Streamlit run that file alone, without the router. Declaring the
-    navigation and running once more repairs that and keeps the query string. Then the store must open, or the page
-    says why not.
+    On a cold server a direct link to a page makes Streamlit run that file alone, without the router. Declaring the
+    navigation and rerunning repairs that and keeps the query string. Then the store must open, or the page says why
+    not.
     """
     if not st.session_state.get(ROUTED, False):
         tab.of("Breakeven")

@@ -1,4 +1,4 @@
-"""A warning before a sweep starts: how many cores other programs use at the moment."""
+"""A warning before a sweep starts: the number of cores that other programs currently use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from core.ui import registry
 from core.ui.study_page import busy_sentence
 from core.ui.words import plain
 
-LOOK_EVERY_S = 3.0  # a look costs the server some milliseconds, and none while anything is measured
-LEAST_S, STALE_S = 0.3, 10.0  # the kernel counts in ticks of 10 ms; what was before is not now
-BUSY_PCT = 25.0  # of a core; from there on a round counts as disturbed (core.evidence.Interference)
+LOOK_EVERY_S = 3.0  # a sample costs the server some milliseconds, and none is taken during a measurement
+LEAST_S, STALE_S = 0.3, 10.0  # the kernel counts in ticks of 10 ms; older samples are not current
+BUSY_PCT = 25.0  # of a core; above it a round counts as disturbed (core.evidence.Interference)
 
 
 class Watch:
-    """Sample the use of the CPU by others between two looks, shared by all sessions of this server."""
+    """Sampler of other programs' CPU use between two looks, shared by all sessions of this server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class Watch:
         self._at_s, self._last = time.monotonic(), Interference()
 
     def look(self) -> Interference:
-        """Return what was seen since the last look; nothing where that is too long ago to be now."""
+        """Return the use since the last look; nothing if that look is too old."""
         with self._lock:
             since_s = time.monotonic() - self._at_s
             if since_s >= LEAST_S:
@@ -39,12 +39,12 @@ class Watch:
 
 @st.cache_resource(show_spinner=False)
 def watch() -> Watch:
-    """Return the one of this server."""
+    """Return this server's sampler."""
     return Watch()
 
 
 def warn() -> None:
-    """Warn where others use the cores that a sweep is about to measure; nothing where none can be started."""
+    """Warn if others use the cores that a sweep is about to measure; never where no sweep can be started."""
     if not registry.read_only() and not st.context.is_embedded:
         _warning()
 
@@ -56,7 +56,7 @@ def _warning() -> None:
 
 
 def words(seen: Interference) -> str:
-    """Return the warning; empty where others are quiet, or cannot be seen."""
+    """Return the warning; empty if others are quiet, or invisible."""
     if seen.other_cpu_pct is None or seen.other_cpu_pct <= BUSY_PCT:
         return ""
     who = f", mostly {seen.busiest[0].name}" if seen.busiest else ""

@@ -1,4 +1,4 @@
-"""The part of a form that names a network: its family, a preset or own sizes, or a file. Shared by pages."""
+"""Form fields that name a network: its family, a preset or own sizes, or a file. Shared by pages."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from core.ui.words import plain
 from core.userdata.arrays import in_words
 
 FIRST_FAMILY = "mlp"
-FEW_WORDS = 2  # as many kinds fit beside each other in a column
-MAIN = 2  # sizes that stand beside the family, the rest wherever the page has room
+FEW_WORDS = 2  # as many options fit beside each other in a column
+MAIN = 2  # sizes beside the family; the others go wherever the page has room
 MAX_UPLOAD_MB = 32
 ARCHITECTURE = "form_architecture_read"
 PRESETS_HELP = "Puts this network's sizes into the fields, ready to be changed."
 
 
 def network_fields(wrong: Places, rest: Any = None) -> dict[str, Any]:
-    """Family, sizes and architecture, as :func:`core.ui.checks.checked_workload` takes them.
+    """Draw family, sizes and architecture; return arguments of :func:`core.ui.checks.checked_workload`.
 
-    ``rest`` is the place for all but the two main sizes of a family; without it they stand below those.
+    ``rest`` is the place for all sizes except the family's two main ones; by default they stand below those.
     """
     known = families()
-    # a network that user code makes belongs to the command line, where the user names that code
+    # networks of user code belong to the command line, where the user names that code
     names = [name for name, kind in known.items() if kind.choices or name == OWN_ARCHITECTURE]
     names.sort(key=lambda name: known[name].title)
     heading = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
@@ -61,13 +61,13 @@ def network_fields(wrong: Places, rest: Any = None) -> dict[str, Any]:
 
 
 def usual_network() -> Network:
-    """What the fields name until they are touched."""
+    """Return the network in the untouched fields."""
     kind = families()[FIRST_FAMILY]
     return kind.from_choices({choice.name: choice.default for choice in kind.choices})
 
 
 def main_sizes(choices: tuple[Choice, ...]) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
-    """Depth and width, or the first two sizes of a family without them; and the others."""
+    """Return depth and width, or the first two sizes of a family without them; and the others."""
     main = tuple(choice for choice in choices if choice.name in ("depth", "width")) or choices[:MAIN]
     return main, tuple(choice for choice in choices if choice not in main)
 
@@ -77,7 +77,7 @@ def family_of(network: Network) -> str:
 
 
 def put_network(network: Network) -> None:
-    """Let the fields name that network; one that has no sizes to choose by its name. Not one from a file."""
+    """Set the fields to that network; by its name if it has no sizes to choose. Not for one from a file."""
     sizes, family = network.as_choices(), family_of(network)
     st.session_state["form_family"] = family
     for name, value in (sizes or {}).items():
@@ -86,7 +86,7 @@ def put_network(network: Network) -> None:
 
 
 def changed_sizes(family: str) -> list[str]:
-    """Sizes that do not stand beside the family and differ from what is proposed, in words."""
+    """Return the non-main sizes that differ from their defaults, in words."""
     found = []
     for choice in main_sizes(families()[family].choices)[1]:
         value = st.session_state.get(f"form_{family}_{choice.name}", choice.default)
@@ -105,7 +105,7 @@ def _put_preset(family: str) -> None:
 
 
 def _as_named(family: str, name: str) -> str:
-    """A network whose sizes are its own, which go with its name; and the way back to sizes of one's own."""
+    """Draw a network that is fixed by its name, with a button back to own sizes."""
     st.text_input(
         "Network", value=clean(name), disabled=True, key=f"form_shown_{name}", help="Its sizes go with its name."
     )
@@ -116,9 +116,9 @@ def _as_named(family: str, name: str) -> str:
 
 
 def size_fields(name: str, choices: tuple[Choice, ...], wrong: Places) -> dict[str, int | None]:
-    """A field for each choice: a number, or one of its words; ``name`` tells the fields' keys from other forms'.
+    """Draw a field per choice, a number or one of its words; None is an emptied field.
 
-    None is an emptied field.
+    ``name`` distinguishes the keys from those of other forms.
     """
     with st.grid(3, min_column_width=120, gap="small"):
         return {choice.name: _size(f"form_{name}_{choice.name}", choice, wrong) for choice in choices}
@@ -146,7 +146,7 @@ def _size(key: str, choice: Choice, wrong: Places) -> int | None:
 
 
 def _architecture(wrong: Places) -> Network | str | None:
-    """The network read from an uploaded file, or the sentence that refused it; it outlives a visit elsewhere."""
+    """Return the network of an uploaded file, or the sentence that refused it; kept across visits to other pages."""
     with st.container():
         st.file_uploader(
             "Keras JSON (model.to_json()) or a .keras file", type=["json", "keras"], key="form_architecture",
@@ -171,7 +171,7 @@ def _described(network: Network) -> str:
 
 
 def _read() -> None:
-    """Read a file as soon as it is there, once; taking it away forgets the network."""
+    """Read a file once, as soon as it is uploaded; removing it forgets the network."""
     upload = st.session_state.get("form_architecture")
     if upload is None:
         st.session_state.pop(ARCHITECTURE, None)

@@ -1,8 +1,9 @@
-"""Parts of a page that are drawn again when there is something new, without polling.
+"""Parts of a page that are redrawn when there is something new, without polling.
 
-The browser asks the server once and the answer is held back until the measurement makes a pause
-(:class:`core.studies.pauses.Pauses`), begins, is told to stop or ends; only then does the browser have the part drawn.
-While blocks are measured neither of them does anything (measured: benchmarks/polling.py). A hidden tab asks nothing.
+The browser asks the server once, and the answer is held back until the measurement pauses
+(:class:`core.studies.pauses.Pauses`), begins, is told to stop or ends; only then does the browser have the part
+redrawn. While blocks are measured neither side does anything (measured: benchmarks/polling.py). A hidden tab asks
+nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _CSS = """
 [class*="st-key-news-"] { display: none; }
 [data-testid="stLayoutWrapper"]:has(> * > [class*="st-key-news-"]:only-child) { display: none; }
 """
-# An idle moment after a drawing says that the browser has drawn. A server that does not answer at all, for it has no
-# such route, is asked to draw every 10 s.
+# An idle moment after a redraw means that the browser has finished drawing. A server that never answers, because it has
+# no such route, is asked to redraw every 10 s.
 _JS = """
 const asking = new WeakMap()
 
@@ -70,8 +71,9 @@ _NEWS = st.components.v2.component("breakeven_news", css=_CSS, js=_JS, isolate_s
 
 
 def redrawn(key: str, draw: Callable[[], None], *, changes: bool = True, pauses: bool = True) -> None:
-    """Draw a part of the page as a fragment now, and again when a measurement ``changes`` (begins, is told to stop,
-    ends) and in its ``pauses``.
+    """Draw a part of the page as a fragment now, and again on news.
+
+    That is ``changes`` (a measurement begins, is told to stop, ends) and its ``pauses``.
     """
 
     def part() -> None:

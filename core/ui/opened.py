@@ -1,5 +1,6 @@
-"""Which run a page shows: the one named in the address, else the one that this session looked at last, else the newest
-own one, else the example. The menu names no run, and whoever goes from one page of a result to another means the same.
+"""The run that a page shows: the address's, else the session's last, else the newest own, else the example.
+
+The menu names no run, and a user who changes pages means the same run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ LAST = "opened_run"
 
 
 def run() -> Run:
-    """The run to show; stops the page where there is none.
+    """Return the run to show; stop the page if there is none.
 
     Its id is put into the address, so that the address reopens exactly this evidence.
     """
@@ -41,7 +42,7 @@ def run() -> Run:
 
 
 def _last() -> Run | None:
-    """What this session looked at last, unless a run was measured since, which then is what one wants to see."""
+    """Return the session's last run, unless a newer one was measured since, which is then of more interest."""
     last, newest = st.session_state.get(LAST, ("", ""))
     if last and newest == _newest():
         with suppress(UserError):  # deleted

@@ -1,4 +1,4 @@
-"""Studies whose runs the store keeps each by itself: what their answers rest on, and all of them as one file."""
+"""Studies whose runs are stored separately: the data behind their answers, and their export as one file."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from core.studies.study import part_ids_of
 from core.ui import registry
 
 MADE_AT_ONCE = 24
-"""Condensed runs that a page makes while somebody waits; the others are made in the background."""
+"""Condensed runs computed while a page waits; the others are computed in the background."""
 MAX_ROUNDS = 60_000
-"""That a file of a study holds with it: some 20 MB, what an import takes."""
+"""Maximum for a study's file: some 20 MB, the limit of an import."""
 
 
 def context(kind: Kind[Any, Any, Any], record: Any, run: Any = None) -> Context:
-    """What the answer to a record may rest on."""
+    """Return the context for the answer to a record."""
     ids = part_ids_of(record)
     curves = registry.engine().store.curves(ids, MADE_AT_ONCE) if ids else {}
     return Context(run, tuple(registry.readable(kind.name).values()) if not ids else (), curves)
 
 
 def whole(record: Any) -> Any:
-    """The record with its runs in it, so that a file of it can be compared elsewhere; without them where they have too
-    many rounds for one file.
+    """Return the record with its runs in it, so that its file can be compared elsewhere.
+
+    The runs are left out if they have too many rounds for one file.
     """
     runs, rounds = [], 0
     for run_id in part_ids_of(record):
         try:
             runs.append(registry.engine().store.load(run_id))
-        except RunNotFound:  # deleted by itself
+        except RunNotFound:  # deleted on its own
             continue
         rounds += len(runs[-1].rounds)
         if rounds > MAX_ROUNDS:

@@ -1,4 +1,4 @@
-"""The places below the fields of a form for the sentences that say what is wrong there."""
+"""Placeholders below the fields of a form for their error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEEP: Any = "session"  # choices survive a visit to another page
 
 
 class Places:
-    """A place below each field for the sentence that says what is wrong there, filled once all fields are known."""
+    """A placeholder below each field for its error message, filled once all fields are known."""
 
     def __init__(self) -> None:
         self._slots: dict[str, Any] = {}
@@ -23,7 +23,7 @@ class Places:
     def number(
         self, field: str, label: str, value: Any, key: str, help: str | None = None, step: Any = 1, **look: Any
     ) -> Any:
-        """A field for a number with its place below it, as one cell of a grid."""
+        """Draw a number field with its placeholder below, as one cell of a grid."""
         with st.container(gap="xsmall"):
             given = st.number_input(label, value=value, step=step, key=key, persist_state=KEEP, help=help, **look)
             self.here(field)

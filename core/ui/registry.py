@@ -1,4 +1,4 @@
-"""The one engine of this process, shared by every session, and bounded caches over it.
+"""The single engine of this process, shared by every session, and bounded caches over it.
 
 Sessions, reloads and second tabs all reach the same store and the same job through :func:`engine`.
 """
@@ -37,7 +37,7 @@ Revision = tuple[str, str, str, int, int, tuple[tuple[int, int, float], ...], in
 
 
 RECENT = 100
-"""Studies of a kind that a page offers to choose from or compares with; the history lists them all."""
+"""Maximum number of studies of a kind that a page offers or compares with; the history lists all."""
 READ_ONLY_NOTE = "This server is read-only: results and history can be looked at; nothing is measured, kept or deleted."
 
 
@@ -56,9 +56,9 @@ def _close(engine: Engine) -> None:
 
 @st.cache_resource(show_spinner=False, on_release=_close)
 def engine() -> Engine:
-    """The store and the job queue of this process, from the first page that is opened.
+    """Return the store and the job queue of this process, created by the first page.
 
-    Raises StoreError (a failure is tried again on the next run).
+    Raises StoreError (a failure is retried on the next run).
     """
     from core.studies.jobs import Jobs
 
@@ -66,19 +66,20 @@ def engine() -> Engine:
     store.mark_interrupted()
     opened = Engine(store, Jobs(store))
     if not store.read_only:
-        opened.jobs.warm_up()  # while the page is looked at
+        opened.jobs.warm_up()  # while the user reads the page
         describing.begin(store, opened.jobs, opened.stop)
     return opened
 
 
 def read_only() -> bool:
-    """Whether pages only show; nothing that measures, keeps, changes or deletes is then offered."""
+    """Return whether pages are read-only; nothing that measures, keeps, changes or deletes is then offered."""
     return files.read_only()
 
 
 def require() -> Engine:
-    """The engine; where the store cannot be opened, say why and stop the page. A history set aside is said, too, and
-    that a server is read-only.
+    """Return the engine; if the store cannot be opened, say why and stop the page.
+
+    A history that was set aside, and a read-only server, are reported, too.
     """
     try:
         opened = engine()
@@ -93,30 +94,30 @@ def require() -> Engine:
 
 
 def quieten() -> None:
-    """Call before a measurement: take all that is loaded by now out of the garbage collector's way.
+    """Freeze all loaded objects for the garbage collector before a measurement.
 
-    Streamlit collects garbage after every run of a script, also of a fragment. With every module loaded that takes
-    60 ms (measured on two cores), at every poll, from a target that uses all cores; afterwards under 1 ms.
+    Streamlit collects garbage after every script run, also of a fragment. With every module loaded that takes 60 ms
+    (measured on two cores), at every poll, from a target that uses all cores; afterwards under 1 ms.
     """
-    gc.unfreeze()  # what the last measurement set aside may be garbage by now
+    gc.unfreeze()  # what the last measurement froze may be garbage by now
     gc.collect()
     gc.freeze()
 
 
 def revision(run: Run) -> Revision:
-    """Changes whenever anything that an answer or a picture shows has changed."""
+    """Return a value that changes whenever anything shown in an answer or a picture changes."""
     traces = tuple((cell.target, cell.batch, cell.profiled_step_ms) for cell in run.traces)
     return (run.id, run.name, run.status, len(run.rounds), len(run.cells), traces, len(run.loops))
 
 
 @st.cache_resource(max_entries=200, show_spinner=False)
 def once(key: tuple[Hashable, ...], _make: Callable[[], T]) -> T:  # noqa: ARG001
-    """What ``_make`` makes, kept for the same ``key``; its first part says what it is."""
+    """Return the value of ``_make``, cached by ``key``, whose first part names the value."""
     return _make()
 
 
 def answer_of(run: Run) -> Answer | None:
-    """The answer for a run, or None where nothing was measured."""
+    """Return the answer for a run, or None if nothing was measured."""
     return once(("answer", *revision(run)), partial(analyse, run)) if run.rounds else None
 
 
@@ -126,12 +127,12 @@ def _stored(key: Summary, _store: Store) -> Run:
 
 
 def forget_runs() -> None:
-    """After a trace was added to a stored run: a list of runs does not show it, so runs held here are read again."""
+    """Clear cached runs after a trace was added to a stored one, which its summary does not show."""
     _stored.clear()
 
 
 def find_run(run_id: str) -> Run:
-    """A run by id: the shipped example, a published one, the sweep that is running here, or a stored one.
+    """Return a run by id: the shipped example, a published one, the sweep that runs here, or a stored one.
 
     Raises RunNotFound.
     """
@@ -151,17 +152,17 @@ def find_run(run_id: str) -> Run:
 
 
 def mark_interrupted() -> None:
-    """Before runs are offered to be resumed or deleted: none of them is running that nobody measures."""
+    """Mark runs as interrupted that nothing measures any more, before they are offered to be resumed or deleted."""
     jobs = engine().jobs
     last = jobs.snapshot(SWEEP.name)
     engine().store.mark_interrupted("" if last is None or jobs.writing else last.id)
 
 
 def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, asked: str | None = None) -> tuple[Summary, ...]:
-    """The newest stored studies of a kind, newest first, of one run where given, and the one that is ``asked`` for.
+    """Return the newest stored studies of a kind, newest first, of one run if given, and the one ``asked`` for.
 
-    The shipped one comes after those of its run. Of a kind without runs it stands in while there is no other, and
-    comes last where ``asked`` names it.
+    The shipped one comes after those of its run. For a kind without runs it is listed only if there is no other, or
+    last if ``asked`` names it.
     """
     stored = engine().store.summaries(kind.name, run_id, RECENT)
     if asked is not None and all(summary.id != asked for summary in stored):
@@ -186,7 +187,7 @@ def studies(kind: Kind[Any, Any, Any], run_id: str | None = None, asked: str | N
 
 @st.cache_resource(max_entries=128, show_spinner=False)
 def load(kind: str, study_id: str) -> Any:
-    """A study by id, the shipped example too. Raises UserError or OSError."""
+    """Return a study by id, the shipped example too. Raises UserError or OSError."""
     known = kind_of(kind)
     if study_id == example_id(known):
         return load_example(kind)
@@ -194,27 +195,27 @@ def load(kind: str, study_id: str) -> Any:
 
 
 def summaries(kind: str = SWEEP.name) -> tuple[Summary, ...]:
-    """The newest stored studies of a kind, newest first."""
+    """Return the newest stored studies of a kind, newest first."""
     return engine().store.summaries(kind, newest=RECENT)
 
 
 def readable(kind: str) -> dict[str, Any]:
-    """Those :func:`summaries` that can be read; one that cannot says so where it is shown."""
+    """Return those of :func:`summaries` that can be read; the others report an error where they are shown."""
     return only_readable(summaries(kind), lambda summary: load(kind, summary.id))
 
 
 def newest_own(fits: Callable[[Run], bool] = lambda _: True) -> Run | None:
-    """The newest run measured here that has rounds, can be read and ``fits``, or None."""
+    """Return the newest run measured here that has rounds, can be read and ``fits``, or None."""
     for summary in engine().store.find(Wanted(kind=SWEEP.name, label="measured"), RECENT).summaries:
         if summary.rounds and summary.status != "running":
-            with suppress(UserError):  # a damaged one says so where it is opened
+            with suppress(UserError):  # a damaged one reports it where it is opened
                 if fits(run := find_run(summary.id)):
                     return run
     return None
 
 
 def example() -> Run | None:
-    """The shipped example of a sweep; None where it cannot be read."""
+    """Return the shipped example of a sweep; None if it cannot be read."""
     try:
         run: Run = load_example(SWEEP.name)
     except (OSError, UserError):
@@ -223,5 +224,5 @@ def example() -> Run | None:
 
 
 def shown_by_default() -> Run | None:
-    """What opens without a run id: the newest own run, else the shipped example; None only if both are missing."""
+    """Return the run to open without an id: the newest own run, else the shipped example; None if both are missing."""
     return newest_own() or example()

@@ -1,4 +1,4 @@
-"""“What can this machine show?” on the Method page: one target measured against itself, and what that says."""
+"""“What can this machine show?” on the Method page: one target measured against itself, and the result."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _form(busy: str | None, top: Any) -> ResolutionPlan:
 
 
 def _before(plan: ResolutionPlan | None) -> None:
-    """Say what a study is and what the one chosen would measure."""
+    """Say what a study is and what the chosen one would measure."""
     st.markdown(
         "Two workers of the same target take turns as in every sweep. Nothing differs, so that what still seems to "
         "differ is this machine's noise: smaller differences than that do not show here in such a time."
@@ -69,7 +69,7 @@ def _before(plan: ResolutionPlan | None) -> None:
 
 
 def _result(study_id: str, study: ResolutionStudy) -> None:
-    """Draw what a study says, its batches, and its file."""
+    """Draw a study's result, its batches, and its file."""
     context = parts.context(RESOLUTION, study)
     try:
         found = RESOLUTION.answer(study, context)
@@ -88,7 +88,7 @@ def _result(study_id: str, study: ResolutionStudy) -> None:
 
 
 def _table(found: Resolution) -> pd.DataFrame:
-    """Return one row for each batch."""
+    """Return one row per batch."""
     return pd.DataFrame(
         {
             "Batch size": f"{one.batch:,}",

@@ -22,7 +22,7 @@ from core.ui.words import plain
 
 
 def show() -> None:
-    """What it is for, its button or its progress, and the last one of this process."""
+    """Show its purpose, its button or progress, and the last one of this process."""
     st.markdown(
         "Checks within two minutes what every number here rests on. Each check **holds**, **fails** or "
         "**cannot be seen here**. It is what to send with a report."
@@ -49,7 +49,7 @@ def _plan() -> SelfCheckPlan:
 
 
 def result(check_id: str, record: SelfCheck) -> None:
-    """The checks, what fails first in words, the host's own cost, and the file."""
+    """Show the checks, failures first in words, the host's own cost, and the file."""
     checks = run_checks(record)
     st.header(plain(summary(record, checks)), anchor=False)
     for check in checks:

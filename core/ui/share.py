@@ -1,4 +1,4 @@
-"""What a result's *Share* holds: its link and whom that reaches, the view without menus, its files.
+"""The contents of a result's *Share*: its link and who can open it, the view without menus, its files.
 
 A page passes :func:`run_panel` or :func:`panel` to :func:`core.ui.frame.show`.
 """
@@ -30,15 +30,18 @@ FAR = "This link opens for everybody who can reach {host}."
 
 
 def run_panel(run: Run, **query: str) -> None:
-    """Of a run: link, view without menus, PNG, SVG, Markdown, report, JSON, CSV. ``query`` is what a link to this
-    page holds beside the run.
+    """Draw a run's link, view without menus, PNG, SVG, Markdown, report, JSON and CSV.
+
+    ``query`` are the further parameters in a link to this page.
     """
     panel(run.id, {"run": run.id, **query}, downloads.run_files(run))
 
 
 def panel(name: str, query: Mapping[str, str], files: Iterable[File]) -> None:
-    """Of any result: ``query`` is what its address holds, ``name`` is in the names of its files, which are those of
-    :func:`core.ui.downloads.study_files`. All of it keeps to the width of a phone.
+    """Draw the panel of any result, at most as wide as a phone.
+
+    ``query`` are its address's parameters, ``name`` is part of its files' names; the files are those of
+    :func:`core.ui.downloads.study_files`.
     """
     base = address(query)
     _link(base)
@@ -52,8 +55,9 @@ def study(
     kind: Kind[Any, Any, Any], study_id: str, record: Any, query: Mapping[str, str], figure: Figure, rows: Rows,
     context: Context = ALONE,
 ) -> None:  # fmt: skip
-    """A button of its own for a study that is one part of a page: ``query`` as for :func:`panel`, ``figure`` and
-    ``rows`` as for its files.
+    """Draw a separate share button for a study that is one part of a page.
+
+    ``query`` as for :func:`panel`, ``figure`` and ``rows`` as for its files.
     """
 
     def of(make: Callable[[Any, Any, Context], T]) -> Callable[[], T]:
@@ -65,7 +69,7 @@ def study(
 
 
 def address(query: Mapping[str, str]) -> str:
-    """The link to this page with what ``query`` names; empty where the page has no address."""
+    """Return the link to this page with the parameters ``query``; empty if the page has no address."""
     here = st.context.url
     if not here:
         return ""
@@ -87,7 +91,7 @@ def _without_menus(base: str) -> None:
 
 
 def reach(host: str) -> str:
-    """Whom a link to a host reaches, as a sentence. Pure."""
+    """Return a sentence on who can open a link to a host. Pure."""
     try:
         address = ipaddress.ip_address(host)
         here, near = address.is_loopback, address.is_private or address.is_link_local
@@ -98,7 +102,7 @@ def reach(host: str) -> str:
 
 
 def json_button(name: str, make: Callable[[], Mapping[str, Any]], meaning: str) -> None:
-    """A download made only when it is pressed; ``name`` is the file's, without its ending."""
+    """Draw a download made only when pressed; ``name`` is the file's, without its ending."""
     st.download_button(
         "JSON", data=lambda: json_bytes(make), file_name=f"breakeven-{name}.json", mime="application/json",
         icon=":material/download:", on_click="ignore", key=f"download-{name}", help=meaning,

@@ -1,4 +1,4 @@
-"""The first screen where there is no GPU: a measured CPU against a modelled card; one click measures this CPU."""
+"""The first screen without a GPU: a measured CPU against a modelled card; one click measures this CPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIELD_PX = 340
 
 
 def show() -> None:
-    """Question, choice of the card, button, answer, pictures, and where to go on from here."""
+    """Show the question, choice of the card, button, answer, pictures, and links onward."""
     here = machine.devices()
     st.title(QUESTION, anchor=False)
     if here.notes:
@@ -62,7 +62,7 @@ def show() -> None:
 
 
 def subject() -> Run | None:
-    """The newest own run with a CPU that a card can be set against, else the example; None if both are missing."""
+    """Return the newest own run with a CPU to compare, else the example; None if both are missing."""
     return registry.newest_own(lambda run: _has_cpu(run, registry.answer_of(run))) or registry.example()
 
 
@@ -74,7 +74,7 @@ def _has_cpu(run: Run, answer: Answer | None) -> bool:
 
 
 def _button(run: Run, here: machine.Machine) -> None:
-    """One click for the sweep that the form proposes on this machine, of the network on the screen."""
+    """Draw the button that starts the form's default sweep on this machine, of the network on the screen."""
     assert run.plan is not None
     limited = machine.now().limited_words
     outcome = usual(run.plan.workload, here.default_targets(), available_memory_bytes(), limited)
@@ -91,7 +91,7 @@ def _button(run: Run, here: machine.Machine) -> None:
 
 
 def _so_far(before: Run, spec: GpuSpec) -> None:
-    """The same from the rounds that are there; what was shown before until they suffice."""
+    """Show the result of the rounds so far; the earlier one until they suffice."""
     snapshot = registry.engine().jobs.snapshot(SWEEP.name)
     if snapshot is not None and snapshot.active and _has_cpu(snapshot.record, snapshot.answer):
         result(snapshot.record, snapshot.answer, spec, "Estimate so far")
@@ -101,7 +101,7 @@ def _so_far(before: Run, spec: GpuSpec) -> None:
 
 
 def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") -> None:
-    """The answer as a sentence, and its two pictures beside each other."""
+    """Show the answer as a sentence, and its two pictures side by side."""
     if answer is None:
         return
     comparison, note = modelled.of(run, answer, spec, page.cards())
@@ -115,7 +115,7 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
 
 def _pictures(run: Run, answer: Answer, comparison: Against) -> None:
     index, said = compared_with(run, answer), comparison.crossover.sentence
-    # pictures of a run that goes on are not drawn twice, so none is kept
+    # pictures of a running sweep are never drawn twice, so none is cached
     key = () if run.status == "running" else (registry.revision(run), repr(comparison))
     with st.grid(2, min_column_width=560, gap="medium"):
         charts.show(

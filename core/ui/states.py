@@ -1,4 +1,4 @@
-"""What a run's state means for a reader, as notices. Pure: pages only draw them."""
+"""Notices on a run's state for the reader. Pure: pages only draw them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ REASONS = {
     "straddles_at_smallest": "The intervals of the smallest batches reach to both sides of parity.",
     "straddles_within": "The intervals of some batches in between reach to both sides of parity.",
 }
-"""Why a verdict is open. What to do about it is the next step alone (:mod:`core.studies.sweep.next_step`)."""
+"""Reasons of an open verdict. The next step alone says what to do about it (:mod:`core.studies.sweep.next_step`)."""
 RANGE_ENDED = "No crossover in the measured range. It may lie outside."
 OF_THE_DEVICE = ("gpu_slowed", "gpu_shared", "lost_", "trace_")
 """Codes of warnings about the measured device itself, which come before those about the rest of the machine."""
-MIN_STARTS = 3  # of the workers; with fewer, intervals rest on how much processes differ elsewhere
+MIN_STARTS = 3  # of the workers; with fewer, intervals use the process variance of other machines
 ICONS: dict[Level, str] = {"info": ":material/info:", "warning": ":material/warning:", "error": ":material/error:"}
 
 
@@ -39,12 +39,12 @@ class Notice:
 
 
 def stopped(status: str, what: str, kept: str) -> list[str]:
-    """That a study was cancelled or interrupted, and what was ``kept``; nothing where it was not."""
+    """Return a sentence on a cancelled or interrupted study and what was ``kept``; empty for any other."""
     return [f"This {what} was {status}; {kept}."] if status in ("cancelled", "interrupted") else []
 
 
 def few_starts(starts: int, more: str = "A longer budget") -> list[str]:
-    """What too few starts of the workers mean for intervals, and what makes them narrower."""
+    """Return the effect of too few starts of the workers on intervals, and the remedy."""
     if not 0 < starts < MIN_STARTS:
         return []
     return [
@@ -54,7 +54,7 @@ def few_starts(starts: int, more: str = "A longer budget") -> list[str]:
 
 
 def status_notice(run: Run) -> Notice | None:
-    """What to know about a sweep that did not come to its planned end."""
+    """Return a notice on a sweep that did not finish as planned."""
     rounds = counted(len(run.rounds), "round")
     said: dict[str, tuple[Level, str]] = {
         "cancelled": ("info", f"was cancelled; what follows rests on the {rounds} measured until then."),
@@ -72,7 +72,7 @@ def status_notice(run: Run) -> Notice | None:
 
 
 def notices(run: Run, answer: Answer | None) -> tuple[Notice, ...]:
-    """Everything that qualifies a verdict, most important first; no sentence twice."""
+    """Return everything that qualifies a verdict, most important first; no sentence twice."""
     found = [status_notice(run)]
     if answer is None:
         found.append(Notice("warning", "No round was measured, so there is nothing to conclude."))

@@ -1,4 +1,4 @@
-"""What the page of every kind of study does alike: starting one, its progress, why it failed, which one is shown."""
+"""Shared behaviour of every kind of study's page: start, progress, failure, choice of the study."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SHOWN = "progress_shown"
 P = TypeVar("P")
 R = TypeVar("R")
 Form = Callable[[str | None, Any], P | None]
-"""Draws a form: why nothing can be started now, and the place of its button; its plan, or None."""
+"""Draws a form, given why nothing can be started now and the place of its button; returns its plan, or None."""
 
 
 def busy_sentence() -> str | None:
-    """Why nothing can be started now, or None."""
+    """Return why nothing can be started now, or None."""
     jobs = registry.engine().jobs
     running = jobs.snapshot()
     if running is not None and running.active:
@@ -41,12 +41,12 @@ def busy_sentence() -> str | None:
 
 
 def busy_notice(busy: str) -> None:
-    """Why nothing can be started now, beside the button that cannot be pressed."""
+    """Show why nothing can be started now, beside the disabled button."""
     st.info(plain(busy), icon=":material/hourglass_top:")
 
 
 def start(task: Task[P, Any], plan: P) -> bool:
-    """Begin a measurement; a refusal is said by :func:`refusal` on the next run."""
+    """Start a measurement; :func:`refusal` shows an error on the next script run."""
     registry.quieten()
     try:
         registry.engine().jobs.start(task, plan)
@@ -57,29 +57,29 @@ def start(task: Task[P, Any], plan: P) -> bool:
 
 
 def refuse(task: Task[Any, Any], problem: str) -> None:
-    """Let :func:`refusal` say on the next run why a measurement could not be started."""
+    """Store why a measurement could not be started, for :func:`refusal` on the next script run."""
     st.session_state[f"{task.name}_refused"] = problem
 
 
 def takes(budget_s: float) -> str:
-    """How long a study takes whose budget does not hold the end of the round that runs when it is used up."""
+    """Return the duration of a study that finishes its current round after the budget is used up."""
     return f"about {duration(budget_s)} and then to the end of its last round"
 
 
 def refusal(task: Task[Any, Any]) -> None:
-    """Say once why a measurement could not be started."""
+    """Show once why a measurement could not be started."""
     if problem := st.session_state.pop(f"{task.name}_refused", None):
         st.warning(plain(problem), icon=":material/hourglass_top:")
 
 
 def why_ended(last: Snapshot, words: str) -> None:
-    """Why a measurement has no result: an error, unless its user cancelled it."""
+    """Show why a measurement has no result: as an error, unless its user cancelled it."""
     say, icon = (st.info, "info") if last.cancelled else (st.error, "error")
     say(plain(words), icon=f":material/{icon}:")
 
 
 def running(task: Task[Any, Any]) -> Snapshot | None:
-    """The measurement of that kind that runs in this process, or None."""
+    """Return the measurement of that kind that runs in this process, or None."""
     snapshot = registry.engine().jobs.snapshot(task.name)
     return snapshot if snapshot is not None and snapshot.active else None
 
@@ -89,9 +89,9 @@ def cancel() -> None:
 
 
 def press(label: str, begin: Callable[[], Any], disabled: bool, **look: Any) -> None:
-    """A button that begins a measurement of what the fields hold in the run of the script that handles the click.
+    """Draw a button that starts a measurement in the script run that handles the click.
 
-    A callback would get what they held when the button was drawn: before a change that came just before the click.
+    A callback would get the fields' values from when the button was drawn: before a change made just before the click.
     A read-only server has no such button.
     """
     if registry.read_only():
@@ -104,9 +104,9 @@ def press(label: str, begin: Callable[[], Any], disabled: bool, **look: Any) -> 
 def ask(
     task: Task[P, Any], label: str, icon: str, choose: Callable[[], P], begin: Callable[[P], Any]
 ) -> Snapshot | None:
-    """The choices and the button of a short measurement, why it cannot be started, or its wait.
+    """Draw the choices and button of a short measurement, why it cannot be started, or its wait.
 
-    The last one of this process once it has ended, else None; a read-only server has nothing of all that.
+    Returns the last one of this process once it has ended, else None; a read-only server draws nothing.
     """
     if registry.read_only():
         return None
@@ -120,7 +120,7 @@ def ask(
         busy_notice(busy)
     refusal(task)
     if active:
-        news.redrawn(f"wait-{task.name}", partial(_wait, task), pauses=False)  # then the page runs once more
+        news.redrawn(f"wait-{task.name}", partial(_wait, task), pauses=False)  # then the page reruns
     return None if active else last
 
 
@@ -133,13 +133,13 @@ def _wait(task: Task[Any, Any]) -> None:
 
 
 MOST_SHOWN = 0.99
-"""Of the bar of what goes on: only what has ended is whole."""
+"""Maximum share of a running measurement's bar: only an ended one is full."""
 
 
 def progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None = None) -> None:
-    """A running measurement in one line and a bar; when it has ended the page runs once more.
+    """Show a running measurement in one line and a bar; rerun the page when it has ended.
 
-    ``counts`` says how much is done, beside what is being done.
+    ``counts`` returns how much is done, shown after the current activity.
     """
     news.redrawn(f"progress-{task.name}", partial(_progress, task, counts))
 
@@ -163,13 +163,13 @@ def _progress(task: Task[Any, Any], counts: Callable[[Snapshot], str] | None) ->
 
 
 def doing(snapshot: Snapshot, counts: str = "") -> str:
-    """What a running measurement does, and how much is done."""
+    """Return a running measurement's activity, and how much is done."""
     said = f"{snapshot.progress.activity}."
     return f"{said} {counts}" if counts else said
 
 
 def _share(snapshot: Snapshot) -> float:
-    """Of the time that was given, at most; never less than a page of this session has shown before."""
+    """Return the used share of the time limit; never less than this session has shown before."""
     at, kept = snapshot.progress, st.session_state.get(SHOWN, ("", 0.0))
     before = kept[1] if kept[0] == snapshot.id else 0.0
     share = min(MOST_SHOWN, max(before, at.share(snapshot.left_s)))
@@ -178,14 +178,14 @@ def _share(snapshot: Snapshot) -> float:
 
 
 def choices_beside() -> tuple[DeltaGenerator, DeltaGenerator]:
-    """One line: the place of a button with what it measures, and at its end the fields that decide it, folded."""
+    """Return two places in one line: for a button with its plan, and for the folded fields that decide it."""
     row = st.container(horizontal=True, vertical_alignment="center")
     top = row.container(horizontal=True, vertical_alignment="center")
     return top, row.popover("Choices", icon=":material/tune:")
 
 
 def impossible(count: int) -> str:
-    """How many choices of a form cannot be measured."""
+    """Return how many choices of a form cannot be measured."""
     verb, each = ("is", "it") if count == 1 else ("are", "each")
     return f"{counted(count, 'choice')} below {verb} not possible yet; {each} says what is accepted."
 
@@ -193,7 +193,7 @@ def impossible(count: int) -> str:
 class StudyPage(Generic[P, R]):
     """One page, or part of a page, about one kind.
 
-    ``button`` is what its start button says. ``address`` names a study in the query. ``counts`` says how much of a
+    ``button`` is its start button's label. ``address`` is a study's query parameter. ``counts`` returns how much of a
     running study is done.
     """
 
@@ -208,16 +208,16 @@ class StudyPage(Generic[P, R]):
         self.kind, self.button, self._icon, self.address, self._counts = kind, button, icon, address, counts
 
     def start(self, plan: P) -> None:
-        """Begin a study; what comes of it replaces the one in the address."""
+        """Start a study; its result replaces the one in the address."""
         if start(self.kind, plan):
             st.query_params.pop(self.address, None)
 
     def start_button(
         self, plan: Any, busy: str | None, start: Callable[[Any], None] | None = None, **look: Any
     ) -> None:
-        """Its button, off without a plan or while something is measured; ``look`` as :func:`st.button` has it.
+        """Draw the start button, disabled without a plan or during a measurement; ``look`` as in :func:`st.button`.
 
-        ``start`` makes the kind's plan from another one and begins it.
+        ``start`` makes the kind's plan from another one and starts it.
         """
         look = {"label": self.button, "icon": self._icon, "key": f"measure_{self.kind.name}"} | look
         press(begin=partial(start or self.start, plan), disabled=plan is None or busy is not None, **look)
@@ -226,7 +226,7 @@ class StudyPage(Generic[P, R]):
         self, outcome: Outcome[Any], busy: str | None, says: Callable[[Any], str],
         start: Callable[[Any], None] | None = None, **look: Any,
     ) -> None:  # fmt: skip
-        """The same above the fields of a form: what the plan ``says`` that it measures, or how many are wrong."""
+        """Draw the button above a form's fields, with what the plan ``says`` it measures, or the number of errors."""
         if registry.read_only():
             return
         plan = outcome.plan
@@ -246,11 +246,11 @@ class StudyPage(Generic[P, R]):
         return running(self.kind)
 
     def progress(self) -> None:
-        """The running study in one line; when it has ended the page runs once more."""
+        """Show the running study in one line; rerun the page when it has ended."""
         progress(self.kind, self._counts)
 
     def failure(self) -> None:
-        """Why the last study of this process has no result, if it has none."""
+        """Show why the last study of this process has no result, if it has none."""
         last = registry.engine().jobs.snapshot(self.kind.name)
         if last is not None and not last.active and last.error:
             why_ended(last, f"{last.title}: {last.error}")
@@ -258,19 +258,19 @@ class StudyPage(Generic[P, R]):
             self._unwritten(last)
 
     def _unwritten(self, last: Snapshot) -> None:
-        """What the history lacks, and all of it as a file while this process lives."""
+        """Show what the history lacks, with the study as a file while this process lives."""
         st.warning(plain(f"{last.title}: {last.unwritten}"), icon=":material/database_off:")
         if last.record is not None:
             share.json_button(f"{self.kind.name}-{last.id}-unwritten", partial(last.record.model_dump, mode="json"),
                               "Everything that was measured, to be imported later.")  # fmt: skip
 
     def load(self, study_id: str) -> R:
-        """A study by id, the shipped example too. Raises UserError or OSError."""
+        """Return a study by id, the shipped example too. Raises UserError or OSError."""
         record: R = registry.load(self.kind.name, study_id)
         return record
 
     def readable(self, run_id: str | None = None) -> dict[str, R]:
-        """The studies that can be read, newest first, of one run where given; others are said."""
+        """Return the readable studies, newest first, of one run if given; unreadable ones are reported as warnings."""
 
         def say(why: str) -> None:
             st.warning(plain(why), icon=":material/search_off:")
@@ -278,10 +278,10 @@ class StudyPage(Generic[P, R]):
         return only_readable(registry.studies(self.kind, run_id), lambda summary: self.load(summary.id), say)
 
     def shown(self, run_id: str | None = None) -> tuple[str, R] | None:
-        """The study in the address, else the chosen or newest one, with its id; None where none can be read.
+        """Return the study in the address, else the chosen or newest one, with its id; None if none can be read.
 
-        Its id is put into the address, so that this reopens exactly this evidence; not while one runs, whose result
-        is what the page then turns to.
+        Its id is put into the address, so that this reopens exactly this evidence; but not while a study runs, since
+        the page then turns to that one's result.
         """
         asked = st.query_params.get(self.address)
         known = {summary.id: summary for summary in registry.studies(self.kind, run_id, asked)}
@@ -304,7 +304,7 @@ class StudyPage(Generic[P, R]):
         return study_id, record
 
     def has_choice(self, run_id: str | None = None) -> bool:
-        """Whether :meth:`shown` offers several."""
+        """Return whether :meth:`shown` offers several."""
         return len(registry.studies(self.kind, run_id, st.query_params.get(self.address))) > 1
 
     def _chosen(self, known: dict[str, Summary], asked: str | None) -> str | None:
@@ -320,7 +320,7 @@ class StudyPage(Generic[P, R]):
         return picked
 
     def is_example(self, study_id: str) -> bool:
-        """Whether it is the shipped study."""
+        """Return whether it is the shipped study."""
         return study_id == example_id(self.kind)
 
     def frame(
@@ -330,10 +330,10 @@ class StudyPage(Generic[P, R]):
         before: Callable[[P | None], None],
         so_far: Callable[[], None] | None = None,
     ) -> None:
-        """A page with the study in full width under what measures the next one.
+        """Draw a page with the study in full width below the controls for the next one.
 
-        ``form`` draws its button into the place that it is given, and its fields where it is called; ``before`` says
-        what a study is and what the plan would measure.
+        ``form`` draws its button into the given place, and its fields where it is called; ``before`` explains a study
+        and what the plan would measure.
         """
         shown = self.shown()
         if st.context.is_embedded or registry.read_only():
@@ -353,8 +353,9 @@ class StudyPage(Generic[P, R]):
             result(*shown)
 
     def measure(self, form: Form[P], before: Callable[[P | None], None] | None = None, example: bool = False) -> None:
-        """The button of the next study, and beside it the fields that decide it, with what is to be said ``before``.
-        ``example``: the shipped one stands below.
+        """Draw the next study's button, and beside it its fields, with the explanation ``before``.
+
+        ``example``: the shipped study stands below.
         """
         if registry.read_only():
             return

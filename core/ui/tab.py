@@ -1,4 +1,4 @@
-"""The browser's tab: the program's icon, and a title that says which page it is and what it shows."""
+"""The browser tab: the program's icon, and a title with the page and its study."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PAGE = "tab_page"
 
 
 def of(page: str) -> None:
-    """The tab is that page's. Before :func:`st.navigation`, which else would make its icon the tab's."""
+    """Set the tab to that page, before :func:`st.navigation`, which would otherwise set its own icon."""
     st.session_state[PAGE] = page
     st.set_page_config(page_title=f"{page} · Breakeven", page_icon=ICON, layout="wide")
 
 
 def shows(name: str) -> None:
-    """The tab also says what is shown on the page, a run or a study."""
+    """Add the name of the shown run or study to the tab's title."""
     st.set_page_config(page_title=clean(f"{name} · {st.session_state.get(PAGE, '')} · Breakeven"))

@@ -19,12 +19,12 @@ from core.ui.words import OUTCOMES, STOPS, plain
 
 
 def cleaned(table: pd.DataFrame) -> pd.DataFrame:
-    """With all texts as ``st.dataframe`` shows them, which knows no markup."""
+    """Return the table with all texts for ``st.dataframe``, which has no markup."""
     return _each_text(table, clean)
 
 
 def written(table: pd.DataFrame) -> pd.DataFrame:
-    """With all texts as ``st.table`` shows them, which takes them for Markdown."""
+    """Return the table with all texts escaped for ``st.table``, which renders Markdown."""
     return _each_text(table, plain)
 
 
@@ -42,13 +42,13 @@ SHARES = {
     "largest_difference_pct": "output_difference_largest",
     "same_class_pct": "same_class_share",
 }
-"""Columns in percent, and the shares they are made of."""
+"""Columns in percent, and their source columns with shares."""
 
 
 def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
-    """One row a cell, as :class:`core.studies.sweep.export.CellRow`, with outcomes in words and memory in MB.
+    """Return one row per cell, as :class:`core.studies.sweep.export.CellRow`, with outcomes in words and memory in MB.
 
-    ``name`` is what people call the target.
+    ``name`` is the target's name for people.
     """
     table = pd.DataFrame([asdict(row) for row in cell_rows(run, answer)], columns=[f.name for f in fields(CellRow)])
     table["name"] = table["target"].map(lambda target: sentence_case(run.name_of(target)))
@@ -61,7 +61,7 @@ def cells_table(run: Run, answer: Answer | None) -> pd.DataFrame:
 
 
 def history_table(summaries: Sequence[Summary], kinds: Sequence[str]) -> pd.DataFrame:
-    """One row a study, newest first; ``kinds`` are their kinds in words. Rounds are counted of sweeps only."""
+    """Return one row per study, newest first; ``kinds`` are their kinds in words. Only sweeps have rounds."""
     rounds = [s.rounds if s.kind == SWEEP.name else None for s in summaries]
     return pd.DataFrame(
         {
@@ -80,7 +80,7 @@ def history_table(summaries: Sequence[Summary], kinds: Sequence[str]) -> pd.Data
 
 
 def _said(summary: Summary) -> str:
-    """The verdict; where a study did not end by itself, how it ended before that."""
+    """Return the verdict, after the status of a study that did not finish."""
     if summary.status == "running":
         return "Being measured"
     ended = "" if summary.status == "finished" else sentence_case(summary.status)
@@ -88,5 +88,5 @@ def _said(summary: Summary) -> str:
 
 
 def environment_table(environment: Environment) -> pd.DataFrame:
-    """What is known about a machine, one fact a row."""
+    """Return the facts known about a machine, one per row."""
     return pd.DataFrame(environment.facts, columns=["fact", "value"])

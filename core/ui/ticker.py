@@ -1,5 +1,6 @@
-"""A time that is left, counted down every second by the browser itself: the server is not asked for it, since browser
-and server take their time from what is being measured (benchmarks/polling.py).
+"""A remaining time, counted down every second by the browser itself.
+
+Polling the server would take time from the measurement (benchmarks/polling.py).
 """
 
 from __future__ import annotations
@@ -7,12 +8,12 @@ from __future__ import annotations
 import streamlit as st
 
 UNDER_WAY = "no time left, finishing what was begun"
-"""While a measurement goes on though its budget is used up."""
+"""Shown while a measurement continues though its budget is used up."""
 _CSS = """
 .left { font-family: var(--st-font); font-size: 0.875rem; color: var(--st-text-color); white-space: nowrap; }
 .left { font-variant-numeric: tabular-nums; }
 """
-# words as core.numbers.duration writes them; a report that comes a little late never puts the time up again
+# words as core.numbers.duration writes them; a slightly late report never raises the time left again
 _JS = """
 const kept = new WeakMap()
 
@@ -50,6 +51,6 @@ _TICKER = st.components.v2.component("breakeven_ticker", html=HTML, css=_CSS, js
 
 
 def time_left(left_s: float, of: str, key: str, *, before: str = "at most ", after: str = " left") -> None:
-    """The seconds that are left, between two words, counting down; ``of`` tells one measurement from another."""
+    """Draw the seconds left, counting down, between two words; ``of`` distinguishes measurements."""
     data = {"left_s": round(left_s, 1), "of": of, "before": before, "after": after, "over": UNDER_WAY}
     _TICKER(data=data, key=key, width="content")

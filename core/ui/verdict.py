@@ -1,4 +1,4 @@
-"""The verdict before anything else: a sentence, its label, the numbers it rests on, and what qualifies it."""
+"""The verdict before anything else: a sentence, its label, its numbers, and what qualifies it."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def card(
     run: Run, answer: Answer | None, *, heading: str = "Verdict", notices_shown: int | None = SHOWN_NOTICES,
     brief: bool = False,
 ) -> None:  # fmt: skip
-    """Card with the verdict of a run, and below it what qualifies it, ``notices_shown`` of them unfolded.
+    """Show the card with a run's verdict, and below it what qualifies it, ``notices_shown`` of them unfolded.
 
-    None leaves them to the page, which must call :func:`show_notices` itself. A ``brief`` one leaves to it the
-    :func:`numbers` and how the targets ran (:func:`how_it_ran`), too.
+    None leaves them to the page, which must call :func:`show_notices` itself. A ``brief`` card also leaves to the page
+    the :func:`numbers` and how the targets ran (:func:`how_it_ran`).
     """
     sentence = answer.verdict.sentence if answer is not None else "Nothing was measured."
     about, more = how_it_ran(run, answer)
     if brief:
         about, more = (" · ".join(about[-2:]),), ()
-    if answer is not None and not answer.verdict.has_interval:  # then no number stands in the headline
+    if answer is not None and not answer.verdict.has_interval:  # so that no number stands in the headline
         sentence, _, values = sentence.partition(". ")
         sentence, more = f"{sentence.rstrip('.')}.", (*filter(None, (values,)), *more)
     more_below = partial(more_time.below, run, answer)
@@ -65,17 +65,17 @@ def machine_badges(answer: Answer | None) -> list[Badge]:
 
 
 def how_it_ran(run: Run, answer: Answer | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How the targets ran, what of, and where, in lines; and what Keras's own loop adds, where those are few."""
+    """Return lines on how, where and on what the targets ran; and apart, for one or two, those on Keras's own loop."""
     loops = loop_lines(run, answer)
-    more, below = ((), loops) if len(run.names) > 2 else (loops, ())  # of many they would push the table down
+    more, below = ((), loops) if len(run.names) > 2 else (loops, ())  # for many targets they would push the table down
     about = (*ran_line(run), *output_difference_lines(run), *below, workload_line(run), environment_line(run))
     return about, more
 
 
 def numbers(run: Run, answer: Answer) -> None:
-    """What the sentence rests on: of one target its fit, of two the crossover, of more who is the fastest where.
+    """Show the sentence's numbers: one target's fit, two targets' crossovers, or the fastest of more targets.
 
-    Only numbers that have an interval.
+    Only numbers with an interval are shown.
     """
     with st.container(horizontal=True):
         if len(run.names) == 1:
@@ -120,7 +120,7 @@ def _crossovers(run: Run, answer: Answer) -> None:
 
 
 def _at_end(run: Run, answer: Answer) -> None:
-    """How much faster the faster target is at the largest batch that both have, where that is clear."""
+    """Show the speed-up at the largest batch that both targets have."""
     if not answer.speed_ups or answer.speed_ups[-1].low is None:
         return
     if answer.verdict.kind == "inconclusive" and answer.verdict.lead is None:
@@ -134,7 +134,7 @@ def _at_end(run: Run, answer: Answer) -> None:
 
 
 def _boundaries(run: Run, answer: Answer) -> None:
-    """What is the fastest from which batch on."""
+    """Show which target is the fastest from which batch on."""
     changes = [one for one in answer.fastest.boundaries if is_change(one)] if answer.fastest is not None else []
     for boundary in [one for one in changes if one.low is not None][:SHOWN_BOUNDARIES]:
         words = interval_words(boundary.batch, boundary.low, boundary.high)
@@ -143,7 +143,7 @@ def _boundaries(run: Run, answer: Answer) -> None:
 
 
 def against_baseline(run: Run, answer: Answer) -> None:
-    """Each target against the first, as a table."""
+    """Show each target against the first, as a table."""
     found = baseline_table(run, answer)
     st.caption(plain(f"Speed-up over {run.names[0]}, the baseline, {run.label}; in brackets 95 % intervals."))
     table = pd.DataFrame(found.rows, columns=[plain(name) for name in found.columns])
@@ -151,7 +151,7 @@ def against_baseline(run: Run, answer: Answer) -> None:
 
 
 def faster_at(speed_up: SpeedUp, targets: Sequence[str]) -> tuple[str, str, str]:
-    """Value, interval and target in words, for one batch; not clear where the interval holds parity or is missing."""
+    """Return value, interval and target in words at one batch; “not clear” with no interval or with parity in it."""
     ratio, low, high = speed_up.ratio, speed_up.low, speed_up.high
     if low is None or high is None:
         return NOT_CLEAR, "no interval", targets[1]
@@ -164,5 +164,5 @@ def faster_at(speed_up: SpeedUp, targets: Sequence[str]) -> tuple[str, str, str]
 
 
 def show_notices(run: Run, answer: Answer | None, unfolded: int) -> None:
-    """What qualifies the verdict: the most important first, the rest folded away."""
+    """Show what qualifies the verdict: the most important first, the rest folded."""
     draw_notes(notices(run, answer), unfolded)

@@ -55,10 +55,10 @@ NO_GPU_ADVICE = (
 
 
 def plain(text: str) -> str:
-    """Text from outside as Streamlit's Markdown shows it as it is: one line, no markup, link, image or icon."""
+    """Escape text from outside for Streamlit's Markdown: one line, no markup, link, image or icon."""
     return in_markdown(text).replace(":", "&#58;")
 
 
 def unbroken(text: str) -> str:
-    """As :func:`plain`, and no line ends between a number and its %."""
+    """Escape as :func:`plain` does, without a line break between a number and its %."""
     return plain(text).replace(" %", "\u00a0%")

@@ -1,4 +1,4 @@
-"""How far outputs in int8 lie from those in float32, whatever the framework. The same samples go through both."""
+"""Comparison of int8 outputs with float32 outputs, for any framework. The same samples go through both."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from core.evidence import MAX_WHY, OutputDifference
 from core.families import Network
 
 MOST_SAMPLES, LEAST_SAMPLES = 128, 8
-MOST_FLOPS = 1e9  # of all samples together, where that leaves the least: a second by the slowest kernels for int8
+MOST_FLOPS = 1e9  # for all samples together, LEAST_SAMPLES at least: 1 s with the slowest int8 kernels
 
 
 def samples_compared(network: Network) -> int:
-    """How many samples outputs are compared for, and as many others int8 is calibrated with where it needs that."""
+    """Return how many samples to compare outputs for; int8 calibration, where needed, uses as many other samples."""
     affordable = int(MOST_FLOPS / max(1, network.flops_per_sample(training=False)))
     return min(MOST_SAMPLES, max(LEAST_SAMPLES, affordable))
 
 
 def output_difference(exact: np.ndarray, found: np.ndarray, network: Network, quantised: str) -> OutputDifference:
-    """Between outputs (samples, …, classes) in float32 and int8; ``quantised`` says what is in int8.
+    """Compare outputs (samples, …, classes) in float32 and int8; ``quantised`` says what is in int8.
 
-    For one class, two outputs agree where they lie on the same side of what decides.
+    With one class, two outputs agree if they lie on the same side of the decision threshold.
     """
     exact, found = exact.astype(np.float64), found.astype(np.float64)
     apart = np.abs(found - exact)

@@ -1,7 +1,7 @@
-"""Cells of one target, as every framework's engine keeps them: prepared, run in blocks, released. No framework.
+"""Base engine for the cells of one target: prepare, run in blocks, release. Imports no framework.
 
-A framework says how a network is built, how its step runs and where it ran; what is shared is warming up, calibrating,
-memory, and what becomes of an exception.
+A framework's subclass builds the network, runs its step and reports the placement; warm-up, calibration, memory and the
+handling of exceptions are shared here.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ S = TypeVar("S", bound=Step)
 
 @dataclass(frozen=True)
 class Placement:
-    """``summary``: one text for each device, with its number of operations, and on a GPU whether the recurrent layers
-    ran by cuDNN; ``host_ops``: types that fell back.
+    """Placement of a cell's operations.
 
-    ``host_nodes``: names of the graphs' operations that are on the host (empty for eager steps).
+    ``summary`` has one text per device, with its number of operations, and on a GPU whether the recurrent layers ran by
+    cuDNN. ``host_ops`` are the operation types that fell back to the host. ``host_nodes`` are the names of the graphs'
+    operations on the host (empty for eager steps).
     """
 
     summary: tuple[str, ...]
@@ -68,7 +69,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Cell(Generic[S]):
-    """A prepared cell: what it computes, with what feed, and the operations that its graphs placed on the host."""
+    """A prepared cell: its workload, feed and step, and the operations that its graphs placed on the host."""
 
     workload: Workload
     target: Target
@@ -78,7 +79,7 @@ class Cell(Generic[S]):
 
 
 def greet(hello: Hello, device: str, device_name: str = "", allocator: Allocator | None = None, **more: Any) -> Ready:
-    """What a worker says once its device works; the memory that the greeting asks for is limited from here on.
+    """Return the reply to ``hello`` once the device works, and apply the memory limit that the request asks for.
 
     ``more`` are further fields of :class:`core.worker.protocol.Ready`. Raises CellFailed as
     :func:`core.worker.memory.watch_memory` does.
@@ -103,7 +104,7 @@ def greet(hello: Hello, device: str, device_name: str = "", allocator: Allocator
 class CellEngine(TensorFlowOnly, ABC, Generic[S]):
     """Cells of one target. Cells of the same workload share the model's variables, never its compiled functions.
 
-    ``exhausted`` are the framework's own errors that mean too little memory.
+    ``exhausted`` are the framework's own exceptions that mean out of memory.
     """
 
     exhausted: ClassVar[tuple[type[Exception], ...]] = ()
@@ -121,41 +122,44 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
 
     @abstractmethod
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
-        """What the cell's step draws from."""
+        """Return the feed that the cell's step draws from."""
 
     @abstractmethod
     def build_model(self, workload: Workload, target: Target) -> Any:
-        """A network with all its variables, which the cells of the same workload and target will share."""
+        """Build a network with all its variables, shared by the cells of the same workload and target."""
 
     @abstractmethod
     def make_step(self, model: Any, workload: Workload, target: Target, feed: Feed) -> S:
-        """The step of one cell."""
+        """Return the step of one cell."""
 
     @abstractmethod
     def first_call(self, step: S) -> tuple[float, Placement]:
-        """First call (trace, compile, run, synchronise) in ms, and where it ran. Raises CellFailed ``misplaced``."""
+        """Run the first call (trace, compile, run, synchronise); return ms and placement.
+
+        Raises CellFailed ``misplaced``.
+        """
 
     @abstractmethod
     def compiled_as(self, step: S, target: Target) -> tuple[Compiled, str]:
-        """How the step runs, and why, as :class:`core.evidence.CellSetup` has it."""
+        """Return how the step is compiled, and why, as in :class:`core.evidence.CellSetup`."""
 
     def renew(self, cell: Cell[S]) -> None:
-        """Make a model sound again whose values are no longer finite, for other cells that share it."""
+        """Restore a model whose values are no longer finite, for the other cells that share it."""
 
     def trace_fields(self, cell: Cell[S], steps: int) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of :class:`core.worker.protocol.Traced` of a fed cell."""
+        """Return fields of :class:`core.worker.protocol.Traced` for a fed cell."""
         self.refuse("Where a step's time goes")
 
     def time_loop(self, cell: Cell[S], limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:  # noqa: ARG002
-        """Steps of a short call, and pairs of the framework's own loop and our blocks of a fed cell."""
+        """Time the framework's own loop against our blocks; return the steps of a short call and the pairs of times."""
         raise CellFailed("error", f"{self.title} has no loop of its own around a step.")
 
     def explain_reading(self, error: Exception, path: str) -> str | None:  # noqa: ARG002
-        """One sentence for an error that was met while the user's data were read; None for any other."""
+        """Return one sentence for an error met while reading the user's data; None for any other error."""
         return None
 
     def prepare(self, request: Prepare) -> Prepared:
-        """Build, trace, verify, warm up and calibrate a cell; on failure nothing of it is kept."""
+        """Build, trace, verify, warm up and calibrate a cell; on failure keep nothing of it."""
         self._forget(request.batch, request.slot)
         target = self._variant(request)
         try:
@@ -173,7 +177,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             raise
 
     def _held_bytes(self) -> int:
-        """Of the limit: a share of what was available, or, where that is put to the test, of resident memory."""
+        """Return the bytes used of the limit: resident memory in a memory test, else what counts as taken."""
         return held_bytes(self._allocator) if self._allocator is not None or self._watched else taken_bytes()
 
     def block(self, request: RunBlock) -> BlockDone:
@@ -214,22 +218,22 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
         return LoopTimed(batch=request.batch, slot=request.slot, steps=steps, pairs=pairs)
 
     def release(self, request: Release) -> Released:
-        """Forget a cell, and its model when no other cell uses it. A batch that is not there is no error."""
+        """Release a cell, and its model when no other cell uses it. An unknown batch is no error."""
         self._forget(request.batch, request.slot)
         return Released(batch=request.batch, slot=request.slot)
 
     def check_allowed(self, workload: Workload) -> None:
-        """Raises CodeError for a network built by user code that this worker may not import."""
+        """Raise CodeError for a network built by user code that this worker may not import."""
         if not self._allow_code:
             refuse_code(workload.network)
 
     def check_code(self, entry: str) -> None:
-        """Raises CellFailed unless this worker may run the user's code."""
+        """Raise CellFailed unless this worker may run the user's code."""
         if not self._allow_code:
             raise CellFailed("error", f"This worker runs no code of its own accord, so not {entry} either.")
 
     def cell(self, batch: int, slot: int) -> Cell[S]:
-        """A prepared cell, with this process on the cores for it."""
+        """Return a prepared cell, after binding this process to the cores for it."""
         if (batch, slot) not in self._cells:
             raise CellFailed("error", f"Batch {batch} was not prepared in this worker.")
         cell = self._cells[batch, slot]
@@ -245,7 +249,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
 
     @contextlib.contextmanager
     def outcomes(self, pipeline: Pipeline) -> Iterator[None]:
-        """Turn what the framework raises into the outcome of a cell."""
+        """Turn the framework's exceptions into outcomes of a cell."""
         try:
             yield
         except WorkerError:
@@ -272,7 +276,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             gc.collect()
 
     def _variant(self, request: Prepare) -> Target:
-        """The cell's target. Raises CellFailed when it would need a process of its own."""
+        """Return the cell's target. Raises CellFailed if it needs a process of its own."""
         variant = request.variant or self._target
         if variant.host != self._target.host:
             raise CellFailed("error", f"{variant} needs a worker of its own; this one serves {self._target}.")
@@ -291,7 +295,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
             return self._run_in(step, request, target, build_ms, meter)
 
     def _run_in(self, step: S, request: Prepare, target: Target, build_ms: float, meter: PeakMeter) -> Prepared:
-        """First call, warm-up, calibration and latency of a cell that was built."""
+        """Run the first call, the warm-up, the calibration and the latency samples of a built cell."""
         first_call_ms, placement = self.first_call(step)
         meter.first_call_done()
         cell = Cell(request.workload, target, request.pipeline, step, placement.host_nodes)
@@ -321,7 +325,7 @@ class CellEngine(TensorFlowOnly, ABC, Generic[S]):
 
 
 def _check_mode(workload: Workload, target: Target, batch: int) -> None:
-    """Raises CellFailed where the target computes no step of that kind, or none of that batch."""
+    """Raise CellFailed if the target cannot compute such a step, or such a batch."""
     try:
         refuse_mode(workload, target)
         refuse_batch(batch, target)
@@ -330,9 +334,10 @@ def _check_mode(workload: Workload, target: Target, batch: int) -> None:
 
 
 def settle(step: Step, request: Prepare, block_ms: float) -> tuple[timing.WarmUp, int, tuple[float, ...]]:
-    """Warm up and calibrate in calls, of one step or of several; the result is in steps, with the steps' latencies.
+    """Warm up and calibrate in whole calls of one or several steps.
 
-    ``block_ms``: how long a block is to last at least where the request does not say.
+    Returns the warm-up, the steps per block and the latencies per step. ``block_ms`` is the minimum duration of a block
+    if the request gives none.
     """
     each, feed = step.per_call, step.feed
 

@@ -1,4 +1,4 @@
-"""The processes of workers: started afresh, read line by line, found by their mark and ended, and how they ended."""
+"""Worker processes: start one, read its lines, find it by its mark, kill it, describe its exit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.worker.protocol import MAX_LINE_BYTES
 
 
 def start(command: Sequence[str], environment: dict[str, str], folder: str | None = None) -> subprocess.Popen[bytes]:
-    """A process with pipes, under a keeper where there are any, in that folder or the current one."""
+    """Start a process with pipes in ``folder`` (None: the current one), under a keeper on Linux."""
     return subprocess.Popen(
         (*KEEPER, str(os.getpid()), *command) if KEEPER else command,
         stdin=subprocess.PIPE,
@@ -31,21 +31,21 @@ def start(command: Sequence[str], environment: dict[str, str], folder: str | Non
 
 
 def lines_of(stream: IO[bytes] | None) -> Iterator[bytes]:
-    """Lines until the stream ends, closed then; one without an end comes in pieces."""
+    """Yield lines until the stream ends, then close it; a line that is too long comes in pieces."""
     assert stream is not None
     with contextlib.suppress(OSError, ValueError), stream:
         yield from iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
 
 
 def end_keeper(pid: int) -> None:
-    """Ask a keeper to end, and all that it keeps; also one that is stopped."""
+    """Ask a keeper, also a stopped one, to end together with everything it keeps."""
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGTERM)
         os.kill(pid, signal.SIGCONT)
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process that was started in a session of its own, with all of it where there are sessions."""
+    """Kill a process that was started in its own session, with the whole session on POSIX."""
     with contextlib.suppress(OSError, psutil.Error):
         if os.name == "posix":
             os.killpg(pid, signal.SIGKILL)
@@ -62,7 +62,7 @@ def end_marked(mark: str) -> None:
 
 
 def exit_words(code: int) -> str:
-    """How a process ended, as the end of a sentence that begins with the process."""
+    """Return how a process ended, as a predicate whose subject is the process."""
     if code >= 0:
         return f"ended with exit status {code}"
     name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"

@@ -1,4 +1,4 @@
-"""Time as the supervisor sees it, so that tests can run a sweep on a virtual clock."""
+"""Clock of the supervisor, replaceable so that tests can run a sweep in virtual time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_s(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
 
 
 class WallClock:

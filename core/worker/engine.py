@@ -1,7 +1,7 @@
-"""What serves a worker's requests on one target. No framework.
+"""The interface that serves a worker's requests on one target. Imports no framework.
 
 A framework's module (:data:`core.frameworks.FRAMEWORKS`) has ``start(hello) -> (Engine, Ready)``. Most engines are a
-:class:`core.worker.cells.CellEngine`. docs/frameworks.md has how to add one.
+:class:`core.worker.cells.CellEngine`. docs/frameworks.md explains how to add one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from core.worker.protocol import (
 
 
 class Engine(Protocol):
-    """A method for each kind of request but ``hello``. Each raises CellFailed or WorkerLost."""
+    """One method per kind of request except ``hello``. Each raises CellFailed or WorkerLost."""
 
     def prepare(self, request: Prepare) -> Prepared: ...
     def block(self, request: RunBlock) -> BlockDone: ...
@@ -52,7 +52,7 @@ class Engine(Protocol):
 
 
 class TensorFlowOnly:
-    """Answers what a framework does not serve with the one sentence that says so."""
+    """Default methods that refuse what only TensorFlow serves."""
 
     title: str
     """The framework's name in a sentence."""
@@ -86,5 +86,5 @@ class TensorFlowOnly:
 
 
 def tensorflow_only(what: str, title: str) -> CellFailed:
-    """For what the framework called ``title`` does not serve."""
+    """Return the error for a request that the framework called ``title`` does not serve."""
     return CellFailed("error", f"{what} is measured with TensorFlow only, not with {title}.")

@@ -1,6 +1,6 @@
-"""What is wrong with a GPU, from what TensorFlow and CUDA say when a process starts or first runs on it. No framework.
+"""Diagnosis of GPU faults from the messages of TensorFlow and CUDA at a process's start or first step. No framework.
 
-The signs are those of public reports, by project and number of the issue.
+The patterns come from public reports, cited by project and issue number.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ TOGETHER = (
     " GPUs that never finish a step together are often held up by IO virtualisation (IOMMU, VT-d), which the exchange "
     "between them may not pass; switch it off in the firmware, or try NCCL_P2P_DISABLE=1."
 )
-"""For several GPUs that hang (tensorflow 44976)."""
+"""Hint for several GPUs that hang (tensorflow 44976)."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """``signs`` of it in a text, and one ``sentence`` with what to do, which may use the sign's named groups."""
+    """A known cause: its ``signs`` in a text, and one ``sentence`` with the remedy.
+
+    The sentence may use the signs' named groups.
+    """
 
     signs: re.Pattern[str]
     sentence: str | Callable[[re.Match[str]], str]
@@ -140,7 +143,7 @@ CAUSES = (
         "A kernel failed on the GPU, after which CUDA refuses all further work of the process; if it comes again, "
         "update NVIDIA's driver and have the card checked.",
     ),
-    Cause(  # what libcuda's stub returns where there is none, seen with TensorFlow 2.21
+    Cause(  # what libcuda's stub returns without a driver, seen with TensorFlow 2.21
         re.compile(r"UNKNOWN ERROR \(303\)|SHARED_OBJECT_INIT_FAILED|kernel driver does not appear to be running"),
         f"No NVIDIA driver is here; install it {NVIDIA_SMI} (a container needs “--gpus all”), then {INSTALL}.",
     ),
@@ -153,23 +156,23 @@ CAUSES = (
         "CUDA cannot start although a driver is here, as after the machine slept; restart the machine, or reload the "
         "module nvidia_uvm.",
     ),
-    Cause(  # tensorflow 62994: said where the CUDA runtime is not found, whatever the driver
+    Cause(  # tensorflow 62994: logged if the CUDA runtime is not found, whatever the driver
         re.compile(r"Could not find cuda drivers"),
         f"TensorFlow found no CUDA libraries; {INSTALL}.",
     ),
-    Cause(  # our own words, where nothing above was said
+    Cause(  # our own words, if nothing above matched
         re.compile(r"(TensorFlow|JAX|PyTorch) found no GPU"),
         f"A GPU needs NVIDIA's driver and {WITH_GPU}, on Linux or WSL2.",
     ),
 )
-"""The first that is found counts: what says most precisely why stands first."""
+"""The first match counts: the most specific causes stand first."""
 
 
 def explain_gpu(said: str | Iterable[str], framework: str = "tensorflow") -> str | None:
-    """One sentence for the person who must act, with what to do; None where nothing known is said.
+    """Return one sentence for the user with the remedy; None if no known cause matches.
 
-    ``said`` is an error's text or the lines of a log (of TensorFlow at level 0, since it tells some causes as
-    information only). ``framework`` is the one that said it.
+    ``said`` is an error's text or the lines of a log (TensorFlow's at level 0, since it logs some causes as information
+    only). ``framework`` is the one that wrote it.
     """
     text = said if isinstance(said, str) else "\n".join(said)
     sentence = next((sentence for cause in CAUSES if (sentence := cause.explain(text)) is not None), None)

@@ -1,7 +1,7 @@
-"""With which Python a target's worker is started, and who may say so.
+"""Choice of the Python interpreter that starts a target's worker, and who may choose it.
 
-``python=`` of a target names a program to run, so that a run or plan from elsewhere must not bring one along: only
-what was written for a command (its targets, its plan file) may be run. The environment's own variables always may.
+``python=`` of a target names a program to run, so a run or plan from elsewhere must not bring one along: only what was
+written for a command (its targets, its plan file) may be run. The environment's own variables always may.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from core.worker.protocol import CellFailed
 
 
 def interpreter(target: Target) -> str:
-    """The target's own, else what BREAKEVEN_PYTHON_<FRAMEWORK> names, else this program's.
+    """Return the target's own interpreter, else that in BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's.
 
-    Raises CellFailed ``error`` where the framework, or what a worker needs beside it, is not installed there.
+    Raises CellFailed ``error`` if the framework, or another requirement of a worker, is not installed there.
     """
     if (why := why_missing(target.framework, target.python)) is not None:
         raise CellFailed("error", why)
@@ -25,7 +25,7 @@ def interpreter(target: Target) -> str:
 
 
 def refuse_python(targets: Iterable[Target]) -> None:
-    """Raises CellFailed where a target names an interpreter, for callers that may not run one."""
+    """Raise CellFailed if a target names an interpreter, for callers that may not run one."""
     for target in targets:
         if target.python is not None:
             raise CellFailed(

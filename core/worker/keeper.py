@@ -1,12 +1,12 @@
-"""Stands between the program and a worker on Linux, so that neither the worker nor what it starts outlives either.
+"""A process between the program and a worker on Linux, so that neither the worker nor its children outlive either.
 
-``python keeper.py PARENT COMMAND…``, a small process that runs nobody else's code and so is never stuck. It adopts
-whatever the worker starts and lets go (forked twice, in a session of its own), and ends it all when the worker has
-ended, when it is asked to with SIGTERM, and when the program dies: the kernel then sends it that signal. It ends as the
-worker did. Should the keeper itself be killed, the kernel kills the worker.
+``python keeper.py PARENT COMMAND…`` is a small process that runs no foreign code and so never hangs. It adopts whatever
+the worker starts and detaches (double forks, new sessions), and kills all of it when the worker has ended, on SIGTERM,
+and when the program dies: the kernel then sends it SIGTERM. It ends as the worker did. If the keeper itself is killed,
+the kernel kills the worker.
 
-The kernel sends the signal when the *thread* that started the keeper ends: a worker belongs to the thread that
-started it. A worker that is forked (:mod:`core.worker.template`) has a keeper that is a fork, too, of the template.
+The kernel sends the signal when the *thread* that started the keeper ends: a worker belongs to the thread that started
+it. A forked worker (:mod:`core.worker.template`) has a keeper that is also a fork of the template.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WATCHED = {signal.SIGCHLD, signal.SIGTERM}
 AGAIN_S = 0.002
 KEEPER = (sys.executable, "-S", __file__) if sys.platform == "linux" else ()
 MARK = "BREAKEVEN_WORKER"
-"""In the environment of a worker and of all that it starts."""
+"""Environment variable that marks a worker and everything it starts."""
 
 
 def main(parent: int, command: list[str]) -> NoReturn:
@@ -35,12 +35,12 @@ def main(parent: int, command: list[str]) -> NoReturn:
 
 
 def keep(parent: int, work: Callable[[], object]) -> NoReturn:
-    """Be the keeper of a worker that does ``work``, then end as it ended; ``parent`` is this process's."""
+    """Become the keeper of a worker that does ``work``, then end as it ended; ``parent`` is this process's parent."""
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     _die_with(parent, signal.SIGTERM)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     worker = _start(work, usual)
-    for pipe in (0, 1):  # the worker's alone, so that their end is seen
+    for pipe in (0, 1):  # only the worker may hold them, so that their end is seen
         os.close(pipe)
     status = _watch(worker)
     _end_children()
@@ -53,7 +53,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _die_with(parent: int, number: int) -> None:
-    """Have the kernel send this process a signal when its parent dies; end now if that has happened already."""
+    """Have the kernel send this process a signal when its parent dies; exit now if the parent is already dead."""
     _prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)
@@ -83,7 +83,7 @@ def _execute(command: list[str]) -> NoReturn:
 
 
 def _watch(worker: int) -> int | None:
-    """Wait for the worker's end and give its status; None when asked to end it."""
+    """Wait for the worker to end and return its status; None after SIGTERM."""
     while signal.sigwait(WATCHED) != signal.SIGTERM:
         for pid, status in _reaped():
             if pid == worker:
@@ -92,19 +92,19 @@ def _watch(worker: int) -> int | None:
 
 
 def _reaped() -> Iterator[tuple[int, int]]:
-    """Children that have ended. Raises ChildProcessError where there is no child at all."""
+    """Yield children that have ended. Raises ChildProcessError if there is no child at all."""
     while (ended := os.waitpid(-1, os.WNOHANG))[0]:
         yield ended
 
 
 def _end_children() -> None:
-    """Kill every child until there is none; those of one that ends become this process's, and are next."""
+    """Kill every child until none is left; children of a killed child are re-parented here and follow."""
     while True:
         for pid in _children():
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
-                continue  # it has ended, or has become another user's
+                continue  # it has ended, or now belongs to another user
         try:
             list(_reaped())
         except ChildProcessError:
@@ -125,7 +125,7 @@ def _children() -> Iterator[int]:
 
 
 def _end_as(status: int | None) -> NoReturn:
-    """End this process with the worker's status, or of the same signal."""
+    """End this process with the worker's exit status, or by the same signal."""
     if status is None:
         os._exit(0)
     code = os.waitstatus_to_exitcode(status)

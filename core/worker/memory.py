@@ -1,4 +1,4 @@
-"""Memory of a cell: the peak that it reached, the limit that it must keep, and what it needs at least."""
+"""Memory of a cell: its peak, its limit, and a lower bound of what it needs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from core.worker.signs import MEMORY_IS_SHORT
 OPTIMIZER_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
 FLOAT_BYTES = 4
 LEAST_ACTIVATION_BYTES = 2
-WATCH_S = 0.003  # in which a process that writes new memory as fast as it can takes some 10 MB
-BACKSTOP, BACKSTOP_BYTES = 1.25, 500_000_000  # memory is mapped before it is resident: more may be mapped than held
-SHORT_SHARE = 0.25  # a cell whose lower bound is above this share of what is left may well not fit
+WATCH_S = 0.003  # s between checks; a process that writes new memory as fast as it can takes some 10 MB in that time
+BACKSTOP, BACKSTOP_BYTES = 1.25, 500_000_000  # memory is mapped before it is resident, so more may be mapped than held
+SHORT_SHARE = 0.25  # a cell whose lower bound is above this share of the remaining memory may well not fit
 
 
 class Allocator(Protocol):
-    """A device's own count of memory, in bytes. ``reset`` lets the peak begin at what is held now; False where it
-    cannot.
+    """A device's own count of memory, in bytes.
+
+    ``reset`` restarts the peak at what is held now; it returns False if it cannot.
     """
 
     def held(self) -> int: ...
@@ -40,7 +41,7 @@ class Allocator(Protocol):
 
 
 class PeakMeter:
-    """Peak memory since it was made: the allocator's, or without one the whole process's resident memory."""
+    """Peak memory since construction: the allocator's, or without one the whole process's resident memory."""
 
     def __init__(self, allocator: Allocator | None = None) -> None:
         self._allocator = allocator
@@ -53,19 +54,20 @@ class PeakMeter:
             _reset_high_water_mark()
 
     def first_call_done(self) -> None:
-        """What a GPU reaches from here on is its steady state: cuDNN and XLA have tried their algorithms, for which
-        they take memory that later steps do not (gigabytes, for large convolutions).
+        """Start the steady-state peak of a GPU, after cuDNN and XLA have tried their algorithms.
+
+        These trials take memory that later steps do not need (gigabytes, for large convolutions).
         """
         if self._allocator is not None:
             self._first_bytes = self._allocator.peak()
             self._began_anew = self._allocator.reset()
 
     def steady_bytes(self) -> int | None:
-        """The peak since the first call, where an allocator tells."""
+        """Return the peak since the first call, or None without an allocator that can reset its peak."""
         return self._allocator.peak() if self._allocator is not None and self._began_anew else None
 
     def peak_bytes(self) -> int | None:
-        """None where an allocator that cannot begin anew had a higher peak before, and so does not tell."""
+        """Return the peak; None if the allocator cannot reset its peak and had a higher one before."""
         if self._allocator is not None:
             peak = max(self._allocator.peak(), self._first_bytes or 0)
             return peak if peak > self._before_bytes else None
@@ -74,9 +76,9 @@ class PeakMeter:
 
 def _reset_high_water_mark() -> None:
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: sets VmHWM to the present size
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: sets VmHWM to the current size
     except OSError:
-        return  # elsewhere, or not permitted: the peak since the process began is reported
+        return  # elsewhere, or not permitted: the peak since the process started is reported
 
 
 def _status_bytes(field: str) -> int | None:
@@ -88,27 +90,28 @@ def _status_bytes(field: str) -> int | None:
 
 
 def held_bytes(allocator: Allocator | None = None) -> int:
-    """Memory held now: the allocator's, or without one the whole process's resident memory."""
+    """Return memory held now: the allocator's, or without one the whole process's resident memory."""
     return int(psutil.Process().memory_info().rss) if allocator is None else allocator.held()
 
 
 def taken_bytes() -> int:
-    """What this process takes of the memory that was available before it: its resident memory without the pages of
-    files, which are mostly those of libraries. The kernel drops and shares them, and counts them as available (Linux;
-    elsewhere all resident memory).
+    """Return what this process takes of the memory that was available before it.
+
+    That is its resident memory without file pages, which are mostly those of libraries: the kernel drops and shares
+    them, and counts them as available (Linux; elsewhere all resident memory).
     """
     anonymous, shared = _status_bytes("RssAnon"), _status_bytes("RssShmem")
     return held_bytes() if anonymous is None or shared is None else anonymous + shared
 
 
 def watch_memory(limit_bytes: int) -> None:
-    """End this process as soon as its resident memory passes ``limit_bytes``, before the machine swaps.
+    """End this process as soon as its resident memory exceeds ``limit_bytes``, before the machine swaps.
 
-    A thread looks every few milliseconds; the log then says of what the process ended. It cannot look while other
-    code holds the interpreter's lock, so that :func:`limit_memory` stands behind it with room to spare.
+    A thread checks every few milliseconds and logs why the process ended. It cannot check while other code holds the
+    GIL, so :func:`limit_memory` is set above it as a backstop, with some slack.
 
-    Raises CellFailed where a limit of the system on this process would end it first: running out would then say
-    nothing of ``limit_bytes``.
+    Raises CellFailed if a system limit on this process would end it first: running out of memory would then say nothing
+    about ``limit_bytes``.
     """
     backstop = round(BACKSTOP * limit_bytes) + BACKSTOP_BYTES
     _check_own_limits(limit_bytes, backstop)
@@ -121,12 +124,12 @@ def _end_above(limit_bytes: int) -> None:
     while (now := resident_bytes()) <= limit_bytes:
         time.sleep(WATCH_S)
     words = f"{MEMORY_IS_SHORT}: resident memory is {byte_size(now)}, the limit {byte_size(limit_bytes)}\n"
-    os.write(2, words.encode())  # past Python's own stream, whose lock another thread may hold
+    os.write(2, words.encode())  # bypasses Python's own stream, whose lock another thread may hold
     os._exit(1)
 
 
 def _reader_of_resident_bytes() -> Callable[[], int]:
-    """The cheapest way to read this process's resident memory here."""
+    """Return the cheapest function that reads this process's resident memory on this platform."""
     try:
         statm = os.open("/proc/self/statm", os.O_RDONLY)
     except OSError:
@@ -137,7 +140,10 @@ def _reader_of_resident_bytes() -> Callable[[], int]:
 
 
 def _check_own_limits(limit_bytes: int, backstop_bytes: int) -> None:
-    """What is mapped is counted there, so that it is more than what is resident already when the framework starts."""
+    """Raise CellFailed if a ulimit leaves too little room.
+
+    Such limits count mapped memory, which exceeds resident memory as soon as the framework has started.
+    """
     if os.name != "posix":
         return
     import resource
@@ -160,10 +166,9 @@ def _check_own_limits(limit_bytes: int, backstop_bytes: int) -> None:
 
 
 def limit_memory(limit_bytes: int, held: int) -> None:
-    """Let this process, which holds ``held`` bytes of it, take ``limit_bytes`` at most (Linux); a larger allocation
-    fails at once.
+    """Limit this process, which holds ``held`` bytes, to ``limit_bytes`` (Linux); a larger allocation fails at once.
 
-    The kernel counts private writable mappings; what is mapped but not used so far is added to the limit.
+    The kernel counts private writable mappings; what is mapped but still unused is added to the limit.
     """
     data = _status_bytes("VmData")
     if os.name != "posix" or data is None:
@@ -171,15 +176,17 @@ def limit_memory(limit_bytes: int, held: int) -> None:
     import resource
 
     allowed = data + max(0, limit_bytes - held)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who dies of the limit leaves no file of its size behind
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dump of the size of the limit
     before = resource.getrlimit(resource.RLIMIT_DATA)
     tightest = min(bound for bound in (allowed, *before) if bound != resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_DATA, (tightest, before[1]))
 
 
 def least_bytes(request: Prepare, built: bool) -> int:
-    """A lower bound of what a cell adds: weights, gradients and optimizer state (unless ``built``), batches, and the
-    activations that must live at once (all of them in training, a layer's input and output in inference).
+    """Return a lower bound of the bytes that a cell adds.
+
+    These are weights, gradients and optimizer state (unless ``built``), batches, and the activations that must be live
+    at once (all of them in training, one layer's input and output in inference).
     """
     workload = request.workload
     copies = (2 + OPTIMIZER_COPIES[workload.optimizer] if workload.training else 1) * (not built)
@@ -188,14 +195,14 @@ def least_bytes(request: Prepare, built: bool) -> int:
     batches = 1 if own or request.pipeline.kind == "resident" else pool_size(workload, request.batch)
     sizes = [layer.activations for layer in workload.network.layers]
     alive = sum(sizes) if workload.training else max(map(sum, pairwise(sizes)), default=sizes[0])
-    # values of half precision count by their two bytes
+    # activations count 2 bytes each, as in half precision
     return FLOAT_BYTES * (copies * workload.network.parameters + request.batch * batches * sample) + (
         LEAST_ACTIVATION_BYTES * request.batch * alive + _data_bytes(request, FLOAT_BYTES * sample)
     )
 
 
 def _data_bytes(request: Prepare, sample_bytes: int) -> int:
-    """What user data keep in memory: unpacked arrays, and every sample where the pipeline caches them."""
+    """Return what user data keep in memory: unpacked arrays, and every sample if the pipeline caches them."""
     if request.pipeline.data is None:
         return 0
     source = inspect_data(request.pipeline.data)
@@ -204,11 +211,10 @@ def _data_bytes(request: Prepare, sample_bytes: int) -> int:
 
 
 def check_fits(request: Prepare, limit_bytes: int | None, built: bool, held: int) -> None:
-    """Raise CellFailed ``out_of_memory`` before anything is built where even the lower bound is more than is left.
+    """Raise CellFailed ``out_of_memory`` before anything is built if even the lower bound exceeds what is left.
 
-    ``held``: bytes that are taken already. Some of TensorFlow's CPU kernels end the process when an allocation fails:
-    this keeps clear of most such cases, and a line in the log lets the supervisor's side know the rest for what they
-    are.
+    ``held`` are the bytes already taken. Some of TensorFlow's CPU kernels end the process when an allocation fails:
+    this check avoids most such cases, and a line in the log lets the supervisor recognise the rest.
     """
     if limit_bytes is None:
         return

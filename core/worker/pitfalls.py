@@ -1,4 +1,4 @@
-"""Timing pitfalls, live: one workload timed as articles do it, beside our own block figure, in a worker of its own."""
+"""Timing pitfalls, live: one workload timed as articles do it, beside our block time, in a worker of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Method = Literal["predict_first", "predict_loop", "single_call", "first_epoch"]
 
 
 class Words(NamedTuple):
-    """A method in words, why it misleads, and the mode of our figure beside it."""
+    """A method's name, why it misleads, and the mode of our figure beside it."""
 
     title: str
     explanation: str
@@ -48,7 +48,7 @@ METHODS: dict[Method, Words] = {
 
 
 class Figure(Frozen):
-    """Measured time a step by one method, and how many times our figure it is."""
+    """Measured step time by one method, and its ratio to our figure."""
 
     method: Method
     step_ms: float
@@ -64,7 +64,10 @@ class Figure(Frozen):
 
 
 class PitfallReport(Frozen):
-    """Measured now. Our figures: ``infer_step_ms`` beside the predict methods, ``train_step_ms`` beside fit."""
+    """Pitfalls measured live.
+
+    Our figures are ``infer_step_ms`` beside the predict methods, ``train_step_ms`` beside fit.
+    """
 
     workload: str
     batch: int
@@ -74,8 +77,10 @@ class PitfallReport(Frozen):
 
 
 def run_pitfalls(workload: Workload, batch: int, deadline_s: float, check: Check = go_on) -> PitfallReport:
-    """Time ``workload`` at ``batch`` on the CPU by every method. Raises WorkerError (crashed, hung, out of memory), and
-    what ``check`` does (:class:`core.worker.protocol.Launcher`).
+    """Time ``workload`` at ``batch`` on the CPU by every method.
+
+    Raises WorkerError (crashed, hung, out of memory), and what ``check`` raises
+    (:class:`core.worker.protocol.Launcher`).
     """
     end_s = time.monotonic() + deadline_s
     (worker,) = launch_processes((Target(),), deadline_s, check)
@@ -93,7 +98,7 @@ def _measure(worker: Worker, workload: Workload, batch: int, end_s: float) -> Pi
         return worker.ask(request, end_s - time.monotonic())
 
     def ours_ms(workload: Workload) -> float:
-        """Median step of a few blocks, on a host array as the other methods use."""
+        """Return the median step time of a few blocks, on a host array as the other methods use."""
         prepared = ask(Prepare(workload=workload, pipeline=Pipeline(kind="host"), batch=batch))
         block = RunBlock(batch=batch, steps=prepared.steps_per_block)
         blocks_ms = [ask(block).block_ms for _ in range(OUR_BLOCKS)]

@@ -1,4 +1,4 @@
-"""What the frameworks see of this machine's devices, each asked in processes of its own."""
+"""Probe of the devices that each framework sees on this machine, in processes of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROBE_TARGET = "gpu:0"
 
 
 class DeviceProbe(Frozen):
-    """TensorFlow's answer; ``said`` is its reason where there is no GPU."""
+    """TensorFlow's answer; ``said`` is its reason if there is no GPU."""
 
     gpu_found: bool
     device_name: str = ""
@@ -26,7 +26,7 @@ class DeviceProbe(Frozen):
 
 
 class FoundDevice(Frozen):
-    """What a framework made of a device: ``said`` is its reason where it cannot use it, else empty."""
+    """A framework's answer for one device: ``said`` is the reason why it cannot use it, else empty."""
 
     device: str
     name: str = ""
@@ -34,8 +34,10 @@ class FoundDevice(Frozen):
 
 
 class FrameworkHere(Frozen):
-    """``missing``: the sentence that says what to install, None where a worker can be started. ``devices`` are those
-    that it was asked for, in a worker each; None: not asked.
+    """A known framework on this machine.
+
+    ``missing`` says what to install, None if a worker can be started. ``devices`` are those it was probed for, one
+    worker each; None: not probed.
     """
 
     name: str
@@ -46,7 +48,7 @@ class FrameworkHere(Frozen):
 
 
 def frameworks_here() -> tuple[FrameworkHere, ...]:
-    """Every known framework, from its packages alone."""
+    """Return every known framework, judged by its installed packages alone."""
     return tuple(
         FrameworkHere(name=name, title=known.title, versions=versions(name), missing=why_missing(name))
         for name, known in FRAMEWORKS.items()
@@ -54,7 +56,7 @@ def frameworks_here() -> tuple[FrameworkHere, ...]:
 
 
 def probe_frameworks(here: Sequence[FrameworkHere], gpus: int, deadline_s: float) -> tuple[FrameworkHere, ...]:
-    """Ask each that is installed for its devices, all at the same time; ``gpus``: how many the driver lists."""
+    """Probe the devices of each installed framework, all in parallel; ``gpus``: how many the driver lists."""
     asked = {one.name: _worth_asking(one.name, gpus) for one in here if one.missing is None}
     found = _ask([Target(framework=name, device=d) for name, devices in asked.items() for d in devices], deadline_s)
     return tuple(
@@ -66,7 +68,7 @@ def probe_frameworks(here: Sequence[FrameworkHere], gpus: int, deadline_s: float
 
 
 def _worth_asking(framework: str, gpus: int) -> tuple[str, ...]:
-    """The CPU, and of the others those that there is a sign of: a framework may take long to find none."""
+    """Return the CPU, and other devices with some sign of being here: a framework may take long to find none."""
     signs = {"gpu": gpus > 0, "mps": platform.system() == "Darwin", "tpu": _has("libtpu")}
     return ("cpu", *(Target(device=kind, framework=framework).device for kind in FRAMEWORKS[framework].devices
                      if signs.get(kind, False)))  # fmt: skip
@@ -96,7 +98,7 @@ def _ask(targets: Sequence[Target], deadline_s: float) -> dict[tuple[str, str], 
 
 
 def probe_devices(deadline_s: float) -> DeviceProbe:
-    """Ask TensorFlow, in a short-lived worker process, what it makes of ``gpu:0``."""
+    """Ask TensorFlow, in a short-lived worker process, about ``gpu:0``."""
     worker = ProcessWorker(Target(device=PROBE_TARGET))
     try:
         worker.wait_ready(deadline_s)

@@ -1,10 +1,10 @@
-"""The transport: real worker processes, asked over pipes with JSON lines, each request with a deadline.
+"""The transport: real worker processes that exchange JSON lines over pipes, each request with a deadline.
 
-Nothing here waits without end: requests are written by a thread of their own, a reply is waited for in slices, between
-which the wish to stop and the end of the process are seen, and what a worker prints is always read. On Linux a worker
-runs under a keeper (:mod:`core.worker.keeper`), which ends it, and whatever it started, with this program. Elsewhere a
-worker ends when its stdin closes, as soon as it lets its own thread see that; what it started is found by a mark in its
-environment when the worker is closed, not when this program is killed.
+Nothing here waits for ever: a separate thread writes requests, the wait for a reply is sliced to check for a stop and
+for the end of the process, and a worker's output is always read. On Linux a worker runs under a keeper
+(:mod:`core.worker.keeper`), which kills it, and whatever it started, together with this program. Elsewhere a worker
+ends when its stdin closes, as soon as its own thread gets to notice; processes that it started are found by a mark in
+their environment when the worker is closed, but not when this program is killed.
 """
 
 from __future__ import annotations
@@ -57,31 +57,33 @@ from core.worker.templates import TEMPLATES, Template
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "core.worker.server")
 
-SLICE_S = 0.2  # of a wait, after which it is seen whether to go on
-CLOSE_PATIENCE_S = 1.0  # for an end that was asked for, before one is made
-MAX_WAITING = 4  # replies that nobody has taken yet: there is one to each request, so that more are garbage
+SLICE_S = 0.2  # slice of a wait, after which the check is called
+CLOSE_PATIENCE_S = 1.0  # for a requested end, before the process is killed
+MAX_WAITING = 4  # replies not yet taken: there is one per request, so more are garbage
 LOG_LINES, LOG_LINE_CHARS = 40, 4_096
 SLOW_TO_PREPARE = (
     " Compiling for a GPU may take that long, above all with XLA, which tries several kernels for every layer; give it "
     "a longer budget, or choose execution=graph."
 )
-SHOWN = 80  # characters of garbage or log that go into a sentence
-MEMORY_SHARE = 0.9  # of what is available at the start, divided among the CPU targets
+SHOWN = 80  # characters of garbage or log quoted in a sentence
+MEMORY_SHARE = 0.9  # of the memory available at the start, divided among the CPU targets
 
 
 def worker_environment(target: Target) -> dict[str, str]:
-    """Environment of a worker process: GPUs hidden from CPU targets, else counted as :mod:`core.machine.visible` does,
-    threads as the target says, a quiet framework.
+    """Return the environment of a worker process.
+
+    GPUs are hidden from CPU targets and otherwise numbered as in :mod:`core.machine.visible`; threads are the target's;
+    the framework logs little.
     """
     env = dict(os.environ)
     paths = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
     env |= {
         "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONSAFEPATH": "1",  # a folder called "core" where the user happens to be is not ours
+        "PYTHONSAFEPATH": "1",  # a folder called "core" in the user's working folder is not ours
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
         "KERAS_BACKEND": target.framework if FRAMEWORKS[target.framework].through_keras else "tensorflow",
-        # on a GPU TensorFlow tells why it cannot use one as information, which its log must then hold
+        # TensorFlow logs at information level why it cannot use a GPU
         "TF_CPP_MIN_LOG_LEVEL": "0" if target.is_gpu else "2",
         ORDER: env.get(ORDER) or BY_BUS,
     }
@@ -95,9 +97,9 @@ def worker_environment(target: Target) -> dict[str, str]:
 class ProcessWorker:
     """A worker process for one target (:class:`core.worker.protocol.Worker`).
 
-    The constructor starts the process and greets it without waiting; :meth:`wait_ready` waits. ``command`` replaces
-    the worker's command line, for tests of the transport; with a ``template`` the worker is forked from that if it
-    can be. ``folder`` is its working folder (None: this program's). ``check`` as in
+    The constructor starts the process and sends ``hello`` without waiting; :meth:`wait_ready` waits. ``command``
+    replaces the worker's command line, for tests of the transport; with a ``template`` the worker is forked from that
+    if possible. ``folder`` is its working folder (None: this program's). ``check`` as in
     :class:`core.worker.protocol.Launcher`.
     """
 
@@ -145,7 +147,7 @@ class ProcessWorker:
 
     @property
     def pid(self) -> int:
-        """Of the process that this one started; :attr:`ready` has the worker's own."""
+        """Pid of the process started here; :attr:`ready` has the worker's own."""
         return self._process.pid
 
     def wait_ready(self, deadline_s: float) -> None:
@@ -153,24 +155,24 @@ class ProcessWorker:
         try:
             self.ready = self._receive(self._hello, deadline_s)
         except CellFailed as failure:
-            self.close()  # only then is the log whole
+            self.close()  # the log is complete only then
             raise CellFailed(failure.outcome, failure.reason + self._why(failure.reason)) from None
         self._start_log = tuple(self._log)
 
     def ask(self, request: Request[R], deadline_s: float) -> R:
-        """The reply to a request. Raises CellFailed or WorkerLost."""
+        """Send a request and return its reply. Raises CellFailed or WorkerLost."""
         self._send(request)
         return self._receive(request, deadline_s)
 
     def cpu_time_s(self) -> float:
-        """User and system seconds so far; after the process's end what was last seen."""
+        """Return user and system seconds so far; after the process's end, the last value seen."""
         with contextlib.suppress(psutil.Error, OSError, AttributeError):  # not ready yet
             times = psutil.Process(self.ready.pid).cpu_times()
             self._cpu_s = max(self._cpu_s, times.user + times.system)
         return self._cpu_s
 
     def close(self, patience_s: float | None = None) -> None:
-        """Close stdin, at which the worker ends; kill it if it has not ended ``patience_s`` later (a second)."""
+        """Close stdin, at which the worker ends; kill it if it is still alive ``patience_s`` later (default 1 s)."""
         self._requests.put(None)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_PATIENCE_S if patience_s is None else patience_s)
@@ -185,7 +187,7 @@ class ProcessWorker:
             raise self._lost
         if not self._replies.empty() and (line := self._replies.get()) is not None:
             self._garbage(line)
-        self._log.clear()  # what is in it when the worker dies belongs to this request
+        self._log.clear()  # when the worker dies, the log belongs to this request
         self._asked_s = time.monotonic()
         self._kills = read_kills()
         self._requests.put(request.model_dump_json().encode() + b"\n")
@@ -201,7 +203,7 @@ class ProcessWorker:
             why = self._why() or (_why_slow(self.target) if isinstance(request, Prepare) else "")
             reason = f"The worker for {self.target} hung after {waited_s:.0f} s while {doing}.{why}"
             self._lose(WorkerLost("hung", reason))
-        except BaseException:  # a wish to stop: what the worker is at is no longer wanted
+        except BaseException:  # a stop: the worker's current work is no longer wanted
             self._lost = WorkerLost("crashed", f"The worker for {self.target} was stopped while {doing}.")
             self._kill()
             raise
@@ -220,7 +222,7 @@ class ProcessWorker:
         return cast(R, reply)
 
     def _wait(self, deadline_s: float) -> bytes | None:
-        """The next line, None where the process has ended. Raises queue.Empty, and what the check raises."""
+        """Return the next line, None if the process has ended. Raises queue.Empty, and what the check raises."""
         end_s = time.monotonic() + deadline_s
         while True:
             gone = self._process.poll() is not None  # a child of user code may still hold the pipe
@@ -240,7 +242,7 @@ class ProcessWorker:
         self._lose(WorkerLost("crashed", reason))
 
     def _ended(self, doing: str) -> NoReturn:
-        """Say why a process that has ended, or closed its stdout, is gone."""
+        """Raise WorkerLost with the reason why a process has ended, or closed its stdout."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_PATIENCE_S)
         code = self._process.poll()
@@ -261,7 +263,7 @@ class ProcessWorker:
         self._lose(WorkerLost("crashed", f"The worker for {self.target} {how} while {doing}.{last}{self._why()}"))
 
     def _why(self, *said: str) -> str:
-        """What is known to be wrong with the target's GPU, by what its worker said and logged, as a sentence more."""
+        """Return a sentence on the known fault of the target's GPU, by its worker's error and log, else empty."""
         if not self.target.is_gpu:
             return ""
         framework = self.target.framework
@@ -274,7 +276,7 @@ class ProcessWorker:
         raise loss
 
     def _kill(self) -> None:
-        """End the process and what it started (a compiler, say), and wait for it."""
+        """Kill the process and whatever it started (such as a compiler), and wait for it."""
         self.cpu_time_s()
         if self._process.poll() is None:
             (end_keeper if KEEPER else kill_group)(self.pid)
@@ -283,11 +285,11 @@ class ProcessWorker:
         if self._process.poll() is None:
             kill_group(self.pid)
         code = self._process.wait()
-        if not KEEPER or code == -signal.SIGKILL:  # no keeper has seen to what the worker started
+        if not KEEPER or code == -signal.SIGKILL:  # no keeper has killed what the worker started
             end_marked(self._mark)
 
     def _write_requests(self) -> None:
-        """Write what is to be sent; a worker that does not read keeps this thread waiting, and nobody else."""
+        """Write queued requests; a worker that does not read blocks this thread only."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError, ValueError), self._process.stdin as stdin:
             for request in iter(self._requests.get, None):
@@ -295,7 +297,7 @@ class ProcessWorker:
                 stdin.flush()
 
     def _read_replies(self) -> None:
-        """Pass on lines of stdout, then None at its end. A line without an end is passed on in pieces: garbage."""
+        """Queue lines of stdout, then None at its end. A line that is too long comes in pieces, which are garbage."""
         for line in lines_of(self._process.stdout):
             if self._replies.qsize() < MAX_WAITING:
                 self._replies.put(line)
@@ -308,19 +310,22 @@ class ProcessWorker:
 
 
 def _why_slow(target: Target) -> str:
-    """Why preparing a cell may have come to no end, as sentences more."""
+    """Return further sentences on why preparing a cell may have hung."""
     return f"{SLOW_TO_PREPARE if target.is_gpu else ''}{TOGETHER if len(target.gpus) > 1 else ''}"
 
 
 def memory_limits(targets: Sequence[Target]) -> list[int | None]:
-    """Bytes that each target's worker may use: CPU targets share 90 % of what is available; a GPU's has no limit."""
+    """Return the bytes that each target's worker may use; None for GPUs.
+
+    CPU targets share 90 % of what is available.
+    """
     on_cpu = sum(not target.is_gpu for target in targets)
     available = available_memory_bytes()
     return [None if target.is_gpu else int(MEMORY_SHARE * available / on_cpu) for target in targets]
 
 
 def warm_up() -> None:
-    """Have a template for CPU targets soon, so that their workers then start at once. Waits for nothing."""
+    """Start a template for CPU targets in the background, so that their workers later start at once. Never waits."""
     TEMPLATES.warm(Target(), worker_environment(Target()))
 
 
@@ -335,13 +340,13 @@ def launch_processes(
     fresh: bool = False,
     folders: Sequence[str | None] = (),
 ) -> tuple[ProcessWorker, ...]:
-    """Start one worker process for each target, side by side (:class:`core.worker.protocol.Launcher`).
+    """Start one worker process per target, side by side (:class:`core.worker.protocol.Launcher`).
 
-    They are forked from a template where there can be one (:mod:`core.worker.templates`), unless they are to be
-    ``fresh``, run user code, or are put to a test of memory, of which a fork shares some. With ``limit_bytes`` each
-    worker ends itself as soon as its resident memory passes that; see :class:`core.worker.protocol.Hello` for
-    ``allow_code``. Only with ``allow_python`` is the interpreter run that a target names. ``folders`` are the working
-    folders, one for each target; workers with folders of their own are fresh.
+    They are forked from a template if possible (:mod:`core.worker.templates`), unless they are to be ``fresh``, run
+    user code, or take part in a memory test, since forks share memory. With ``limit_bytes`` each worker ends itself as
+    soon as its resident memory exceeds that; see :class:`core.worker.protocol.Hello` for ``allow_code``. An interpreter
+    that a target names is run only with ``allow_python``. ``folders`` are the working folders, one per target; workers
+    with folders of their own are fresh.
     """
     if not allow_python:
         refuse_python(targets)

@@ -1,6 +1,6 @@
 """A short profiler trace of a prepared cell, partitioned in the worker; only the parts leave it. No framework.
 
-The profiler of TensorFlow and of JAX is the same, and so is the file that it writes; PyTorch's writes JSON.
+TensorFlow and JAX have the same profiler and file format; PyTorch's writes JSON.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from core.worker.protocol import CellFailed
 from core.worker.step import Step
 from core.worker.trace_reply import reply_fields
 
-HOST_TRACER_LEVEL = 2  # operations; level 1 shows calls only, level 3 every cheap operation and slows the step more
+HOST_TRACER_LEVEL = 2  # operations; level 1 shows calls only, level 3 every cheap operation, at a higher cost per step
 UNPROFILED_BLOCKS = 3
 READERS = {"*.xplane.pb": xplane.read, "*.json": chrome.read}
-"""By the names of the files that a profiler writes."""
+"""Readers by the name pattern of a profiler's files."""
 WAITED = (
     "Each traced step was waited for, since {title} works on after a call has come back; in blocks, as in training, "
     "the next call is prepared meanwhile."
@@ -32,8 +32,8 @@ WAITED = (
 class Profiler(Protocol):
     """A framework's profiler; ``title`` is the framework's name in a sentence.
 
-    ``waits``: whether every traced step is waited for, where a call comes back before its work on a CPU has begun, so
-    that this would lie outside of the step.
+    ``waits``: whether to wait for every traced step. It is needed where a call returns before its work on a CPU has
+    begun, which would then fall outside the step.
     """
 
     title: str
@@ -42,17 +42,17 @@ class Profiler(Protocol):
     def start(self, folder: str) -> None: ...
     def stop(self) -> None: ...
     def step(self, number: int) -> AbstractContextManager[Any]:
-        """Around one call, so that the trace shows it as a step."""
+        """Annotate one call, so that the trace shows it as a step."""
         ...
 
 
 def trace_steps(
     step: Step, steps: int, host_nodes: frozenset[str] | None, devices: tuple[str, ...], profiler: Profiler
 ) -> dict[str, Any]:
-    """Fields of :class:`core.worker.protocol.Traced`, from ``steps`` calls of the step under the profiler.
+    """Return fields of :class:`core.worker.protocol.Traced`, from ``steps`` calls of the step under the profiler.
 
-    ``devices`` are what the trace calls the step's devices. The same steps without the profiler are timed before and
-    after. Raises CellFailed when the trace cannot be used.
+    ``devices`` are the trace's names of the step's devices. The same steps are timed without the profiler before and
+    after. Raises CellFailed if the trace cannot be used.
     """
     calls = steps * step.per_call
     plain_ms = [step.run(calls) / calls for _ in range(UNPROFILED_BLOCKS)]
@@ -81,7 +81,7 @@ def trace_steps(
 
 
 def _profiled(step: Step, steps: int, profiler: Profiler) -> float:
-    """Run annotated steps and wait for the device; milliseconds."""
+    """Run annotated steps and wait for the device; return milliseconds."""
     with step.mode():
         start = time.perf_counter_ns()
         for number in range(steps):

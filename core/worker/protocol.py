@@ -1,11 +1,11 @@
-"""What the supervisor and a worker say to each other, and what a worker looks like to the supervisor.
+"""Protocol between the supervisor and its workers, and the interface of a worker.
 
-The wire format is one JSON object a line: requests on the worker's stdin, replies on its stdout, log on stderr. A
+The wire format is one JSON object per line: requests on the worker's stdin, replies on its stdout, log on stderr. A
 worker answers every request with exactly one reply, of the request's ``kind`` or ``failed``, and ends by itself when
 stdin closes. The first request is ``hello``. Times inside replies come from the worker's own monotonic clock.
 
-A request stands in three places: its class here, its member of :data:`AnyRequest`, and the method of the framework's
-engine that its ``kind`` names.
+A request is defined in three places: its class here, its member of :data:`AnyRequest`, and the method of the
+framework's engine that its ``kind`` names.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ from core.traces.record import CellTrace, TracedCell
 
 PROTOCOL_VERSION: Literal[2] = 2
 MAX_LINE_BYTES = 1 << 20
-"""Of a request or reply."""
+"""Maximum size of a request or reply."""
 
 MAX_TRACED_STEPS = 200
-"""Of one trace, whose reply holds the parts of each."""
+"""Maximum for one trace, whose reply holds the parts of each step."""
 
 LOOP_PAIRS, STEPS_A_PAIR = 9, 7
-"""The fewest pairs of :class:`TimeLoop` (the second smallest and largest of nine bound their median with 96 %), and
-the steps of one in steps of its short call: that call, one of three times as many, a block to run in, one of twice.
+"""Minimum number of pairs of :class:`TimeLoop`, and the steps of a pair in units of its short call.
+
+The second smallest and largest of nine pairs bound their median with 96 % confidence. A pair is that call, one of three
+times as many steps, a block to warm up, and a block of twice as many.
 """
 
 ECHOED = ("kind", "batch", "steps", "slot", "draws", "look")
-"""What a reply repeats of its request, where both have it."""
+"""Fields that a reply repeats of its request, where both have them."""
 
 R = TypeVar("R", bound=Frozen)
 Way = Literal["predict", "single_call", "first_epoch"]
-"""Ways of timing that mislead."""
+"""Misleading ways of timing."""
 Look = Literal["loops", "factor", "memory", "clusters"]
-"""What a self-check asks a worker (:mod:`core.worker.tensorflow.selfcheck`)."""
+"""Checks that a self-check asks of a worker (:mod:`core.worker.tensorflow.selfcheck`)."""
 
 
 class Ready(Started):
-    """``memory_bytes`` is the process's resident memory with the framework started: what cells come on top of."""
+    """Reply to ``hello``; ``memory_bytes`` is the resident memory with the framework started and no cell built."""
 
     kind: Literal["hello"] = "hello"
     memory_bytes: int | None = None
@@ -63,7 +65,7 @@ class Prepared(CellSetup):
 
 
 class BlockDone(Frozen):
-    """``wake_ms`` and ``cpu_ms`` as in :class:`core.evidence.Block`."""
+    """Reply to ``block``; ``wake_ms`` and ``cpu_ms`` as in :class:`core.evidence.Block`."""
 
     kind: Literal["block"] = "block"
     batch: int
@@ -97,7 +99,7 @@ class Released(Frozen):
 
 
 class Described(Frozen):
-    """A model as its author's code builds it. ``layers`` hold what :class:`core.families.LayerCount` has."""
+    """A model as its author's code builds it. ``layers`` hold the fields of :class:`core.families.LayerCount`."""
 
     kind: Literal["describe"] = "describe"
     name: str
@@ -110,7 +112,7 @@ class Described(Frozen):
 
 
 class TrainingOpened(Frozen):
-    """``samples`` are what it trains on (None: every batch is new), ``loss`` that of the untrained network."""
+    """Reply to ``open_training``: number of training ``samples`` (None: every batch is new) and untrained ``loss``."""
 
     kind: Literal["open_training"] = "open_training"
     samples: int | None
@@ -118,7 +120,7 @@ class TrainingOpened(Frozen):
 
 
 class Trained(Frozen):
-    """``step`` counts from the start of training."""
+    """Reply to ``train``; ``step`` counts from the start of training."""
 
     kind: Literal["train"] = "train"
     step: int
@@ -126,7 +128,11 @@ class Trained(Frozen):
 
 
 class GradientsSampled(Frozen):
-    """``norms2``: for each draw the mean of |G|² over its small batches, and |G|² of their mean, the big batch's."""
+    """Reply to ``sample_gradients``.
+
+    ``norms2`` has two values per draw: the mean of |G|² over its small batches, and |G|² of their mean, the big
+    batch's.
+    """
 
     kind: Literal["sample_gradients"] = "sample_gradients"
     norms2: tuple[tuple[float, float], ...]
@@ -137,14 +143,14 @@ class GradientsSampled(Frozen):
 
 
 class PitfallTimed(Frozen):
-    """Time a step by method (:data:`core.worker.pitfalls.METHODS`)."""
+    """Step times by method (:data:`core.worker.pitfalls.METHODS`)."""
 
     kind: Literal["pitfall"] = "pitfall"
     steps_ms: dict[str, PositiveMs]
 
 
 class Examined(Frozen):
-    """Milliseconds by name, one a repetition, and whole numbers by name."""
+    """Milliseconds by name, one per repetition, and whole numbers by name."""
 
     kind: Literal["examine"] = "examine"
     look: Look
@@ -153,7 +159,7 @@ class Examined(Frozen):
 
 
 class Failed(Frozen):
-    """A request failed; the worker lives on unless it is ``lost``. ``outcome`` becomes the cell's."""
+    """Reply to a failed request; the worker lives on unless it is ``lost``. ``outcome`` becomes the cell's."""
 
     kind: Literal["failed"] = "failed"
     outcome: Outcome
@@ -162,7 +168,7 @@ class Failed(Frozen):
 
 
 class Request(Frozen, Generic[R]):
-    """What is asked of a worker, answered by an ``R``. ``doing`` says what it does, in a sentence about its failure."""
+    """A request to a worker, answered by an ``R``. ``doing`` describes it in a sentence about its failure."""
 
     doing: ClassVar[str]
 
@@ -172,10 +178,10 @@ class Request(Frozen, Generic[R]):
 
 
 class Hello(Request[Ready]):
-    """Start the framework on ``target`` and say what was found.
+    """Start the framework on ``target`` and report the device.
 
-    With ``watch_memory`` the worker ends itself as soon as its resident memory passes the limit. Only with
-    ``allow_code`` does it import the code that a network names; the user's own ``--model`` asks for that, nothing else.
+    With ``watch_memory`` the worker ends itself as soon as its resident memory exceeds the limit. Only with
+    ``allow_code`` does it import the code that a network names; only the user's own ``--model`` sets that.
     """
 
     doing: ClassVar[str] = "starting"
@@ -190,12 +196,11 @@ class Hello(Request[Ready]):
 class Prepare(Request[Prepared]):
     """Build, trace, verify placement, warm up and calibrate one cell.
 
-    ``block_ms`` is how long a block must last at least, None for what suits the device (docs/design.md, Blocks);
-    ``warmup_ms`` caps the warm-up.
-    ``steps_per_block`` is given when the cell was calibrated in an earlier process, so that blocks stay alike.
-    ``slot`` tells apart cells of the same batch. ``variant`` replaces the worker's target where a cell differs in what
-    is no matter of the process (execution, steps_per_execution, precision but for TF32): both must have the same
-    :attr:`core.spec.Target.host`.
+    ``block_ms`` is the minimum duration of a block, None for the device's default (docs/design.md, Blocks);
+    ``warmup_ms`` caps the warm-up. ``steps_per_block`` is given if the cell was calibrated in an earlier process, so
+    that blocks stay alike. ``slot`` distinguishes cells of the same batch. ``variant`` replaces the worker's target if
+    a cell differs in something that is not fixed per process (execution, steps_per_execution, precision except TF32):
+    both must have the same :attr:`core.spec.Target.host`.
     """
 
     doing: ClassVar[str] = "preparing batch {batch}"
@@ -232,9 +237,9 @@ class TraceSteps(Request[Traced]):
 
 
 class TimeLoop(Request[LoopTimed]):
-    """Run a prepared cell's step in Keras's own loop (``fit``, or ``predict``) and in our blocks, in turn.
+    """Run a prepared cell's step in Keras's own loop (``fit`` or ``predict``) and in our blocks, alternating.
 
-    As many pairs as ``limit_ms`` allows, :data:`LOOP_PAIRS` at the least.
+    Runs as many pairs as ``limit_ms`` allows, and at least :data:`LOOP_PAIRS`.
     """
 
     doing: ClassVar[str] = "timing Keras's own loop at batch {batch}"
@@ -254,9 +259,9 @@ class Release(Request[Released]):
 
 
 class Describe(Request[Described]):
-    """Build the model that ``entry`` (package.module:function, looked for in ``folder`` first) returns, describe it.
+    """Build and describe the model that ``entry`` (package.module:function, looked up in ``folder`` first) returns.
 
-    It fails where that imported a module from ``apart_from``, another checkout of the same code.
+    It fails if that imported a module from ``apart_from``, another checkout of the same code.
     """
 
     doing: ClassVar[str] = "building the model of {entry}"
@@ -269,8 +274,8 @@ class Describe(Request[Described]):
 class OpenTraining(Request[TrainingOpened]):
     """Build a network and its task for real training.
 
-    The task's labels come from a teacher network, or with ``data`` from the user's files. ``batch`` is what
-    :class:`Train` uses.
+    The task's labels come from a teacher network, or with ``data`` from the user's files. ``batch`` is the batch size
+    of :class:`Train`.
     """
 
     doing: ClassVar[str] = "setting the training up"
@@ -283,7 +288,7 @@ class OpenTraining(Request[TrainingOpened]):
 
 
 class Train(Request[Trained]):
-    """Train on for ``steps`` steps, then take the loss on held-out samples."""
+    """Train for ``steps`` more steps, then compute the loss on held-out samples."""
 
     doing: ClassVar[str] = "training for {steps} steps"
     kind: Literal["train"] = "train"
@@ -291,7 +296,7 @@ class Train(Request[Trained]):
 
 
 class SampleGradients(Request[GradientsSampled]):
-    """``draws`` times: the gradients of ``parts`` batches of ``small`` samples each; the weights stay as they are."""
+    """Repeat ``draws`` times: the gradients of ``parts`` batches of ``small`` samples each; the weights stay."""
 
     doing: ClassVar[str] = "taking {draws} draws of gradients"
     kind: Literal["sample_gradients"] = "sample_gradients"
@@ -301,7 +306,7 @@ class SampleGradients(Request[GradientsSampled]):
 
 
 class TimePitfall(Request[PitfallTimed]):
-    """Time a workload in one of the ways that mislead (:mod:`core.worker.pitfalls`)."""
+    """Time a workload in one of the misleading ways (:mod:`core.worker.pitfalls`)."""
 
     doing: ClassVar[str] = "timing the pitfalls"
     kind: Literal["pitfall"] = "pitfall"
@@ -311,7 +316,7 @@ class TimePitfall(Request[PitfallTimed]):
 
 
 class Examine(Request[Examined]):
-    """Look at what the numbers rest on (:mod:`core.selfcheck`); ``loops`` and ``clusters`` at a prepared cell."""
+    """Check a basis of the numbers (:mod:`core.selfcheck`); ``loops`` and ``clusters`` need a prepared cell."""
 
     doing: ClassVar[str] = "checking {look}"
     kind: Literal["examine"] = "examine"
@@ -336,7 +341,7 @@ REPLY: TypeAdapter[AnyReply] = TypeAdapter(Annotated[AnyReply, Field(discriminat
 class WorkerError(UserError):
     """A worker could not do what it was asked; ``outcome`` and the message become the cell's.
 
-    ``killed`` where it was a SIGKILL that did not come from here.
+    ``killed`` is set after a SIGKILL that did not come from this program.
     """
 
     def __init__(self, outcome: Outcome, reason: str, killed: Killed | None = None) -> None:
@@ -360,29 +365,29 @@ class Worker(Protocol):
     ready: Ready
 
     def ask(self, request: Request[R], deadline_s: float) -> R:
-        """The reply to a request. Raises :class:`CellFailed` or :class:`WorkerLost`."""
+        """Return the reply to a request. Raises :class:`CellFailed` or :class:`WorkerLost`."""
 
     def cpu_time_s(self) -> float:
-        """CPU seconds the worker process has used so far, so that noise can be told from our own work."""
+        """Return the CPU seconds used so far by the worker process, to separate other load from our own work."""
 
     def close(self) -> None:
         """End the process and wait for it; safe to call twice and after a loss."""
 
 
 Check = Callable[[], None]
-"""Raises what a wait shall end with, where it shall end."""
+"""Called during a wait; ends it by raising."""
 
 
 def go_on() -> None:
-    """The check of a wait that nobody cuts short."""
+    """Do nothing: the check of a wait that nothing cuts short."""
 
 
 class Launcher(Protocol):
-    """Starts one worker process for each target, side by side, and waits until all are ready.
+    """Starts one worker process per target, side by side, and waits until all are ready.
 
-    ``check`` is called now and then while anything is waited for, now and in every :meth:`Worker.ask`; what it raises
-    ends the wait and the worker that was waited for. Raises that, :class:`WorkerLost` or :class:`CellFailed` (no such
-    device); none is left running then.
+    ``check`` is called at intervals during every wait, here and in every :meth:`Worker.ask`; what it raises ends the
+    wait and the worker waited for. Raises that, :class:`WorkerLost` or :class:`CellFailed` (no such device); then no
+    worker is left running.
     """
 
     def __call__(self, targets: tuple[Target, ...], deadline_s: float, check: Check = go_on) -> tuple[Worker, ...]: ...

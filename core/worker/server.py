@@ -1,7 +1,8 @@
-"""A worker process: ``python -m core.worker.server``. Serves the protocol for one target until stdin closes.
+"""A worker process: ``python -m core.worker.server`` serves the protocol for one target until stdin closes.
 
-Nothing of a framework is imported before ``hello`` names the target's framework. Whatever code is run for a request, a
-user's too, it ends with a reply: no exception ends the process, and neither its stdin nor its stdout is the protocol's.
+Nothing of a framework is imported before ``hello`` names the target's framework. Whatever code runs for a request, a
+user's too, it ends with a reply: no exception ends the process, and user code never holds the protocol's stdin or
+stdout.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ MAX_REASON = 300
 
 
 class Server:
-    """Answers one request after the other; remembers the engine that ``hello`` started. ``forked_s`` as of main."""
+    """Answers requests one by one; keeps the engine that ``hello`` started. ``forked_s`` as in :func:`main`."""
 
     def __init__(self, forked_s: float | None = None) -> None:
         self._engine: Engine | None = None
         self._forked_s = forked_s
 
     def answer(self, line: bytes) -> bytes:
-        """The reply to one line, as a line of JSON. Whatever goes wrong becomes a ``failed`` reply."""
+        """Return the reply to one line, as a line of JSON. Any exception becomes a ``failed`` reply."""
         try:
             reply = self._serve(REQUEST.validate_json(line)).model_dump_json().encode()
             if len(reply) < MAX_LINE_BYTES:
@@ -65,7 +66,7 @@ class Server:
             failed = Failed(outcome="error", reason=f"The worker refused a request: {explain(error)}"[:MAX_REASON])
         except MemoryError as error:
             failed = Failed(outcome="out_of_memory", reason=f"The worker ran out of memory: {error}"[:MAX_REASON])
-        except BaseException as error:  # user code may raise SystemExit, or what it derived from BaseException itself
+        except BaseException as error:  # user code may raise SystemExit, or its own subclass of BaseException
             with contextlib.suppress(Exception):
                 traceback.print_exc()  # to the log, on stderr
             failed = Failed(outcome="error", reason=in_words(error)[:MAX_REASON])
@@ -84,15 +85,16 @@ class Server:
         return cast(Ready, ready).model_copy(update=self._how() | inherited(request.target))
 
     def _how(self) -> dict[str, Any]:
-        """How this process was started; the framework's own figure of a start is for fresh ones."""
+        """Return how this process was started; the framework's own start-up time is for fresh processes only."""
         if self._forked_s is None:
             return {"start": "fresh"}
         return {"start": "forked", "startup_ms": 1000 * (time.monotonic() - self._forked_s)}
 
 
 def inherited(target: Target) -> dict[str, Any]:
-    """What this process has from whoever started it and slows it: its niceness, and limits of threads that neither
-    its target nor a quota set.
+    """Return what slows this process and was inherited from its parent.
+
+    That is its niceness, and thread limits that neither its target nor a quota set.
     """
     asked = target.threads or quota_cores()
     limits = {} if asked is not None else {name: os.environ[name] for name in IN_A_STEP if name in os.environ}
@@ -100,9 +102,7 @@ def inherited(target: Target) -> dict[str, Any]:
 
 
 def take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The protocol's own copies of stdin and stdout. What is printed from here on goes to stderr, and there is nothing
-    to read.
-    """
+    """Return the protocol's own copies of stdin and stdout; from here on prints go to stderr and stdin is empty."""
     sys.stdout.flush()
     pipes = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -113,14 +113,14 @@ def take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def end_with(stdin: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
-    """Pass lines on; when stdin closes end the process at once, also amid a long step or import."""
+    """Queue lines of stdin; when it closes, end the process at once, even during a long step or import."""
     for line in iter(stdin.readline, b""):
         requests.put(line)
     os._exit(0)
 
 
 def main(forked_s: float | None = None) -> None:
-    """Serve until stdin closes, which ends the process. ``forked_s``: when it was forked (monotonic), if it was."""
+    """Serve until stdin closes, which ends the process. ``forked_s``: monotonic time of the fork, if any."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then closes stdin
     stdin, out = take_pipes()
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -129,7 +129,7 @@ def main(forked_s: float | None = None) -> None:
     while True:
         reply = server.answer(requests.get())
         if os.getpid() != process:
-            os._exit(0)  # user code forked, and its child came back here
+            os._exit(0)  # user code forked, and its child returned here
         out.write(reply)
         out.flush()
 

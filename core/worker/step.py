@@ -1,4 +1,4 @@
-"""One cell's step, whatever the framework: fed, run many times, waited for once."""
+"""One cell's step, for any framework: fed, run many times, synchronised once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MIN_PIPELINE_CALLS = 2
 
 
 class Step(ABC):
-    """One cell's step, compiled for this cell alone, on this cell's feed. ``per_call`` steps run in one :meth:`call`.
+    """One cell's step, compiled for this cell alone, on this cell's feed. One :meth:`call` runs ``per_call`` steps.
 
-    ``call`` is the framework's own step on what :attr:`iterator` gives, which may come back before the device is done;
-    ``last`` is what the last call of a run gave. ``output_difference`` is of a step in int8.
+    ``call`` is the framework's own step on the next batch of :attr:`iterator`; it may return before the device is done.
+    ``last`` is the result of a run's last call. ``output_difference`` is set for a step in int8.
     """
 
     call: Callable[[], Any]
@@ -33,20 +33,20 @@ class Step(ABC):
         self.per_call = per_call
         self.last: Any = None
         self.call_ms = 0.0
-        """Mean time of a call in the last run."""
+        """Mean time per call in the last run."""
         self._feed = feed
         self._iterator: Any = None
 
     @abstractmethod
     def wait(self, last: Any) -> None:
-        """Until the device has done all that was asked of it; ``last`` is what the last call gave."""
+        """Wait until the device has finished all its work; ``last`` is the last call's result."""
 
     @abstractmethod
     def check_finite(self) -> None:
-        """Raise CellFailed ``nan_loss`` if the last step's loss (or output, when inferring) is not finite."""
+        """Raise CellFailed ``nan_loss`` if the last step's loss (or output, in inference) is not finite."""
 
     def mode(self) -> AbstractContextManager[Any]:
-        """What the steps of a block run within."""
+        """Return the context in which the steps of a block run."""
         return contextlib.nullcontext()
 
     @property
@@ -55,19 +55,19 @@ class Step(ABC):
 
     @property
     def iterator(self) -> Iterator[Any]:
-        """What the step draws from while it is :meth:`fed`."""
+        """The iterator that the step draws from while it is :meth:`fed`."""
         drawn: Iterator[Any] = self._iterator
         return drawn
 
     @contextlib.contextmanager
     def fed(self, warm_pipeline: bool = True) -> Iterator[float]:
-        """While this lasts the step has data to draw; a new pipeline first runs until it is in steady state.
+        """Give the step data to draw from; run a new pipeline first until it is in steady state.
 
-        That takes the feed's ``warmup_ms`` and two calls at least. Gives the milliseconds that it ran.
+        That takes at least the feed's ``warmup_ms`` and two calls. Yields the milliseconds of that run.
         """
         self._iterator = self._feed.open()
         if self._feed.warmup_ms:
-            next(self._iterator)  # sets the pipeline's own functions up, which is no part of a step
+            next(self._iterator)  # sets up the pipeline's own functions, which is not part of a step
         least_ms = self._feed.warmup_ms if warm_pipeline else 0.0
         try:
             spent_ms, calls = 0.0, 0
@@ -79,7 +79,7 @@ class Step(ABC):
             self._iterator = None  # ends a pipeline's threads
 
     def run(self, steps: int) -> float:
-        """Run ``steps`` steps (whole calls) and wait for the device once; milliseconds by the monotonic clock."""
+        """Run ``steps`` steps (whole calls) and synchronise once; return milliseconds by the monotonic clock."""
         calls, rest = divmod(steps, self.per_call)
         if rest or not calls:
             raise CellFailed("error", f"A block of {steps} steps is not whole calls of {self.per_call} steps.")
@@ -108,6 +108,6 @@ def check_loss(loss: float) -> None:
 
 
 def check_outputs(finite: bool) -> None:
-    """Raise CellFailed ``nan_loss`` where the network's outputs are not finite."""
+    """Raise CellFailed ``nan_loss`` unless the network's outputs are finite."""
     if not finite:
         raise CellFailed("nan_loss", "The network's output holds values that are not finite.")

@@ -1,10 +1,11 @@
 """A template: a process that has imported a framework and is forked into workers, which are then ready at once.
 
-``python -m core.worker.template MODULE`` with a Unix socket as stdin. Each message on it asks for one worker and brings
-its stdin, stdout, stderr and a pipe for what becomes of it: a line with its keeper's pid, or why it was not forked, and
-when it has ended one with its exit status. Linux only. The template has touched no device: it runs nothing of the
-framework but the import, and has no thread that a fork could not do without. It waits without using the CPU, and ends
-when the socket is closed and its workers have ended.
+Run as ``python -m core.worker.template MODULE`` with a Unix socket as stdin. Each message on it asks for one worker and
+carries its stdin, stdout, stderr and a status pipe. On that the template writes a line with the pid of the worker's
+keeper, or why it was not forked, and after its end a line with its exit status.
+
+Linux only. The template has touched no device: it runs nothing of the framework except the import, and has no thread
+that must survive a fork. It waits without using the CPU, and ends when the socket is closed and its workers have ended.
 """
 
 from __future__ import annotations
@@ -33,20 +34,22 @@ from core.worker import server
 from core.worker.keeper import MARK, keep
 
 MAX_MESSAGE = 1 << 16
-PIPES = 4  # stdin, stdout, stderr of the worker, and the pipe for what becomes of it
-ENV_START, ENV_END = 47, 48  # fields of /proc/self/stat after the name (proc(5): 50 and 51)
+PIPES = 4  # stdin, stdout, stderr of the worker, and the status pipe
+ENV_START, ENV_END = 47, 48  # env_start and env_end in /proc/self/stat, counted after the name (proc(5): 50 and 51)
 CUDA_FILES = "/dev/nvidia"
 MOST_PAGES = 4096
 KEPT: list[mmap.mmap | bytearray] = []
-"""Takes up addresses, for as long as the process lasts."""
+"""Memory kept to shift later allocations, for as long as the process lives."""
 FORKED_WELL = ("jemalloc_bg_thd",)
-"""Threads that need not be there after a fork: jemalloc (pyarrow's, which Keras imports with pandas) locks its heap
-around each fork and starts its thread anew in the child (jemalloc_prefork, jemalloc_postfork_child).
+"""Threads that a fork may lose.
+
+jemalloc (pyarrow's, which Keras imports with pandas) locks its heap around each fork and restarts its thread in the
+child (jemalloc_prefork, jemalloc_postfork_child).
 """
 
 
 def unsafe() -> str:
-    """Why this process may not be forked now; empty where it may."""
+    """Return why this process may not be forked now; empty if it may."""
     others = [name for name in _threads() if name not in FORKED_WELL]
     if others:
         return f"threads beside the main one: {', '.join(sorted(others))}"
@@ -56,7 +59,7 @@ def unsafe() -> str:
 
 
 def _threads() -> list[str]:
-    """Names of all threads but the main one."""
+    """Return the names of all threads except the main one."""
     tasks = Path("/proc/self/task")
     ids = [task.name for task in tasks.iterdir() if int(task.name) != os.getpid()]
     return [(tasks / task / "comm").read_text().strip() for task in ids]
@@ -65,21 +68,21 @@ def _threads() -> list[str]:
 def _open_files() -> list[str]:
     found = []
     for file in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # that of the folder itself is closed by now
+        with contextlib.suppress(OSError):  # the descriptor of the folder itself is closed by now
             found.append(str(file.readlink()))
     return found
 
 
 class Template:
-    """The loop of a template process; ``work`` is what a worker does, told when it was forked (monotonic seconds)."""
+    """The loop of a template process; ``work`` runs in a worker, with the time of its fork (monotonic seconds)."""
 
     def __init__(self, control: socket.socket, work: Callable[[float], object]) -> None:
         self._control, self._work = control, work
         self._workers: dict[int, tuple[int, int]] = {}
-        """By pidfd: a keeper's pid and the pipe for what becomes of it."""
+        """Keeper's pid and status pipe, by pidfd."""
 
     def serve(self) -> None:
-        """Fork when asked, tell what ended; return when nobody can ask any more and all workers have ended."""
+        """Fork on request and report ends; return when the socket is closed and all workers have ended."""
         asking = {self._control.fileno()}
         while asking or self._workers:
             for ready in select.select([*asking, *self._workers], [], [])[0]:
@@ -89,7 +92,7 @@ class Template:
                     asking = set()
 
     def _answer(self) -> bool:
-        """Fork a worker as a message asks; False where there will be no further one."""
+        """Fork a worker for one message; return False if no further message can come."""
         message, pipes = _receive(self._control)
         if len(pipes) != PIPES:
             for pipe in pipes:
@@ -102,7 +105,7 @@ class Template:
             pid = self._fork(json.loads(message), streams, fate)
             self._workers[os.pidfd_open(pid)] = pid, fate
             _say(fate, pid=pid)
-        except OSError as error:  # also of the fork itself, for want of memory
+        except OSError as error:  # also raised by the fork itself, if memory is short
             _say(fate, refused=error.strerror)
             os.close(fate)
         for stream in streams:
@@ -139,7 +142,7 @@ class Template:
 
 
 def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
-    """One message and the files that came with it; nothing at the end."""
+    """Return one message and the file descriptors that came with it; nothing at the end."""
     pipes = array.array("i")
     try:
         message, extra, _, _ = control.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(PIPES * pipes.itemsize))
@@ -152,12 +155,12 @@ def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _say(pipe: int, **words: Any) -> None:
-    with contextlib.suppress(OSError):  # who asked is gone
+    with contextlib.suppress(OSError):  # the requester is gone
         os.write(pipe, json.dumps(words).encode() + b"\n")
 
 
 def _apply(environment: dict[str, str | None]) -> None:
-    """Set variables, or remove those without a value; the mark also where other processes read it."""
+    """Set variables, or remove those without a value; write the mark also where other processes read it."""
     for name, value in environment.items():
         if value is None:
             os.environ.pop(name, None)
@@ -168,8 +171,9 @@ def _apply(environment: dict[str, str | None]) -> None:
 
 
 def _move() -> None:
-    """Have what is allocated from here on lie elsewhere than in other forks, by whole pages as the kernel chooses for
-    every new process, and within the heap by less.
+    """Shift later allocations away from their addresses in other forks.
+
+    They move by whole pages, as the kernel does for every new process, and within the heap by less.
     """
     pages, heap = struct.unpack("<2H", os.urandom(4))
     size = (1 + pages % MOST_PAGES) * mmap.PAGESIZE
@@ -178,7 +182,7 @@ def _move() -> None:
 
 
 def _write_mark(mark: bytes) -> None:
-    """Into the memory that /proc/PID/environ shows, which a fork has from its template, over a mark of that length."""
+    """Write the mark over the template's, of the same length, in the memory that /proc/PID/environ shows."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, end = int(fields[ENV_START]), int(fields[ENV_END])
     before = f"{MARK}=".encode()
@@ -188,14 +192,14 @@ def _write_mark(mark: bytes) -> None:
 
 
 def main(module: str, work: Callable[[float], object] = server.main) -> None:
-    """Import, say on stdout whether this process can be forked, and serve. Tests of the transport replace ``work``."""
+    """Import, report on stdout whether this process can be forked, and serve. Tests replace ``work``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     importlib.import_module(module)
     gc.collect()
-    gc.freeze()  # what is there now stays shared with every fork
+    gc.freeze()  # objects that exist now stay shared with every fork
     _say(1, refused=unsafe())
     os.dup2(nothing, 1)
     os.close(nothing)

@@ -1,8 +1,8 @@
-"""The templates of this program (:mod:`core.worker.template`): when one is started, used and replaced, and its forks.
+"""Life cycle of this program's templates (:mod:`core.worker.template`) and their forks.
 
-Templates are shared by the targets whose framework, interpreter and environment are alike, and serve them in turn; how
-many threads a worker has is set after the fork. Where forking is not possible or not safe there is none, and workers
-start afresh.
+Templates are shared by targets with the same framework, interpreter and environment, and serve them in turn; a worker's
+number of threads is set after the fork. If forking is impossible or unsafe there is no template, and workers start
+afresh.
 """
 
 from __future__ import annotations
@@ -36,21 +36,24 @@ from core.worker.protocol import Check, WorkerLost, go_on
 
 COMMAND = (sys.executable, "-m", "core.worker.template")
 OFF = "BREAKEVEN_FRESH_STARTS"
-"""Set to anything in the environment, it has every worker started afresh."""
+"""Environment variable: any value makes every worker start afresh."""
 FORKED = ("tensorflow",)
-"""Frameworks whose forks were shown to scatter as fresh processes do (docs/validation.md), on the CPU alone."""
+"""Frameworks whose forks were shown to vary as much as fresh processes do (docs/validation.md), on the CPU alone."""
 LATE = THREAD_LIMITS
-"""Variables that a worker may have other than its template, where they are 1: NumPy's pool of threads, started when it
-is imported, is then none, and TensorFlow has pools of its own, which start after the fork.
+"""Variables in which a worker may differ from its template, where they are 1.
+
+NumPy's thread pool, started on import, is then empty, and TensorFlow has its own pools, which start after the fork.
 """
 MARK_LENGTH = 16
 IN_TURN = 2
-"""Templates that serve the same workers in turn, so that what the forks of one have in common (the address layout, the
-seed of hashes) is seen as scatter between starts. It is too small to be measured (docs/validation.md).
+"""Number of templates that serve the same workers in turn.
+
+What the forks of one template share (the address layout, the hash seed) then shows as variation between starts. It is
+too small to be measured (docs/validation.md).
 """
 STARTS_A_TEMPLATE = 6
 MOST_KINDS = 3
-LEAST_FREE_BYTES = 2_000_000_000  # a template holds some 0.3 GB, most of which its forks share
+LEAST_FREE_BYTES = 2_000_000_000  # a template holds some 0.3 GB, most of it shared with its forks
 FORK_S = 10.0
 HUNG = "The process that workers are forked from hung after {seconds:.0f} s while importing the framework."
 SLICE_S = 0.05
@@ -58,7 +61,7 @@ END_S = 2.0
 
 
 class Forked:
-    """A worker's keeper that a template forked; what :class:`subprocess.Popen` is to one that was started."""
+    """The keeper of a forked worker, with the interface of :class:`subprocess.Popen`."""
 
     returncode: int | None = None
 
@@ -69,15 +72,17 @@ class Forked:
         )
 
     def poll(self) -> int | None:
-        """As of a process that was started; that of a worker whose template is gone is SIGKILL."""
+        """Return the exit code as Popen does; SIGKILL for a worker whose template is gone."""
         if self.returncode is None and (words := _read(self._fate, 0.0)) is not None:
             self.returncode = words.get("status", -signal.SIGKILL)
             self._fate.close()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Raises subprocess.TimeoutExpired. Without a timeout, which is after a kill, a template that is stopped and
-        says nothing is not waited for.
+        """Wait for the exit code. Raises subprocess.TimeoutExpired.
+
+        Without a timeout, which is after a kill, a stopped template that writes nothing is waited for :data:`FORK_S`
+        only.
         """
         if self.returncode is None:
             select.select([self._fate], [], [], FORK_S if timeout is None else timeout)
@@ -91,52 +96,54 @@ class Forked:
 
 
 class Template:
-    """One template process, which ends with this program. ``starts``: how often workers were forked from it, those
-    that start side by side once. ``command`` replaces its command line, for tests of the transport.
+    """One template process, which ends with this program.
+
+    ``starts`` counts the launches that forked from it, where workers started side by side count once. ``command``
+    replaces its command line, for tests of the transport.
     """
 
     def __init__(self, environment: Mapping[str, str], command: Sequence[str]) -> None:
         self.environment = dict(environment) | {MARK: "0" * MARK_LENGTH}
         self.starts = 0
         self.refused = ""
-        """Why it forks no worker, for good: it could not import the framework, or is not safe to fork."""
+        """Why it permanently forks no worker: it could not import the framework, or is not safe to fork."""
         self.gone = False
         self._answered = threading.Event()
         self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process: subprocess.Popen[bytes] | None = None
-        # the kernel ends a keeper with the thread that started it, so that one lives as long as the template
+        # the kernel ends a keeper with the thread that started it, so that thread lives as long as the template
         self._thread = threading.Thread(target=self._hold, args=(control, command), name="template", daemon=True)
         self._thread.start()
 
     @property
     def pid(self) -> int | None:
-        """Of its keeper."""
+        """Pid of its keeper."""
         return None if self._process is None else self._process.pid
 
     @property
     def usable(self) -> bool:
-        """Whether it has imported the framework and can be forked."""
+        """True if it has imported the framework and can be forked."""
         return self._answered.is_set() and not self.refused and not self.gone
 
     @property
     def ended(self) -> bool:
-        """Whether there is no process any more."""
+        """True if the process has ended."""
         return not self._thread.is_alive()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it has said by then whether it can be forked."""
+        """Wait for its answer whether it can be forked; return False on a timeout."""
         return self._answered.wait(timeout_s)
 
     def fork(self, environment: Mapping[str, str]) -> Forked | None:
-        """A worker with that environment; None where there is none, for the reason in ``refused``."""
+        """Return a forked worker with that environment; None on failure, with the reason in ``refused``."""
         before = self.environment
         changed = {name: environment.get(name) for name in {*environment, *before}
                    if environment.get(name) != before.get(name)}  # fmt: skip
-        pairs = [os.pipe() for _ in range(4)]  # stdin, stdout, stderr, and what becomes of it
+        pairs = [os.pipe() for _ in range(4)]  # stdin, stdout, stderr, and the status pipe
         theirs = [pairs[0][0], *(writing for _, writing in pairs[1:])]
         ours = [pairs[0][1], *(reading for reading, _ in pairs[1:-1])]
         fate = os.fdopen(pairs[-1][0], "rb", buffering=0)
-        with contextlib.suppress(OSError):  # it is gone, and says nothing
+        with contextlib.suppress(OSError):  # it is gone, and will not answer
             socket.send_fds(self._control, [json.dumps(changed).encode()], theirs)
         for pipe in theirs:
             os.close(pipe)
@@ -164,7 +171,7 @@ class Template:
             self._thread.join(END_S)
 
     def _hold(self, control: socket.socket, command: Sequence[str]) -> None:
-        """Start the process, wait for its word and for its end."""
+        """Start the process, wait for its answer and for its end."""
         try:
             with control:
                 self._process = subprocess.Popen(
@@ -178,7 +185,7 @@ class Template:
             assert self._process.stdout is not None
             with self._process.stdout as out:
                 line = out.readline()
-            if line or self._process.wait() >= 0:  # not where something outside killed it: another one may do
+            if line or self._process.wait() >= 0:  # not if something outside killed it: another one may work
                 self.refused = self.refused or _words(line).get("refused", "The framework could not be imported.")
             self._answered.set()
             self._process.wait()
@@ -191,7 +198,7 @@ class Template:
 
 
 def _read(pipe: FileIO, timeout_s: float) -> dict[str, Any] | None:
-    """What the template says on a pipe, nothing where it closed it; None where neither came by then."""
+    """Read the template's message on a pipe: {} if it closed the pipe, None on a timeout."""
     if not select.select([pipe], [], [], timeout_s)[0]:
         return None
     return _words(pipe.readline())
@@ -207,7 +214,7 @@ def _words(line: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Key:
-    """What a template and its forks have in common from the start."""
+    """The state that a template and its forks share from the start."""
 
     module: str
     environment: frozenset[tuple[str, str]]
@@ -217,7 +224,7 @@ class Key:
 
 
 def key_of(target: Target, environment: Mapping[str, str]) -> Key | None:
-    """None where workers of that target are not forked."""
+    """Return the key of the target's template; None if its workers are not forked."""
     other_python = target.python or python_of(target.framework)
     if not KEEPER or environment.get(OFF) or target.framework not in FORKED or not target.on_cpu or other_python:
         return None
@@ -234,18 +241,18 @@ def key_of(target: Target, environment: Mapping[str, str]) -> Key | None:
 
 
 class Templates:
-    """All templates of a program. ``fresh`` counts why workers were started afresh that might have been forked."""
+    """All templates of a program. ``fresh`` counts why forkable workers were started afresh."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self.fresh: Counter[str] = Counter()
         self._command = command
         self._guard = threading.Lock()
         self._known: dict[Key, list[Template]] = {}
-        """Least recently used kinds first, and of each the template whose turn it is."""
+        """Least recently used keys first; per key, the template whose turn it is comes first."""
         self._retired: list[Template] = []
 
     def warm(self, target: Target, environment: Mapping[str, str]) -> None:
-        """Have a template for such workers soon, without waiting."""
+        """Start templates for such workers in the background."""
         if (key := key_of(target, environment)) is not None:
             with self._guard:
                 turn = self._turn(key)
@@ -254,8 +261,10 @@ class Templates:
     def of(
         self, wanted: Sequence[tuple[Target, Mapping[str, str]]], deadline_s: float, check: Check = go_on
     ) -> tuple[Template | None, ...]:
-        """For workers that start side by side; None for those that must be started afresh. ``check`` may end it. Raises
-        WorkerLost where a template hangs while it imports the framework; nothing is forked from that one later.
+        """Return the template of each worker that starts side by side; None for those that must start afresh.
+
+        ``check`` may end the wait. Raises WorkerLost if a template hangs while importing the framework; nothing is
+        forked from that one later.
         """
         keys = [key_of(*one) for one in wanted]
         with self._guard:
@@ -264,7 +273,7 @@ class Templates:
             for key, template in chosen.items():
                 turns[key].append(template)
                 template.starts += 1
-            waiting = [template for turn in turns.values() for template in turn]  # one that still imports disturbs
+            waiting = [template for turn in turns.values() for template in turn]  # imports in progress disturb
         end_s = time.monotonic() + deadline_s
         for template in waiting:
             while not template.wait(SLICE_S):
@@ -279,7 +288,7 @@ class Templates:
         return tuple(template if key is not None and (template := chosen[key]).usable else None for key in keys)
 
     def close(self) -> None:
-        """End all of them."""
+        """End all templates."""
         with self._guard:
             templates = [*self._retired, *(template for turn in self._known.values() for template in turn)]
             self._known.clear()
@@ -288,7 +297,7 @@ class Templates:
             template.end()
 
     def _turn(self, key: Key) -> list[Template]:
-        """Those that serve in turn and have forks left, or say why they cannot; a start adds one that is missing."""
+        """Return the templates of a key in turn, without those gone or used up, and mark the key as recently used."""
         turn = self._known.pop(key, [])
         while len(self._known) >= MOST_KINDS:
             for template in self._known.pop(next(iter(self._known))):

@@ -1,4 +1,4 @@
-"""Rules of timing: when warm-up is over and how many steps make a block. Pure: no framework, no clock of its own."""
+"""Rules of timing: when warm-up is over, and how many steps make a block. Pure: no framework, no clock of its own."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 WINDOW = 20  # samples in each of two successive windows (pyperf _worker.py)
-MIN_WINDOW = 5  # a step so slow that 40 samples pass the cap is judged on shorter windows
+MIN_WINDOW = 5  # if 40 samples of a slow step exceed the cap, shorter windows are compared
 OUTLIER_IQR = 1.5  # the first sample must not exceed Q3 + 1.5 IQR of its window (pyperf)
 MEAN_FALL, MEAN_RISE = 0.10, 0.50  # the earlier mean may exceed the later by 10 %, or lie 50 % under it (pyperf)
-CENTRE_TOLERANCE = 0.05  # medians of the windows agree within 5 % (pyperf asks it of Q1 and Q3) or within their noise
+CENTRE_TOLERANCE = 0.05  # medians agree within 5 % (pyperf asks it of Q1 and Q3) or within their noise
 MIN_SAMPLE_MS = 1.0  # pyperf warns of raw values under 1 ms
-MIN_WARMUP_SHARE = 0.05  # of the cap: lets clocks and tf.data's autotuning move before steadiness is judged
+MIN_WARMUP_SHARE = 0.05  # of the cap: clocks and tf.data's autotuning may settle before steadiness is judged
 MAX_CLOCK_SHARE = 1e-3  # the clock is under 0.1 % of a block (docs/design.md, Blocks)
 BLOCK_MS, CPU_BLOCK_MS = 20.0, 4.0
-"""What a block lasts at least; the CPU's has the least variance in the same time (measured: benchmarks/turns.py)."""
+"""Minimum duration of a block; the CPU's has the least variance in the same time (measured: benchmarks/turns.py)."""
 MAX_STEPS = 1_000_000
 CALIBRATION_TRIES = 8
-GROWTH_LIMIT = 16  # a too short block grows at most this much a try, so that one odd sample cannot ask for minutes
-# How long a GPU's clocks take to fall and to rise differs widely between cards (Velicka, Vysocky and Riha 2025): these
-# four are chosen to cost a sweep a fifth of what a GPU idled at most, and were measured on no card
+GROWTH_LIMIT = 16  # a block that is too short grows at most this much per try, so one outlier cannot ask for minutes
+# The time in which a GPU's clocks fall and rise differs widely between cards (Velicka, Vysocky and Riha 2025): these
+# four are chosen to cost a sweep at most a fifth of a GPU's idle time, and were measured on no card
 AWAKE_MS, WAKE_SHARE, MIN_WAKE_MS, MAX_WAKE_MS = 200.0, 0.2, 50.0, 300.0
-FEWEST_LATENCIES, LATENCY_MS = 3, 100.0  # steps timed one by one where warming up has not done so already
-HEADROOM = 1.1  # aim this far above the shortest allowed block, so that later, luckier blocks are long enough too
+FEWEST_LATENCIES, LATENCY_MS = 3, 100.0  # steps timed singly if the warm-up has not done so already
+HEADROOM = 1.1  # aim this far above the minimum block, so that later, faster blocks are long enough too
 
 quartiles = functools.partial(statistics.quantiles, n=4, method="inclusive")
 
@@ -36,9 +36,9 @@ RunSteps = Callable[[int], float]
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What warming up took. ``step_ms`` is the median step of the last window (of all samples when not steady).
+    """Result of a warm-up. ``step_ms`` is the median step of the last window (of all samples when not steady).
 
-    ``singles_ms``: the steps of both last windows, where those agree and a sample is one step.
+    ``singles_ms``: the steps of both last windows, if those agree and a sample is one step.
     """
 
     steps: int
@@ -49,10 +49,10 @@ class WarmUp:
 
 
 def windows_agree(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Whether two successive windows of samples tell of the same steady state (pyperf's rules, adapted).
+    """Return whether two successive windows of samples show the same steady state (pyperf's rules, adapted).
 
-    The medians may differ by 5 %, or by two standard errors of their difference where the machine is noisy: no
-    amount of warming up makes noise smaller.
+    The medians may differ by 5 %, or by two standard errors of their difference on a noisy machine: no amount of
+    warm-up reduces noise.
     """
     q1, centre_before, q3 = quartiles(before)
     if before[0] > q3 + OUTLIER_IQR * (q3 - q1):
@@ -68,9 +68,9 @@ def windows_agree(before: Sequence[float], after: Sequence[float]) -> bool:
 
 
 def warm_up(run: RunSteps, cap_ms: float, at_least_steps: int = 0) -> WarmUp:
-    """Run until successive windows agree or ``cap_ms`` is spent; ``at_least_steps`` come first in any case.
+    """Run until successive windows agree or ``cap_ms`` is spent, after ``at_least_steps`` in any case.
 
-    A sample is one step, or as many as make it last 1 ms. At least three samples are taken, also past the cap.
+    A sample is one step, or as many as last 1 ms. At least three samples are taken, even past the cap.
     """
     steps, spent = 0, 0.0
     while steps < at_least_steps:
@@ -95,8 +95,10 @@ def warm_up(run: RunSteps, cap_ms: float, at_least_steps: int = 0) -> WarmUp:
 
 
 def latencies(run: RunSteps, warm: WarmUp, most: int) -> tuple[float, ...]:
-    """Single steps, each with a synchronisation of its own, in ms: those that warming up ended with, where it timed
-    single steps that agree; else ``most`` more, or fewer, but :data:`FEWEST_LATENCIES`, of slow ones.
+    """Return latencies of single steps, each with its own synchronisation, in ms.
+
+    They are the warm-up's last ones, if it timed single steps that agree; else ``most`` new ones, or at least
+    :data:`FEWEST_LATENCIES` if steps are slow.
     """
     if len(warm.singles_ms) >= most:
         return warm.singles_ms[len(warm.singles_ms) - most :]
@@ -107,12 +109,12 @@ def latencies(run: RunSteps, warm: WarmUp, most: int) -> tuple[float, ...]:
 
 
 def wake_ms(idle_ms: float) -> float:
-    """How long a GPU that idled is to run untimed before it is timed, so that its clocks have risen again."""
+    """Return how long to run a GPU untimed after ``idle_ms``, so that its clocks have risen again."""
     return 0.0 if idle_ms < AWAKE_MS else min(MAX_WAKE_MS, max(MIN_WAKE_MS, WAKE_SHARE * idle_ms))
 
 
 def wake(run: RunSteps, idle_ms: float, already_ms: float = 0.0) -> float:
-    """Run single steps for :func:`wake_ms`, of which ``already_ms`` were run; what that took, 0 where not needed."""
+    """Run single steps for :func:`wake_ms` less ``already_ms``; return the ms that took, 0 if not needed."""
     needed, spent = wake_ms(idle_ms) - already_ms, 0.0
     while spent < needed:
         spent += run(1)
@@ -120,7 +122,7 @@ def wake(run: RunSteps, idle_ms: float, already_ms: float = 0.0) -> float:
 
 
 def clock_resolution_ms(samples: int = 50) -> float:
-    """Smallest step that the monotonic clock is seen to make, milliseconds (or its stated resolution if larger)."""
+    """Return the smallest observed step of the monotonic clock, in ms (or its stated resolution if larger)."""
     smallest = math.inf
     for _ in range(samples):
         start = now = time.perf_counter_ns()
@@ -131,7 +133,10 @@ def clock_resolution_ms(samples: int = 50) -> float:
 
 
 def calibrate(run: RunSteps, step_ms: float, block_ms: float, resolution_ms: float) -> int:
-    """Steps that make a block last ``block_ms`` and keep the clock under 0.1 % of it, starting from ``step_ms``."""
+    """Return the steps that make a block last ``block_ms`` and keep the clock under 0.1 % of it.
+
+    ``step_ms`` is the initial estimate.
+    """
     needed = max(block_ms, resolution_ms / MAX_CLOCK_SHARE)
     if step_ms >= needed:
         return 1

@@ -1,4 +1,4 @@
-"""What of a profiler trace goes into a reply, and fits there."""
+"""The parts of a profiler trace that go into a reply, cut to its size."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from core.traces.record import PARTS, DeviceTrace, StepParts, TraceReport
 from core.worker.protocol import MAX_LINE_BYTES, CellFailed
 
 SPANS = 1_200
-"""Of the timeline: enough for a picture."""
+"""Events of the timeline: enough for a picture."""
 TRACE_BYTES = MAX_LINE_BYTES - 64 * 1024
-"""Of the device, the host operations and the notes; the rest is for the few numbers beside them."""
+"""For the device, the host operations and the notes; the rest is for the few numbers beside them."""
 
 
 def reply_fields(trace: TraceReport, steps: int, per_call: int) -> dict[str, Any]:
-    """Fields of :class:`core.worker.protocol.Traced` from the trace of ``steps`` calls of ``per_call`` steps each.
+    """Return fields of :class:`core.worker.protocol.Traced` from a trace of ``steps`` calls.
 
-    Raises CellFailed where the trace cannot be of these.
+    Each call runs ``per_call`` steps. Raises CellFailed if the trace cannot be of these.
     """
     device = _all_reduced(trace.devices)
     if len(device.steps) > steps:
@@ -40,14 +40,14 @@ def reply_fields(trace: TraceReport, steps: int, per_call: int) -> dict[str, Any
 
 
 def _all_reduced(devices: tuple[DeviceTrace, ...]) -> DeviceTrace:
-    """The first device, with the shortest exchange of gradients of all: in the others' is waiting for the last one."""
+    """Return the first device with the shortest all-reduces of all: the others' include waiting for the last device."""
     first = devices[0]
     alike = [device.all_reduces_ms for device in devices if len(device.all_reduces_ms) == len(first.steps)]
     return first.model_copy(update={"all_reduces_ms": min(alike, key=sum, default=())})
 
 
 def _a_step_each(device: DeviceTrace, per_call: int) -> DeviceTrace:
-    """What is annotated is a call; where one runs several steps, the parts are divided among them."""
+    """Divide each annotated call's parts among its steps."""
     if per_call == 1:
         return device
     shares = ({f"{part}_ms": call.part_ms(part) / per_call for part in PARTS} for call in device.steps)

@@ -1,4 +1,4 @@
-"""What comes before a block of a worker's cell, so that all are timed alike: on which cores, and after what."""
+"""Preparation of a block, so that all are timed alike: the cores it runs on, and what runs before it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from core.spec import Pipeline, Target
 from core.worker import timing
 from core.worker.step import Step
 
-TURN_MS = 3.0  # between two blocks of a cell: after a longer pause another worker is taken to have had its turn
-MAX_LEAD_IN_MS = 20.0  # of a call on a CPU: before a longer one no untimed call is worth its time
+TURN_MS = 3.0  # between two blocks of a cell: after a longer pause another worker is assumed to have had its turn
+MAX_LEAD_IN_MS = 20.0  # of a call on a CPU: if calls are longer, an untimed one is not worth its time
 
 
 class Turns:
-    """The turns of one worker's cells. A call of :meth:`end` says that the device has just worked."""
+    """The turns of one worker's cells. :meth:`end` records that the device has just worked."""
 
     def __init__(self, target: Target) -> None:
         self._on_cpu = target.on_cpu
@@ -25,13 +25,14 @@ class Turns:
         self._last: weakref.ref[Step] | None = None
 
     def take_place(self, pipeline: Pipeline | None) -> None:
-        """Bind this process to the target's cores, but for a ``tf.data`` pipeline, whose threads work beside the
-        step's, and for what is no cell (None).
+        """Bind this process to the target's cores.
+
+        It stays unbound for a ``tf.data`` pipeline, whose threads work beside the step's, and outside of cells (None).
         """
         self._place.take(pipeline is not None and pipeline.kind != "tfdata")
 
     def end(self, step: Step | None = None) -> None:
-        """A turn ends; ``step`` where it was a block."""
+        """End a turn; ``step`` is given if it was a block."""
         self._end_s, self._last = time.monotonic(), None if step is None else weakref.ref(step)
 
     @property
@@ -39,8 +40,10 @@ class Turns:
         return 1000 * (time.monotonic() - self._end_s)
 
     def wake(self, step: Step, idle_ms: float, already_ms: float) -> float | None:
-        """Run steps untimed where others had their turn, and on a CPU ``already_ms`` are none: there one call brings
-        the caches back. On an accelerator the clocks rise; returns for how long, in ms, None on a CPU.
+        """Run steps untimed after a pause or another cell's turn.
+
+        On a CPU one call restores the caches, unless the pipeline already ran for ``already_ms``. On an accelerator the
+        clocks rise; returns the ms that took, None on a CPU.
         """
         if not self._on_cpu:
             return timing.wake(lambda calls: step.run(calls * step.per_call), idle_ms, already_ms)

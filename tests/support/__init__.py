@@ -1,1 +1,1 @@
-"""What tests share: made-up runs with known truth, and helpers around processes and databases."""
+"""Shared test support: made-up runs with known truth, and helpers around processes and databases."""

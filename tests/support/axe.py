@@ -1,4 +1,4 @@
-"""axe-core on a page, and what it finds that is Streamlit's own."""
+"""axe-core on a page, and its findings."""
 
 from importlib.resources import files
 from typing import Any
@@ -7,12 +7,12 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 
 
 def script() -> str:
-    """axe-core, from the package that carries it."""
+    """Return axe-core from the package that carries it."""
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
 def findings(page: Any) -> list[tuple[str, str, str]]:
-    """Rule, the elements' way in the page, and the HTML of each element that breaks a rule."""
+    """Return rule, selector and HTML of each element that breaks a rule."""
     page.evaluate(script())
     found = page.evaluate(
         "tags => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})", TAGS

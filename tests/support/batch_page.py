@@ -1,4 +1,4 @@
-"""What tests of the Batch page share: a run with its studies in the store."""
+"""Shared support for tests of the Batch page: a run with its studies in the store."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def kept(engine: Any, run: Run = RUN, **studies: Any) -> str:
 
 
 def memory_study(target: int = 0, limit_bytes: int = 2 * GB, **changes: Any) -> MemoryStudy:
-    """Of the run: batch 500 fits, 520 ran out."""
+    """Return a memory study of the run: batch 500 fits, 520 ran out."""
     workload, on = RUN.plan.workload, RUN.plan.targets[target]
     plan = MemoryPlan(workload=workload, target=on, limit_bytes=limit_bytes, run_id=RUN.id)
     made = make_memory_study(linear(50e6, 2.6e6), (64, 500, 520), workload=workload, limit_bytes=limit_bytes)

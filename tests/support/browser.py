@@ -1,4 +1,4 @@
-"""What browser tests ask of a page."""
+"""Helpers for browser tests."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def settle(page: Any) -> None:
 
 
 def go(page: Any, name: str) -> None:
-    """To a page by the menu, whatever group it is in."""
+    """Go to a page by the menu, whatever its group."""
     group = next(group for group, names in GROUPS.items() if name.lower() in names)
     if group:
         page.get_by_role("button", name=group, exact=True).click()
@@ -30,7 +30,7 @@ def go(page: Any, name: str) -> None:
 
 
 def assert_words_apart(chart: Any) -> None:
-    """No word of a chart overlaps another or leaves its frame; its title and notes stand around it instead."""
+    """Check that no word of a chart overlaps another or leaves its frame; title and notes stand outside."""
     texts = chart.locator(".annotation-text, .legendtext, .xtitle, .xtick text")
     boxes = [box for text in texts.all() if text.is_visible() and (box := text.bounding_box())]
     assert len(boxes) >= 6
@@ -47,9 +47,9 @@ def assert_words_apart(chart: Any) -> None:
 
 
 def assert_part_fits(page: Any, part: str, charts: int, width: int) -> None:
-    """A folded part opens without an exception, and its charts and their words fit into the width; it is closed again.
+    """Check that a folded part opens without an exception, and fits into the width with its charts; close it again.
 
-    ``charts`` are those of the whole page then.
+    ``charts`` is then the number on the whole page.
     """
     summary = page.locator("[data-testid=stExpander] summary").filter(has_text=part).first
     expect(page.locator(".js-plotly-plot:visible").first).to_be_visible()

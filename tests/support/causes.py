@@ -25,7 +25,7 @@ Law = Callable[[Prepare, Target], float]
 
 @dataclass(frozen=True)
 class Case:
-    """A cause, how many times slower it makes the step, and the run of a sweep that suffered from it."""
+    """A cause, the factor by which it slows the step, and the run of a sweep that suffered from it."""
 
     cause: str
     gain: float
@@ -34,20 +34,20 @@ class Case:
 
 
 def make_case(cause: str, seed: int) -> Case:
-    """A step of a few milliseconds that removing ``cause`` makes 1.25 to 4 times faster; others gain 10 % at most."""
+    """Make a step of a few milliseconds that removing ``cause`` speeds up 1.25 to 4 times; others gain 10 % at most."""
     rng = np.random.default_rng((CAUSES.index(cause), seed))
     gain = float(rng.uniform(1.25, 4.0))
     work_ms = float(rng.uniform(1.0, 6.0))
-    # what remedies that are beside the point do: up to 5 % better, or worse
+    # effect of remedies that do not apply: up to 5 % better, or worse
     beside = {name: float(rng.uniform(0.8, 1.02)) for name in ("xla", "half", "steps", "threads", "fed")}
-    if cause == "eager":  # XLA ends eager dispatch too; here it is not as good as the graph
+    if cause == "eager":  # XLA ends eager dispatch too, but is not as good as the graph here
         beside["xla"] = float(rng.uniform(0.8, 0.94))
     elif cause != "none":
         beside["xla"] = float(rng.uniform(0.8, 1.1))
 
     def law(request: Prepare, target: Target) -> float:
         scale = request.batch / BATCH
-        extra = (gain - 1) * work_ms  # what the cause adds
+        extra = (gain - 1) * work_ms  # the cause's extra time
         waits = {
             "input": extra * scale if request.pipeline.kind == "tfdata" else 0.0,
             "eager": extra if target.execution == "eager" else 0.0,
@@ -76,8 +76,8 @@ def make_case(cause: str, seed: int) -> Case:
 
 
 def _run_of(cause: str) -> Run:
-    """A finished sweep whose second target is the one to diagnose."""
-    # a larger batch divides the cost of a call as well; where that cost is the cause, it is not offered 16 times over
+    """Return a finished sweep whose second target is the one to diagnose."""
+    # a larger batch also divides the cost per call; if that is the cause, no 16 times larger batch is offered
     batches = (16, 64) if cause == "dispatch" else (16, 64, 256)
     targets, pipeline = (Target(threads=2), TARGETS.get(cause, CPU)), FED if cause == "input" else Pipeline()
     workload = Workload(network="784-128-10")

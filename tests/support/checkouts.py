@@ -18,7 +18,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def repository(folder: Path, *versions: str, file: str = "net/models.py") -> Path:
-    """A repository with a commit for each version of a file, the last of them checked out."""
+    """Create a repository with one commit per version of a file, the last one checked out."""
     (folder / file).parent.mkdir(parents=True)
     git(folder, "init", "--quiet")
     for number, text in enumerate(versions):
@@ -29,5 +29,5 @@ def repository(folder: Path, *versions: str, file: str = "net/models.py") -> Pat
 
 
 def worktrees(folder: Path) -> int:
-    """Checkouts of a repository, its own among them."""
+    """Return the number of a repository's checkouts, its own included."""
     return len(git(folder, "worktree", "list").splitlines())

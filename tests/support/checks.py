@@ -1,4 +1,4 @@
-"""Checks on a simulated machine, whose two sides take times of known ratio; and checks made by hand."""
+"""Checks on a simulated machine with two sides of known time ratio, and checks made by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEW = Side(title="this folder", workload=WORKLOAD, commit="9f8e7d6c5b" * 4, comm
 
 
 def check_plan(**changes: Any) -> CheckPlan:
-    """Two checkouts at two batch sizes, 60 s, 5 %."""
+    """Return a plan for two checkouts at two batch sizes, 60 s, 5 %."""
     usual: dict[str, Any] = {"sides": (OLD, NEW), "target": Target(), "batches": BATCHES, "max_slowdown": 0.05}
     return CheckPlan.model_validate(usual | changes)
 
@@ -35,8 +35,9 @@ def check_plan(**changes: Any) -> CheckPlan:
 def check_machine(
     ratios: Mapping[int, float] | float = 1.0, noise: NoiseModel | None = None, factor: float = 1.0, **options: Any
 ) -> Machine:
-    """The second worker takes ``ratios`` times as long as the first, by batch or at all of them; both take ``factor``
-    times the usual.
+    """Return a machine whose second worker takes ``ratios`` times as long as the first, by batch or for all.
+
+    Both take ``factor`` times the default.
     """
     machine = Machine((STEP, STEP), noise or NoiseModel(), **options)
 
@@ -53,13 +54,13 @@ def checked(machine: Machine, wanted: CheckPlan | None = None, **options: Any) -
 
 
 def stored_run(seed: int, noise: NoiseModel | None = None) -> Run:
-    """A sweep of 120 s, whose first target is the one that is checked."""
+    """Return a sweep of 120 s, whose first target is the checked one."""
     machine = Machine((STEP, Curve(0.9, 0.004)), noise or NoiseModel(), seed=seed)
     return sweep(machine, plan(budget_s=120.0))
 
 
 def stored_code(entry: str, folder: str) -> Run:
-    """A made-up run of code that a function builds."""
+    """Return a made-up run of code that a function builds."""
     layer = dict.fromkeys(("parameters", "forward_flops", "weight_gradient_flops", "activations"), 8)
     said = {"entry": entry, "folder": folder, "sample_shape": (6,), "outputs": 3}
     code = Code.model_validate(said | {"counts": [{"name": "dense", "input_gradient_flops": 0} | layer]})
@@ -68,7 +69,7 @@ def stored_code(entry: str, folder: str) -> Run:
 
 
 def checked_against(run: Run, machine: Machine, **changes: Any) -> CheckRecord:
-    """Against the first target of a stored run. The worker of a single side is the machine's first."""
+    """Check against the first target of a stored run. The worker of a single side is the machine's first."""
     steps = stored_steps(run, 0)
     stored = StoredSteps(title="run of Monday", created_at="", environment=make_environment(), steps_ms=steps)
     batches = (min(steps), max(steps))
@@ -82,7 +83,7 @@ def made(
     rounds: int = 4,
     **changes: Any,
 ) -> CheckRecord:
-    """A check whose processes found exactly these ratios, by batch; a block of the baseline takes 2 ms."""
+    """Return a check whose processes found exactly these ratios, by batch; a block of the baseline takes 2 ms."""
     blocks = [
         (batch, process, ratio)
         for batch, found in ratios.items()

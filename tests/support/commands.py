@@ -1,4 +1,4 @@
-"""What tests of the command line share."""
+"""Shared support for tests of the command line."""
 
 import json
 import signal
@@ -12,19 +12,19 @@ TARGETS = ("--targets", "cpu,threads=1", "cpu,threads=2")
 
 
 def done(result: tuple[int, str, str]) -> tuple[str, str]:
-    """What a command that ended with status 0 printed on standard output and error."""
+    """Return standard output and error of a command that must end with status 0."""
     status, out, err = result
     assert status == 0, err
     return out, err
 
 
 def as_json(result: tuple[int, str, str]) -> Any:
-    """What a command with ``--json`` printed."""
+    """Return the parsed output of a command with ``--json``."""
     return json.loads(done(result)[0])
 
 
 def refused(result: tuple[int, str, str]) -> str:
-    """The sentence of a command that ended with status 2 and printed nothing else."""
+    """Return the sentence of a command that must end with status 2 and print nothing else."""
     status, out, err = result
     assert status == 2
     assert out == ""
@@ -33,7 +33,7 @@ def refused(result: tuple[int, str, str]) -> str:
 
 
 def holds(text: str, *sentences: str) -> None:
-    """Each of the sentences stands in the text."""
+    """Check that each of the sentences is in the text."""
     for sentence in sentences:
         assert sentence in text, sentence
 
@@ -41,7 +41,7 @@ def holds(text: str, *sentences: str) -> None:
 def stop_at(
     workers: Any, monkeypatch: pytest.MonkeyPatch, second: float, number: signal.Signals = signal.SIGINT
 ) -> None:
-    """Ctrl-C, or another signal, when the virtual clock passes that second."""
+    """Send Ctrl-C, or another signal, when the virtual clock passes that second."""
     advance = type(workers.clock).advance
 
     def advance_and_stop(clock: Any, seconds: float) -> None:

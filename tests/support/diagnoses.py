@@ -1,4 +1,4 @@
-"""Plausible diagnoses with known effects, made from a seed. Like the runs they are about, nothing was measured."""
+"""Plausible diagnoses with known effects, made from a seed. Like their runs, nothing was measured."""
 
 import random
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from tests.support.pages import keep
 from tests.support.runs import make_environment, make_run, true_step_ms
 
 HELPING = {"xla": 1.4, "steps-2": 1.5, "steps-8": 2.0, "steps-32": 2.3, "graph": 1.0, "threads-1": 0.8}
-GAINED_FLOORS_MS = (0.3, 0.35)  # of a run after several steps per execution
-BATCH = 8  # at which the second target of make_run is behind
+GAINED_FLOORS_MS = (0.3, 0.35)  # for a run after several steps per execution
+BATCH = 8  # at which the second target of make_run is slower
 
 
 def make_diagnosis(
@@ -33,9 +33,9 @@ def make_diagnosis(
     label: Label = "recorded",
     other_cpu_pct: float = 3.0,
 ) -> Diagnosis:
-    """Every remedy that applies to the run, ``gains`` times faster by arm code (1 where not named).
+    """Make a diagnosis in which each applicable remedy is ``gains`` times faster by arm code (default 1).
 
-    ``rounds`` are in each of ``processes``; ``noise`` is each block's relative spread; ``failed`` is code: reason.
+    ``rounds`` is per process of ``processes``; ``noise`` is each block's relative spread; ``failed`` is code: reason.
     """
     rng = random.Random(seed)
     gains, failed = gains or {}, failed or {}
@@ -65,13 +65,13 @@ def make_diagnosis(
 
 
 def helping_diagnosis(run: Run, **changes: object) -> Diagnosis:
-    """Several steps per execution and XLA help; with the former the crossover moved down."""
+    """Make a diagnosis in which several steps per execution and XLA help; the former lowers the crossover."""
     again = make_run(91, floors_ms=GAINED_FLOORS_MS)
     return make_diagnosis(run, HELPING, reruns={"steps-32": again}, **changes)  # type: ignore[arg-type]
 
 
 def kept(engine: Any, run: Run, *diagnoses: Diagnosis) -> str:
-    """Store a run as measured here, and diagnoses of it, the last one being the newest."""
+    """Store a run as measured here, and diagnoses of it, the newest last."""
     run_id = keep(engine.store, run)
     for number, found in enumerate(diagnoses):
         add(engine, found, number)

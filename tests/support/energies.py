@@ -15,13 +15,13 @@ CURVES = (Curve(0.3, 0.02), Curve(1.0, 0.003))
 
 
 def busy_pct(batch: int) -> float:
-    """What NVML calls the GPU's utilisation: 14 % at the smallest batch, 96 % at the largest of 1,024."""
+    """Return the GPU's utilisation as NVML reports it: 14 % at batch 1, 96 % at the largest, 1,024."""
     return 14.0 + 82.0 * (batch - 1) / 1023
 
 
 @cache
 def with_energy(label: str = "measured", budget_s: float = 240.0, **meter: Any) -> Run:
-    """``meter`` are fields of :class:`SimulatedMeter`."""
+    """Return the run; ``meter`` are fields of :class:`SimulatedMeter`."""
     machine = PoweredMachine(CURVES)
     refusals = {"cpu": meter.pop("cpu_refused")} if "cpu_refused" in meter else {}
     watched = SimulatedMeter(machine, utilisation=busy_pct, refusals=refusals, **meter)

@@ -1,4 +1,4 @@
-"""Experiments on a simulated machine that notes what it was asked."""
+"""Experiments on a simulated machine that records its requests."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.support.simulation import QUIET, Curve, Machine, NoiseModel, Simulate
 from tests.support.tools import tools_for
 
 WORKLOAD = Workload(network="784-128-10")
-ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # not used: the law says how long a step takes
+ANY = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # not used: the law gives the step time
 GAINS = {"as-is": 1.0, "xla": 1.5, "steps-8": 2.0, "resident": 1.1}
 CPU = Target()
 
@@ -38,7 +38,7 @@ MIXED = (
 
 
 def law(request: Prepare, target: Target) -> float:
-    """5 ms, divided by what the variant gains."""
+    """Return 5 ms divided by the variant's gain."""
     gain = 1.1 if request.pipeline.kind == "resident" else 1.0
     gain *= 1.5 if target.execution == "xla" else 1.0
     return 5.0 / (gain * (2.0 if target.steps_per_execution == 8 else 1.0))
@@ -46,7 +46,7 @@ def law(request: Prepare, target: Target) -> float:
 
 @dataclass
 class Watched(Machine):
-    """Notes which targets were launched and what each worker was asked for."""
+    """A machine that records launched targets and each worker's requests."""
 
     law: Callable[[Prepare, Target], float] | None = law
     launched: list[tuple[Target, ...]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Watched(Machine):
 
 
 class Noted(SimulatedWorker):
-    """Tells the machine what it was asked."""
+    """A worker that reports its requests to the machine."""
 
     _machine: Watched
 
@@ -83,5 +83,5 @@ def measure(made: Machine, arms: tuple[Arm, ...] = FOUR, budget_s: float = 60.0,
 
 
 def processes(found: Experiment) -> dict[int, int]:
-    """Rounds by start of the workers."""
+    """Return the number of rounds by start of the workers."""
     return Counter(item.blocks[0].process for item in found.rounds)

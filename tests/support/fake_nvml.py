@@ -1,7 +1,7 @@
-"""NVML as the package ``pynvml`` gives it, with made-up cards: put it into ``sys.modules["pynvml"]``.
+"""Fake of the package ``pynvml`` with made-up cards: put it into ``sys.modules["pynvml"]``.
 
-Constants and struct names are those of the real package; every function that is not here raises NVMLError_NotSupported,
-as does one whose answer is None.
+Constants and struct names are those of the real package; every function missing here raises NVMLError_NotSupported, as
+does one whose answer is None.
 """
 
 from collections.abc import Callable
@@ -35,13 +35,13 @@ class FakeCard:
     pids: tuple[int, ...] = ()
     compute_mode: int | None = 0
     mig: tuple["FakeCard", ...] = ()
-    """Slices; MIG is on where there are any."""
+    """Slices; MIG is on if there are any."""
     lost: bool = False
 
 
 @dataclass
 class FakeNvml:
-    """``before`` is called with the name of every function asked, and may change the cards or raise."""
+    """The fake library; ``before`` gets the name of every called function, and may change the cards or raise."""
 
     cards: list[FakeCard] = field(default_factory=lambda: [FakeCard()])
     driver: str = "570.86.15"

@@ -1,4 +1,4 @@
-"""Workers that fail at random requests, by a seed: any kind of study must live with any sequence of failures."""
+"""Workers that fail at random requests, by a seed: any kind of study must survive any sequence of failures."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from core.spec import Target
 from core.studies.runner import Stop
 from core.worker.protocol import CellFailed, R, Request, WorkerError, WorkerLost
 
-SHARES = (0.003, 0.02, 0.1, 0.5)  # of requests that fail, from seed to seed
-START_SHARE = 0.5  # of it: that workers cannot be started
-STOP_SHARE = 0.002  # of requests during which somebody asks to stop
+SHARES = (0.003, 0.02, 0.1, 0.5)  # of requests that fail, in turn by seed
+START_SHARE = 0.5  # of it: probability that workers cannot start
+STOP_SHARE = 0.002  # of requests during which a stop is requested
 FAILED_S = 3.0
 OUTCOMES: tuple[Outcome, ...] = tuple(o for o in get_args(Outcome) if o not in ("measured", "skipped", "pending"))
 
@@ -41,7 +41,7 @@ class Faulty:
         return tuple(FaultyWorker(self, worker) for worker in workers)
 
     def happen(self, share: float, doing: str) -> None:
-        """What may happen during a request: somebody asks to stop; it fails."""
+        """Let a request's random events happen: a stop is requested; the request fails."""
         if self.rng.random() < STOP_SHARE:
             (self.stop.interrupt if self.rng.random() < 0.5 else self.stop.set)()
         if self.rng.random() < share:
@@ -52,7 +52,7 @@ class Faulty:
 
 
 class FaultyWorker:
-    """A worker that is lost for good once it was lost."""
+    """A worker that stays lost once it was lost."""
 
     def __init__(self, faults: Faulty, worker: Any) -> None:
         self._faults, self._worker = faults, worker

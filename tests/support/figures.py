@@ -1,4 +1,4 @@
-"""What stands in a figure."""
+"""Text and traces of a figure."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 
 def words(figure: go.Figure) -> str:
-    """All text inside the picture, as it reads over line ends."""
+    """Return all text inside the picture, joined over line ends."""
     return " ".join(annotation.text for annotation in figure.layout.annotations)
 
 
@@ -19,5 +19,5 @@ def traces_by_mode(figure: go.Figure, mode: str = "lines+markers") -> list[Any]:
 
 
 def upright(figure: go.Figure) -> list[Any]:
-    """Upright lines that stand for a batch, such as a crossover."""
+    """Return vertical lines that mark a batch, such as a crossover."""
     return [shape for shape in figure.layout.shapes if shape.type == "line" and shape.x0 == shape.x1]

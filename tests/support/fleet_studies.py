@@ -17,7 +17,7 @@ Shape = tuple[float, float]
 def machine_run(
     number: int, shape: Shape, second: Shape | None = None, batches: tuple[int, ...] = BATCHES, processes: int = 5
 ) -> Run:
-    """The run of one simulated machine, with one target or two."""
+    """Return the run of one simulated machine, with one or two targets."""
     shapes = (shape,) if second is None else (shape, second)
     run = make_run(
         1000 + number, batches=batches, processes=processes, passes=1, noise=0.01,
@@ -42,7 +42,10 @@ def make_fleet(
     absent: int = 0,
     batches: tuple[int, ...] = BATCHES,
 ) -> FleetStudy:
-    """A collected fleet run of machines ``sim-0``, ``sim-1``, … with their runs in it; ``absent`` more were lost."""
+    """Return a collected fleet run of machines ``sim-0``, ``sim-1``, … with their runs in it.
+
+    ``absent`` more machines were lost.
+    """
     targets = second or [None] * len(shapes)
     runs = tuple(
         machine_run(n, shape, other, batches) for n, (shape, other) in enumerate(zip(shapes, targets, strict=True))
@@ -67,5 +70,5 @@ def make_fleet(
 
 
 def condensed(study: FleetStudy) -> dict[str, CondensedRun]:
-    """The condensed runs of a fleet that holds them whole."""
+    """Return the condensed runs of a fleet that contains its runs."""
     return {run.id: condense(run) for run in study.runs}

@@ -1,6 +1,6 @@
 """A cluster on a virtual clock, with planted faults and known truth, for the coordinator of a fleet.
 
-Its machines tell of runs that were made, not measured: each the same rounds, which must all come home once.
+Its machines report runs that were made, not measured: each the same rounds, which must all arrive exactly once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.support.simulation import VirtualClock
 
 ANSWER_S = 5.0
 Fault = Literal[
-    "lost", "hangs", "slow", "garbage", "alien", "wrong_run", "begin_lost", "interrupted",  # cost what is not measured
+    "lost", "hangs", "slow", "garbage", "alien", "wrong_run", "begin_lost", "interrupted",  # these cost unmeasured work
     "duplicates", "swallows", "stale",  # cost nothing
-    "refuses", "nice", "nice_late", "threads", "fails", "empty", "never_free",  # end it
+    "refuses", "nice", "nice_late", "threads", "fails", "empty", "never_free",  # these end it
 ]  # fmt: skip
 RETRIED: tuple[Fault, ...] = (
     "lost", "hangs", "slow", "garbage", "alien", "wrong_run", "begin_lost", "interrupted",
@@ -35,9 +35,9 @@ GARBAGE = (b"", b"\xff\x00", b"[]", b'{"run_id": 1}', b"x" * 100, None, b'{"a":'
 
 @dataclass
 class Planned:
-    """A machine: which faults it has, by start (the first is 1); ``at`` counts the items before one strikes.
+    """A machine and its faults by start (the first is 1); ``at`` counts the items before one strikes.
 
-    ``free_s``: how long other work keeps it. ``away_s``: how long it stays away after it was lost.
+    ``free_s``: how long other work occupies it. ``away_s``: how long it stays away after it was lost.
     """
 
     node: Node
@@ -61,14 +61,14 @@ class _Session:
     cancelled: bool = False
 
     def there(self, now_s: float) -> int:
-        """How many items there are at that time."""
+        """Return how many items exist at that time."""
         if self.cancelled:
             return len(self.items)
         return min(len(self.items), max(0, 1 + int((now_s - self.start_s) / self.item_s)))
 
 
 class SimulatedCluster:
-    """A :class:`core.studies.fleet.cluster.Cluster`; ``clock`` moves to the next answer whenever one is waited for."""
+    """A :class:`core.studies.fleet.cluster.Cluster`; ``clock`` advances to the next answer during a wait."""
 
     remedy = "Start it without."
 
@@ -94,7 +94,7 @@ class SimulatedCluster:
 
     @property
     def running(self) -> set[str]:
-        """Machines on which something of ours runs."""
+        """Machines on which this program's work runs."""
         return set(self._sessions)
 
     def begin(self, key: str, run: bytes) -> None:
@@ -157,7 +157,7 @@ class SimulatedCluster:
         self._sessions.clear()
         self.closed = True
 
-    # -- what a machine says ---------------------------------------------------------------------------------------
+    # -- a machine's messages ----------------------------------------------------------------------------------------
 
     def _items(self, run: Run, fault: Fault | None, planned: Planned) -> list[bytes]:
         if fault == "refuses":
@@ -209,7 +209,7 @@ class SimulatedCluster:
 
 
 def records_of(run: Run) -> Iterator[RunRecord]:
-    """In the order in which a run is measured."""
+    """Yield a run's records in the order of measurement."""
     return chain(run.processes, run.setups, run.rounds, run.cells)
 
 
@@ -221,7 +221,7 @@ def _held_back(item: Item, fault: Fault) -> Item:
 
 
 def template(rounds: int = 36) -> Run:
-    """A made run of about so many rounds."""
+    """Return a made-up run of about that many rounds."""
     return make_run(3, batches=(1, 8, 64, 512), processes=3, passes=1, rounds_per_pass=max(1, rounds // 12))
 
 
@@ -231,7 +231,7 @@ def fleet_plan(run: Run, **changes: Any) -> FleetPlan:
 
 
 def machines(number: int, faults: Sequence[Fault | None] = (), **changes: Any) -> list[Planned]:
-    """So many, of four kinds; fault n is that of machine n, in its first start."""
+    """Return that many machines, of four kinds; fault n is that of machine n, in its first start."""
     found = []
     for n in range(number):
         node = Node(f"key-{n}", f"node{n}", {"kind": f"kind{n % 4}", "zone": "a" if n % 2 else "b"})

@@ -1,4 +1,4 @@
-"""Questions to Keras and TensorFlow in a process of their own, since no other test may find them in pytest's."""
+"""Questions to Keras and TensorFlow in a separate process, since no other test may find them imported in pytest's."""
 
 import json
 import subprocess
@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def answered(*command: str, question: Any = None, target: Target | None = None) -> Any:
-    """The JSON in the last line that Python prints when run with ``command``; it reads ``question`` as JSON. Its
-    environment is that of a worker of the target, one of the CPU unless it is given.
+    """Return the JSON in the last line of Python run with ``command``, which reads ``question`` as JSON.
+
+    Its environment is that of a worker of ``target`` (default: the CPU).
     """
     done = subprocess.run(
         [sys.executable, *command], input=json.dumps(question), capture_output=True, text=True, cwd=ROOT,

@@ -23,7 +23,10 @@ def make_frontier_plan(**changes: object) -> FrontierPlan:
 
 
 def log2_speed_up(setting: Setting) -> float:
-    """The targets tie where width × batch is 2048 at depth 1, along a straight line in log2 width and log2 batch."""
+    """Return the true log2 speed-up.
+
+    The targets tie where width × batch is 2048 at depth 1, along a straight line in log2 width and log2 batch.
+    """
     return 0.5 * math.log2(setting.width * setting.batch / 2048) + 0.3 * math.log2(setting.depth)
 
 
@@ -38,7 +41,10 @@ def make_frontier_study(
     failed: dict[int, str] | None = None,
     **changes: object,
 ) -> FrontierStudy:
-    """Every third setting and the operating point, ``rounds`` in each start; ``failed`` is setting: reason."""
+    """Make a study of every third setting and the operating point, with ``rounds`` per start.
+
+    ``failed`` is setting: reason.
+    """
     rng, plan = random.Random(seed), plan or make_frontier_plan()
     lost = failed or {}
     chosen = [*range(0, len(plan.grid), 3), *range(len(plan.grid), len(plan.settings))]

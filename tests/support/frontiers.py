@@ -1,4 +1,4 @@
-"""Frontier studies on a simulated machine with known truth, and how far a contour lies from it."""
+"""Frontier studies on a simulated machine with known truth, and the errors of their contour."""
 
 import math
 import threading
@@ -27,7 +27,7 @@ from tests.support.simulation import Curve, Machine, NoiseModel
 from tests.support.tools import tools_for
 
 FIRST, SECOND = Target(threads=1), Target()
-UNUSED = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # the law says how long a step takes
+UNUSED = (Curve(1.0, 0.01), Curve(1.0, 0.01))  # the law gives the step time
 INPUTS, CLASSES = 784, 10
 FINE = 129
 Mean = Callable[[Axis, Array], Array]
@@ -36,7 +36,7 @@ Mean = Callable[[Axis, Array], Array]
 
 @dataclass(frozen=True)
 class Side:
-    """One target: a step costs a floor and a time a layer (ms), and memory traffic (parameters and FLOPs a ms)."""
+    """One target: fixed cost, cost per layer (ms), and memory and arithmetic rates (parameters and FLOPs per ms)."""
 
     floor_ms: float
     layer_ms: float
@@ -46,8 +46,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Truth:
-    """T = (floor^q + (slope·batch)^q)^(1/q), floor and slope from depth and width. A ``kink`` makes the first slower
-    by so many powers of two where its parameters outgrow a cache of 2^17.
+    """T = (floor^q + (slope·batch)^q)^(1/q), with floor and slope from depth and width.
+
+    A ``kink`` slows the first target by that many powers of two where its parameters outgrow a cache of 2^17.
     """
 
     sides: tuple[Side, Side]
@@ -74,7 +75,7 @@ class Truth:
 
 
 def random_truth(seed: int, kink: bool = False) -> Truth:
-    """A host-like target against a device-like one; they tie somewhere inside :func:`make_plan`'s map."""
+    """Return a host-like target against a device-like one; they tie somewhere inside :func:`make_plan`'s map."""
     rng = np.random.default_rng(seed)
     host = Side(rng.uniform(0.15, 0.4), rng.uniform(0.05, 0.12), rng.uniform(3e6, 8e6), rng.uniform(8e6, 20e6))
     device = Side(rng.uniform(0.5, 1.5), rng.uniform(0.08, 0.25), rng.uniform(30e6, 80e6), rng.uniform(80e6, 600e6))
@@ -82,7 +83,7 @@ def random_truth(seed: int, kink: bool = False) -> Truth:
 
 
 def make_plan(**changes: Any) -> FrontierPlan:
-    """8 × 8 × 8 settings."""
+    """Return a plan of 8 × 8 × 8 settings."""
     values: dict[str, Any] = {
         "depths": tuple(range(1, 9)), "widths": log_spaced(16, 1024, 8), "batches": log_spaced(1, 1024, 8),
         "targets": (FIRST, SECOND), "budget_s": 240.0,
@@ -107,14 +108,14 @@ def measure(
 
 
 def make_study(seed: int = 0, **changes: Any) -> FrontierStudy:
-    """A small finished study with a break-even inside its map, labelled recorded: nothing here was measured."""
+    """Return a small finished study with a break-even inside its map, labelled recorded: nothing here was measured."""
     found = measure(machine(random_truth(seed), seed), make_plan(**SMALL | {"point": (2, 256, 8)} | changes))
     fixed = {"label": "recorded", "environment": make_environment(), "created_at": "2026-01-05T09:00:00+00:00"}
     return found.model_copy(update=fixed)
 
 
 def full_grid(made: Machine, plan: FrontierPlan, starts: int = 4) -> FrontierStudy:
-    """Every setting once, in random order, with the rounds of a visit each, spread over the starts."""
+    """Measure every setting once, in random order, with the rounds of a visit each, spread over the starts."""
     order = np.random.default_rng(made.seed).permutation(len(plan.grid))
     rounds: list[FrontierRound] = []
     for start, part in enumerate(np.array_split(order, starts)):
@@ -137,7 +138,7 @@ def full_grid(made: Machine, plan: FrontierPlan, starts: int = 4) -> FrontierStu
 
 
 def interpolated(study: FrontierStudy) -> Mean:
-    """Log2 speed-up between measured settings of a full grid, linear along the axis in log2: no model at all."""
+    """Return the log2 speed-up interpolated between a full grid's settings, linear along the axis in log2: no model."""
     values = {unit.setting: unit.value for unit in units_of(study.rounds)}
     index = {setting: i for i, setting in enumerate(study.plan.grid)}
 
@@ -163,7 +164,7 @@ class Tie:
 
 
 def true_ties(truth: Truth, plan: FrontierPlan) -> Iterator[Tie]:
-    """The tie on each line along width and along batch that has exactly one."""
+    """Yield the tie on each line along width and along batch that has exactly one."""
     axes: tuple[Axis, ...] = ("width", "batch")
     for axis in axes:
         others = [other for other in AXES if other != axis]
@@ -178,7 +179,7 @@ def true_ties(truth: Truth, plan: FrontierPlan) -> Iterator[Tie]:
 
 
 def position_errors(ties: list[Tie], mean: Mean) -> Array:
-    """How far the contour lies from each true tie, in octaves; to the map's nearer edge where it is not there."""
+    """Return the contour's distance from each true tie, in octaves; from the map's nearer edge without a contour."""
     errors = []
     for tie in ties:
         x = np.log2(tie.places[:, AXES.index(tie.axis)])
@@ -188,7 +189,7 @@ def position_errors(ties: list[Tie], mean: Mean) -> Array:
 
 
 def held(ties: list[Tie], answer: FrontierAnswer) -> list[bool]:
-    """Whether the band around the contour holds each true tie."""
+    """Return whether the band around the contour contains each true tie."""
     inside = []
     for tie in ties:
         place = np.array([tie.places[0]])
@@ -199,7 +200,7 @@ def held(ties: list[Tie], answer: FrontierAnswer) -> list[bool]:
 
 
 def widths(ties: list[Tie], answer: FrontierAnswer) -> Array:
-    """How wide the band is on each line with a tie, in octaves."""
+    """Return the band's width on each line with a tie, in octaves."""
     found = []
     for tie in ties:
         mean, sd = answer.found.at(tie.places)

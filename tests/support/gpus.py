@@ -1,4 +1,4 @@
-"""A machine with GPUs and everything that TensorFlow wants for them, as far as the program itself can see."""
+"""A machine with GPUs and all that TensorFlow needs for them, as far as the program itself can see."""
 
 import sys
 
@@ -9,7 +9,7 @@ from core.machine.gpu_notes import Build, Library
 from tests.support.fake_nvml import FakeCard, FakeNvml
 
 WHEEL = Build(True, 12, ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90"))
-"""What TensorFlow 2.21 from PyPI was built for."""
+"""Build flags of TensorFlow 2.21 from PyPI."""
 BLACKWELL = FakeCard("NVIDIA GeForce RTX 5090", capability=(12, 0))
 LIBRARIES = tuple(
     Library(f"nvidia-{name}-cu12", purpose, ">=12", "12.9", True)
@@ -18,7 +18,7 @@ LIBRARIES = tuple(
 
 
 def plug_in(monkeypatch: pytest.MonkeyPatch, *cards: FakeCard, **env: str) -> FakeNvml:
-    """Put cards into this machine, with the variables that are set there."""
+    """Put cards into this machine, with its environment variables."""
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():

@@ -1,4 +1,4 @@
-"""How work grows with its input, as a ratio within one run: other programs and faster machines change both sides."""
+"""Growth of run time with input size, as a ratio within one run: load and machine speed affect both sides alike."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 TIMES = 4
 MOST = 9.0
-"""Four times the input takes four times as long where work is linear, sixteen times where it is quadratic."""
+"""Four times the input takes four times as long for linear work, sixteen times for quadratic work."""
 
 
 def growth(make: Callable[[int], Callable[[], object]], size: int) -> float:
-    """Processor time of what ``make`` makes for ``TIMES`` the size, over that for the size; the best of three each."""
+    """Return the processor time at ``TIMES`` the size, over that at the size; the best of three each."""
     small, large = make(size), make(TIMES * size)
     return min(_seconds(large) for _ in range(3)) / min(_seconds(small) for _ in range(3))
 

@@ -20,12 +20,12 @@ FACTS: dict[str, Any] = {
 
 
 def round_card(**facts: Any) -> GpuSpec:
-    """A card with which step times can be computed by hand: 10 TFLOP/s, 1 TB/s, 2 µs between launches."""
+    """Return a card whose step times can be computed by hand: 10 TFLOP/s, 1 TB/s, 2 µs between launches."""
     return GpuSpec(**{**FACTS, **facts})
 
 
 def plain_constants(**values: Any) -> Constants:
-    """Every rate is reached in full at any size, nothing overlaps, no cache; a compiled step is one call."""
+    """Return constants: full rates at any size, no overlap, no cache; a compiled step is one call."""
     shares = {f"other/{peak}": 1.0 for peak in ("fp32", "tf32", "half")}
     given: dict[str, Any] = {
         "exponent": 1.0, "overlap": 1.0, "overlap_convolution": 1.0, "arithmetic": shares, "power_limited": shares,
@@ -36,14 +36,14 @@ def plain_constants(**values: Any) -> Constants:
 
 
 def steady_host(**costs: Any) -> HostOverhead:
-    """5 µs an operation, 100 µs a step."""
+    """Return host costs of 5 µs per operation, 100 µs per step."""
     return HostOverhead(
         **{"per_op_us": 5, "xla_call_us": 50, "eager_op_us": 20, "step_us": 100, "label": "measured", **costs}
     )
 
 
 def flat_errors(between: float = 0.1, within: float = 0.1, gpus: int = 10) -> Errors:
-    """The same error class for dense networks everywhere; beside an assumed host's spread none, as it is shipped."""
+    """Return one error class for all dense networks; zero beside an assumed host's own spread, as shipped."""
     none = ErrorClass(
         gpus=gpus, points=1000, median=0.0, between=between, low_90=0.0, high_90=0.0, low_95=0.0, high_95=0.0
     )

@@ -1,4 +1,4 @@
-"""What tests of the Hardware page share: its titles, a host study, and what its charts draw."""
+"""Shared support for tests of the Hardware page: its titles, a host study, and the traces of its charts."""
 
 import json
 
@@ -21,5 +21,5 @@ def traces(at: AppTest) -> list[str]:
 
 
 def gpu_run() -> Run:
-    """CPU against a T4, both measured."""
+    """Return a run of a CPU against a T4, both measured."""
     return on_card(RUN).model_copy(update={"id": "20260105-t4"})

@@ -1,7 +1,7 @@
 """Text that a stranger may put into a name: it acts on a terminal, a page, a chart, a report or a spreadsheet."""
 
 ACTING = "\x00\x07\x08\t\n\r\x1b\x7f\x85\x9b\x9d\u061c\u200b\u200e\u2028\u2029\u202a\u202e\u2066\u2069\ufeff"
-"""Characters that no terminal and no page may get."""
+"""Characters that must reach no terminal and no page."""
 
 MARKUP = (
     "![x](http://evil.example/x.png)",
@@ -16,14 +16,14 @@ MARKUP = (
     "**x**",
     "`x`",
 )
-"""Each must be shown as it stands, and do nothing."""
+"""Each must be shown literally, and do nothing."""
 
 FORGED = "FORGED VERDICT"
-"""Stands behind a line break: it must never begin a line."""
+"""Follows a line break: it must never begin a line."""
 
 HOSTILE = f"=1+1 \x1b[31mred\x1b]0;t\x07 {ACTING}\n{FORGED} {' '.join(MARKUP)}"
 SHORT = f"=1\x1b[31m\x9b\u202e\n{FORGED} <b>x</b>![x](http://evil.example)"
-"""As much of it as fits where a length is limited."""
+"""As much of it as fits a limited length."""
 
 PATH = "/=1/<b>x</b>/![x](y)/:red[x]/$x$"
-"""What a path may hold."""
+"""Hostile text that a path may contain."""

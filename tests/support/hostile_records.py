@@ -1,4 +1,4 @@
-"""A record of every kind with hostile text in every field that takes it."""
+"""A record of every kind with hostile text in every field that accepts it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ KEYS = {
     "Arm.code",
     "Rerun.code",
 }
-"""What a page finds a record or its part by: filled in records of their own, so that the others can be shown."""
+"""Fields by which a page finds a record or its part: filled in separate records, so that the others can be shown."""
 
 
 @cache
 def text_fields() -> frozenset[str]:
-    """Every field of every kind's record that may hold text, as ``Model.field``."""
+    """Return every field of every kind's record that may hold text, as ``Model.field``."""
     found: set[str] = set()
     seen: set[type] = set()
 
@@ -71,7 +71,7 @@ def text_fields() -> frozenset[str]:
 
 
 class Filler:
-    """Fills records; ``filled`` and ``refused`` say which fields took hostile text, with the mark that each got."""
+    """Fills records; ``filled`` and ``refused`` name the fields that took hostile text or not, with mark or reason."""
 
     def __init__(self, leave: frozenset[str] = frozenset()) -> None:
         self.leave = leave
@@ -81,7 +81,7 @@ class Filler:
         self._names = 0
 
     def fill(self, value: Any, annotation: Any = None, where: str = "") -> Any:
-        """The value with hostile text in every place for text, those of its parts too."""
+        """Return the value with hostile text in every text field, also of its parts."""
         if isinstance(value, BaseModel):
             return self._model(value)
         if isinstance(value, tuple) and value and not isinstance(value[0], str):
@@ -118,7 +118,7 @@ class Filler:
 
     def _hostile(self, value: Any, annotation: Any, payload: str, where: str) -> Any:
         text = f"{payload} {mark(where)}"
-        if where == "FleetMachine.name":  # no two have the same
+        if where == "FleetMachine.name":  # names must differ
             self._names += 1
             return f"{text} {self._names}"
         if isinstance(value, dict):
@@ -128,14 +128,14 @@ class Filler:
                 return ({text: text}, *value[1:])
             if value and isinstance(value[0], tuple):  # a size and its value
                 return ((text, *value[0][1:]), *value[1:])
-            if "..." in str(annotation) and where != "Run.target_names":  # which has as many as the plan
+            if "..." in str(annotation) and where != "Run.target_names":  # its length is the plan's
                 return (text, *value)
             return tuple(f"{text}{place}" for place, _ in enumerate(value, start=1))
         return text
 
 
 def mark(where: str) -> str:
-    """By which text of a field is found again in whatever is shown, letters and digits only."""
+    """Return a mark that identifies a field's text wherever it is shown, of letters and digits only."""
     return f"Q{sorted(text_fields()).index(where)}Q"
 
 
@@ -162,7 +162,7 @@ def energy_windows() -> list[EnergyWindow]:
 
 
 def _fleet() -> FleetStudy:
-    """With every part that one may have, and prices of its machines."""
+    """Return a fleet with every optional part, and prices of its machines."""
     study = make_fleet(second=((0.5, 0.01),) * 3, prices={"sim-0": 1.0, "sim-1": 2.0}, absent=2, batches=(4, 32, 256))
     plan = study.plan.model_copy(update={"machines": ({"kind": "a"},), "address": "auto"})
     return study.model_copy(update={"plan": plan, "warnings": (Warning(code="x", text="Something."),)})
@@ -176,7 +176,7 @@ def _scaling() -> ScalingStudy:
 
 @cache
 def plain_records() -> dict[str, Any]:
-    """A record of each kind, small, with every part that any may have."""
+    """Return a small record of each kind, with every optional part."""
     run = _run()
     again = make_run(91, (4, 32, 256), processes=1, passes=1, rounds_per_pass=1)
     diagnosis = make_diagnosis(run, {"steps-32": 3.0}, batch=32, reruns={"steps-32": again}, failed={"xla": "No XLA."})
@@ -199,13 +199,13 @@ def plain_records() -> dict[str, Any]:
 
 @cache
 def hostile_records(keys: bool = False) -> tuple[dict[str, Any], Filler]:
-    """A record of each kind filled with hostile text, and what took it; with ``keys`` those of :data:`KEYS` as well."""
+    """Return a record of each kind filled with hostile text, and its filler; with ``keys`` also :data:`KEYS`."""
     filler = Filler(frozenset() if keys else frozenset(KEYS))
     return {name: filler.fill(record) for name, record in plain_records().items()}, filler
 
 
 def texts_of(value: Any) -> Iterator[str]:
-    """Every text within data of any depth."""
+    """Yield every text within data of any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -38,7 +38,7 @@ CARD = round_card(
 
 
 def true_step_ms(workload: Workload, execution: str) -> float:
-    """What a tiny network's step takes on the simulated host."""
+    """Return the step time of a tiny network on the simulated host."""
     counted = host_target(None, "eager" if execution == "eager" else "graph")
     kernels = sum(op.kernels for op in ops_of(workload, counted, 1))
     return (TRUE_STEP_US[execution] + TRUE_OP_US[execution] * kernels) / 1000
@@ -49,7 +49,7 @@ def law(request: Prepare, target: Target) -> float:
 
 
 def host_machine(noise: NoiseModel = QUIET, **options: object) -> Machine:
-    """A simulated machine on which tiny networks take what :func:`law` says."""
+    """Return a simulated machine on which tiny networks take :func:`law`'s time."""
     settings = {"startup_s": 3.0, "prepare_s": 0.3, "law": law} | options
     return Machine((Curve(1.0, 0.01),) * 2, noise, **settings)  # type: ignore[arg-type]
 
@@ -61,7 +61,7 @@ def tools_of(machine: Machine, told: list | None = None) -> StudyTools:
 def make_host_study(
     rng: np.random.Generator | None = None, noise: float = 0.0, rounds: int = 9, cells: Sequence | None = None
 ) -> HostStudy:
-    """A study whose blocks are the true step times with lognormal scatter."""
+    """Make a study whose blocks are the true step times with lognormal scatter."""
     cells = tuple(cells if cells is not None else host_cells())
     rng = rng or np.random.default_rng(0)
     truth = [true_step_ms(cell.workload, cell.execution) for cell in cells]
@@ -74,7 +74,7 @@ def make_host_study(
 
 
 def make_costs(step_us: float = 300.0, op_us: float = 5.0, spread: float = 1.0) -> HostCosts:
-    """A host whose costs are known to a factor of ``spread`` either way."""
+    """Return a host whose costs are known to a factor of ``spread`` either way."""
     fit_us = 2 * step_us
     host = HostOverhead(
         per_op_us=op_us, xla_call_us=0.0, eager_op_us=5 * op_us, step_us=step_us, fit_us=fit_us, label="measured"
@@ -92,7 +92,7 @@ def make_curve(
     withheld: Sequence[int] = (),
     gpu: str = CARD.name,
 ) -> CardCurve:
-    """A modelled curve whose error lies between exp(log_low) ≤ 1 and exp(log_high) ≥ 1 at every batch."""
+    """Return a modelled curve with an error from exp(log_low) ≤ 1 to exp(log_high) ≥ 1 at every batch."""
     run = make_run()
     parts = predict(CARD, run.plan.workload, Target(device="gpu:0"), 1, make_costs().host, constants())
     points: list[Modelled | Withheld] = []
@@ -107,7 +107,7 @@ def make_curve(
 
 
 def with_curve(run: Run, answer: Answer, curve: CardCurve) -> Against:
-    """:data:`CARD` beside the run's second target, with that curve in place of its own."""
+    """Compare :data:`CARD` with the run's second target, with ``curve`` in place of its own."""
     found = against(run, answer, 1, CARD, make_costs())
     return dataclasses.replace(found, curve=curve, crossovers=tuple(cross(run, answer, curve, i) for i in (1, 0)))
 
@@ -118,7 +118,7 @@ def cpu_run(
     offsets: Sequence[float] = (0.0, 0.0, 0.0),
     rounds: int = 2,
 ) -> Run:
-    """A run whose target 0 takes exp(offset) times the true step time in each process; target 1 is twice as slow."""
+    """Make a run whose target 0 takes exp(offset) times the true step time per process; target 1 is twice as slow."""
     made, processes = [], []
     for process, offset in enumerate(offsets):
         processes += [
@@ -140,11 +140,11 @@ _ANY = analyse(make_run(processes=1, passes=1, rounds_per_pass=2))
 
 
 def cells_of(run: Run) -> Answer:
-    """The part of an answer that comparisons with a card use, without the time of a whole analysis."""
+    """Return the part of an answer that comparisons with a card use, without the time of a whole analysis."""
     return dataclasses.replace(_ANY, cells=cell_statistics(run))
 
 
 def with_blocks(study: Any, changed: Callable[[Any], Any]) -> Any:
-    """With each block as ``changed`` makes it."""
+    """Return the study with each block replaced by ``changed`` of it."""
     rounds = (item.model_copy(update={"blocks": tuple(map(changed, item.blocks))}) for item in study.rounds)
     return study.model_copy(update={"rounds": tuple(rounds)})

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def tensor(name: str, call: int = 0, output: int = 0) -> dict[str, Any]:
-    """A call's argument, as Keras 3 writes it."""
+    """Return a call's argument, as Keras 3 writes it."""
     return {
         "class_name": "__keras_tensor__",
         "config": {"shape": [None, 1], "dtype": "float32", "keras_history": [name, call, output]},
@@ -16,24 +16,24 @@ def tensor(name: str, call: int = 0, output: int = 0) -> dict[str, Any]:
 
 
 def called(*arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """One call of a layer; texts are names of layers, called once."""
+    """Return one call of a layer; texts are names of layers, called once."""
     given = [tensor(each) if isinstance(each, str) else each for each in arguments]
     return {"args": given, "kwargs": keywords}
 
 
 def layer(kind: str, name: str, *calls: Any, **config: Any) -> dict[str, Any]:
-    """One layer of Keras 3, called on the layers of those names; for more, give :func:`called`."""
+    """Return one layer of Keras 3, called on the layers of those names; for other calls, pass :func:`called`."""
     nodes = [called(each) if isinstance(each, str) else each for each in calls]
     return _written("keras.layers", kind, name, nodes, **{"dtype": "float32"} | config)
 
 
 def source(*shape: int | None, name: str = "image", dtype: str = "float32") -> dict[str, Any]:
-    """An InputLayer of that shape, without the batch."""
+    """Return an InputLayer of that shape, without the batch."""
     return layer("InputLayer", name, batch_shape=[None, *shape], dtype=dtype, sparse=False, ragged=False)
 
 
 def functional(*layers: Mapping[str, Any], name: str = "net", calls: Any = (), **config: Any) -> dict[str, Any]:
-    """A functional model from the first layer to the last; ``input_layers`` and ``output_layers`` say otherwise."""
+    """Return a functional model from first to last layer, unless ``input_layers`` and ``output_layers`` differ."""
     ends = {"input_layers": [layers[0]["name"], 0, 0], "output_layers": [layers[-1]["name"], 0, 0]}
     module, inside = "keras.src.models.functional", {"layers": list(layers), **ends, **config}
     return _written(module, "Functional", name, list(calls), **inside) | {"registered_name": "Functional"}
@@ -56,7 +56,7 @@ def text(model: Mapping[str, Any]) -> bytes:
 
 
 def archive(config: bytes, members: Mapping[str, bytes] | None = None, packing: int = zipfile.ZIP_STORED) -> bytes:
-    """A .keras file with that config.json and other members."""
+    """Return a .keras file with that config.json and other members."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", packing) as file:
         for name, data in (members or {"metadata.json": b"{}"}).items():
@@ -66,7 +66,7 @@ def archive(config: bytes, members: Mapping[str, bytes] | None = None, packing: 
 
 
 def branches() -> dict[str, Any]:
-    """A network with most of what a file can hold: nested, shared, merged, counted by hand in its tests."""
+    """Return a network with most features of a file: nested, shared, merged; its tests counted it by hand."""
     conv = layer("Conv2D", "conv", "image", filters=4, kernel_size=[3, 3], padding="same", activation="relu")
     inner = layer("Conv2D", "inner", filters=4, kernel_size=[1, 1], kernel_initializer={"class_name": "Zeros"})
     block = sequential(

@@ -1,6 +1,6 @@
-"""A dozen models as people write them: what Keras writes of each, and what our reader and builder make of that.
+"""A dozen models as people write them: their Keras files, and the results of our reader and builder.
 
-Keras runs in a process of its own (this file as a script), since no other test may find TensorFlow in pytest's.
+Keras runs in a separate process (this file as a script), since no other test may find TensorFlow in pytest's.
 """
 
 import base64
@@ -16,7 +16,7 @@ from tests.support.framework import answered
 
 @dataclass(frozen=True)
 class Written:
-    """One model: its files, its size as Keras counts it, and that of what was built from the JSON."""
+    """One model: its files, its size as Keras counts it, and the size of the one rebuilt from the JSON."""
 
     name: str
     text: bytes
@@ -27,7 +27,7 @@ class Written:
 
 
 def written() -> list[Written]:
-    """Every model, all from one process."""
+    """Return every model, all from one process."""
     return [
         Written(
             name, text.encode(), base64.b64decode(archive), parameters, tuple(shape), (rebuilt[0], tuple(rebuilt[1]))

@@ -1,6 +1,6 @@
-"""What Keras and TensorFlow themselves say of a graph: parameters, shapes, and operations of the compiled functions.
+"""Ground truth of Keras and TensorFlow for a graph: parameters, shapes, operations of the compiled functions.
 
-Keras runs in a process of its own (this file as a script), since no other test may find TensorFlow in pytest's.
+Keras runs in a separate process (this file as a script), since no other test may find TensorFlow in pytest's.
 """
 
 import contextlib
@@ -19,9 +19,10 @@ from tests.support.framework import answered
 
 @dataclass(frozen=True)
 class Truth:
-    """Of one graph with a batch of 1. ``built`` are parameters, output shape and outputs' type of what our builder
-    makes in mixed precision; the others come from Keras's own constructors. ``forward`` and ``backward`` count
-    operations by TensorFlow's kind.
+    """The truth about one graph with a batch of 1.
+
+    ``built`` are parameters, output shape and output type of our builder's model in mixed precision; the others come
+    from Keras's own constructors. ``forward`` and ``backward`` count operations by TensorFlow's kind.
     """
 
     parameters: int
@@ -32,13 +33,13 @@ class Truth:
 
 
 Defaults = dict[str, dict[str, list[Any]]]
-"""Of each kind's constructor, the arguments by name: an empty list where one must be given, or its default."""
+"""By kind, its constructor's arguments by name: an empty list if required, else its default."""
 
 
 def truths(
     graphs: Sequence[Graph], kinds: Sequence[str] = (), operations: bool = False
 ) -> tuple[list[Truth], Defaults]:
-    """Keras's answers of graphs and of kinds of layers, all from one process."""
+    """Return Keras's answers for graphs and for kinds of layers, all from one process."""
     question = {"graphs": [asdict(graph) for graph in graphs], "operations": operations, "kinds": list(kinds)}
     found = answered("-m", "tests.support.keras_truth", question=question)
     told = [
@@ -58,7 +59,7 @@ def _answer(asked: dict[str, Any]) -> Any:
 
 
 def _defaults(kind: type) -> dict[str, list[Any]]:
-    """Of the class, and of the classes before it as far as it hands further arguments on."""
+    """Return the arguments of the class, and of its bases as far as it passes further arguments on."""
     found: dict[str, list[Any]] = {}
     for base in kind.__mro__:
         if "__init__" in vars(base) and base.__module__.startswith("keras.src.layers"):
@@ -92,7 +93,7 @@ def _graphs(keras: Any, asked: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _plain(keras: Any, graph: Graph) -> Any:
-    """The model as a person writes it, from the options as they are given."""
+    """Return the model as a person writes it, from the given options."""
     tensors = {INPUT: keras.layers.Input(graph.input_shape, dtype="int32" if graph.vocabulary else None)}
     made: dict[str, Any] = {}
     for layer in graph.layers:
@@ -112,7 +113,7 @@ def _plain_layer(keras: Any, kind: str, options: Any) -> Any:
 
 
 def _operations(model: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Operations of the inference pass, and of the gradients of its weights beyond that, by TensorFlow's kind."""
+    """Return operations of the inference pass, and of its weights' gradients beyond that, by TensorFlow's kind."""
     import tensorflow as tf
 
     spec = tf.TensorSpec((1, *model.input_shape[1:]), model.input.dtype)
@@ -128,8 +129,10 @@ def _operations(model: Any) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _counted(graph: Any) -> dict[str, int]:
-    """By kind: TensorFlow's profiler on what the outputs need. Einsum, which it leaves out, follows from its equation,
-    and a batched product from its shapes, since of a transposed one it takes the wrong axis.
+    """Count by kind, with TensorFlow's profiler on what the outputs need.
+
+    Einsum, which the profiler omits, is counted from its equation, and a batched product from its shapes, since for a
+    transposed one the profiler takes the wrong axis.
     """
     import tensorflow as tf
 
@@ -147,7 +150,7 @@ def _counted(graph: Any) -> dict[str, int]:
 
 
 def _each_node(found: Any) -> dict[str, int]:
-    """A node's ``float_ops`` are its own; its ``total_float_ops`` include its children's."""
+    """Return each node's own ``float_ops``; its ``total_float_ops`` would include its children's."""
     nodes = {found.name: found.float_ops}
     for child in found.children:
         nodes |= _each_node(child)
@@ -155,7 +158,7 @@ def _each_node(found: Any) -> dict[str, int]:
 
 
 def _needed(graph: Any) -> list[Any]:
-    """Operations that the outputs depend on; TensorFlow prunes the others before it runs the function."""
+    """Return operations that the outputs depend on; TensorFlow prunes the others before it runs the function."""
     found: dict[str, Any] = {}
     waiting = [output.op for output in graph.outputs]
     while waiting:

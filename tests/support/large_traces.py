@@ -17,17 +17,17 @@ def varint(value: int) -> bytes:
 
 
 def whole(number: int, value: int) -> bytes:
-    """A field that holds a whole number."""
+    """Return a field with a whole number."""
     return varint(number << 3) + varint(value)
 
 
 def field(number: int, data: bytes) -> bytes:
-    """A field that holds bytes or a message."""
+    """Return a field with bytes or a message."""
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def name_of(number: int, key: int, name: bytes) -> bytes:
-    """An event's name (4) or a value's (5), as a plane declares it."""
+    """Return an event's name (4) or a value's (5), as a plane declares it."""
     return field(number, whole(1, key) + field(2, whole(1, key) + field(2, name)))
 
 
@@ -59,13 +59,13 @@ def write(path: Path, parts: Iterable[bytes]) -> None:
 
 
 def events(count: int, stats: int = 1) -> bytes:
-    """Operations one after another, with that many values each."""
+    """Return successive operations, with that many values each."""
     values = (stat(2, 5),) * stats
     return b"".join(event(1, i * US, US // 2, *values) for i in range(count))
 
 
 def steps(count: int, of: int = 1) -> bytes:
-    """One thread with annotated steps, some operations in each."""
+    """Return one thread with annotated steps, some operations in each."""
     length = US // (2 * of)
     body = b"".join(
         event(2, i * US, US - 10, stat(1, i))
@@ -76,25 +76,25 @@ def steps(count: int, of: int = 1) -> bytes:
 
 
 def thread(count: int, stats: int = 1) -> bytes:
-    """One thread with that many operations."""
+    """Return one thread with that many operations."""
     return plane(b"/host:CPU", OP + line(1, b"python", events(count, stats)))
 
 
 def threads(count: int, of: int = 1) -> bytes:
-    """Threads with a few operations each."""
+    """Return threads with a few operations each."""
     body = events(of)
     return plane(b"/host:CPU", OP + b"".join(line(i + 1, b"t/%d" % i, body) for i in range(count)))
 
 
 def gpus(count: int, host: bytes = b"") -> bytes:
-    """GPUs with a kernel each, beside a thread that launched them."""
+    """Return GPUs with a kernel each, beside a thread that launched them."""
     body = event(3, US, US, stat(2, 1))
     planes = (plane(b"/device:GPU:%d" % i, OP + line(1, b"Stream #1", body)) for i in range(count))
     return b"".join(planes) + (host or steps(10))
 
 
 def gpu_steps(count: int) -> bytes:
-    """A GPU's own line of steps, a kernel in each."""
+    """Return a GPU's own line of steps, a kernel in each."""
     marks = b"".join(event(2, i * US, US - 10) for i in range(count))
     work = b"".join(event(3, i * US, US // 2, stat(2, i + 1)) for i in range(count))
     return plane(b"/device:GPU:0", OP + line(1, b"Steps", marks) + line(2, b"Stream #1", work)) + steps(10)
@@ -106,14 +106,14 @@ def streams(count: int) -> bytes:
 
 
 def names(count: int) -> bytes:
-    """As many names of operations as events."""
+    """Return as many names of operations as events."""
     declared = b"".join(name_of(4, i + 1, b"l%d/MatMul:MatMul" % i) for i in range(count))
     body = b"".join(event(i + 1, i * US, US // 2) for i in range(count))
     return plane(b"/host:CPU", declared + line(1, b"python", body))
 
 
 def long_names(count: int) -> bytes:
-    """Names that a careless pattern looks through once for each of their words."""
+    """Return names that a careless pattern scans once for each of their words."""
     declared = b"".join(
         name_of(4, i + 1, b"cuA%d" % i + b"Await" * 400 + b"Synchronize" * 150 + b"!") for i in range(count)
     )

@@ -1,4 +1,4 @@
-"""Sweeps of simulated machines, looked at as users do: at every report, cancelled half-way, at the end, measured on."""
+"""Sweeps of simulated machines, as users see them: at every report, cancelled half-way, at the end, extended."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ ONE_CORE = (
     Target(threads=1, framework="jax"), Target(threads=1, framework="torch"),
     Target(threads=1, steps_per_execution=8),
 )  # fmt: skip
-"""Targets with equal places, so that what disturbs the machine leaves the truth where it is."""
+"""Targets with equal places, so that disturbances of the machine leave the truth unchanged."""
 LOST = {2: 0, 3: 0, 6: 3}
-"""How many of so many targets are the fastest nowhere."""
+"""Number of targets that are nowhere the fastest, by number of targets."""
 
 
 def claims_of(answer: Answer) -> frozenset[str]:
-    """Codes of what an answer claims beyond equivalence, which is true of equal targets."""
+    """Return codes of an answer's claims except equivalence, which is true of equal targets."""
     stated = getattr(answer, "claims", None)
     return frozenset(_claims(answer) if stated is None else stated) - {"equivalent"}
 
 
 def _claims(answer: Answer) -> set[str]:
-    """The same of an answer that does not list its claims: all that its sentence says of who is faster."""
+    """Return the claims of an answer that does not list them: all statements of its sentence on who is faster."""
     verdict, found = answer.verdict, set[str]()
     if answer.fastest is not None and verdict.has_interval:
         found |= {"band" for band in answer.fastest.bands if len(band.targets) == 1}
@@ -55,7 +55,7 @@ def _claims(answer: Answer) -> set[str]:
 
 @dataclass
 class Looked:
-    """What any look at one sweep claimed; ``halfway`` is its run as it would be if cancelled after half its budget."""
+    """Claims at any look at one sweep; ``halfway`` are those of its run cancelled after half its budget."""
 
     live: set[str] = field(default_factory=set)
     halfway: frozenset[str] = frozenset()
@@ -70,22 +70,20 @@ class Looked:
 
 
 def simulated(curves: tuple[Curve, ...], noise: NoiseModel, seed: int) -> Machine:
-    """A machine with starts as long as forks or fresh processes take."""
+    """Return a machine whose starts take as long as forks or fresh processes."""
     startup_s, prepare_s = (6.0, 1.0) if noise.start == "fresh" else (0.1, 0.3)
     return Machine(curves, noise, seed, startup_s=startup_s, prepare_s=prepare_s)
 
 
 def measured(machine: Machine, budget_s: float, **options: Any) -> Run:
-    """A sweep of targets with equal places, one a curve."""
+    """Measure a sweep of targets with equal places, one per curve."""
     count = len(machine.curves)
     changes = {"targets": ONE_CORE[:count], "budget_s": budget_s, "trace": False}
     return sweep(machine, plan(count=count, **changes), interference=machine.interference(), **options)
 
 
 def looked_at(machine: Machine, budget_s: float, every_s: float = 0.25, more_s: float = 0.0) -> Looked:
-    """A sweep and everything that looks at it claimed, every so often; with ``more_s``, it is measured on and looked
-    at again.
-    """
+    """Measure a sweep and collect its claims at regular looks; with ``more_s``, extend it and look again."""
     seen = Looked()
     half_s = machine.clock.now_s() + budget_s / 2
 
@@ -99,7 +97,7 @@ def looked_at(machine: Machine, budget_s: float, every_s: float = 0.25, more_s: 
 
     with patch.object(supervisor, "TELL_EVERY_S", every_s):
         whole = measured(machine, budget_s, report=look)
-        if seen.run is not None:  # the last before half of the budget was over
+        if seen.run is not None:  # the last one before half of the budget was over
             seen.halfway = claims_of(analyse(seen.run.model_copy(update={"status": "cancelled"})))
         seen.end = claims_of(analyse(whole))
         if more_s:
@@ -116,8 +114,10 @@ def equal_targets(noise: NoiseModel, seed: int, budget_s: float, count: int = 2,
 
 @dataclass(frozen=True)
 class Judged:
-    """One sweep with known truth: how many changes there are, whether each claimed interval holds one, how wide they
-    are (high over low), and whether the whole answer is right.
+    """One sweep with known truth.
+
+    It holds the number of changes, whether each claimed interval contains one, their widths (high over low), and
+    whether the whole answer is right.
     """
 
     changes: int
@@ -127,14 +127,14 @@ class Judged:
 
 
 def near_curves(rng: np.random.Generator) -> tuple[Curve, Curve]:
-    """Two ways of one step on a CPU that cross from batch 8 to 200 and are nowhere far apart."""
+    """Return two implementations of one step on a CPU that cross from batch 8 to 200 and never differ much."""
     part, meet = rng.uniform(0.5, 0.9), 2.0 ** rng.uniform(3.0, 7.6)
     floor_ms = STEP.floor_ms + (1 - part) * STEP.slope_ms * meet
     return STEP, Curve(floor_ms, part * STEP.slope_ms, STEP.q)
 
 
 def crossing_targets(noise: NoiseModel, seed: int, budget_s: float, count: int = 2) -> Judged:
-    """A sweep of two targets that cross, or of several of which each but the :data:`LOST` leads somewhere."""
+    """Judge a sweep of two targets that cross, or of several of which each except :data:`LOST` leads somewhere."""
     rng = np.random.default_rng([seed, count])
     curves = near_curves(rng) if count == 2 else random_ladder(rng, count, LOST[count])
     run = measured(simulated(curves, noise, seed), budget_s)

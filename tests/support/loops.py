@@ -14,7 +14,7 @@ def loop_cost(
     target: int = 0, added_ms: float = 0.2, step_ms: float = 0.5, call_ms: float = 8.0, batch: int = 4,
     noise: float = 0.0, seed: int = 0, pairs: int = 9,
 ) -> LoopCost:  # fmt: skip
-    """Calls that cost ``call_ms`` and add ``added_ms`` to each step; ``noise`` is relative, heavy-tailed."""
+    """Return calls that cost ``call_ms`` and add ``added_ms`` to each step; ``noise`` is relative, heavy-tailed."""
     rng = np.random.default_rng(seed)
     true_ms = [call_ms + STEPS * (step_ms + added_ms), call_ms + 3 * STEPS * (step_ms + added_ms), 2 * STEPS * step_ms]
     rows = [[ms * math.exp(noise * float(rng.standard_t(3))) for ms in true_ms] for _ in range(pairs)]

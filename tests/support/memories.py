@@ -25,19 +25,21 @@ Truth = Callable[[Workload, int], float]
 
 
 def linear(fixed_bytes: float, sample_bytes: float) -> Truth:
-    """Memory above the framework's own that grows with the batch."""
+    """Return memory above the framework's own that grows with the batch."""
     return lambda _, batch: fixed_bytes + sample_bytes * batch
 
 
 def in_steps(truth: Truth, step_bytes: int) -> Truth:
-    """As an allocator that takes whole regions from the system."""
+    """Round memory up, as an allocator that takes whole regions from the system."""
     return lambda workload, batch: step_bytes * -(-truth(workload, batch) // step_bytes)
 
 
 @dataclass
 class MemoryMachine:
-    """Workers under a limit. ``noise`` is the relative spread of a process's peak; ``faults`` are other outcomes and
-    kills from a batch on. ``tried`` are the batches in order; ``most_bytes`` the most any worker ever held.
+    """Workers under a limit. ``noise`` is the relative spread of a process's peak.
+
+    ``faults`` are other outcomes and kills from a batch on. ``tried`` are the batches in order; ``most_bytes`` is the
+    maximum that any worker ever held.
     """
 
     truth: Truth
@@ -76,7 +78,7 @@ class MemoryMachine:
         return run_memory_study(tools_for(self, cancel=cancel), MemorySearch(plan, earlier), self.available_bytes)
 
     def largest(self, workload: Workload, limit_bytes: int) -> int:
-        """The true largest batch, without noise."""
+        """Return the true largest batch, without noise."""
         low, high = 0, 1 << 17
         while high - low > 1:
             middle = (low + high) // 2
@@ -122,7 +124,7 @@ class MemoryWorker(SimulatedWorker):
 
 
 def make_probe(batch: int, peak_bytes: int | None, **changes: object) -> Probe:
-    """A probe that reached ``peak_bytes``, or ran out of memory (None)."""
+    """Return a probe that reached ``peak_bytes``, or ran out of memory (None)."""
     made = Probe(
         batch=batch, outcome="out_of_memory" if peak_bytes is None else "measured", peak_bytes=peak_bytes,
         baseline_bytes=BASELINE, predicted_bytes=GB, predicted_low_bytes=GB // 2, predicted_high_bytes=2 * GB,
@@ -140,7 +142,7 @@ def make_memory_study(
     seed: int = 0,
     **changes: object,
 ) -> MemoryStudy:
-    """A study that tried these batches of a workload with known truth, on the usual simulated machine."""
+    """Make a study that tried these batches of a workload with known truth, on the default simulated machine."""
     rng = np.random.default_rng(seed)
     workload = changes.pop("workload", None) or Workload.model_validate({"network": network})
     assert isinstance(workload, Workload)

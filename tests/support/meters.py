@@ -1,4 +1,4 @@
-"""A machine whose targets take known power, and a meter that reads it as NVML and powercap would."""
+"""A machine whose targets draw known power, and a meter that reads it as NVML and powercap would."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Power = Callable[[int], float]
 
 @dataclass
 class PoweredMachine(Machine):
-    """The first target is a CPU, the second a GPU; watts of the running device by batch, and of the idle ones.
+    """A CPU as first target and a GPU as second; watts of the running device by batch, and of the idle ones.
 
-    While the GPU runs, the CPU package takes ``feeding_w``; while the CPU runs, the GPU is idle.
+    While the GPU runs, the CPU package draws ``feeding_w``; while the CPU runs, the GPU is idle.
     """
 
     cpu_w: Power = lambda _: 60.0
@@ -53,7 +53,7 @@ class PoweredMachine(Machine):
         self._above.append((begin_s, *(j + w * (end_s - begin_s) for j, w in zip(before_j, above_w, strict=True))))
 
     def joules(self, device: int, until_s: float) -> float:
-        """What the CPU package (0) or the GPU (1) took since the beginning."""
+        """Return the energy of the CPU package (0) or the GPU (1) since the beginning."""
         taken_j, begun = self.idle_w[device] * until_s, bisect.bisect_left(self._above, (until_s,))
         if begun == 0:
             return taken_j
@@ -69,7 +69,7 @@ class PoweredMachine(Machine):
 
 @dataclass
 class SimulatedMeter:
-    """``tick_s``: how seldom the energy counter moves, None where there is none. ``refusals`` by device."""
+    """A simulated meter; ``tick_s`` is the energy counter's interval, None without one. ``refusals`` by device."""
 
     machine: PoweredMachine
     tick_s: float | None = 0.1

@@ -1,9 +1,9 @@
-"""What disturbs the steps of simulated targets: offsets, drifts, stalls, cores that are slow for seconds, neighbours.
+"""Disturbances of simulated targets: offsets, drifts, stalls, cores that are slow for seconds, neighbours.
 
 All of it has mean zero in log step time or, on cores, the same mean for targets on the same cores. So the truth of two
 noiseless curves is what a sweep of targets with equal places should find. The figures of :data:`QUIET_MACHINE` and
-:data:`BUSY_MACHINE` reproduce what two equal targets showed on two cores of a virtual machine (docs/validation.md, The
-simulated machines; tests/test_simulated_noise.py holds them).
+:data:`BUSY_MACHINE` reproduce two equal targets on two cores of a virtual machine (docs/validation.md, The simulated
+machines; tests/test_simulated_noise.py checks them).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from core.analysis.statistics import Array
 from core.evidence import Interference, Start
 from core.spec import Target
 
-SLICE_S = 0.003  # for which the kernel lets one of two runnable threads have the core, and first the one that woke up
+SLICE_S = 0.003  # the kernel's time slice for each of two runnable threads; the one that woke up goes first
 SAMPLE_EVERY_S = 0.1  # as core.machine.interference.MIN_INTERVAL_S
-FRESH_PROCESS = 0.034  # ``process``: two fresh ones stood 4.5 to 5.2 % apart, forks of one process hardly
+FRESH_PROCESS = 0.034  # ``process``: two fresh ones differed by 4.5 to 5.2 %, forks of one process hardly
 HIGHEST_BACKGROUND_PCT = 8.0  # of a core, by programs that are always there
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """Another program that computes for a while and pauses for a while; both lengths are log-uniform.
+    """Another program that computes and pauses in turn; both lengths are log-uniform.
 
-    It takes so many ``cores`` while it is on, idle ones first, and a ``share`` of one that a target is on, 1 being as
-    much time as the target's, drawn anew each time it goes on.
+    It takes ``cores`` while it is on, idle ones first, and a ``share`` of a target's core, where 1 is as much time as
+    the target's, drawn anew each time it goes on.
     """
 
     on_s: tuple[float, float] = (0.2, 10.0)
@@ -44,23 +44,23 @@ class Neighbour:
 class CoreModel:
     """The cores that targets run on. Deviations are of log step time.
 
-    A target with fewer threads than there are cores is on the last cores if ``bound``, like all others of as many
-    threads; else it changes its core now and then. One of as many threads as cores waits for the slowest of them.
+    A target with fewer threads than cores is on the last cores if ``bound``, like all others with as many threads; else
+    it changes its core now and then. A target with as many threads as cores waits for the slowest of them.
     """
 
     count: int = 2
     bound: bool = True
     drift_s: tuple[float, ...] = (0.004, 0.016, 0.064, 0.25)  # correlation times
     drift: tuple[float, ...] = (0.045, 0.060, 0.055, 0.040)
-    short_s: float = 0.003  # of a longer step only this part drifts: what it takes besides arithmetic
-    slow: float = 0.12  # how much slower a core is that is slow for seconds, mean of an exponential distribution
-    slow_s: float = 2.0  # mean time that it stays so
-    normal_s: float = 10.0  # mean time until it is so again
-    together: float = 0.05  # how well several threads are placed, deviation
+    short_s: float = 0.003  # only this part of a longer step drifts: its time besides arithmetic
+    slow: float = 0.12  # mean slow-down of a core that is slow for seconds, exponentially distributed
+    slow_s: float = 2.0  # mean duration of a slow phase
+    normal_s: float = 10.0  # mean duration between slow phases
+    together: float = 0.05  # deviation of the placement of several threads
     together_s: float = 4.0  # its correlation time
-    usual: tuple[int, ...] = (0,)  # cores of unbound targets, in turn of their start
-    away_per_s: float = 3.0  # how likely an unbound target runs on another core than its usual one, by a block's length
-    move: float = 0.15  # share of its blocks before which the kernel chooses its core anew
+    usual: tuple[int, ...] = (0,)  # default cores of unbound targets, in turn of their start
+    away_per_s: float = 3.0  # probability per s of a block to run off the usual core
+    move: float = 0.15  # share of its blocks before which the kernel rechooses its core
     neighbours: tuple[Neighbour, ...] = ()
 
 
@@ -69,27 +69,27 @@ class NoiseModel:
     """Standard deviations of log step time, and how often and how long a block stalls."""
 
     tail: float = 0.02  # Student t with 3 degrees of freedom, per block
-    common_drift: float = 0.10  # both targets alike
-    own_drift: float = 0.015  # one target alone
+    common_drift: float = 0.10  # common to both targets
+    own_drift: float = 0.015  # of one target alone
     drift_s: float = 4.0  # correlation time of the drifts
-    process: float = 0.02  # one process of one target, all its batches
-    cell: float = 0.01  # one process of one target, one batch
+    process: float = 0.02  # per process of one target, all its batches
+    cell: float = 0.01  # per process of one target and batch
     stall_share: float = 0.02
     stall_factor: float = 4.0
-    preparation: float = 0.0  # one preparation of a batch, Student t with 3 degrees of freedom
-    odd_share: float = 0.0  # of the preparations, that stand off by far more
-    odd: tuple[float, float] = (0.05, 0.20)  # by so much, log-uniform, either way
+    preparation: float = 0.0  # per preparation of a batch, Student t with 3 degrees of freedom
+    odd_share: float = 0.0  # share of preparations that deviate by far more
+    odd: tuple[float, float] = (0.05, 0.20)  # by this much, log-uniform, either way
     cores: CoreModel | None = None
 
     @property
     def start(self) -> Start | None:
-        """How the workers were started, as their offsets tell; None of a machine without cores."""
+        """Start of the workers, judged by their offsets; None for a machine without cores."""
         if self.cores is None:
             return None
         return "fresh" if self.process >= FRESH_PROCESS else "forked"
 
     def prepared(self, rng: np.random.Generator) -> float:
-        """The offset of a cell that is prepared now, beyond that of its process and batch."""
+        """Return the offset of a newly prepared cell, beyond that of its process and batch."""
         offset = self.preparation * float(rng.standard_t(3)) if self.preparation else 0.0
         if self.odd_share and rng.random() < self.odd_share:
             offset += float(rng.choice((-1.0, 1.0))) * _log_uniform(rng, self.odd)
@@ -107,16 +107,16 @@ BUSY_MACHINE = replace(QUIET_MACHINE, cores=CoreModel(neighbours=BURSTS))
 """The same beside two programs that compute in bursts."""
 HOG = Neighbour(on_s=(1e9, 1e9), off_s=(1e-3, 1e-3), share=(0.9, 1.0))
 HOG_MACHINE = replace(QUIET_MACHINE, cores=CoreModel(neighbours=(HOG,)))
-"""The same with one of its cores taken for good, which for targets of two threads is another machine."""
+"""The same with one of its cores permanently occupied, which for targets of two threads is another machine."""
 
 
 def fresh(model: NoiseModel) -> NoiseModel:
-    """The same with workers that are fresh processes."""
+    """Return the model with workers that are fresh processes."""
     return replace(model, process=FRESH_PROCESS)
 
 
 def unbound(model: NoiseModel, **changes: Any) -> NoiseModel:
-    """The same with targets that the kernel puts where it likes."""
+    """Return the model with targets that the kernel places freely."""
     assert model.cores is not None
     return replace(model, cores=replace(model.cores, bound=False, **changes))
 
@@ -143,7 +143,7 @@ class Drift:
 
 @cache
 def _averaging(taus_s: tuple[float, ...], deviations: tuple[float, ...], length_s: float) -> tuple[Array, ...]:
-    """Of Ornstein–Uhlenbeck processes over a time: what start and chance contribute to mean and end."""
+    """Return how start and chance contribute to mean and end of Ornstein–Uhlenbeck processes over a time."""
     deviation, r = np.array(deviations), length_s / np.array(taus_s)
     e = np.exp(-r)
     of_mean = np.sqrt(np.maximum(2 * r - 3 + 4 * e - e**2, 1e-18)) / r
@@ -153,7 +153,7 @@ def _averaging(taus_s: tuple[float, ...], deviations: tuple[float, ...], length_
 
 
 class _Core:
-    """One core: drifts of all correlation times, of which a block sees the mean over its length, and slow seconds."""
+    """One core: drifts of all correlation times, averaged over a block's length, and slow phases."""
 
     def __init__(self, model: CoreModel, rng: np.random.Generator) -> None:
         self._model, self._rng = model, rng
@@ -164,7 +164,7 @@ class _Core:
         self._by = 0.0
 
     def slowness(self, at_s: float, length_s: float, step_s: float) -> float:
-        """The mean log slowness of steps from ``at_s`` on, which rises from call to call."""
+        """Return the mean log slowness of steps from ``at_s`` on; ``at_s`` must rise from call to call."""
         normal = self._rng.standard_normal((3, len(self._drifts)))
         decay = np.exp(-max(0.0, at_s - self._at_s) / self._taus_s)
         begin = decay * self._drifts + self._deviations * np.sqrt(1 - decay**2) * normal[0]
@@ -183,7 +183,7 @@ class _Core:
 
 
 class _Busy:
-    """A neighbour: which cores it has until when, and how long it was on so far."""
+    """A neighbour: its current cores, until when, and its time on so far."""
 
     def __init__(self, model: Neighbour, rng: np.random.Generator) -> None:
         self.model, self._rng = model, rng
@@ -192,7 +192,7 @@ class _Busy:
         self.until_s = rng.uniform(0.0, min(1.0, model.off_s[1]))
 
     def switch(self, at_s: float, weights: Array) -> None:
-        """Let it go on and off until then; ``weights``: how readily the kernel gives it each core."""
+        """Let it go on and off until ``at_s``; ``weights``: how readily the kernel gives it each core."""
         while self.until_s <= at_s:
             self._before_s += len(self.cores) * (self.until_s - self._since_s)
             self._since_s = self.until_s
@@ -203,21 +203,21 @@ class _Busy:
             self.until_s += _log_uniform(self._rng, self.model.on_s if is_on else self.model.off_s)
 
     def give_way(self, free: Sequence[int], taken: Sequence[int]) -> None:
-        """Go on on free cores instead of taken ones, as far as there are any."""
+        """Move from taken to free cores, as far as there are any."""
         places = [place for place in self.cores if place not in taken] + list(free)
         if len(places) >= len(self.cores):
             self.cores = tuple(places[: len(self.cores)])
 
     def core_s(self, at_s: float) -> float:
-        """Seconds of cores that it had up to a moment before it switches again, if it shared none."""
+        """Return its core seconds until ``at_s``, before it switches again, as if it shared none."""
         return self._before_s + len(self.cores) * (at_s - self._since_s)
 
 
 class Cores:
-    """All cores of a machine, its neighbours, and how long targets waited for a core."""
+    """All cores of a machine, its neighbours, and the time that targets waited for a core."""
 
-    MOVED = 0.02  # how likely a neighbour is moved from a target's core to an idle one before the next block
-    READILY = 0.15  # a core on which a target or another neighbour is, beside an idle one
+    MOVED = 0.02  # probability that a neighbour moves from a target's core to an idle one before the next block
+    READILY = 0.15  # weight of a core with a target or another neighbour, relative to an idle one
 
     def __init__(self, model: CoreModel, seed: int) -> None:
         self._model, self._rng = model, np.random.default_rng([seed, 1])
@@ -229,7 +229,7 @@ class Cores:
         self.waited_s = 0.0
 
     def block(self, process: int, target: Target, at_s: float, steps: int, step_s: float) -> tuple[float, float]:
-        """The log slowness of a block of a target, and how many seconds it waits for cores beyond that."""
+        """Return the log slowness of a target's block, and its further waiting time for cores, in seconds."""
         self.look(at_s)
         length_s = steps * step_s
         self._last = places = self._places(process, target, length_s)
@@ -243,7 +243,7 @@ class Cores:
         return slowness, max(waits_s)
 
     def look(self, at_s: float) -> None:
-        """Let the neighbours go on until then."""
+        """Let the neighbours go on until ``at_s``."""
         for busy in self.neighbours:
             if busy.until_s <= at_s:
                 weights = np.ones(self._model.count)
@@ -255,7 +255,7 @@ class Cores:
                 busy.give_way(sorted(free), self._last)
 
     def threads(self, target: Target) -> int:
-        """How many cores a target keeps busy."""
+        """Return how many cores a target keeps busy."""
         return min(self._model.count, (target.threads or self._model.count) if target.on_cpu else 1)
 
     def _places(self, process: int, target: Target, length_s: float) -> tuple[int, ...]:
@@ -274,13 +274,13 @@ class Cores:
         return tuple((self._at[process] + i) % count for i in range(threads))
 
     def _wait_s(self, place: int, length_s: float) -> float:
-        """Time in slices that others have the core, at the mean as much as their share after the first slice."""
+        """Return the time in slices that others have the core, on average their share after the first slice."""
         share = sum(busy.share for busy in self.neighbours if place in busy.cores)
         return SLICE_S * float(self._rng.poisson(share * max(0.0, length_s / SLICE_S - 1))) if share else 0.0
 
 
 class SimulatedInterference:
-    """What core.machine.interference would see of this machine's neighbours."""
+    """The view of core.machine.interference on this machine's neighbours."""
 
     def __init__(self, cores: Cores, now_s: Callable[[], float], seed: int = 0) -> None:
         self._cores, self._now_s, self._rng = cores, now_s, np.random.default_rng([seed, 2])

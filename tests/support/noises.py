@@ -1,8 +1,8 @@
 """Noise studies with a known truth, made from a seed, and workers that train in simulation on a virtual clock.
 
-The known problem is linear regression: x ~ N(0, I_p), y = x·w + ε with ε ~ N(0, σ²), loss ½ (x·θ − y)². With
-d = θ − w the gradient of one sample is g = x (x·d − ε), so G = E g = d, and by E[x xᵀ (x·d)²] = |d|² I + 2 d dᵀ
-(Isserlis) Σ = (|d|² + σ²) I + d dᵀ: tr(Σ) = (p + 1) |d|² + p σ², |G|² = |d|².
+The known problem is linear regression: x ~ N(0, I_p), y = x·w + ε with ε ~ N(0, σ²), loss ½ (x·θ − y)². With d = θ − w
+the gradient of one sample is g = x (x·d − ε), so G = E g = d, and by E[x xᵀ (x·d)²] = |d|² I + 2 d dᵀ (Isserlis) Σ =
+(|d|² + σ²) I + d dᵀ: tr(Σ) = (p + 1) |d|² + p σ², |G|² = |d|².
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Regression:
 def simulated_norms(
     rng: np.random.Generator, noise: float, small: int, parts: int, dimensions: int = 400
 ) -> tuple[float, float]:
-    """|G|² of small batches (mean) and of their mean, for gradients of that noise scale with |G|² = 1."""
+    """Return |G|² of small batches (mean) and of their mean, for gradients of that noise scale with |G|² = 1."""
     spread = math.sqrt(noise / dimensions / small)
     gradients = rng.normal(0.0, spread, size=(parts, dimensions))
     gradients[:, 0] += 1.0
@@ -84,7 +84,7 @@ def simulated_norms(
 
 
 def norms2_of(gradients: np.ndarray) -> tuple[float, float]:
-    """|G|² of each batch (mean), and of the mean of all."""
+    """Return |G|² of each batch (mean), and of the mean of all."""
     return float((gradients**2).sum(axis=1).mean()), float((gradients.mean(axis=0) ** 2).sum())
 
 
@@ -98,7 +98,7 @@ def make_noise_study(
     parts: int = PARTS,
     **changes: object,
 ) -> NoiseStudy:
-    """A training with a constant noise scale that reaches the target loss after ``steps`` steps, or half of the way."""
+    """Make a training of constant noise scale that reaches the target loss after ``steps`` steps, or gets half-way."""
     rng = np.random.default_rng(seed)
     last = math.ceil(steps * (1.0 if reached else 0.5))
     at = sorted({0, *(round(2 ** (i / 2)) for i in range(2, int(2 * math.log2(last)))), last})
@@ -120,7 +120,7 @@ def make_noise_study(
 
 
 def exact_noise_study(run: Run, noise: float, steps: float = TRUE_STEPS, **changes: object) -> NoiseStudy:
-    """As :func:`make_noise_study`, with draws that show that noise scale exactly."""
+    """Make a noise study with draws that show that noise scale exactly."""
     made = make_noise_study(run, noise=noise, steps=steps)
     draws = tuple(
         draw.model_copy(update={"small_norm2": 1 + noise / draw.small, "big_norm2": 1 + noise / draw.big})
@@ -131,7 +131,7 @@ def exact_noise_study(run: Run, noise: float, steps: float = TRUE_STEPS, **chang
 
 @dataclass
 class SimulatedTrainer:
-    """A worker whose noise scale doubles with every ``doubling`` steps, and whose loss follows the law of S(B).
+    """A worker whose noise scale doubles every ``doubling`` steps, and whose loss follows the law of S(B).
 
     ``diverges_at``: the step after which training fails. ``asked`` are the requests it answered.
     """
@@ -162,7 +162,7 @@ class SimulatedTrainer:
         return self.noise * 2 ** (step / self.doubling)
 
     def _loss(self) -> float:
-        """Halved after S_min (1 + B_noise / B) steps; of a constant noise scale only."""
+        """Return the loss, halved after S_min (1 + B_noise / B) steps; for a constant noise scale only."""
         return INITIAL_LOSS * 0.5 ** (self._step / (self.minimal_steps * (1 + self.noise / max(1, self._batch))))
 
     def ask(self, request: Request[R], deadline_s: float) -> R:

@@ -1,4 +1,4 @@
-"""Own data as TensorFlow reads it, in one process of its own, as in the product: what is ``elsewhere`` runs there."""
+"""Own data as TensorFlow reads it, in its own process as in the product: functions marked ``elsewhere`` run there."""
 
 import functools
 import multiprocessing
@@ -22,7 +22,7 @@ Y = np.array([0, 1, 2, 3, 1])
 
 
 MAIN = sys.modules["__main__"]
-"""What a new process runs first. Later Streamlit's AppTest leaves the page there that it ran last."""
+"""First module of a new process. Later Streamlit's AppTest leaves the last page there."""
 
 
 @functools.cache
@@ -56,7 +56,7 @@ def run(name, args, more):
 
 @elsewhere
 def outcome(path, workload, calls):
-    """Every sample of one pass, stacked, or the reason why not."""
+    """Return every sample of one pass, stacked, or the reason of a failure."""
     from core.worker.tensorflow.data import own_dataset
 
     try:
@@ -82,7 +82,10 @@ def times_unpacked():
 
 @elsewhere
 def later(path, workload=TRAIN, calls=2, removed=None):
-    """What is said of an error that comes up in a step, once the data set stood; a file may be removed by then."""
+    """Return the sentence on an error in a step, after the data set was built.
+
+    A file may be removed by then.
+    """
     import tensorflow as tf
 
     from core.worker.tensorflow.data import explain_reading, own_dataset
@@ -105,7 +108,7 @@ def later(path, workload=TRAIN, calls=2, removed=None):
 
 @elsewhere
 def explained_without_reading(path):
-    """What is said of errors that have nothing to do with the data."""
+    """Return the sentences on errors that have nothing to do with the data."""
     import tensorflow as tf
 
     from core.worker.tensorflow.data import explain_reading

@@ -44,9 +44,9 @@ def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakeJobs:
-    """What pages ask of :class:`core.studies.jobs.Jobs`, remembered; nothing is measured.
+    """Fake of :class:`core.studies.jobs.Jobs` that records the pages' calls; nothing is measured.
 
-    With ``progress`` whatever is started then runs, and is that far.
+    With ``progress``, whatever is started then runs at that stage.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class FakeJobs:
         return study_id
 
     def show(self, snapshot: Snapshot) -> None:
-        """Let this be what was measured last; it may be running."""
+        """Let this be the latest measurement; it may be running."""
         self._snapshots[snapshot.kind], self._current = snapshot, snapshot.kind
 
     def snapshot(self, kind: str | None = None) -> Snapshot | None:
@@ -93,7 +93,7 @@ def fake_engine() -> Any:
 
 
 def tools_of(engine: Any) -> StudyTools:
-    """What the engine hands to a task; its workers cannot be started."""
+    """Return the engine's tools for a task; its workers cannot be started."""
     return StudyTools(lambda *_: (), VirtualClock(1.0), threading.Event(), None, lambda _: None, engine.store)
 
 
@@ -106,7 +106,7 @@ def ended(kind: str, title: str = "A study of x", **changes: Any) -> Snapshot:
 
 
 def sweeping(run: Run, **changes: Any) -> Snapshot:
-    """A sweep that runs, with the answer its rounds allow."""
+    """Return a running sweep, with the answer that its rounds allow."""
     progress = Progress("measuring", "Measuring batch 64, round 3", 7, 22, 21.0, 69.0)
     answer = analyse(run) if run.rounds else None
     return Snapshot("sweep", run.id, run.name, progress, record=run, answer=answer, **changes)
@@ -121,29 +121,30 @@ def keep(store: Store, run: Run, status: Status = "finished") -> str:
 
 @cache
 def _components() -> BidiComponentManager:
-    """Components of the installed packages, which every AppTest would look for again."""
+    """Return the installed packages' components, which every AppTest would otherwise discover again."""
     manager = BidiComponentManager()
     manager.discover_and_register_components(start_file_watching=False)
     return manager
 
 
 def damage(store: Store, study_id: str, body: str = "{}") -> str:
-    """What is kept of a study is no record any more."""
+    """Replace a stored study by an invalid record."""
     with store._database.write() as db:
         db.execute(update(RUNS).where(RUNS.c.id == study_id).values(head=body))
     return study_id
 
 
 PATIENCE_S = 60
-"""For one run of a page, which takes well under a second where nothing else runs."""
+"""For one run of a page, which takes well under a second on an idle machine."""
 
 
 def open_page(
     page: str = "sweep", tab: str = "", embedded: bool = False, context: dict[str, Any] | None = None,
     folds: Sequence[str] = (), **query: Any,
 ) -> AppTest:  # fmt: skip
-    """The app at a page and one of its tabs or folded parts, as after a click in its navigation; at its root address
-    without a page. ``folds`` are the titles of more parts that are open.
+    """Open the app at a page and one of its tabs or folded parts, as after a click; without a page at its root address.
+
+    ``folds`` are the titles of more open parts.
     """
     at = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=PATIENCE_S)
     at._bidi_component_manager = _components()
@@ -156,14 +157,14 @@ def open_page(
     for name, value in query.items():
         at.query_params[name] = value
     if page:
-        # What AppTest.switch_page does once a first run has told it the pages; that run would draw the first page
+        # what AppTest.switch_page does once a first run has told it the pages; that run would draw the first page
         at._page_hash = calc_hash(page)
     at.run()
     return at
 
 
 def unfold(at: AppTest, *parts: str) -> AppTest:
-    """The page with these parts of its evidence open and no others."""
+    """Rerun the page with only these parts of its evidence open."""
     for key in [key for key in at.session_state._state.filtered_state if str(key).startswith("folded-")]:
         at.session_state[key] = False
     for part in parts:
@@ -173,7 +174,7 @@ def unfold(at: AppTest, *parts: str) -> AppTest:
 
 
 def text_of(at: AppTest) -> str:
-    """Everything readable on the page."""
+    """Return everything readable on the page."""
     kinds = ("title", "markdown", "caption", "subheader", "header", "info", "warning", "error", "success", "text")
     parts = [str(element.value) for kind in kinds for element in getattr(at, kind)]
     parts += [f"{metric.label} {metric.value} {metric.delta}" for metric in at.metric]
@@ -182,16 +183,16 @@ def text_of(at: AppTest) -> str:
 
 
 def says(at: AppTest, *sentences: str) -> None:
-    """Each of the sentences is on the page."""
+    """Check that each of the sentences is on the page."""
     holds(text_of(at).replace(APART, ""), *sentences)
 
 
 def chart_titles(at: AppTest) -> list[str]:
-    """First line of each chart on the page."""
+    """Return the first line of each chart on the page."""
     specs = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
     return [next(a["text"] for a in s["layout"]["annotations"] if a["text"].startswith("<b>")) for s in specs]
 
 
 def titles(at: AppTest) -> list[str]:
-    """The same without its markup."""
+    """Return the chart titles without their markup."""
     return [title.removeprefix("<b>").removesuffix("</b>") for title in chart_titles(at)]

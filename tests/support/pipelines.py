@@ -22,7 +22,7 @@ def make_study(base: Pipeline = DEFAULT_BASE) -> PipelinePlan:
 
 
 def true_step_ms(arm: Arm) -> float:
-    """Two cores prepare samples while a device computes; a batch that is not ready in time is waited for."""
+    """Return the step time when two cores prepare samples while a device computes; a late batch is waited for."""
     pipeline = arm.pipeline
     if pipeline.kind != "tfdata":
         return RESIDENT_MS * (1.0 if pipeline.kind == "resident" else 1.1)
@@ -42,7 +42,10 @@ def make_pipeline_experiment(
     failed: dict[str, str] | None = None,
     **changes: object,
 ) -> Experiment:
-    """``rounds`` in each of ``processes``; ``noise`` is each block's relative spread; ``failed`` is code: reason."""
+    """Make an experiment with ``rounds`` per process of ``processes``.
+
+    ``noise`` is each block's relative spread; ``failed`` is code: reason.
+    """
     rng = random.Random(seed)
     study = make_study(base)
     lost = {i: failed[arm.code] for i, arm in enumerate(study.arms) if failed and arm.code in failed}

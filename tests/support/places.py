@@ -1,4 +1,4 @@
-"""Where each kind is measured, for tests of what all such pages do alike."""
+"""The page that measures each kind, for tests of their common behaviour."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from tests.support.study_pages import MADE
 
 @dataclass(frozen=True)
 class Place:
-    """Where a kind is measured. ``other`` is a study that ``says`` what that of its kind in MADE does not."""
+    """The page and button of a kind; ``other`` is a study that, unlike its kind's in MADE, ``says`` that text."""
 
     kind: str
     page: str
@@ -87,6 +87,6 @@ RESOLUTION = Place(
 )  # fmt: skip
 TRACE = Place("trace", "overhead", "trace")
 PITFALLS = Place("pitfalls", "method", "pitfalls", tab="Timing pitfalls, live")
-TASKS = (TRACE, PITFALLS)  # are kept by nobody
+TASKS = (TRACE, PITFALLS)  # not stored
 FRAMED = (FRONTIER, PIPELINE)
 STUDIES = (*FRAMED, SCALING, DIAGNOSIS, NOISE, MEMORY, HOST, RESOLUTION)

@@ -1,4 +1,4 @@
-"""Runs made of chosen step times, for tests of inference: truth is whatever the test puts in."""
+"""Runs made of chosen step times, for tests of inference: the test sets the truth."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ def run_of(
     seed: int = 0,
     measured_here: bool = False,
 ) -> Run:
-    """A run whose true t_first / t_second at a batch is ``ratio(batch)``; noise is in log step time."""
+    """Make a run whose true t_first / t_second at a batch is ``ratio(batch)``; noise is in log step time."""
     steps_ms = (ratio, lambda _: 1.0)
     return run_of_steps(
         steps_ms, batches, processes=processes, passes=passes, rounds=rounds, noise=noise,
@@ -42,8 +42,9 @@ def run_of_steps(
     seed: int = 0,
     measured_here: bool = False,
 ) -> Run:
-    """A run of one to six targets with these true step times by batch; noise is in log step time, ``process_noise``
-    the deviation of each target's processes.
+    """Make a run of one to six targets with these true step times by batch; noise is in log step time.
+
+    ``process_noise`` is the deviation of each target's processes.
     """
     rng = np.random.default_rng(seed)
     deviations = [*process_noise, *[0.0] * (len(steps_ms) - len(process_noise))]

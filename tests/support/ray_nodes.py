@@ -1,8 +1,7 @@
-"""What runs on the nodes of a real Ray cluster in tests: a node's own code around simulated workers, each with a real
-process beside it, so that what is left running can be seen.
+"""Code on the nodes of a real Ray cluster in tests: the real node code around simulated workers.
 
-As a program it is a driver, which measures on the nodes of these labels:
-``python -m tests.support.ray_nodes ADDRESS LABEL…``
+Each worker has a real process beside it, so that leftovers can be seen. As a program it is a driver that measures on
+the nodes with these labels: ``python -m tests.support.ray_nodes ADDRESS LABEL…``
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from tests.support.simulation import Curve, Machine, SimulatedWorker
 from tests.support.sweeps import TARGETS, plan
 
 SPEED = 6.0
-"""How much quicker the clock of the simulated workers runs."""
+"""Speed of the simulated workers' clock."""
 CHILD = "import time; time.sleep(600)  # a worker of a simulated node"
 CLUSTER = "BREAKEVEN_TEST_CLUSTER"
-"""In the environment of all processes of one cluster."""
+"""Environment variable of all processes of one cluster."""
 A_NODE = 4
-"""Processes that are then there of one node: its two workers, and their keepers."""
+"""Number of processes per node: its two workers, and their keepers."""
 SHORT = plan("1:16", targets=TARGETS[3:5], budget_s=20.0, trace=False, refine=False, step_width=0.001)
 LONG = SHORT.model_copy(update={"budget_s": 90.0})
 
 
 class SleepingClock:
-    """A virtual clock that takes its time."""
+    """A virtual clock that really sleeps."""
 
     time_s = 0.0
 
@@ -87,7 +86,7 @@ class SimulatedNode(NodeRun):
 
 
 def children() -> list[psutil.Process]:
-    """Processes of simulated workers that live, and their keepers, on any node of this test's cluster."""
+    """Return live processes of simulated workers, and their keepers, on any node of this test's cluster."""
     found = []
     for process in psutil.process_iter(["cmdline", "environ"]):
         mine = (process.info["environ"] or {}).get(CLUSTER) == os.environ.get(CLUSTER)
@@ -110,7 +109,7 @@ def fleet_plan(*labels: str, sweep: SweepPlan = SHORT) -> FleetPlan:
 
 
 def driver(address: str, labels: list[str]) -> None:
-    """Measure, say on stdout what machines wait for, and at the end what became of each."""
+    """Measure, and print each machine's state and reason whenever it changes."""
     said: set[str] = set()
 
     def report(progress: Any) -> None:

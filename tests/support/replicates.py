@@ -1,4 +1,4 @@
-"""Tables of replicates without the rounds that they come from."""
+"""Tables of replicates without their rounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.studies.sweep.observations import Observations
 
 
 def observed(batches: Array, values: Array, looks: int = 1, rounds: int = 8) -> Observations:
-    """Return the observations of ``values`` [replicate, batch] (NaN: none), each the median of so many rounds."""
+    """Return the observations of ``values`` [replicate, batch] (NaN: none), each the median of that many rounds."""
     return Observations(
         batches=np.asarray(batches, dtype=float),
         values=values,

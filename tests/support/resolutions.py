@@ -22,7 +22,7 @@ def plan(batches: Sequence[int] = (1, 32, 1024), budget_s: float = 120.0, target
 def make_resolution(
     seed: int = 1, noise: NoiseModel | None = None, factor: float = 1.0, day: int = 6, **changes: Any
 ) -> ResolutionStudy:
-    """A study of a machine whose second worker takes ``factor`` times as long, which only a defect would make it."""
+    """Make a study whose second worker takes ``factor`` times as long, as only a defect would cause."""
     curves = CURVE, Curve(factor * CURVE.floor_ms, factor * CURVE.slope_ms)
     machine = Machine(curves, noise or NoiseModel(), seed=seed, startup_s=0.3, prepare_s=0.1)
     study = run_resolution(tools_for(machine), plan(**changes))
@@ -32,5 +32,5 @@ def make_resolution(
 
 @cache
 def made_resolution(factor: float = 1.0) -> ResolutionStudy:
-    """A short one, measured once in a process."""
+    """Return a short study, measured once per process."""
     return make_resolution(factor=factor, batches=(1, 64), budget_s=60.0)

@@ -17,27 +17,27 @@ Q = 2.0  # the exponent of the true curves
 
 
 def true_step_ms(floor_ms: float, slope_ms: float, batch: float) -> float:
-    """T(b) = (floor^q + (slope·b)^q)^(1/q) with q = 2."""
+    """Return T(b) = (floor^q + (slope·b)^q)^(1/q) with q = 2."""
     return float((floor_ms**Q + (slope_ms * batch) ** Q) ** (1 / Q))
 
 
 def true_crossover(
     floors_ms: tuple[float, float] = (0.3, 0.8), slopes_ms: tuple[float, float] = (0.02, 0.01)
 ) -> float | None:
-    """The batch at which both true curves meet, or None where they do not."""
+    """Return the batch at which both true curves meet, or None if they do not."""
     squared = (floors_ms[1] ** Q - floors_ms[0] ** Q) / (slopes_ms[0] ** Q - slopes_ms[1] ** Q)
     return squared ** (1 / Q) if squared > 0 else None
 
 
 def make_plan(batches: tuple[int, ...] = BATCHES, count: int = 2) -> SweepPlan:
-    """A plan for one CPU thread against two (and up to six), training 784-128-10 with Adam."""
+    """Return a plan for one CPU thread against two (and up to six), training 784-128-10 with Adam."""
     workload = Workload(network=network_from_name("784-128-10"))
     targets = tuple(Target(threads=threads) for threads in range(1, count + 1))
     return SweepPlan(workload=workload, targets=targets, batches=batches, budget_s=60.0)
 
 
 def make_environment() -> Environment:
-    """A machine without a GPU."""
+    """Return a machine without a GPU."""
     return Environment(
         captured_at="2026-01-05T09:00:00+00:00", hostname_hash="5f2d9c01", os="Linux 6.1 (Debian 12)", python="3.11.2",
         cpu="Example CPU at 2.4 GHz", physical_cores=2, logical_cores=4, usable_cores=4, memory_bytes=16 * 2**30,
@@ -59,11 +59,11 @@ def make_run(
     label: Label = "recorded",
     with_failures: bool = False,
 ) -> Run:
-    """A run whose true curves are given by ``floors_ms`` and ``slopes_ms`` (ms, ms a sample), one for each target.
+    """Make a run with true curves from ``floors_ms`` and ``slopes_ms`` (ms, ms per sample), one per target.
 
-    ``passes`` are within each of ``processes``; each process multiplies its target's times by a lognormal offset of
-    half of ``noise`` (a relative spread), each block by one of ``noise``. With ``with_failures`` the second target
-    runs out of memory at the last but one batch and is skipped at the last one.
+    ``passes`` is per process of ``processes``; each process multiplies its target's times by a lognormal offset of half
+    of ``noise`` (a relative spread), each block by one of ``noise``. With ``with_failures`` the second target runs out
+    of memory at the last but one batch and is skipped at the last one.
     """
     rng = random.Random(seed)
     plan, targets = make_plan(batches, len(floors_ms)), range(len(floors_ms))
@@ -95,14 +95,14 @@ def make_run(
 
 
 def planned(record: Any, **changes: Any) -> Any:
-    """A run or study with its plan changed, and with it the names of a run's targets."""
+    """Return a run or study with its plan changed, and a run's target names with it."""
     plan = record.plan.model_copy(update=changes)
     names = {"target_names": plan.target_names} if "targets" in changes else {}
     return record.model_copy(update={"plan": plan, **names})
 
 
 def on_card(run: Run, name: str = "Tesla T4", **changes: Any) -> Any:
-    """A run of a CPU against a GPU of that name, both measured."""
+    """Return a run of a CPU against a GPU of that name, both measured."""
     run = planned(run, **{"targets": (Target(threads=1), Target(device="gpu:0"))} | changes)
     gpus = (Gpu(name=name),) if name else ()
     processes = tuple(p.model_copy(update={"device_name": name if p.target else ""}) for p in run.processes)

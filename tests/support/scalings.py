@@ -1,4 +1,4 @@
-"""Scaling studies on a simulated machine whose truth is known, and studies made by hand from a seed."""
+"""Scaling studies on a simulated machine with known truth, and studies made by hand from a seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ONE_DEVICE = Curve(1.0, 0.004)
 
 @dataclass(frozen=True)
 class Truth:
-    """``one`` is a device's step time by its batch; n devices add ``together_ms`` to it, ``all_reduce_ms`` of that."""
+    """True step times: ``one`` is a device's by its batch; n devices add ``together_ms``, ``all_reduce_ms`` of it."""
 
     one: Curve = ONE_DEVICE
     together_ms: float = 0.8
@@ -41,11 +41,11 @@ class Truth:
         return self.step_ms(batch, 1) / (replicas * self.step_ms(batch, replicas))
 
     def weak(self, batch: float, replicas: int) -> float:
-        """At a global batch."""
+        """Return the weak efficiency at a global batch."""
         return self.step_ms(batch / replicas, 1) / self.step_ms(batch, replicas)
 
     def crossover(self, replicas: int, low: float = 1.0, high: float = 1e6) -> float:
-        """The batch from which so many devices are faster than one, by bisection; there is one."""
+        """Return the batch from which that many devices are faster than one, by bisection; it must exist."""
         for _ in range(100):
             middle = math.sqrt(low * high)
             slower = self.step_ms(middle, replicas) > self.step_ms(middle, 1)
@@ -53,7 +53,7 @@ class Truth:
         return math.sqrt(low * high)
 
     def traced(self, target: int, replicas: int, batch: int, told: bool = True) -> TracedCell:
-        """Eight traced steps; one that is ``told`` says what the all-reduce takes."""
+        """Return eight traced steps; if ``told``, with the all-reduce's time."""
         step_ms = self.step_ms(batch, replicas)
         parts = StepParts(step_ms=step_ms, compute_ms=0.9 * step_ms, launch_ms=step_ms - 0.9 * step_ms)
         device = DeviceTrace(
@@ -70,13 +70,13 @@ TRUTH = Truth()
 
 
 def scaling_plan(*targets: Target, **changes: Any) -> ScalingPlan:
-    """One GPU against two, unless other ``targets`` are given."""
+    """Return a plan of one GPU against two, unless other ``targets`` are given."""
     usual: dict[str, Any] = {"workload": WORKLOAD, "targets": targets or (ONE, TWO), "batches": BATCHES}
     return ScalingPlan.model_validate(usual | {"budget_s": 120.0} | changes)
 
 
 def scaling_machine(truth: Truth = TRUTH, noise: NoiseModel | None = None, **options: Any) -> Machine:
-    """A machine whose steps take that long on one device and on two."""
+    """Return a machine with the true step times on one device and on several."""
 
     law = Mirrored(truth.one, truth.together_ms)
     return Machine((), noise or NoiseModel(), law=law, **{"startup_s": 3.0, "prepare_s": 0.3} | options)
@@ -98,8 +98,10 @@ def make_scaling_study(
     plan: dict[str, Any] | None = None,
     **changes: Any,
 ) -> ScalingStudy:
-    """``rounds`` of every batch in each of ``processes``; each process and each block is off by about ``noise``, and
-    the several devices are traced at the batches ``trace``. Labelled recorded: nothing here was measured.
+    """Make a study with ``rounds`` of every batch per process of ``processes``.
+
+    Each process and each block deviates by about ``noise``, and the several devices are traced at the batches
+    ``trace``. Labelled recorded: nothing here was measured.
     """
     rng, asked = random.Random(seed), scaling_plan(*targets, batches=batches, **plan or {})
     numbers = range(len(targets))
@@ -133,7 +135,7 @@ def make_scaling_study(
 
 
 def setups(*executions: str) -> tuple[Setup, ...]:
-    """That the targets ran compiled so."""
+    """Return setups in which the targets ran with these executions."""
     return tuple(
         Setup(target=target, batch=BATCHES[0], process=0, build_ms=20.0, first_call_ms=300.0, warmup_steps=40,
               warmup_ms=40.0, warmup_steady=True, latency_ms=(1.0,), steps_per_block=10, execution=execution,

@@ -1,4 +1,4 @@
-"""How far equal simulated targets scatter, measured as the real ones were: visits, windows, offsets of preparations."""
+"""Scatter of equal simulated targets, measured like the real ones: visits, windows, offsets of preparations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bench:
         return self.machine.launch(self.targets, 60.0)
 
     def prepare(self, worker: SimulatedWorker, batch: int, block_ms: float, slot: int = 0) -> int:
-        """The steps of a block of that length at least."""
+        """Prepare a cell; return the steps of a block that lasts at least ``block_ms``."""
         request = Prepare(
             workload=Workload(network="784-512-512-10"), pipeline=Pipeline(), batch=batch, slot=slot, block_ms=block_ms
         )
@@ -44,7 +44,7 @@ class Bench:
         return max(self.prepare(worker, batch, block_ms) for worker in workers)
 
     def round(self, workers: tuple[SimulatedWorker, ...], batch: int, steps: int) -> float:
-        """The log ratio of a block of either, in an order that changes from round to round."""
+        """Return the log ratio of one block of each, in an order that alternates between rounds."""
         self.rounds += 1
         logs = {i: self.block(workers[i], batch, steps) for i in ((0, 1) if self.rounds % 2 else (1, 0))}
         return logs[0] - logs[1]
@@ -56,7 +56,7 @@ class Bench:
 
 
 def visits(bench: Bench, count: int = 180, block_ms: float = 30.0, batch: int = 8) -> tuple[float, float, float]:
-    """Rounds within a visit of five, medians of visits (both as a deviation), and the worst visit."""
+    """Return deviations of rounds within a visit of five and of visits' medians, and the worst visit."""
     workers = bench.start()
     steps = bench.prepare_all(workers, batch, block_ms)
     seen = []
@@ -69,7 +69,7 @@ def visits(bench: Bench, count: int = 180, block_ms: float = 30.0, batch: int = 
 
 
 def windows(bench: Bench, block_ms: float, batch: int = 8, count: int = 60, length_s: float = 2.0) -> float:
-    """Deviation of the median ratio of windows of so long."""
+    """Return the deviation of the median ratio of windows of ``length_s``."""
     workers = bench.start()
     steps = bench.prepare_all(workers, batch, block_ms)
     medians = []
@@ -83,8 +83,9 @@ def windows(bench: Bench, block_ms: float, batch: int = 8, count: int = 60, leng
 
 
 def offsets(bench: Bench, sets: int = 4, batch: int = 8, rounds: int = 40) -> tuple[float, float]:
-    """Deviations between preparations of one process, and between processes beyond that, as offsets.py estimates
-    them: four processes, four preparations in each, their blocks in random order.
+    """Return deviations between preparations of one process, and between processes beyond that.
+
+    Estimated as offsets.py does: four processes, four preparations in each, their blocks in random order.
     """
     rng, preparations, processes = np.random.default_rng(bench.seed), [], []
     for _ in range(sets):
@@ -102,8 +103,9 @@ def offsets(bench: Bench, sets: int = 4, batch: int = 8, rounds: int = 40) -> tu
 
 @dataclass(frozen=True)
 class Swept:
-    """What sweeps of equal targets scatter by: their rounds about the median of batch and start, those medians, and
-    their means over starts.
+    """Scatter of sweeps of equal targets.
+
+    Rounds are about the median of batch and start, ``starts`` are those medians, ``batches`` their means over starts.
     """
 
     rounds: float
@@ -115,7 +117,7 @@ class Swept:
 def swept(
     noise: NoiseModel, block_ms: float, in_visit: int, visits_each: int = 3, sweeps: int = 8, starts: int = 3
 ) -> Swept:
-    """Sweeps as were tried: each start prepares twelve batches and passes over them."""
+    """Run trial sweeps: each start prepares eleven batches and passes over them."""
     batches, rounds, of_start, of_batch = [2**i for i in range(11)], [], [], []
     for seed in range(sweeps):
         bench = Bench(noise, seed=seed)

@@ -1,4 +1,4 @@
-"""A device with known truth for self-checks, and one fault at a time planted in it."""
+"""A device with known truth for self-checks, with one planted fault at a time."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ FAULTS = {
     "no cuDNN": "cudnn",
     "unequal workers": "equal",
 }
-"""What is planted, and the only check that it may make fail."""
+"""Planted faults, and the only check that each may make fail."""
 
 
 @dataclass
 class Device:
-    """Answers as a real worker on a good device does, but for ``fault``. Each request takes ``request_s``."""
+    """Answers as a real worker on a good device does, except for ``fault``. Each request takes ``request_s``."""
 
     target: Target = GPU
     fault: str = ""
@@ -105,13 +105,13 @@ class Device:
 
     def check(self, **changes: Any) -> SelfCheck:
         tools = tools_for(self, **({"interference": Neighbours(self.fault), "meter": Watched(self.fault)} | changes))
-        with patch(REFUSAL, lambda _: ()):  # it looks at this machine's own cards
+        with patch(REFUSAL, lambda _: ()):  # the real one would inspect this machine's own cards
             return run_self_check(tools, SelfCheckPlan(self.target))
 
 
 @dataclass
 class Neighbours:
-    """What other programs do here; their names must not leave it."""
+    """Activity of other programs; their names must not appear in the record."""
 
     fault: str = ""
 
@@ -133,7 +133,7 @@ class Neighbours:
 
 @dataclass
 class Watched:
-    """What the GPU does: it is at work, capped by its power as a GPU at work is."""
+    """The GPU's state: at work, capped by its power as usual."""
 
     fault: str = ""
 

@@ -1,4 +1,4 @@
-"""A server in a process of its own, and what it answers."""
+"""A server in a process of its own, and its answers."""
 
 import socket
 import subprocess
@@ -15,7 +15,7 @@ def free_port() -> int:
 
 
 def answer(server: subprocess.Popen[bytes], address: str) -> bytes:
-    """What the server says, once it does."""
+    """Return the server's answer, as soon as it responds."""
     end = time.monotonic() + PATIENCE_S
     while True:
         try:

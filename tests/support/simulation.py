@@ -1,6 +1,6 @@
 """A simulated machine with known truth on a virtual clock: it answers the supervisor as real workers do.
 
-The noise is what real machines show (:mod:`tests.support.noise`). The true crossover of two noiseless curves, and the
+The noise is that of real machines (:mod:`tests.support.noise`). The true crossover of two noiseless curves, and the
 lowest of several at every batch, is what a sweep should find.
 """
 
@@ -41,7 +41,7 @@ from core.worker.protocol import (
 from tests.support.noise import QUIET, Cores, Drift, NoiseModel, SimulatedInterference
 
 UNTIMED_MS = 20.0
-"""Steps shorter than this are run once untimed before a block that another cell's block preceded."""
+"""Steps shorter than this run once untimed before a block that follows another cell's block."""
 
 
 @dataclass
@@ -69,8 +69,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mirrored:
-    """The step time of targets of one device and of several that share each batch out: the curve at the share of one,
-    and in training an exchange of gradients, of 2·(n − 1)/n times ``exchange_ms`` as a ring of n devices needs.
+    """True step time of targets of one or several devices that share each batch.
+
+    It is the curve at one device's share, and in training an all-reduce of 2·(n − 1)/n times ``exchange_ms``, as a ring
+    of n devices needs.
     """
 
     curve: Curve
@@ -86,7 +88,7 @@ class Mirrored:
 
 
 def random_curves(rng: np.random.Generator) -> tuple[Curve, Curve]:
-    """A host-like target (low floor, steep) and a device-like one that crosses it somewhere from batch 4 to 400."""
+    """Return a host-like target (low floor, steep) and a device-like one that crosses it from batch 4 to 400."""
     return (
         Curve(rng.uniform(0.2, 0.5), rng.uniform(0.01, 0.03)),
         Curve(rng.uniform(0.6, 1.5), rng.uniform(0.001, 0.006)),
@@ -94,10 +96,10 @@ def random_curves(rng: np.random.Generator) -> tuple[Curve, Curve]:
 
 
 def random_ladder(rng: np.random.Generator, count: int, lost: int = 0) -> tuple[Curve, ...]:
-    """``count`` curves in random order, each the fastest somewhere from batch 1 to 1,024 but for ``lost`` of them,
-    which are a third to twice slower than the fastest everywhere.
+    """Return ``count`` curves in random order, each the fastest somewhere from batch 1 to 1,024.
 
-    Neighbouring bands meet at batches drawn evenly in log2 from 4 to 512, at least 1.4 octaves apart.
+    Only ``lost`` of them are nowhere: a third to twice slower than the fastest everywhere. Neighbouring bands meet at
+    batches drawn evenly in log2 from 4 to 512, at least 1.4 octaves apart.
     """
     leaders = count - lost
     curves = [Curve(rng.uniform(0.2, 0.5), rng.uniform(0.06, 0.12))]
@@ -105,7 +107,7 @@ def random_ladder(rng: np.random.Generator, count: int, lost: int = 0) -> tuple[
     room = np.sort(rng.uniform(0, 7.0 - gap * (leaders - 2), leaders - 1)) if leaders > 1 else ()
     for place, free in enumerate(room):
         meet, last = 2.0 ** (2.0 + free + gap * place), curves[-1]
-        # the next has a smaller slope and such a floor that both take equally long at ``meet``
+        # the next one has a smaller slope, and the floor that makes both equal at ``meet``
         slope_ms = last.slope_ms * rng.uniform(0.4, 0.6)
         floor_ms = math.sqrt(last.step_ms(meet) ** 2 - (slope_ms * meet) ** 2)
         curves.append(Curve(floor_ms, slope_ms))
@@ -117,7 +119,7 @@ def random_ladder(rng: np.random.Generator, count: int, lost: int = 0) -> tuple[
 
 
 def true_bands(curves: Sequence[Curve], low: float, high: float) -> tuple[Band, ...]:
-    """Which noiseless curve is the lowest from ``low`` to ``high``, as bands of one target each."""
+    """Return which noiseless curve is the lowest from ``low`` to ``high``, as bands of one target each."""
     grid = np.geomspace(low, high, 20_001)
     lowest = np.argmin([[curve.step_ms(batch) for batch in grid] for curve in curves], axis=0)
     changes = np.flatnonzero(np.diff(lowest))
@@ -133,7 +135,7 @@ MAX_TARGETS = 8  # worker processes side by side
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to one target from a batch on, in the block or when prepared."""
+    """A planted failure of one target from a batch on, in the block or when prepared."""
 
     target: int
     batch: int
@@ -143,17 +145,17 @@ class Fault:
     times: int = 10**9
 
 
-CPU_BLOCK_MS, GPU_BLOCK_MS = 4.0, 20.0  # of a block whose request does not say
+CPU_BLOCK_MS, GPU_BLOCK_MS = 4.0, 20.0  # block duration if the request gives none
 LAUNCHED: list[Any] = []
 """The machines whose workers were started in this test."""
 
 
 @dataclass
 class Machine:
-    """Simulated targets, one a curve, sharing a virtual clock. ``start_faults`` are the starts, counted from 1, that
-    fail.
+    """Simulated targets, one per curve, sharing a virtual clock.
 
-    Keras's own loop adds ``loop_ms`` to each step of a target and costs ``call_ms`` a call.
+    ``start_faults`` are the starts, counted from 1, that fail. Keras's own loop adds ``loop_ms`` to each step of a
+    target and costs ``call_ms`` per call.
     """
 
     curves: tuple[Curve, ...]
@@ -199,11 +201,11 @@ class Machine:
         return tuple(SimulatedWorker(self, place, target) for place, target in zip(places, targets, strict=True))
 
     def interference(self) -> SimulatedInterference | None:
-        """What can be seen of the machine's neighbours, for ``StudyTools.interference``; None of one without cores."""
+        """Return the sampler of the machine's neighbours for ``StudyTools.interference``; None without cores."""
         return None if self.cores is None else SimulatedInterference(self.cores, self.clock.now_s, self.seed)
 
     def fault(self, target: int, batch: int, in_block: bool) -> None:
-        """Raises the planted fault for this cell, if there is one left."""
+        """Raise the planted fault for this cell, if one is left."""
         for fault in self.faults:
             if fault.target == target and batch >= fault.batch and fault.in_block == in_block:
                 fired = self._fired.get(fault, 0)
@@ -213,13 +215,13 @@ class Machine:
                     raise kind(fault.outcome, f"Planted fault: {fault.outcome} at batch {batch}.")
 
     def step_ms(self, index: int, target: Target, request: Prepare) -> float:
-        """The true step time of a cell: the target's curve, or ``law`` of the cell and the target that it runs on."""
+        """Return the true step time of a cell: the target's curve, or ``law`` of the cell and its target."""
         if self.law is not None:
             return self.law(request, request.variant or target)
         return self.curves[index].step_ms(request.batch)
 
     def true_crossover(self, low: float, high: float, first: int = 0, second: int = 1) -> float | None:
-        """The batch between low and high at which two noiseless curves are equal, by bisection."""
+        """Return the batch between low and high at which two noiseless curves are equal, by bisection."""
         before, after = self.curves[first], self.curves[second]
 
         def difference(batch: float) -> float:
@@ -306,14 +308,14 @@ class SimulatedWorker:
         return BlockDone(batch=batch, steps=steps, block_ms=step_ms * steps, slot=slot, cpu_ms=cpu_ms)
 
     def _turn(self, batch: int, slot: int, step_ms: float) -> None:
-        """Run one untimed step where the last block was another cell's."""
+        """Run one untimed step if the last block was another cell's."""
         cell = self._process, batch, slot
         if self._machine.last_cell != cell and step_ms < UNTIMED_MS and self._runs_on.on_cpu:
             self._machine.clock.advance(step_ms / 1000)
         self._machine.last_cell = cell
 
     def trace(self, request: TraceSteps, deadline_s: float) -> Traced:
-        """Steps of known parts: what does not grow with the batch is launch, the rest compute."""
+        """Return steps of known parts: launch is the part that does not grow with the batch, the rest is compute."""
         assert self._open
         machine, batch, steps = self._machine, request.batch, request.steps
         machine.fault(self._target, batch, in_block=True)
@@ -332,7 +334,7 @@ class SimulatedWorker:
         return Traced(batch=batch, device=device, profiled_step_ms=parts.step_ms, unprofiled_step_ms=step_ms)
 
     def loop(self, request: TimeLoop, deadline_s: float) -> LoopTimed:
-        """Keras's own loop beside blocks, each with the noise of a block."""
+        """Time Keras's own loop beside blocks, each with the noise of a block."""
         assert self._open
         assert deadline_s > 0
         machine, batch = self._machine, request.batch

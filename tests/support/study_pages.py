@@ -26,23 +26,23 @@ MADE: dict[str, Callable[[], Any]] = {
     "fleet": lambda: make_fleet(batches=(1, 8, 64)),
     "resolution": made_resolution,
 }
-"""A study of each kind but the sweep; those that belong to a run belong to :data:`RUN`."""
+"""A study of each kind except the sweep; those of a run belong to :data:`RUN`."""
 
 
 def keep(engine: Any, kind: str, study: Any = None, study_id: str = "20260105-study") -> str:
-    """Store a study as the engine and the command line do; without one, that in :data:`MADE`."""
+    """Store a study as the engine and the command line do; by default the one in :data:`MADE`."""
     engine.store.add_study(kind, study_id, MADE[kind]() if study is None else study)
     return study_id
 
 
 def start(engine: Any, at: AppTest, kind: str) -> Any:
-    """Press the start button: the plan that the page then asks the engine to measure."""
+    """Press the start button; return the plan that the page then asks the engine to measure."""
     at.button(key=f"measure_{kind}").click().run()
     return started_plan(engine, kind)
 
 
 def started_plan(engine: Any, kind: str) -> Any:
-    """What the page has asked the engine to measure last."""
+    """Return the plan that the page last asked the engine to measure."""
     task, plan = engine.jobs.started[-1]
     assert task.name == kind
     return plan

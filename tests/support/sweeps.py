@@ -1,4 +1,4 @@
-"""Run the real supervisor on a simulated machine."""
+"""The real supervisor on a simulated machine."""
 
 from typing import Any
 
@@ -48,13 +48,13 @@ TARGETS = (
 
 
 def plan(batches: str = "1:1024", count: int = 2, **changes: Any) -> SweepPlan:
-    """A plan of the first ``count`` of six targets."""
+    """Return a plan of the first ``count`` of six targets."""
     usual = {"workload": Workload(network="784-512-512-10"), "targets": TARGETS[:count]}
     return SweepPlan(batches=parse_batches(batches), **{**usual, **changes})
 
 
 def new_run(plan: SweepPlan) -> Run:
-    """A run to be filled; labelled modelled, since a simulation fills it."""
+    """Return a run to be filled; labelled modelled, since a simulation fills it."""
     return Run(
         id="simulated-1", name="Simulated sweep", created_at="2026-01-01T00:00:00+00:00", label="modelled",
         status="running", target_names=plan.target_names, plan=plan,
@@ -62,6 +62,6 @@ def new_run(plan: SweepPlan) -> Run:
 
 
 def sweep(machine: Machine, plan: SweepPlan, **options: Any) -> Run:
-    """The whole sweep on the machine's virtual clock."""
+    """Run the whole sweep on the machine's virtual clock."""
     recorder = options.pop("recorder", None) or MemoryRecorder()
     return run_sweep(tools_for(machine, recorder=recorder, **options), new_run(plan))

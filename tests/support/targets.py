@@ -22,7 +22,7 @@ COUNTS = (1, 3, 6)
 
 
 def run_of(count: int, seed: int = 3, **made: Any) -> Run:
-    """A run of the first so many of :data:`TARGETS`."""
+    """Return a run of the first ``count`` of :data:`TARGETS`."""
     run = planned(make_run(seed, floors_ms=FLOORS_MS[:count], slopes_ms=SLOPES_MS[:count], **made),
                   targets=TARGETS[:count])  # fmt: skip
     gpus = (Gpu(name="Tesla T4"),) if count > 1 else ()

@@ -1,4 +1,4 @@
-"""What a study measures with, on a simulated machine and its virtual clock."""
+"""A study's tools on a simulated machine and its virtual clock."""
 
 import threading
 from typing import Any
@@ -15,13 +15,13 @@ def tools_for(
     launch: Any = None,
     meter: Any = None,
 ) -> StudyTools:
-    """``machine`` has ``launch`` and ``clock``; ``launch`` replaces its own."""
+    """Return the tools; ``machine`` has ``launch`` and ``clock``, and ``launch`` replaces its own."""
     launch, cancel, recorder = launch or machine.launch, cancel or threading.Event(), recorder or NullRecorder()
     return StudyTools(launch, machine.clock, cancel, interference, report, recorder, meter=meter)
 
 
 class StopsLater(threading.Event):
-    """A wish to stop that comes after so many looks."""
+    """A stop request that arrives after ``looks`` checks."""
 
     def __init__(self, looks: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Modules of PyTorch as users write them, for workers that call them by name. Loaded where PyTorch is, or as text."""
+"""PyTorch modules as users write them, for workers that call them by name. Loaded where PyTorch is, or as text."""
 
 NAME = "torch_models"
 SOURCE = """

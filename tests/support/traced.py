@@ -1,4 +1,4 @@
-"""Plausible traced cells with known parts. Like the runs they go into, nothing about them was measured."""
+"""Plausible traced cells with known parts. Like their runs, nothing about them was measured."""
 
 from typing import Any
 
@@ -23,13 +23,13 @@ HOST_OPS = (
 
 
 def step_parts(step_ms: float, shares: dict[Part, float]) -> StepParts:
-    """A step whose parts are the given shares of it (they sum to 1)."""
+    """Return a step whose parts are the given shares of it (they sum to 1)."""
     values = {f"{part}_ms": step_ms * shares.get(part, 0.0) for part in PARTS}
     return StepParts(step_ms=sum(values.values()), **values)
 
 
 def spans(step_ms: float, shares: dict[Part, float], lanes: dict[Part, str]) -> tuple[Span, ...]:
-    """The parts one after another, each on the lane of its part; compute as two events."""
+    """Return the parts in sequence, each on the lane of its part; compute as two events."""
     found, at_ms = [], 0.0
     for part, share in shares.items():
         pieces = (GEMM, RELU) if part == "compute" else (f"{part} event",)
@@ -41,7 +41,7 @@ def spans(step_ms: float, shares: dict[Part, float], lanes: dict[Part, str]) -> 
 
 
 def gpu_cell(batch: int = 32, target: int = 1, step_ms: float = 2.0, ratio: float = 1.1, **changes: Any) -> TracedCell:
-    """A cell on a GPU: four steps of ``step_ms`` under the profiler, ``ratio`` times as long as without it."""
+    """Return a cell on a GPU: four steps of ``step_ms`` under the profiler, ``ratio`` times as long as without it."""
     shares: dict[Part, float] = changes.pop("shares", GPU_SHARES)
     lanes: dict[Part, str] = dict.fromkeys(PARTS, "Stream #14(MemcpyH2D,MemcpyD2H,MemcpyD2D)")
     lanes |= {"compute": "Stream #13(Kernel)", "input": "python", "launch": "python"}
@@ -57,7 +57,7 @@ def gpu_cell(batch: int = 32, target: int = 1, step_ms: float = 2.0, ratio: floa
 
 
 def cpu_cell(batch: int = 32, target: int = 0, step_ms: float = 1.0, ratio: float = 1.1, **changes: Any) -> TracedCell:
-    """A cell on the CPU: four steps of ``step_ms`` under the profiler, ``ratio`` times as long as without it."""
+    """Return a cell on the CPU: four steps of ``step_ms`` under the profiler, ``ratio`` times as long as without it."""
     shares: dict[Part, float] = changes.pop("shares", CPU_SHARES)
     lanes: dict[Part, str] = {"compute": "tf_Compute 1", "launch": "python"}
     matmul = Kernel(name="sequential/dense/MatMul:_MklMatMul", count=8, total_ms=step_ms)
@@ -72,5 +72,5 @@ def cpu_cell(batch: int = 32, target: int = 0, step_ms: float = 1.0, ratio: floa
 
 
 def with_traces(run: Run, *cells: TracedCell) -> Run:
-    """The run with these traces."""
+    """Return the run with these traces."""
     return run.model_copy(update={"traces": cells})

@@ -13,7 +13,7 @@ from core.traces.schema import message
 from core.traces.xplane import read
 
 BERT = Path(__file__).parents[3] / "shared/data/traces/bert_multi_gpu_2020.xplane.pb"
-"""A recorded one: a step of BERT on two GPUs."""
+"""A recorded trace: a step of BERT on two GPUs."""
 needs_bert = pytest.mark.skipif(not BERT.is_file(), reason="needs the recorded GPU trace in ../shared/data/traces")
 
 
@@ -24,7 +24,7 @@ class MadeLine:
         self._plane, self._line = plane, line
 
     def event(self, name: str, start_us: float, length_us: float, **stats: int | str) -> MadeLine:
-        """Add an event; whole numbers and texts become its values, texts as references the way TensorFlow has them."""
+        """Add an event; its whole numbers and texts become values, texts by reference as in TensorFlow."""
         event = self._line.events.add(
             metadata_id=self._plane.name_id(name),
             offset_ps=round(start_us * 1e6) - self._line.timestamp_ns * 1000,
@@ -84,13 +84,13 @@ class MadeTrace:
 
 
 def gpu_trace() -> MadeTrace:
-    """Two annotated host steps of 100 µs, and a GPU that runs 50 µs behind them.
+    """Return a trace of two annotated host steps of 100 µs, and a GPU that runs 50 µs behind them.
 
     Host, on ``python``: steps at 0 and 100; each launches a copy at +10 (ids 1, 11), two kernels at +20 and +30 (2, 12
-    and 3, 13), a copy back at +40 (4, 14), and in ``HostOnly:AsString`` nothing; the driver's calls stand on a plane
-    of their own. Device: copy in 50-60, kernels 60-100 and 90-120 on two streams, copy out 120-125, idle to 150, when
-    the second step begins with the same pattern. While the device idles, the host waits for input from 130 to 140,
-    does something for the step to 145 and waits for the device after that.
+    and 3, 13), a copy back at +40 (4, 14), and in ``HostOnly:AsString`` nothing; the driver's calls are on a plane of
+    their own. Device: copy in 50-60, kernels 60-100 and 90-120 on two streams, copy out 120-125, idle to 150, when the
+    second step begins with the same pattern. While the device idles, the host waits for input from 130 to 140, does
+    something for the step to 145 and waits for the device after that.
     """
     trace = MadeTrace()
     host, driver, device = trace.plane("/host:CPU"), trace.plane("/host:CUPTI"), trace.plane("/device:GPU:0")

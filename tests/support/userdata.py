@@ -1,4 +1,4 @@
-"""Own data that are looked at without TensorFlow."""
+"""Own data that are inspected without TensorFlow."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from core.userdata.source import check_data
 
 
 def refused(path: object) -> str:
-    """The sentence that refuses what lies at a path."""
+    """Return the sentence that refuses the data at a path."""
     with pytest.raises(DataError) as caught:
         check_data(str(path))
     sentence = str(caught.value)

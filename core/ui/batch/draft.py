@@ -1,4 +1,4 @@
-"""From what the forms of the Batch page hold to plans and prices, with one sentence beside each wrong field. Pure."""
+"""Plans and prices from the forms of the Batch page, with one sentence beside each invalid field. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STILL_RUNNING = "This sweep is still running; wait until it has ended."
 
 @dataclass(frozen=True)
 class NoiseDraft:
-    """The form as it stands; None in a number is an emptied field. ``own``: user data at the path ``data``."""
+    """The form's current values; None for a number is an emptied field. ``own``: user data at the path ``data``."""
 
     own: bool
     data: str
@@ -39,14 +39,14 @@ class NoiseDraft:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryOutcome(Outcome[MemoryPlan]):
-    """``limit_bytes`` is None where the limit is not possible."""
+    """Outcome of a memory form; ``limit_bytes`` is None if the limit is invalid."""
 
     limit_bytes: int | None
 
 
 @dataclass(frozen=True)
 class PriceDraft:
-    """``amounts`` an hour by target name, None where there is none."""
+    """The price form's current values; ``amounts`` per hour by target name, None without a price."""
 
     amounts: Mapping[str, float | None]
     currency: str
@@ -56,7 +56,7 @@ class PriceDraft:
 
 @dataclass(frozen=True)
 class PriceOutcome:
-    """``prices`` is empty while anything is wrong with them."""
+    """Outcome of a price form; ``prices`` is empty if any of them is invalid."""
 
     prices: tuple[Price, ...]
     epoch_samples: int | None
@@ -64,7 +64,7 @@ class PriceOutcome:
 
 
 def noise_refusal(run: Run) -> str | None:
-    """Why no noise scale can be measured for this run, or None. It is of network and data, not of a machine."""
+    """Return why no noise scale can be measured for this run, or None. It depends on no machine."""
     if run.plan is None:
         return NO_PLAN
     if not run.plan.workload.training:
@@ -73,7 +73,7 @@ def noise_refusal(run: Run) -> str | None:
 
 
 def memory_refusal(run: Run) -> str | None:
-    """Why the largest batch cannot be confirmed here for this run, or None."""
+    """Return why the largest batch cannot be confirmed here for this run, or None."""
     if run.plan is None:
         return NO_PLAN
     if run.label != "measured":
@@ -97,7 +97,7 @@ def _refusal(run: Run, workload: Workload) -> str | None:
 def build_noise_plan(run: Run, draft: NoiseDraft, look: Callable[[str], Source]) -> Outcome[NoisePlan]:
     """Validate a draft. Fields: data, batch, rate, loss, budget, plan. ``run`` must have a plan that trains.
 
-    ``look`` says what lies at a path, as :func:`core.userdata.source.check_labelled` does.
+    ``look`` inspects the data at a path, as :func:`core.userdata.source.check_labelled` does.
     """
     assert run.plan is not None
     checks = Checks()
@@ -126,8 +126,7 @@ def build_memory_plan(
 ) -> MemoryOutcome:
     """Validate the limit and budget of a search. Fields: limit, budget. ``run`` must have a plan.
 
-    ``free_bytes`` is what this machine has free now, None where the target is not on its CPU; ``limited`` what limits
-    it.
+    ``free_bytes`` is this machine's free memory, None if the target is not on its CPU; ``limited`` names its limit.
     """
     assert run.plan is not None
     checks = Checks()
@@ -192,5 +191,5 @@ def _limit_bytes(limit_gb: float | None) -> int:
 
 
 def target_order(names: Sequence[str], known: Sequence[str]) -> int:
-    """The index of the first target of which something was measured, else of the last one."""
+    """Return the index of the first target with a measurement, else of the last one."""
     return next((index for index, name in enumerate(names) if name in known), len(names) - 1)

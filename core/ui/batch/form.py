@@ -1,4 +1,4 @@
-"""The forms of the Batch page: the noise study, the search for the largest batch, and prices; each with its button."""
+"""The forms of the Batch page: noise study, search for the largest batch, prices; each with its button."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from core.ui.words import plain
 from core.userdata.source import RANDOM_LABELS, Source, check_labelled
 
 KEEP: Any = "session"  # choices survive a visit to another page
-LOOK_AGAIN_S = 5.0  # a folder is not read again at every keystroke elsewhere in the form
+LOOK_AGAIN_S = 5.0  # a folder is not reread at every keystroke elsewhere in the form
 TEACHER, OWN = "Labels of a teacher network", "Your own labelled data"
 
 
 def noise(run: Run) -> None:
-    """The button of a noise study, and folded beside it what it would measure; or why there can be none."""
+    """Draw the button of a noise study, its choices folded beside it; or say why there can be none."""
     if (why := noise_refusal(run)) is not None:
         st.info(plain(why), icon=":material/info:")
         return
@@ -88,7 +88,7 @@ def _task(wrong: Places) -> tuple[bool, str]:
 
 
 def _training(workload: Workload) -> tuple[str, int | None, float | None, float | None, float | None]:
-    """Device, reference batch, learning rate, loss and budget, in columns."""
+    """Draw device, reference batch, learning rate, loss and budget, in columns; return them."""
     here = machine.devices()
     device: str = st.selectbox(
         "Train on", here.names, index=here.names.index(here.default_targets()[1].device),
@@ -121,9 +121,9 @@ def _look(path: str, key: str, _workload: Workload) -> Source:  # noqa: ARG001
 
 
 def memory(run: Run, target: int) -> int | None:
-    """Limit and budget of a search for the largest batch, and its button; the limit chosen, None where there is none.
+    """Draw limit, budget and button of a search for the largest batch; return the chosen limit in bytes, or None.
 
-    Where nothing can be searched, the limit is that of the run's own machine.
+    If nothing can be searched, return the limit of the run's own machine.
     """
     if (why := memory_refusal(run)) is not None:
         st.info(plain(why), icon=":material/info:")
@@ -162,7 +162,7 @@ def memory(run: Run, target: int) -> int | None:
 
 
 def _below(busy: str | None) -> None:
-    """Why a button is off now, or was of no use."""
+    """Show why a button is disabled now, or had no effect."""
     if page.running() is not None:
         st.caption("A study is under way; its progress stands at the top of this page.")
     elif busy:
@@ -176,9 +176,9 @@ def _price_key(name: str) -> str:
 
 
 def prices(run: Run, study: NoiseStudy | None) -> PriceOutcome:
-    """The prices as they stand in the session, whether or not their fields are on the page now.
+    """Return the prices in the session, even while their fields are not on the page.
 
-    Without a number of the user's own an epoch is the samples of their data, where the noise study had such.
+    Without the user's own number, an epoch has the samples of the noise study's data, if it had any.
     """
     state = st.session_state
     samples = study.samples if study is not None and study.plan.data is not None else None
@@ -193,7 +193,7 @@ def prices(run: Run, study: NoiseStudy | None) -> PriceOutcome:
 
 
 def price_fields(run: Run, outcome: PriceOutcome) -> None:
-    """The fields that :func:`prices` reads. ``outcome`` has what is wrong with them."""
+    """Draw the fields that :func:`prices` reads, with the errors of ``outcome``."""
     st.markdown("The prices are yours: what an hour on each target costs, owned or rented.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for name, shown in zip(run.target_names, run.names, strict=True):

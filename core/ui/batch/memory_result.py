@@ -1,4 +1,4 @@
-"""The memory of a run's targets, on a page: the largest batch that fits, predicted and confirmed, parts, wrong rate."""
+"""Memory of a run's targets on a page: the largest batch that fits, predicted and confirmed, parts, wrong rate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADING = "Largest batch that fits"
 
 
 def show(run: Run, studies: Evidence) -> None:
-    """One target at a time: what is predicted and confirmed for it, and the button that confirms it."""
+    """Show one target at a time: its predicted and confirmed batch, and the button that confirms it."""
     target = _target(run, studies)
     limit_bytes = form.memory(run, target)
     if run.plan is None:
@@ -99,7 +99,7 @@ def _confirmed(run: Run, target: int, study_id: str, study: MemoryStudy) -> None
 
 
 def facts(study: MemoryStudy, answer: MemoryAnswer) -> list[tuple[str, str, str, str]]:
-    """Numbers of a search: name, value, what stands beside it, meaning."""
+    """Return the numbers of a search: name, value, what stands beside it, meaning."""
     largest = answer.prediction.largest
     numbers = [
         ("Predicted before", batch_words(largest.batch), f"{largest.low:,} to {batch_words(largest.high)}",
@@ -116,7 +116,7 @@ def facts(study: MemoryStudy, answer: MemoryAnswer) -> list[tuple[str, str, str,
 def _pictures(
     run: Run, target: int, prediction: MemoryPrediction, answer: MemoryAnswer | None, evidence: Run | MemoryStudy
 ) -> None:
-    """Peak by batch and the parts at one batch, side by side, and the parts as a table."""
+    """Draw peak memory by batch and the parts at one batch, side by side."""
     assert run.plan is not None
     sentence = prediction.sentence if answer is None else answer.sentence
     named = ", ".join(f"{name} {byte_size(size)}" for name, size in (answer or prediction).named_parts.items())
@@ -131,7 +131,7 @@ def _pictures(
 
 
 def probes_table(study: MemoryStudy) -> pd.DataFrame:
-    """One row a batch that was tried, in the order they were."""
+    """Return one row per tried batch, in order."""
     return pd.DataFrame(
         {
             "Batch": f"{probe.batch:,}",
@@ -147,7 +147,7 @@ def probes_table(study: MemoryStudy) -> pd.DataFrame:
 
 
 def _wrong_rate() -> None:
-    """How often “fits” was wrong over all searches on this machine that were kept."""
+    """Show how often “fits” was wrong over all stored searches on this machine."""
     st.header("How often “fits” was wrong", anchor=False)
     kept = page.searches_here()
     st.markdown(plain(wrong_fits(kept).sentence))

@@ -1,4 +1,4 @@
-"""The Batch page around its result: which studies of a run are shown, what follows from them, what is running."""
+"""The Batch page around its result: the studies shown for a run, their answers, the running study."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Evidence:
 
 
 def evidence(run: Run) -> Evidence:
-    """The studies of a run in the address, else its newest ones; a choice among several noise studies.
+    """Return the studies of a run in the address, else its newest ones; draw a choice among several noise studies.
 
-    Their ids are put into the address, so that it reopens exactly this evidence; not while one runs, whose result is
-    what the page then turns to.
+    Their ids are put into the address, so that it reopens exactly this evidence; but not while a study runs, since the
+    page then turns to that one's result.
     """
     noise = NOISE_PAGE.readable(run.id)
     chosen = _chosen_noise(run, noise)
@@ -94,14 +94,14 @@ def _gone(study_page: StudyPage[Any, Any]) -> None:
 
 
 def _memory_by_target(run: Run) -> dict[str, tuple[str, MemoryStudy]]:
-    """For each target of the run the memory study that the address names, else the newest."""
+    """Return for each target of the run the memory study in the address, else the newest."""
     if run.plan is None:
         return {}
     asked = [study_id for study_id in st.query_params.get("memory", "").split(BETWEEN) if study_id]
     known = MEMORY_PAGE.readable(run.id) | _unattached(run)
     if not known.keys() >= set(asked):
         _gone(MEMORY_PAGE)
-    named = sorted(known, key=lambda study_id: study_id not in asked)  # stable: else newest first
+    named = sorted(known, key=lambda study_id: study_id not in asked)  # stable sort: otherwise newest first
     shown: dict[str, tuple[str, MemoryStudy]] = {}
     of = {key: target_of_plan(run.plan, known[key].plan.workload, known[key].plan.target) for key in named}
     for index, name in enumerate(run.target_names):
@@ -112,7 +112,7 @@ def _memory_by_target(run: Run) -> dict[str, tuple[str, MemoryStudy]]:
 
 
 def _unattached(run: Run) -> dict[str, MemoryStudy]:
-    """Searches of the run's workload on its machine that belong to no run, such as those of the command line."""
+    """Return searches of the run's workload on its machine that belong to no run, such as those of the command line."""
     assert run.plan is not None
     return {
         study_id: study
@@ -124,17 +124,17 @@ def _unattached(run: Run) -> dict[str, MemoryStudy]:
 
 
 def memory_studies() -> tuple[MemoryStudy, ...]:
-    """All memory studies here that can be read, of any run or none: what predictions learn from."""
+    """Return all readable memory studies here, of any run or none, from which predictions learn."""
     return tuple(registry.readable(MEMORY.name).values())
 
 
 def memory_key() -> tuple[str, ...]:
-    """Changes whenever :func:`memory_studies` would."""
+    """Return a value that changes whenever :func:`memory_studies` would."""
     return tuple(summary.id for summary in registry.summaries(MEMORY.name))
 
 
 def prediction_of(run: Run, target: int, limit_bytes: int) -> MemoryPrediction:
-    """What is predicted for a target of a run with a plan, from all studies of its machine."""
+    """Return the prediction for a target of a run with a plan, from all studies of its machine."""
     assert run.plan is not None
     workload, chosen = run.plan.workload, run.plan.targets[target]
     return registry.once(
@@ -144,12 +144,12 @@ def prediction_of(run: Run, target: int, limit_bytes: int) -> MemoryPrediction:
 
 
 def answer_of_memory(study_id: str, study: MemoryStudy) -> MemoryAnswer:
-    """What a memory study says, beside all others of its machine."""
+    """Return a memory study's answer, given all others of its machine."""
     return registry.once(("memory", memory_key(), study_id), lambda: memory_answer(study, memory_studies()))
 
 
 def usual_limit_bytes(run: Run, target: int) -> int | None:
-    """What a target of the run may use on the run's own machine; None where that is not known."""
+    """Return the default limit for a target on the run's own machine; None if it is unknown."""
     if run.plan is None or run.environment is None:
         return None
     free = run.environment.memory_available_bytes or run.environment.memory_bytes
@@ -160,9 +160,9 @@ def usual_limit_bytes(run: Run, target: int) -> int | None:
 
 
 def limits(run: Run, studies: Evidence) -> dict[str, MemoryLimit]:
-    """The memory limit of each target: confirmed where a study bracketed it, else predicted.
+    """Return the memory limit of each target: confirmed if a study bracketed it, else predicted.
 
-    All CPU targets are held to the same bytes, as they share the machine's: those of the newest search, else the usual.
+    All CPU targets get the same bytes, as they share the machine's: the newest search's limit, else the default.
     """
     shown: dict[str, MemoryLimit] = {}
     searched = searched_on_cpu(run, studies)
@@ -178,7 +178,7 @@ def limits(run: Run, studies: Evidence) -> dict[str, MemoryLimit]:
 
 
 def searched_on_cpu(run: Run, studies: Evidence) -> tuple[str, MemoryStudy] | None:
-    """The newest memory study of a CPU target of the run with that target's name; None without any."""
+    """Return the newest memory study of a CPU target of the run, with that target's name; None without any."""
     found = [(name, study) for name, (_, study) in studies.memory.items() if _on_cpu(run, name)]
     return max(found, key=lambda one: one[1].created_at, default=None)
 
@@ -188,7 +188,7 @@ def _on_cpu(run: Run, name: str) -> bool:
 
 
 def limit_words(run: Run, studies: Evidence) -> str:
-    """To what memory CPU targets are held, and why; empty where nothing is known or there is none."""
+    """Return the memory limit of CPU targets and its reason in words; empty if unknown or without CPU targets."""
     cpus = [index for index, name in enumerate(run.target_names) if _on_cpu(run, name)]
     if not cpus:
         return ""
@@ -207,7 +207,7 @@ def limit_words(run: Run, studies: Evidence) -> str:
 def answer_of(
     run: Run, answer: Answer, studies: Evidence, prices: tuple[Price, ...] = (), epoch_samples: int | None = None
 ) -> BatchAnswer:
-    """Which batch to train with. Raises UserError."""
+    """Return which batch to train with. Raises UserError."""
     noise, memory = None if studies.noise is None else studies.noise[1], limits(run, studies)
     return registry.once(
         ("batch", registry.revision(run), studies.ids, repr(memory), repr(prices), epoch_samples),
@@ -216,10 +216,10 @@ def answer_of(
 
 
 def searches_here() -> tuple[MemoryStudy, ...]:
-    """The memory studies of this machine."""
+    """Return the memory studies of this machine."""
     return same_machine(memory_studies(), machine.now())
 
 
 def running() -> StudyPage[Any, Any] | None:
-    """That of this page's kinds whose study runs in this process, or None."""
+    """Return the page of this page's kinds whose study runs in this process, or None."""
     return next((study_page for study_page in PAGES if study_page.running() is not None), None)

@@ -1,4 +1,4 @@
-"""What is known of the batch to use, on a page: verdict, pictures, noise scale, cost, every number, the file."""
+"""The choice of a batch on a page: verdict, pictures, noise scale, cost, every number, the file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], Quantity | None], str]] = {
 
 
 def card(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """The verdict with its labels."""
+    """Show the verdict with its labels."""
     timed, status = known_time(answer) is not None, "finished"
     badges = [predicted_badge(PREDICTED)] if timed else []
     badges.append(label_badge(run.label, "step times"))
@@ -62,13 +62,13 @@ def card(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
 
 
 def measure(run: Run, answer: BatchAnswer) -> None:
-    """What tells the time to a loss, where nothing has yet."""
+    """Draw the form of a noise study, which gives the time to a loss, if there is none yet."""
     if answer.noise is None and noise_refusal(run) is None:
         form.noise(run)
 
 
 def in_full(answer: BatchAnswer) -> None:
-    """Every sentence that does not stand above, and how far a choice may lie from the best batch."""
+    """Show every sentence not shown above, and the range of batches near the best one."""
     above = 2 if known_time(answer) == "time" else 1
     st.markdown("\n".join(f"- {plain(sentence)}" for sentence in answer.sentences[above:]))
     with st.container(horizontal=True):
@@ -87,7 +87,7 @@ def _best(target: TargetBatches, timed: bool) -> None:
 
 
 def notices(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """What qualifies the verdict."""
+    """Show what qualifies the verdict."""
     status = "" if studies.noise is None else studies.noise[1].status
     for text in stopped(status, "noise study", "what follows rests on what was measured until then"):
         st.info(plain(text), icon=":material/info:")
@@ -101,13 +101,13 @@ def notices(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
 
 
 def chart(name: str, run: Run, studies: Evidence, answer: BatchAnswer, make: Callable[[], go.Figure], alt: str) -> None:
-    """One chart of this page, drawn once for the same evidence."""
+    """Draw one chart of this page, cached for the same evidence."""
     key = (registry.revision(run), studies.ids, repr(answer))
     charts.show(f"batch-{name}", make, alt, f"{run.id}-{name}", key)
 
 
 def main_picture(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """Time to the loss by batch; without a usable noise study, throughput."""
+    """Draw the time to the loss by batch; without a usable noise study, the throughput."""
     if studies.noise is not None and known_time(answer) is not None:
         chart("time-to-loss", run, studies, answer, partial(_main_figure, run, studies, answer),
               f"Predicted time to the loss by batch size. {answer.sentences[0]}")  # fmt: skip
@@ -127,7 +127,7 @@ def _throughput(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
 
 
 def rates(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """Time per sample, and throughput where that is not the picture of the verdict."""
+    """Draw the time per sample, and the throughput unless it is the verdict's picture."""
     with st.grid(2, min_column_width=560, gap="medium"):
         if known_time(answer) is not None:
             _throughput(run, studies, answer)
@@ -136,7 +136,7 @@ def rates(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
 
 
 def noise(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """The noise scale along the training and the loss, how they were measured, and the form for a study."""
+    """Show noise scale and loss along the training, how they were measured, and the form for a study."""
     if studies.noise is None or answer.noise is None:
         st.markdown(
             "How many steps a batch saves follows from the **gradient noise scale**: how large a batch must be for its "
@@ -164,7 +164,7 @@ def noise(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
 
 
 def cost(run: Run, studies: Evidence, answer: BatchAnswer, prices: PriceOutcome) -> None:
-    """The fields for prices, what follows from them, and the chart."""
+    """Draw the fields for prices, the resulting costs, and the chart."""
     form.price_fields(run, prices)
     if not prices.prices:
         st.caption(
@@ -186,7 +186,7 @@ def cost(run: Run, studies: Evidence, answer: BatchAnswer, prices: PriceOutcome)
 
 
 def numbers(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """Every measured batch of every target, the machine, and the way to the run."""
+    """Show every measured batch of every target, and the machine."""
     for target in answer.targets:
         st.markdown(f"**{plain(sentence_case(target.title))}**")
         _table(run, target, tuple(COLUMNS), "all")
@@ -224,7 +224,7 @@ def _words(value: Quantity | None) -> str:
 
 
 def sharing(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
-    """Link and files of what the page says of this run."""
+    """Draw link and files of the page's result for this run."""
     named = (study_page.address for study_page in page.PAGES)
     shown = {name: st.query_params[name] for name in named if name in st.query_params}
     files = study_files(
@@ -236,13 +236,13 @@ def sharing(run: Run, studies: Evidence, answer: BatchAnswer) -> None:
 
 
 def _points(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A row for each target at each batch."""
+    """Yield one row per target and batch."""
     for target in data["targets"]:
         yield from ({"target": target["name"]} | point for point in target["points"])
 
 
 def content(run: Run, studies: Evidence, answer: BatchAnswer) -> dict[str, Any]:
-    """As ``python -m core batch --out`` writes it, with the memory studies."""
+    """Return the result as ``python -m core batch --out`` writes it, with the memory studies."""
     data = batch_data(run, answer, None if studies.noise is None else studies.noise[1])
     memory = [memory_data(study, page.answer_of_memory(study_id, study)) for study_id, study in studies.memory.values()]
     return data | {"memory": memory}

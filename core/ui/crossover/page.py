@@ -1,4 +1,4 @@
-"""The Crossover page: the verdict of one run, the picture that shows it, and by title all that it rests on."""
+"""The Crossover page: the verdict of one run, its picture, and by title all its evidence."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ CAMERA = "svg"
 
 
 def show(run: Run) -> None:
-    """The whole page of a run."""
+    """Show the whole page of a run."""
     answer = registry.answer_of(run)
     parts = _Parts(run, answer)
     frame.show(run.name, parts.verdict, parts.picture, notes=parts.notes, evidence=parts.evidence(), share=parts.share)
 
 
 def first_chart(run: Run) -> str:
-    """The one picture: of two targets the speed-up; of one the fit, of three and more the bands on the step time."""
+    """Return the main chart: the speed-up for two targets, else the step time.
+
+    That shows the fit of a single target, or which of several is the fastest where.
+    """
     return "speed-up" if len(run.names) == 2 else "step time"
 
 
 class _Parts:
-    """What the frame holds, for one run of the page."""
+    """The parts of the frame, for one run of the page."""
 
     def __init__(self, run: Run, answer: Answer | None) -> None:
         self._run, self._answer = run, answer
@@ -46,7 +49,7 @@ class _Parts:
         verdict.card(self._run, self._answer, notices_shown=None, brief=True)
 
     def picture(self) -> None:
-        """With the modelled GPU that is chosen below it, whose own card stands above."""
+        """Draw the chart, with the modelled GPU chosen below it, whose own card stands above."""
         if self._answer is None:
             return
         card_place, chart_place = st.container(), st.container()
@@ -73,7 +76,7 @@ class _Parts:
                     navigation.link(page, run=self._run.id)
 
     def evidence(self) -> dict[str, Callable[[], None]]:
-        """By title, in the order in which a reader asks."""
+        """Return the evidence by title, in the order in which a reader asks."""
         run, answer = self._run, self._answer
         found: dict[str, Callable[[], None]] = {}
         if answer is not None:

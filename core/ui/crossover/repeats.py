@@ -1,4 +1,4 @@
-"""The same sweep measured before on this machine: whether it said the same, as a note, and each run in a table."""
+"""Earlier measurements of the same sweep on this machine: a note on their agreement, and a table of runs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from core.ui.tables import written
 from core.ui.words import plain
 
 MOST = 5
-"""Other runs that are read for a page; each takes some 20 ms."""
+"""Maximum number of other runs read for a page; each takes some 20 ms."""
 
 
 def of(run: Run) -> Repeats:
-    """The run and the newest others of the same plan on the same machine that were measured before or after it."""
+    """Return the run and the newest others of the same plan on the same machine, measured before or after it."""
     alike = [
         summary
         for summary in registry.summaries()
@@ -36,14 +36,14 @@ def of(run: Run) -> Repeats:
 def _read(run: Run, others: list[str]) -> Repeats:
     found = [run]
     for other in others:
-        with suppress(UserError):  # a damaged one says so where it is opened
+        with suppress(UserError):  # a damaged one reports it where it is opened
             if is_repeat(run, read := registry.find_run(other)):
                 found.append(read)
     return repeats([occasion(one, registry.answer_of(one)) for one in found])
 
 
 def note(run: Run) -> None:
-    """What all of them say; nothing about a sweep that was measured once."""
+    """Show what all of them agree on; nothing for a sweep that was measured once."""
     if run.label != "measured":
         return
     if said := sentences(of(run)):
@@ -51,7 +51,7 @@ def note(run: Run) -> None:
 
 
 def table(found: Repeats) -> None:
-    """Each run, newest first, and the way to their curves beside each other."""
+    """Show each run, newest first, and a link that compares their curves."""
     rows = [
         {
             "Measured": moment(one.run.created_at),

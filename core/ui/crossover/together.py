@@ -1,4 +1,4 @@
-"""Two targets at once: what dividing a batch between a CPU and a GPU could gain at most, in words and a picture."""
+"""Two targets at once: the most that sharing a batch between a CPU and a GPU could gain, in words and a picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.ui.words import plain
 
 
 def show(run: Run, image: str) -> None:
-    """Of a run with a CPU and an accelerator (:func:`core.studies.sweep.split.pairs_of`)."""
+    """Show the gain for a run with a CPU and an accelerator (:func:`core.studies.sweep.split.pairs_of`)."""
     key = registry.revision(run)
     found = registry.once(("together", *key), partial(together, run))
     if found is None:

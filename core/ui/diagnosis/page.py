@@ -29,7 +29,7 @@ ELSEWHERE = (
 
 
 def show(run: Run) -> None:
-    """The whole page: the diagnosis of a run that is shown, and the form for the next one."""
+    """Show the whole page: the diagnosis of a run, and the form for the next one."""
     if st.context.is_embedded:
         _embedded(run)
         return
@@ -63,7 +63,7 @@ def _embedded(run: Run) -> None:
 
 
 def _another(run: Run, answer: Answer | None, why: str | None) -> None:
-    """The form, folded above a result; it says where nothing can be started, and why."""
+    """Draw the form, folded above a result; say if and why nothing can be started."""
     PAGE.failure()
     with st.expander("Diagnose another target or batch size", icon=":material/tune:"):
         plan = form(run, answer, why)
@@ -72,7 +72,7 @@ def _another(run: Run, answer: Answer | None, why: str | None) -> None:
 
 
 def refusal(run: Run, answer: Answer | None) -> str | None:
-    """Why this run cannot be diagnosed here, or None."""
+    """Return why this run cannot be diagnosed here, or None."""
     if run.plan is None:
         return "Only points were imported for this run. Without its plan no remedy can be tried."
     if run.status == "running":
@@ -88,9 +88,9 @@ def refusal(run: Run, answer: Answer | None) -> str | None:
 
 
 def form(run: Run, answer: Answer | None, why: str | None) -> DiagnosisPlan | None:
-    """Target, batch and budget, and the one button; None where there is nothing to choose from.
+    """Draw target, batch, budget and button; return the plan, or None if there is nothing to choose from.
 
-    ``why`` is the reason for which nothing can be started (:func:`refusal`).
+    ``why`` is the reason why nothing can be started (:func:`refusal`).
     """
     if why is not None:
         st.info(plain(why), icon=":material/info:")
@@ -137,7 +137,7 @@ def _batch(run: Run, answer: Answer, target: int) -> int:
 
 
 def before(run: Run, request: DiagnosisPlan | None) -> None:
-    """What a diagnosis is and what the one chosen would try."""
+    """Explain a diagnosis and what the chosen one would try."""
     st.markdown(
         "Every remedy that applies is measured beside the step as it is, in the same rounds and in fresh worker "
         "processes, so that its gain on this machine comes with an interval. With those that help, the crossover is "
@@ -150,7 +150,7 @@ def before(run: Run, request: DiagnosisPlan | None) -> None:
 
 
 def to_try(run: Run, request: DiagnosisPlan) -> pd.DataFrame:
-    """One row a remedy: the variants that would be measured, or why there are none."""
+    """Return one row per remedy: the variants that would be measured, or why there are none."""
     arms, skipped = arms_for(run, request.target, request.batch)
     rows = []
     for name, remedy in REMEDIES.items():

@@ -1,4 +1,4 @@
-"""What a diagnosis says, on a page: the verdict, the chart, every remedy, what was not tried, how it was measured."""
+"""A diagnosis on a page: the verdict, the chart, every remedy, what was not tried, how it was measured."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ JUDGEMENTS: dict[Judgement, tuple[str, str]] = {
 
 
 class Parts:
-    """What the frame of a result holds, for one diagnosis of a run."""
+    """The parts of a result's frame, for one diagnosis of a run."""
 
     def __init__(self, run: Run, study_id: str, diagnosis: Diagnosis) -> None:
         self._run, self._id, self._diagnosis = run, study_id, diagnosis
@@ -59,7 +59,7 @@ class Parts:
         self._answer = registry.once(("diagnosis", *self._key), partial(diagnose, run, diagnosis))
 
     def verdict(self) -> None:
-        """With what more time would do, where this diagnosis is one of this machine."""
+        """Show the card, with the effect of more time if this diagnosis is this machine's."""
         _card(self._run, self._diagnosis, self._answer)
 
     def picture(self) -> None:
@@ -73,7 +73,7 @@ class Parts:
         draw_notes(notices(self._run, self._diagnosis, self._answer), UNFOLDED)
 
     def evidence(self) -> dict[str, Callable[[], None]]:
-        """By title, what there is."""
+        """Return the available evidence by title."""
         found: dict[str, Callable[[], None]] = {}
         if measured_findings(self._answer):
             found["Every remedy that was tried"] = partial(_remedies, self._diagnosis, self._answer)
@@ -93,7 +93,7 @@ class Parts:
 
 
 def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
-    """The same diagnosis with a budget that should make it clear."""
+    """Offer the same diagnosis with a budget that should make it clear."""
     if not more_time.is_of_here(diagnosis.experiment) or run.plan is None or run.label != "measured":
         return
     unclear = [finding for finding in answer.findings if finding.judgement == "unclear"]
@@ -116,7 +116,7 @@ def _again(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
 
 
 def halves(unclear: Sequence[Finding]) -> tuple[tuple[float, float], ...]:
-    """Half widths of their intervals, and those at which each would be on one side of what is worth recommending."""
+    """Return half widths of the intervals, and those at which each would lie on one side of the minimum gain."""
     known = [(f.gain, f.low, f.high) for f in unclear if f.gain and f.low and f.high]
     level = math.log1p(MIN_GAIN)
     return tuple(
@@ -135,7 +135,7 @@ def _card(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
 
 
 def notices(run: Run, diagnosis: Diagnosis, answer: DiagnosisAnswer) -> tuple[Notice, ...]:
-    """What qualifies the verdict, most important first."""
+    """Return what qualifies the verdict, most important first."""
     experiment = diagnosis.experiment
     rounds = counted(len(experiment.rounds), "round")
     kept = f"what follows rests on the {rounds} measured until then" if experiment.rounds else "no round was measured"
@@ -159,7 +159,7 @@ def _starts(diagnosis: Diagnosis) -> int:
 
 
 def _remedies(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
-    """A fold for each remedy that was measured; those that help are open."""
+    """Draw one expander per measured remedy; those that help are open."""
     findings = measured_findings(answer)
     for finding in findings:
         icon, words = JUDGEMENTS[finding.judgement]
@@ -169,7 +169,7 @@ def _remedies(diagnosis: Diagnosis, answer: DiagnosisAnswer) -> None:
 
 
 def details(finding: Finding) -> tuple[tuple[str, str], ...]:
-    """What is known of a remedy, part by part, each with its name."""
+    """Return the known facts about a remedy as pairs of name and text."""
     others = f"{finding.others}." if finding.others else ""
     parts = (
         ("Evidence.", finding.evidence),
@@ -192,7 +192,7 @@ def _not_measured(answer: DiagnosisAnswer) -> None:
 
 
 def _readings(answer: DiagnosisAnswer) -> None:
-    """What the sweep itself shows: start-up inside a timing, operations on the host, retracing."""
+    """Show findings of the sweep itself: start-up inside a timing, operations on the host, retracing."""
     for reading in answer.readings:
         level: Level = "warning" if reading.matters else "info"
         DRAW_NOTICE[level](f"**{plain(reading.title)}.** {plain(reading.text)}", icon=ICONS[level])

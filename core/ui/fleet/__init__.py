@@ -1,1 +1,1 @@
-"""The Fleet page: machines with their states, the comparison, what starts a fleet run or collects files."""
+"""The Fleet page: machines with their states, the comparison, and the form that starts a run or collects files."""

@@ -1,4 +1,4 @@
-"""What begins a fleet run on a Ray cluster, and what puts files of runs from several machines together."""
+"""The form that starts a fleet run on a Ray cluster, or combines files of runs from several machines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_CLUSTER = (
 
 
 def show(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, expanded: bool) -> None:
-    """Folded where there is a result. Nothing on a read-only server."""
+    """Draw the form, folded if there is a result; nothing on a read-only server."""
     if registry.read_only():
         return
     _said()
@@ -81,7 +81,7 @@ def _start(page: StudyPage[FleetPlan, FleetStudy], busy: str | None, address: st
 
 
 def _plan(run: Run, address: str, label: str | None, lines: str, way: str) -> FleetPlan:
-    """Raises UserError for what no plan can be made of."""
+    """Return the plan. Raises UserError if the choices make none."""
     if run.plan is None:
         raise UserError("Only points were imported for this run; it has no plan to repeat.")
     if way == EACH and not (label or "").strip():
@@ -94,7 +94,7 @@ def _plan(run: Run, address: str, label: str | None, lines: str, way: str) -> Fl
 
 
 def _collect() -> None:
-    """The upload field; taken in a callback, then emptied, so that a rerun never imports twice."""
+    """Draw the upload field; a callback imports the file and empties the field, so that a rerun never imports twice."""
     count = st.session_state.get(UPLOADS, 0)
     st.file_uploader(
         "Collect files: a fleet run (fleet.json), or the runs of several machines (JSON), all of the same sweep",
@@ -120,7 +120,7 @@ def _take(key: str) -> None:
 
 
 def collected(files: Sequence[tuple[str, bytes]]) -> FleetStudy:
-    """The fleet run of files: the one that a single file holds, else made of all their runs. Raises UserError."""
+    """Return the fleet run in a single file, else one made of all files' runs. Raises UserError."""
     found: list[Found] = []
     unread: list[str] = []
     for name, data in files:

@@ -1,4 +1,4 @@
-"""Machines as rows: what each is doing, or became of it, and where its run opens."""
+"""Machines as rows: their state, its reason, and a link to their run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from core.ui.tables import cleaned
 
 ROW_PX, HEAD_PX, SHOWN_ROWS = 35, 38, 12
 OF_RAY = "ray.io/"
-"""Ray's own labels say nothing to a reader; the record holds them."""
+"""Prefix of Ray's own labels, which mean nothing to a reader; the record holds them."""
 
 
 def summary(machines: tuple[FleetMachine, ...]) -> str:
-    """``7 of 12 machines finished, 3 lost, 2 refused.``"""
+    """Return text such as ``7 of 12 machines finished, 3 lost, 2 refused.``"""
     counts = Counter(machine.state for machine in machines)
     finished = counts.pop("finished", 0)
     others = [f"{count:,} {state}" for state, count in counts.most_common()]
@@ -29,7 +29,7 @@ def summary(machines: tuple[FleetMachine, ...]) -> str:
 
 
 def machines_table(study: FleetStudy, curves: Mapping[str, CondensedRun]) -> pd.DataFrame:
-    """One row a machine, those that are not finished first."""
+    """Return one row per machine, unfinished ones first."""
     rows = [_row(machine, curves.get(machine.run_id or "")) for machine in study.machines]
     table = pd.DataFrame(rows, columns=["machine", "state", "why", "hardware", "labels", "rounds", "time", "run"])
     return table.sort_values("state", key=lambda states: states == "Finished", kind="stable")
@@ -50,7 +50,7 @@ def _row(machine: FleetMachine, run: CondensedRun | None) -> dict[str, object]:
 
 
 def show(study: FleetStudy, curves: Mapping[str, CondensedRun], key: str) -> None:
-    """The table; a machine's own run opens from its row."""
+    """Show the table; a machine's own run opens from its row."""
     text, table = st.column_config.TextColumn, machines_table(study, curves)
     st.dataframe(
         cleaned(table), hide_index=True, key=key, height=HEAD_PX + ROW_PX * min(SHOWN_ROWS, max(1, len(table))),

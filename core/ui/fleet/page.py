@@ -1,4 +1,4 @@
-"""The Fleet page: the fleet run that is shown, in the frame of every result; its machines while it runs."""
+"""The Fleet page: a fleet run in the frame of every result; its machines while it runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGE: StudyPage[FleetPlan, FleetStudy] = StudyPage(FLEET, "Measure the fleet", c
 
 
 def show() -> None:
-    """The whole page. While a fleet is measured its machines stand in the place of a result."""
+    """Show the whole page. While a fleet is measured its machines replace the result."""
     head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
     with left:
         shown = PAGE.shown()
@@ -58,7 +58,7 @@ def show() -> None:
 
 
 def _live() -> None:
-    """The machines of the fleet run that is measured now, and what those that have ended say so far."""
+    """Show the machines of the running fleet study, and the comparison of those that have ended."""
     snapshot = PAGE.running()
     if snapshot is None or not isinstance(snapshot.record, FleetStudy):
         return
@@ -98,7 +98,7 @@ def _inside(place: DeltaGenerator, draw: Callable[[], None]) -> Callable[[], Non
 
 
 def _without(study_id: str, study: FleetStudy, head: DeltaGenerator, why: str) -> None:
-    """A fleet run that supports no comparison: why, and what became of its machines."""
+    """Show a fleet run that supports no comparison: the reason, and its machines' states."""
     if not st.context.is_embedded:
         with head:
             frame.top(QUESTION)

@@ -1,4 +1,4 @@
-"""What an hour of each machine costs on the page: the plan's prices, and those that a visitor types in."""
+"""Prices per hour of each machine on the page: the plan's, and those that a visitor enters."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ def _key(study_id: str) -> str:
 
 
 def currency_of(study: FleetStudy) -> str:
-    """That of the plan's prices where they have one, else the session's."""
+    """Return the currency of the plan's prices if they agree on one, else the session's."""
     units = {price.currency for price in study.plan.prices.values()}
     return units.pop() if len(units) == 1 else money.chosen().currency
 
 
 def chosen(study_id: str, study: FleetStudy) -> dict[str, MachinePrice]:
-    """By machine: what was typed in this session, else the plan's. Those in another currency than the rest are
-    converted at the session's rate, or left out without one.
+    """Return prices by machine: the session's input, else the plan's.
+
+    Those in another currency than the rest are converted at the session's rate, or left out without one.
     """
     unit, found = currency_of(study), dict[str, MachinePrice]()
     for name, price in study.plan.prices.items():
@@ -46,7 +47,7 @@ def chosen(study_id: str, study: FleetStudy) -> dict[str, MachinePrice]:
 
 
 def fields(study_id: str, study: FleetStudy, prices: Mapping[str, MachinePrice]) -> None:
-    """A table of machines in which the prices are typed."""
+    """Draw a table of machines with editable prices."""
     st.markdown(plain(f"The prices are yours: what an hour of each machine costs, owned or rented, in "
                       f"{currency_of(study)}. They are kept for this session."))  # fmt: skip
     names = [machine.name for machine in study.machines]
@@ -63,7 +64,7 @@ def fields(study_id: str, study: FleetStudy, prices: Mapping[str, MachinePrice])
 
 
 def _take(study_id: str, names: list[str]) -> None:
-    """What was changed; an empty field takes a price away."""
+    """Store the changed prices; an empty field removes one."""
     kept = st.session_state.setdefault(_key(study_id), {})
     edited = st.session_state[f"{_key(study_id)}-table"]["edited_rows"]
     for row, change in edited.items():
@@ -72,7 +73,7 @@ def _take(study_id: str, names: list[str]) -> None:
 
 
 def days(prices: Mapping[str, MachinePrice]) -> str:
-    """``Prices of 2026-11-22.``"""
+    """Return text such as ``Prices of 2026-11-22.``"""
     found = sorted({price.dated for price in prices.values()})
     if not found:
         return ""

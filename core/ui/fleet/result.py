@@ -1,4 +1,4 @@
-"""What a fleet run says, on a page: the verdict, one picture, the table for a review, costs, machines, the files."""
+"""A fleet run on a page: the verdict, one picture, the table for a review, costs, machines, the files."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from core.ui.tables import cleaned, written
 from core.ui.words import plain
 
 BASELINE, TARGET, CHOSEN = "baseline", "target", "machines"
-"""What the address holds of a fleet run beside its id."""
+"""Address parameters of a fleet run beside its id."""
 EACH_BEST = "Its fastest at each batch"
-FEW = 12  # machines whose table stands open as it would in a document
+FEW = 12  # machines whose table is shown in full, as in a document
 UNFOLDED = 0  # of the notes
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a visitor wants compared."""
+    """A visitor's choice of what to compare."""
 
     baseline: str | None = None
     target: int | None = None
     chosen: tuple[str, ...] = ()
 
     def address(self, study: FleetStudy) -> dict[str, str]:
-        """What a link must hold so that it shows the same."""
+        """Return the parameters by which a link shows the same."""
         found = {} if self.baseline in (None, study.machines[0].name) else {BASELINE: str(self.baseline)}
         found |= {} if self.target is None else {TARGET: target_address(self.target)}
         return found | ({CHOSEN: ",".join(self.chosen)} if self.chosen else {})
 
 
 def asked(study: FleetStudy, compared: tuple[str, ...]) -> Asked:
-    """From the fields, which begin as the address says; none in a frame of another page."""
+    """Draw the fields, with the address's values as defaults, and return the choice; embedded pages have no fields."""
     names, targets = list(compared), range(len(study.plan.sweep.targets))
     given, query = st.query_params.get(BASELINE), st.query_params.get(CHOSEN, "")
     first = names.index(given) if given in names else 0
@@ -93,13 +93,13 @@ def _put(study: FleetStudy, found: Asked) -> None:
 
 
 def curves_of(study: FleetStudy) -> Mapping[str, CondensedRun]:
-    """The condensed runs of the machines that have ended, as far as they are there."""
+    """Return the condensed runs of the machines that have ended, as far as they are available."""
     ids = [machine.run_id for machine in study.machines if machine.run_id is not None and machine.state in ENDED]
     return registry.engine().store.curves(ids, parts.MADE_AT_ONCE)
 
 
 class Parts:
-    """What the frame of a result holds, for one fleet run. Raises UserError where it supports no answer."""
+    """The parts of a result's frame, for one fleet run. Raises UserError if it supports no answer."""
 
     def __init__(self, study_id: str, study: FleetStudy, curves: Mapping[str, CondensedRun], wanted: Asked) -> None:
         self._id, self._study, self._curves, self._asked = study_id, study, curves, wanted
@@ -128,7 +128,7 @@ class Parts:
         draw_notes([Notice("info", text) for text in self._notices()], UNFOLDED)
 
     def evidence(self) -> dict[str, Callable[[], None]]:
-        """By title."""
+        """Return the evidence by title."""
         return {
             "Machines, their states and runs": self._machines,
             "Throughput by batch size": partial(self._chart, "fleet-throughput", throughput_figure),
@@ -154,7 +154,7 @@ class Parts:
         )  # fmt: skip
 
     def _table(self) -> None:
-        """What a design review asks for: each machine with its step times and where it is faster."""
+        """Show the table for a design review: each machine's step times and where it is faster."""
         answer, batches = self._answer, shown_batches(self._answer)
         names = columns(answer, batches)
         few = len(answer.results) <= FEW
@@ -223,7 +223,7 @@ def answered(
     wanted: Asked,
     found: Mapping[str, MachinePrice],
 ) -> FleetAnswer:
-    """Worked out once for the same runs, choices and prices. Raises UserError."""
+    """Return the answer, cached by runs, choices and prices. Raises UserError."""
     known = frozenset((run_id, run.rounds) for run_id, run in curves.items())
     return registry.once(
         ("fleet", study_id, study.status, wanted.baseline, wanted.target, _key(found), known),
@@ -232,9 +232,9 @@ def answered(
 
 
 def compared(study: FleetStudy, curves: Mapping[str, CondensedRun]) -> tuple[str, ...]:
-    """The machines that have step times. Raises UserError where fewer than two have."""
+    """Return the machines that have step times. Raises UserError if there are fewer than two."""
     found = tuple(m.name for m in study.machines if (run := curves.get(m.run_id or "")) is not None and run.rounds)
     if len(found) < 2:
-        answer_of(study, curves)  # says why
+        answer_of(study, curves)  # raises with the reason
         raise UserError("A comparison needs the runs of two machines.")
     return found

@@ -1,4 +1,4 @@
-"""From what the Frontier form holds to a plan, with one sentence beside each field that is wrong. Pure."""
+"""A plan from the Frontier form, with one sentence beside each invalid field. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_USUAL_DEPTH, LARGEST_USUAL_BATCH = 8, 1024
 
 @dataclass(frozen=True)
 class AxisRange:
-    """Smallest, largest, and how many values; None is an emptied field."""
+    """Smallest value, largest value, and number of values; None is an emptied field."""
 
     low: int | None
     high: int | None
@@ -27,9 +27,10 @@ class AxisRange:
 
 @dataclass(frozen=True)
 class FrontierDraft:
-    """The form as it stands. ``sizes`` are the family's choices but depth and width, ``targets`` fields of Targets.
+    """The form's current values.
 
-    ``point`` is the user's own depth, width and batch, each None where it was left empty.
+    ``sizes`` are the family's choices except depth and width, ``targets`` fields of Targets. ``point`` is the user's
+    own depth, width and batch, each None if left empty.
     """
 
     family: str
@@ -44,25 +45,25 @@ class FrontierDraft:
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierOutcome(Outcome[FrontierPlan]):
-    """``values`` are those of the axes in order."""
+    """Outcome of the form; ``values`` are those of the axes in order."""
 
     values: dict[Axis, tuple[int, ...]]
 
 
 def fixed_choices(family: str) -> tuple[Choice, ...]:
-    """A family's choices that the map does not vary."""
+    """Return a family's choices that the map does not vary."""
     return tuple(choice for choice in families()[family].choices if choice.name not in AXES)
 
 
 def axis_choice(family: str, axis: Axis) -> Choice:
-    """Label, limits and help of an axis, as the family has it."""
+    """Return label, limits and help of an axis for the family."""
     if axis == "batch":
         return Choice("batch", "Batch size", MIN_BATCH, MAX_BATCH, 32, "Samples in one step.")
     return next(choice for choice in families()[family].choices if choice.name == axis)
 
 
 def usual_range(family: str, axis: Axis) -> AxisRange:
-    """What the form proposes: powers of two around what the family usually has."""
+    """Return the form's default: powers of two around the family's default size."""
     if axis == "batch":
         return AxisRange(MIN_BATCH, LARGEST_USUAL_BATCH, USUAL_BATCHES)
     choice = axis_choice(family, axis)
@@ -72,8 +73,9 @@ def usual_range(family: str, axis: Axis) -> AxisRange:
 
 
 def build_plan(draft: FrontierDraft) -> FrontierOutcome:
-    """Validate a draft. Fields: each size, each axis and its low, high and count, target 0, target 1, targets, point,
-    budget, plan.
+    """Validate a draft.
+
+    Fields: each size, each axis and its low, high and count, target 0, target 1, targets, point, budget, plan.
     """
     checks = Checks()
     sizes = checked_sizes(checks, fixed_choices(draft.family), draft.sizes)
@@ -99,7 +101,7 @@ def build_plan(draft: FrontierDraft) -> FrontierOutcome:
 
 
 def _values(checks: Checks, draft: FrontierDraft, axis: Axis) -> tuple[int, ...] | None:
-    """The values of an axis. Fields: its low, high and count, and the axis where they do not go together."""
+    """Return the values of an axis. Fields: its low, high and count, and the axis if they conflict."""
     given, choice = draft.ranges[axis], axis_choice(draft.family, axis)
     limits = {"low": (choice.low, choice.high), "high": (choice.low, choice.high), "count": (1, MAX_VALUES)}
     made = {

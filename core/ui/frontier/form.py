@@ -1,4 +1,4 @@
-"""The form of the Frontier page: family, ranges of depth, width and batch, two targets, own point; the one button."""
+"""The form of the Frontier page: family, ranges of depth, width and batch, two targets, own point; one button."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from core.ui.words import plain
 
 
 def show(busy: str | None, top: Any = None) -> FrontierPlan | None:
-    """The whole form; the plan as chosen, or None while something is wrong. ``busy``: why nothing can be started;
-    ``top``: the place of the button, else above the fields.
+    """Draw the form and return its plan, or None while anything is invalid.
+
+    ``busy``: why nothing can be started; ``top``: the place of the button, else above the fields.
     """
     top = top or st.container()
     here = machine.devices()
@@ -52,7 +53,7 @@ def show(busy: str | None, top: Any = None) -> FrontierPlan | None:
 
 
 def _network(wrong: Places) -> tuple[str, dict[str, int | None]]:
-    """The family, and its sizes that stay as they are all over the map."""
+    """Draw the family, and its sizes that stay fixed over the map; return both."""
     known = families()
     names = sorted(growing_families(), key=lambda name: known[name].title)
     family = st.selectbox(
@@ -64,7 +65,7 @@ def _network(wrong: Places) -> tuple[str, dict[str, int | None]]:
 
 
 def _ranges(family: str, wrong: Places) -> tuple[dict[Axis, AxisRange], dict[Axis, Any]]:
-    """The range of each axis, and the place below it for the values it comes to."""
+    """Draw the range of each axis; return the ranges, and the places below them for the resulting values."""
     ranges: dict[Axis, AxisRange] = {}
     below: dict[Axis, Any] = {}
     for axis in AXES:
@@ -107,7 +108,7 @@ def _listed(values: tuple[int, ...]) -> str:
 
 
 def grid_words(plan: FrontierPlan) -> str:
-    """How many settings the map has, and what measuring each of them would take at least."""
+    """Return the number of the map's settings, and the minimum time to measure them all."""
     count, sizes = len(plan.grid), " × ".join(str(len(plan.values(axis))) for axis in AXES)
     visit_s = FIRST_SETUP_S + 2 * ROUNDS * BLOCK_S
     return (

@@ -1,4 +1,4 @@
-"""The Frontier page around its result: what a study is, what the one chosen would measure, and cached answers."""
+"""The Frontier page around its result: what a study is and would measure, and cached answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.ui.words import plain
 
 
 def _counts(snapshot: Snapshot) -> str:
-    """Not all settings will be measured: those where it is least clear which is faster, and some between."""
+    """Return how many settings are measured; not all will be, only those least clear and some between."""
     return f"{snapshot.progress.cells_done:,} of {snapshot.progress.cells_total:,} settings measured."
 
 
@@ -26,7 +26,7 @@ PAGE = StudyPage(FRONTIER, "Measure the frontier", counts=_counts)
 
 @st.cache_resource(max_entries=4, show_spinner="Fitting the map")
 def answer_of(study_id: str, _study: FrontierStudy) -> FrontierAnswer:  # noqa: ARG001  # the key of the cache
-    """What a stored study says. Raises UserError."""
+    """Return a stored study's answer. Raises UserError."""
     return frontier_answer(_study)
 
 
@@ -36,7 +36,7 @@ def slice_at(study_id: str, fixed: Axis, value: int, _answer: FrontierAnswer) ->
 
 
 def before(plan: FrontierPlan | None) -> None:
-    """What a study is and what the one chosen would measure."""
+    """Explain a study and what the chosen one would measure."""
     st.markdown(
         "Both targets run the same steps at chosen settings of depth, width and batch. First come the corners and the "
         "middle of the map, then each time the setting where it is least clear which target is faster. Between the "

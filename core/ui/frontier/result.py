@@ -1,4 +1,4 @@
-"""What a frontier study says, on a page: the verdict, the map with its read-outs, table, how it was measured."""
+"""A frontier study on a page: the verdict, the map with its read-outs, table, how it was measured."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INTERPOLATED = "Interpolated between the settings that were measured, with its 9
 
 
 def show(study_id: str, study: FrontierStudy, head: DeltaGenerator | None = None) -> None:
-    """The page of one study; ``head`` is the place of its heading."""
+    """Show the page of one study; ``head`` is the place of its heading."""
     try:
         answer = page.answer_of(study_id, study)
     except UserError as error:
@@ -59,7 +59,7 @@ def show(study_id: str, study: FrontierStudy, head: DeltaGenerator | None = None
 
 
 def heading(study: FrontierStudy) -> str:
-    """A question that every answer fits."""
+    """Return a question that every answer fits."""
     first, second = (short(name, HEADING_AT) for name in study.plan.names)
     return f"At which sizes {are(second)} {second} faster than {first}?"
 
@@ -74,7 +74,7 @@ def _sharing(study_id: str, answer: FrontierAnswer) -> None:
 
 
 def _at_its_point(answer: FrontierAnswer) -> go.Figure:
-    """The map through the point that the verdict is about."""
+    """Return the map through the verdict's point."""
     held = answer.study.plan.held_axis
     return frontier_figure(answer, slice_of(answer, held, getattr(answer.at, held)))
 
@@ -86,7 +86,7 @@ def _settings(answer: FrontierAnswer) -> None:
 
 
 def _read(study_id: str, answer: FrontierAnswer) -> None:
-    """The map, and below it where it is read."""
+    """Draw the map, and below it its read-outs."""
     above = st.container()
     fixed, place = _choices(study_id, answer)
     with above:
@@ -95,7 +95,7 @@ def _read(study_id: str, answer: FrontierAnswer) -> None:
 
 
 def so_far() -> None:
-    """The map of the running study as far as it is known."""
+    """Show the map of the running study so far."""
     news.redrawn("frontier", _so_far, changes=False)
 
 
@@ -131,7 +131,7 @@ def _card(answer: FrontierAnswer) -> None:
 
 
 def notices(answer: FrontierAnswer) -> tuple[str, ...]:
-    """What qualifies the verdict, as sentences."""
+    """Return what qualifies the verdict, as sentences."""
     study = answer.study
     found = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
     if answer.code in ("first throughout", "second throughout"):
@@ -155,7 +155,7 @@ def notices(answer: FrontierAnswer) -> tuple[str, ...]:
 
 
 def _choices(study_id: str, answer: FrontierAnswer) -> tuple[Axis, Setting]:
-    """Which axis is held, and the place: its value on that axis chooses the map, the others where it is read out."""
+    """Draw and return the held axis and the place: its value on that axis selects the map, the others its read-outs."""
     plan = answer.study.plan
     fixed = plan.held_axis
     if len(plan.free_axes) == len(AXES):
@@ -177,7 +177,7 @@ def _choices(study_id: str, answer: FrontierAnswer) -> tuple[Axis, Setting]:
 
 
 def _read_out(answer: FrontierAnswer, fixed: Axis, place: Setting) -> None:
-    """From where the second target is faster along each axis of the map, at the chosen place."""
+    """Show from where on the second target is faster along each axis of the map, at the chosen place."""
     axes: tuple[Axis, ...] = ("width", "batch", "depth")
     with st.container(border=True):
         for axis in axes:
@@ -201,7 +201,7 @@ def _map(study_id: str, answer: FrontierAnswer, fixed: Axis, place: Setting) -> 
 
 
 def table(answer: FrontierAnswer) -> pd.DataFrame:
-    """One row for each setting that was measured, then those that failed with the reason."""
+    """Return one row per measured setting, then the failed ones with the reason."""
     names = answer.study.plan.names
     rows = [_row(point, names) for point in answer.points]
     measured = {point.setting for point in answer.points}
@@ -231,9 +231,9 @@ def _row(point: MeasuredPoint, names: tuple[str, str]) -> dict[str, int | str]:
 
 
 def full_grid_s(study: FrontierStudy) -> float:
-    """Seconds that all settings of the map would have taken as those measured did: in every start, with as many rounds.
+    """Return the seconds that all settings of the map would have taken in every start, with as many rounds each.
 
-    Modelled: the mean time of a visit, starts of the workers included, times the settings times the starts.
+    Modelled: the mean time of a visit, including starts of the workers, times the settings, times the starts.
     """
     visits = len({(item.setting, item.blocks[0].process) for item in study.rounds})
     return study.elapsed_s / max(1, visits) * len(study.plan.grid) * study.starts

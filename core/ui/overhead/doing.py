@@ -1,4 +1,4 @@
-"""What the GPU was doing during its steps, and what a sample took: charts, sentences, tables."""
+"""Activity of the GPU during its steps, and energy per sample: charts, sentences, tables."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ WHY_IDLE = (
     "or for data. The traced parts say for which; a larger batch gives it more to do between two launches."
 )
 OFTEN_IDLE_PCT = 50.0
-CHARACTER_PX, CELL_PX = 6, 30  # of a table: a character at the mean of what stands in it, and the space around a text
+CHARACTER_PX, CELL_PX = 6, 30  # of a table: mean width of a character, and the padding of a cell
 
 
 def rows_of(run: Run, target: int) -> tuple[CardRow, ...]:
-    """What the card of a target did, by batch."""
+    """Return the activity of a target's card, by batch."""
     return registry.once(("cards", *_key(run), target), partial(card_rows, run, target))
 
 
 def show(run: Run, target: int) -> None:
-    """How busy the GPU was along the batch, and its clocks, power and heat; nothing where none was looked at."""
+    """Show the GPU's utilisation by batch, and its clocks, power and temperature; nothing if they were not recorded."""
     rows = rows_of(run, target)
     if not rows:
         return
@@ -58,7 +58,7 @@ def show(run: Run, target: int) -> None:
 
 
 def energy(run: Run) -> None:
-    """Joules a sample of every target, and from which batch which needs less; nothing where that was not looked at."""
+    """Show joules per sample of every target, and where either needs less; nothing if not recorded."""
     if not run.energy:
         return
     found = registry.once(("energy", *_key(run)), partial(energy_of, run))
@@ -136,12 +136,12 @@ def _energy_table(run: Run, found: Energy) -> None:
 
 
 def _known(name: str, values: list[str]) -> dict[str, list[str]]:
-    """A column, unless nothing is known in any row."""
+    """Return a column, unless it is empty in every row."""
     return {name: values} if any(values) else {}
 
 
 def _widths(table: pd.DataFrame) -> dict[str, Any]:
-    """For each column what its longest text takes, so that no value is cut; the table scrolls where it is too wide."""
+    """Return for each column the width of its longest text, so that no value is cut; a table too wide scrolls."""
     longest = {str(name): max(len(str(text)) for text in (name, *table[name])) for name in table}
     return {
         name: st.column_config.Column(width=CELL_PX + CHARACTER_PX * characters) for name, characters in longest.items()

@@ -1,4 +1,4 @@
-"""Where a step goes: the choice of target and cell, the answer in words, both charts, the tables."""
+"""The split of a step's time: the choice of target and cell, the answer in words, both charts, the tables."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from core.ui.tables import cleaned
 from core.ui.words import plain
 
 TARGET_KEY, BATCH_KEY, JUMP = "overhead_target", "overhead_batch", "overhead_jump"
-LONG_NAME = 60  # characters; where a kernel's name is longer, a column shows it whole
+LONG_NAME = 60  # characters; kernels with a longer name are shown whole in a separate column
 
 
 def target_of(run: Run) -> int:
-    """The target to show: the one in the address or chosen, else the last traced one, else the last one."""
+    """Return the target to show: the address's or chosen one, else the last traced one, else the last one."""
     targets = range(len(run.names))
     asked = addressed_target(st.query_params.get("target"), targets)
     target = max((cell.target for cell in run.traces), default=targets[-1]) if asked is None else asked
@@ -46,15 +46,17 @@ def target_of(run: Run) -> int:
 
 
 def untraced(run: Run) -> None:
-    """Why cells of this run could not be traced, of any target: a trace of one says nothing about another's."""
+    """Show why cells of any target of this run could not be traced: one target's trace says nothing about another's."""
     for warning in run.warnings:
         if warning.code.startswith("trace_"):
             st.warning(plain(warning.text), icon=":material/warning:")
 
 
 def cell_of(run: Run, target: int, answer: Answer | None) -> TracedCell | None:
-    """The traced cell to show: the batch in the address or chosen, else the one that says most; None where no cell
-    of the target was traced."""
+    """Return the traced cell to show, or None if no cell of the target was traced.
+
+    It is the batch in the address or chosen, else the most telling one.
+    """
     cells = {cell.batch: cell for cell in traced_cells(run, target)}
     if not cells:
         return None
@@ -64,7 +66,7 @@ def cell_of(run: Run, target: int, answer: Answer | None) -> TracedCell | None:
         return cells[batch]
     key = f"{BATCH_KEY}-{run.id}-{target}"
     if (wanted := st.session_state.get(JUMP)) and wanted[:2] == (run.id, target) and wanted[2] in cells:
-        st.session_state[key] = st.session_state.pop(JUMP)[2]  # the cell just traced, once it is there
+        st.session_state[key] = st.session_state.pop(JUMP)[2]  # the cell just traced, once it is available
     options = list(cells)
     chosen = st.selectbox(
         "Batch size of the traced step", options, index=options.index(batch), key=key, width=240,
@@ -76,7 +78,7 @@ def cell_of(run: Run, target: int, answer: Answer | None) -> TracedCell | None:
 
 
 def _most_telling(cells: tuple[TracedCell, ...], answer: Answer | None) -> int:
-    """The batch nearest to the crossover, or the middle one; one to be trusted if there is any."""
+    """Return the batch nearest to the crossover, or the middle one; a trusted one if there is any."""
     batches = [cell.batch for cell in cells if cell.trusted] or [cell.batch for cell in cells]
     if answer is not None and answer.verdict.crossovers:
         crossover = answer.verdict.crossovers[0].batch
@@ -85,7 +87,7 @@ def _most_telling(cells: tuple[TracedCell, ...], answer: Answer | None) -> int:
 
 
 def nothing_traced(run: Run, target: int) -> None:
-    """Say that there is nothing to show for the target, and what there is."""
+    """Say that the target has no trace, and which targets have one."""
     said = "No batch of this run was traced, so only its fixed-cost share is known, fitted to the step times."
     if any(cell.target != target for cell in run.traces):
         traced = sorted({cell.target for cell in run.traces})
@@ -98,7 +100,7 @@ def nothing_traced(run: Run, target: int) -> None:
 
 
 def card(run: Run, cell: TracedCell) -> None:
-    """The answer for one cell: a sentence with its label."""
+    """Show the answer for one cell: a sentence with its label."""
     badges = [label_badge(run.label)]
     if not cell.trusted:
         badges.append(Badge("not to be trusted", ":material/warning:", "orange"))
@@ -107,7 +109,7 @@ def card(run: Run, cell: TracedCell) -> None:
 
 
 def notes(cell: TracedCell) -> None:
-    """What qualifies it."""
+    """Show what qualifies the answer."""
     for sentence in (words.distrust(cell), words.retraced(cell)):
         if sentence:
             st.warning(plain(sentence), icon=":material/warning:")
@@ -117,7 +119,7 @@ def notes(cell: TracedCell) -> None:
 
 
 def how_traced(run: Run, cell: TracedCell) -> None:
-    """With the profiler and without it."""
+    """Show the step times with and without the profiler, and the machine."""
     steps = counted(len(cell.device.steps), "traced step")
     facts = (
         ("Step, unprofiled", f"{number(cell.unprofiled_step_ms)} ms",
@@ -133,14 +135,14 @@ def how_traced(run: Run, cell: TracedCell) -> None:
 
 
 def shares(run: Run, target: int) -> None:
-    """Traced parts by batch."""
+    """Draw the traced parts by batch."""
     named = "; ".join(words.headline(cell) for cell in traced_cells(run, target))
     _chart("where-a-step-goes", run, partial(trace_share_figure, run, target),
            f"Parts of a traced step by batch size. {named}", target)  # fmt: skip
 
 
 def timeline(run: Run, cell: TracedCell) -> None:
-    """One traced step as rows of events."""
+    """Draw one traced step as rows of events."""
     _chart("timeline", run, partial(timeline_figure, run, cell),
            f"Timeline of one traced step. {words.headline(cell)}", cell.target, cell.batch)  # fmt: skip
 
@@ -150,18 +152,18 @@ def _chart(name: str, run: Run, make: partial[go.Figure], alt: str, *key: int) -
 
 
 def explanation(cell: TracedCell, fit: Fit | None) -> None:
-    """Why the fixed-cost share and the overhead share differ."""
+    """Explain why the fixed-cost share and the overhead share differ."""
     for sentence in words.fitted_against_traced(cell, fit):
         st.markdown(plain(sentence))
 
 
 def costly_title(cell: TracedCell) -> str:
-    """What :func:`kernels` shows."""
+    """Return the title of :func:`kernels`."""
     return f"{'Operations' if words.on_cpu(cell) else 'Kernels'} that cost most"
 
 
 def kernels(run: Run, cell: TracedCell) -> None:
-    """The kernels, or operations on a CPU, that cost most."""
+    """Show the kernels, or a CPU's operations, that cost most."""
     what = "operation" if words.on_cpu(cell) else "kernel"
     table = words.kernels_table(cell)
     if table.empty:
@@ -190,7 +192,7 @@ def kernels(run: Run, cell: TracedCell) -> None:
 
 
 def host_operations(run: Run, cell: TracedCell) -> None:
-    """What ran on the host beside a GPU: expected or fallen back, with what it took and moved."""
+    """Show what ran on the host beside a GPU: expected or fallen back, with its time and bytes moved."""
     fell_back = any(not op.expected for op in cell.host_ops)
     (st.warning if fell_back else st.markdown)(plain(words.placement(cell)))
     if not cell.host_ops:

@@ -1,4 +1,4 @@
-"""The Overhead page in the frame of every result: where a traced step goes, and by title what it rests on."""
+"""The Overhead page in the frame of every result: where a traced step's time goes, and by title its evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FITTED = "Fixed-cost share (fitted), and how it differs from the trace"
 
 
 def show(run: Run) -> None:
-    """The whole page of a run."""
+    """Show the whole page of a run."""
     answer, head = registry.answer_of(run), st.container()
     if not st.context.is_embedded:
         page.untraced(run)
@@ -32,7 +32,7 @@ def show(run: Run) -> None:
 
 
 class _Untraced:
-    """Of a target that no trace tells about: what the fit tells, and the button that traces a batch."""
+    """A target without a trace: its fit, and the button that traces a batch."""
 
     def __init__(self, run: Run, target: int, answer: Answer | None) -> None:
         self._run, self._target, self._answer = run, target, answer
@@ -47,14 +47,14 @@ class _Untraced:
             charts.chart("overhead", self._run, self._answer, border=True)
 
     def notes(self) -> None:
-        """None."""
+        """Draw nothing."""
 
     def evidence(self) -> dict[str, Callable[[], None]]:
         return _of_card(self._run, self._target)
 
 
 class _Traced(_Untraced):
-    """Of a target and the traced cell that is shown."""
+    """A target with the traced cell that is shown."""
 
     def __init__(self, run: Run, target: int, cell: TracedCell, answer: Answer | None) -> None:
         super().__init__(run, target, answer)
@@ -92,7 +92,7 @@ class _Traced(_Untraced):
 
 
 def _of_card(run: Run, target: int) -> dict[str, Callable[[], None]]:
-    """What the GPU did, and the energy, where that was looked at."""
+    """Return the evidence on the GPU's activity and energy, if they were recorded."""
     found: dict[str, Callable[[], None]] = {}
     if doing.rows_of(run, target):
         found["What the GPU was doing"] = partial(doing.show, run, target)

@@ -1,4 +1,4 @@
-"""Tracing one more cell of a run on request: what can be traced, the button, waiting, and what went wrong."""
+"""Tracing one more cell of a run on request: the choice, the button, the wait, and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.ui.words import plain
 
 
 def refusal(run: Run) -> str | None:
-    """Why no cell of this run can be traced here, or None."""
+    """Return why no cell of this run can be traced here, or None."""
     if run.plan is None:
         return "Only points were imported for this run. Without its plan nothing can be traced."
     if run.label != "measured":
@@ -29,7 +29,7 @@ def refusal(run: Run) -> str | None:
 
 
 def show(run: Run, target: int) -> None:
-    """The request for a trace of one cell of the target, and how the last one of this process went."""
+    """Draw the request for a trace of one cell of the target, and the error of this process's last one."""
     if (why := refusal(run)) is not None:
         st.caption(plain(why))
         return
@@ -69,7 +69,7 @@ def _start(asked: Asked) -> None:
 
 
 def _measure(tools: StudyTools, asked: Asked) -> None:
-    """In the engine's thread, which must not ask Streamlit for anything but to forget what changed."""
+    """Trace in the engine's thread, where Streamlit may be asked only to clear the cache of changed runs."""
     cell = trace_cell(tools, asked.run, asked.target, asked.batch)
     tools.recorder.record(asked.run.id, (cell,))
     registry.forget_runs()

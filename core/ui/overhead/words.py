@@ -1,4 +1,4 @@
-"""What a traced cell means, as sentences and tables. Pure: pages only draw them."""
+"""A traced cell in sentences and tables. Pure: pages only draw them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from core.studies.sweep.record import Run
 from core.studies.sweep.trace_figures import part_words
 from core.traces.record import PARTS, TRUSTED_RATIO, HostOp, TracedCell
 
-AGREE_PP = 5.0  # a smaller difference of the two shares is within what both methods leave open
-SLOWED = 1.05  # from this ratio on the profiler's own work is worth a sentence
+AGREE_PP = 5.0  # a smaller difference of the two shares is within both methods' uncertainty
+SLOWED = 1.05  # minimum ratio at which the profiler's own work is mentioned
 WORTH_SHARE = 0.05
 WHY = {
     "input": "input pipeline",
@@ -34,12 +34,12 @@ ON_CPU = (
 
 
 def on_cpu(cell: TracedCell) -> bool:
-    """Whether the cell's device is the CPU."""
+    """Return whether the cell's device is the CPU."""
     return cell.device.device == "CPU"
 
 
 def headline(cell: TracedCell) -> str:
-    """Where the traced step went, in one sentence: compute, and what most of the rest is."""
+    """Return where the traced step's time went, in one sentence: compute, and the largest part of the rest."""
     if distrust(cell) is not None:
         return DISTURBED
     mean = cell.device.mean()
@@ -59,15 +59,13 @@ def headline(cell: TracedCell) -> str:
 
 
 def compute_bounds(cell: TracedCell) -> tuple[float, float] | None:
-    """95 % interval of the share in which it computes, over the traced steps; None with fewer than three."""
+    """Return the 95 % interval of the compute share over the traced steps; None with fewer than three."""
     shares = [1 - step.overhead_share for step in cell.device.steps]
     return _bounds(shares, 1 - cell.device.mean().overhead_share)
 
 
 def all_reduced(cell: TracedCell) -> str | None:
-    """Of several devices, what the exchange of gradients takes of a step; None where the trace does not tell, or has
-    too few steps.
-    """
+    """Return the all-reduce's share of a step on several devices; None if the trace lacks it, or has too few steps."""
     shares = cell.device.all_reduce_shares
     if not shares or (bounds := _bounds(shares, fmean(shares))) is None:
         return None
@@ -86,7 +84,7 @@ def _bounds(shares: Sequence[float], middle: float) -> tuple[float, float] | Non
 
 
 def distrust(cell: TracedCell) -> str | None:
-    """Why the split is not to be trusted, or None where it is."""
+    """Return why the split is not to be trusted, or None if it is."""
     if cell.dropped_events:
         return (
             f"The split at batch {cell.batch:,} is not to be trusted: the profiler lost "
@@ -104,7 +102,7 @@ def distrust(cell: TracedCell) -> str | None:
 
 
 def retraced(cell: TracedCell) -> str | None:
-    """What to do about functions that were traced again inside the steps, or None."""
+    """Return the remedy for functions that were retraced inside the steps, or None."""
     if not cell.retraces:
         return None
     times = "once" if cell.retraces == 1 else f"{cell.retraces:,} times"
@@ -115,7 +113,7 @@ def retraced(cell: TracedCell) -> str | None:
 
 
 def fitted_against_traced(cell: TracedCell, fit: Fit | None) -> tuple[str, ...]:
-    """Why the fixed-cost share (fitted) and the overhead share (traced) of a cell differ, the difference first."""
+    """Return why a cell's fixed-cost share (fitted) and overhead share (traced) differ, the difference first."""
     if fit is None:
         return ("There is no fixed-cost share to compare with: its fit takes step times at three batch sizes or more.",)
     traced, fitted = cell.device.mean().overhead_share, fit.overhead_share(cell.batch)
@@ -178,7 +176,7 @@ def _slowed(cell: TracedCell) -> str | None:
 
 
 def placement(cell: TracedCell) -> str:
-    """What ran on the host although the target is a GPU, in one sentence; why nothing is listed on a CPU."""
+    """Return what ran on the host beside a GPU, in one sentence; for a CPU, why nothing is listed."""
     if on_cpu(cell):
         return ON_CPU
     if not cell.host_ops:
@@ -194,7 +192,10 @@ def placement(cell: TracedCell) -> str:
 
 
 def kernels_table(cell: TracedCell) -> pd.DataFrame:
-    """Kernels (operations on a CPU) that cost most: ``kernel`` for reading, ``name`` whole, count, ms, % of busy."""
+    """Return the kernels (operations on a CPU) that cost most, with their count, ms and % of busy time.
+
+    ``kernel`` is the readable name, ``name`` the whole one.
+    """
     busy_ms = cell.device.busy_ms
     return pd.DataFrame(
         {
@@ -208,7 +209,7 @@ def kernels_table(cell: TracedCell) -> pd.DataFrame:
 
 
 def readable(name: str) -> str:
-    """A kernel's name without its template arguments and parameters; other names as they are.
+    """Return a kernel's name without its template arguments and parameters; other names unchanged.
 
     ``void cutlass::Kernel2<cutlass_80_wmma…>(Params)`` becomes ``cutlass::Kernel2``.
     """
@@ -222,7 +223,7 @@ def readable(name: str) -> str:
 
 
 def host_table(run: Run, cell: TracedCell) -> pd.DataFrame:
-    """Operations that ran on the host beside a GPU, fallbacks first, then by time."""
+    """Return operations that ran on the host beside a GPU, fallbacks first, then by time."""
     ops = sorted(cell.host_ops, key=lambda op: (op.expected, -op.total_ms))
     return pd.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""From what the Pipeline form holds to a study, with one sentence beside each field that is wrong. Pure."""
+"""A study from the Pipeline form, with one sentence beside each invalid field. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from core.userdata.source import Source, check_fits
 
 @dataclass(frozen=True)
 class PipelineDraft:
-    """The form as it stands; None in a number means an emptied field, an empty ``data`` random samples.
+    """The form's current values; None for a number is an emptied field, an empty ``data`` means random samples.
 
-    ``workload`` holds what :func:`core.ui.checks.checked_workload` takes, ``target`` the fields of a Target.
+    ``workload`` holds the arguments of :func:`core.ui.checks.checked_workload`, ``target`` the fields of a Target.
     """
 
     workload: dict[str, Any]
@@ -33,7 +33,7 @@ class PipelineDraft:
 def build_study(draft: PipelineDraft, look: Callable[[str], Source]) -> Outcome[PipelinePlan]:
     """Validate a draft. Fields: workload, each size, target, batch, cost, pipeline, data, budget.
 
-    ``look`` says what lies at a path, as :func:`core.userdata.source.check_data` does.
+    ``look`` inspects the data at a path, as :func:`core.userdata.source.check_data` does.
     """
     checks = Checks()
     workload = checked_workload(checks, **draft.workload)

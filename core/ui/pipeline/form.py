@@ -1,4 +1,4 @@
-"""The form of the Pipeline page: workload, target, batch, the pipeline as chosen, own data, budget; the one button."""
+"""The form of the Pipeline page: workload, target, batch, the chosen pipeline, own data, budget; one button."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from core.ui.words import PYTHON_HELP, plain
 from core.userdata.source import Source, check_data
 
 CALLS: dict[str, int | str | None] = {"one after another": None, "1": 1, "2": 2, "4": 4, "AUTOTUNE": AUTOTUNE}
-LOOK_AGAIN_S = 5.0  # a folder is not read again at every keystroke elsewhere in the form
+LOOK_AGAIN_S = 5.0  # a folder is not reread at every keystroke elsewhere in the form
 
 
 def show(busy: str | None, top: Any = None) -> PipelinePlan | None:
-    """The whole form; the study as chosen, or None while something is wrong. ``busy``: why nothing can be started;
-    ``top``: the place of the button, else above the fields.
+    """Draw the form and return its plan, or None while anything is invalid.
+
+    ``busy``: why nothing can be started; ``top``: the place of the button, else above the fields.
     """
     top = top or st.container()
     here = machine.devices()
@@ -62,7 +63,7 @@ def _look(path: str) -> Source:
 
 
 def _pipeline(wrong: Places) -> tuple[dict[str, Any], Any]:
-    """The tf.data pipeline as chosen, which the study varies one field at a time; and the place below the path."""
+    """Draw the tf.data pipeline that the study varies field by field; return it and the place below the path."""
     st.markdown("**Input pipeline as chosen**")
     data = st.text_input(
         "Your own data (optional)", key="pipeline_data", persist_state=KEEP, placeholder="/data/train.npz",

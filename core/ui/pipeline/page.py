@@ -1,4 +1,4 @@
-"""The Pipeline page: the study that is shown, in the frame of every result, and the form for the next one."""
+"""The Pipeline page: a study in the frame of every result, and the form for the next one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _result(head: DeltaGenerator, study_id: str, experiment: Experiment) -> None
 
 
 def show(form: Form) -> None:
-    """The whole page. While a study is measured its progress stands in the place of a result."""
+    """Show the whole page. While a study is measured its progress replaces the result."""
     head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
     with left:
         shown = PAGE.shown()
@@ -54,7 +54,7 @@ def show(form: Form) -> None:
 
 
 def _ask(form: Form, *, example: bool, own: bool) -> None:
-    """The form for the next study, folded where there is a result; why the last one has none, and what is watched."""
+    """Draw the form for the next study, folded if there is a result; with the last one's error, and an explanation."""
     if example or own:
         PAGE.failure()
     top, choices = choices_beside() if example or own else (st.container(), st.container())
@@ -67,7 +67,7 @@ def _ask(form: Form, *, example: bool, own: bool) -> None:
 
 
 def before(study: PipelinePlan | None) -> None:
-    """What a study is and what the one chosen would measure."""
+    """Explain a study and what the chosen one would measure."""
     st.markdown(
         "The same step is fed in several ways on this machine: from data that never leave the device, from a host "
         "array, and through `tf.data`, as you choose it and with one setting changed at a time. What a step takes "

@@ -1,4 +1,4 @@
-"""What a pipeline study says, on a page: the verdict, charts, table, how it was measured, the file and its address."""
+"""A pipeline study on a page: the verdict, charts, table, how it was measured, the file and its address."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHARTS = {
 }
 UNVARIED = "Parallel calls were not varied: the map has nothing to do without preprocessing or your own data."
 UNFOLDED = 1  # of the notes
-LEAST_HALF = 0.01  # of a share: no interval is asked to be narrower than ± 1 % of a step
+LEAST_HALF = 0.01  # of a share: no interval needs to be narrower than ± 1 % of a step
 RANDOM_BESIDE = (
     "Your own data are read in all tf.data rows. The resident and the host row use random arrays of the same shape: "
     "they show the step without any reading."
@@ -42,14 +42,14 @@ RANDOM_BESIDE = (
 
 
 class Parts:
-    """What the frame of a result holds, for one study. Raises UserError where it supports no answer."""
+    """The parts of a result's frame, for one study. Raises UserError if it supports no answer."""
 
     def __init__(self, study_id: str, experiment: Experiment) -> None:
         self._id, self._experiment = study_id, experiment
         self._answer = pipeline_answer(experiment)
 
     def verdict(self) -> None:
-        """With what more time would do, where this study is one of this machine."""
+        """Show the card, with the effect of more time if this study is this machine's."""
         _card(self._experiment, self._answer)
 
     def picture(self) -> None:
@@ -62,7 +62,7 @@ class Parts:
         draw_notes(tuple(Notice("info", text) for text in notices(self._experiment, self._answer)), UNFOLDED)
 
     def evidence(self) -> dict[str, Callable[[], None]]:
-        """By title."""
+        """Return the evidence by title."""
         charted: dict[str, Callable[[], None]] = {CHARTS[name][0]: partial(self._chart, name) for name in self._charts}
         if "calls" not in self._charts:
             charted["Step time by parallel calls"] = _unvaried
@@ -80,7 +80,7 @@ class Parts:
 
     @property
     def _charts(self) -> tuple[str, ...]:
-        """Those beside the one picture."""
+        """The charts beside the main picture."""
         return ("cost", "calls") if has_work(_base(self._experiment).pipeline) else ("cost",)
 
     def _chart(self, name: str, border: bool = False) -> None:
@@ -104,7 +104,7 @@ def _base(experiment: Experiment) -> Arm:
 
 
 def plan_again(experiment: Experiment, budget_s: float) -> PipelinePlan:
-    """The same study with another budget."""
+    """Return the same study's plan with another budget."""
     base = _base(experiment)
     return PipelinePlan(
         workload=experiment.workload, target=base.target, batch=base.batch, base=base.pipeline, budget_s=budget_s
@@ -112,7 +112,7 @@ def plan_again(experiment: Experiment, budget_s: float) -> PipelinePlan:
 
 
 def _again(experiment: Experiment, answer: PipelineAnswer) -> None:
-    """The same study with a budget that should make it clear; nothing for one of another machine."""
+    """Offer the same study with a budget that should make it clear; not for another machine's."""
     if not more_time.is_of_here(experiment):
         return
     found = answer.of(BASE)
@@ -135,7 +135,7 @@ def _again(experiment: Experiment, answer: PipelineAnswer) -> None:
 
 
 def halves(answer: PipelineAnswer) -> tuple[tuple[float, float], ...]:
-    """Half width of the share's interval, and the one at which it would tell which side of 5 % it is on."""
+    """Return the half width of the share's interval, and the one that would tell on which side of 5 % it lies."""
     found = answer.of(BASE)
     if found is None or found.share is None or found.share.low is None or found.share.high is None:
         return ()
@@ -151,7 +151,7 @@ def _card(experiment: Experiment, answer: PipelineAnswer) -> None:
 
 
 def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
-    """What qualifies the verdict, as sentences."""
+    """Return what qualifies the verdict, as sentences."""
     found = stopped(experiment.status, "study", f"what follows rests on its {len(experiment.rounds):,} rounds")
     if experiment.arms[0].target.on_cpu:
         found.append(
@@ -165,7 +165,7 @@ def notices(experiment: Experiment, answer: PipelineAnswer) -> tuple[str, ...]:
 
 
 def table(experiment: Experiment, answer: PipelineAnswer) -> pd.DataFrame:
-    """One row for each way of feeding, those without a number with the reason."""
+    """Return one row per way of feeding; those without a number have the reason."""
     rows = {fed.arm: _row(fed) for fed in answer.fed}
     for missing in answer.missing:
         outcome = f"{OUTCOMES[missing.outcome]}: {missing.reason}"

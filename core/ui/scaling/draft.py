@@ -1,4 +1,4 @@
-"""From what the Scaling form holds to a study, with one sentence beside each field that is wrong. Pure."""
+"""A study from the Scaling form, with one sentence beside each invalid field. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from core.ui.checks import Checks, Outcome, checked_budget, checked_number, chec
 
 OFFERED = tuple(name for name, framework in FRAMEWORKS.items() if framework.several is not None)
 TRY_OUT = 0
-"""In place of a number of devices: two logical CPUs."""
+"""Replaces a number of devices: two logical CPUs."""
 
 
 @dataclass(frozen=True)
 class ScalingDraft:
-    """The form as it stands; None in a number means an emptied field.
+    """The form's current values; None for a number is an emptied field.
 
-    ``workload`` holds what :func:`core.ui.checks.checked_workload` takes, ``gpus`` those of this machine that can be
-    used, ``devices`` how many of them are measured at most.
+    ``workload`` holds the arguments of :func:`core.ui.checks.checked_workload`, ``gpus`` are this machine's usable
+    ones, ``devices`` is the maximum number measured.
     """
 
     workload: dict[str, Any]
@@ -37,19 +37,20 @@ class ScalingDraft:
 
 
 def choices(gpus: Sequence[str]) -> tuple[int, ...]:
-    """How many devices may be measured at most: of the GPUs, two and more, and the try-out."""
+    """Return the options for the maximum number of devices: two or more GPUs, and the try-out."""
     most = min(len(gpus), MAX_REPLICAS)
     return (*(count for count in doubling(most) if count > 1), TRY_OUT)
 
 
 def targets_of(gpus: Sequence[str], devices: int) -> tuple[Target, ...]:
-    """One device, then twice as many and so on."""
+    """Return targets with one device, then doubling."""
     return LOGICAL if devices == TRY_OUT else of_counts(gpus, doubling(devices))
 
 
 def build_study(draft: ScalingDraft, missing: Mapping[str, str] = MappingProxyType({})) -> Outcome[ScalingPlan]:
-    """Validate a draft. ``missing`` has a sentence for each framework that is not installed here. Fields: workload,
-    each size, devices, framework, low, high, batches, budget.
+    """Validate a draft. ``missing`` has a sentence for each framework that is not installed here.
+
+    Fields: workload, each size, devices, framework, low, high, batches, budget.
     """
     checks = Checks()
     workload = checked_workload(checks, **draft.workload)

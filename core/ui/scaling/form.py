@@ -1,4 +1,4 @@
-"""The form of the Scaling page: workload, how many devices, batch sizes, budget; the one button."""
+"""The form of the Scaling page: workload, number of devices, batch sizes, budget; one button."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ EXECUTION_HELP = {
 
 
 def show(busy: str | None, top: Any = None) -> ScalingPlan | None:
-    """The whole form; the study as chosen, or None while something is wrong. ``busy``: why nothing can be started;
-    ``top``: the place of the button, else above the fields.
+    """Draw the form and return its plan, or None while anything is invalid.
+
+    ``busy``: why nothing can be started; ``top``: the place of the button, else above the fields.
     """
     top = top or st.container()
     here, wrong, missing = machine.devices(), Places(), machine.missing_frameworks()
@@ -95,7 +96,7 @@ def _framework(missing: Mapping[str, str]) -> Framework:
 
 
 def _way(here: machine.Machine, gpus: tuple[str, ...], devices: int, framework: Framework) -> tuple[str, str]:
-    """Precision and execution, of all targets alike."""
+    """Draw precision and execution, shared by all targets; return them."""
     first = LOGICAL[0] if devices == TRY_OUT else Target(device=gpus[0])
     with st.grid(2, min_column_width=120, gap="small"):
         precision = precision_field("scaling", first, here, framework, first.device)
@@ -107,7 +108,7 @@ def _way(here: machine.Machine, gpus: tuple[str, ...], devices: int, framework: 
 
 
 def _ways(framework: Framework) -> list[str]:
-    """Those that several devices have, but for the one that the default comes to in any case."""
+    """Return the executions for several devices, except the one that the default always means."""
     assert framework.several is not None
     return [way for way in framework.several.executions if way != framework.by_itself]
 

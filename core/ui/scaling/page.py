@@ -1,4 +1,4 @@
-"""The Scaling page: the study that is shown, in the frame of every result, and the form for the next one."""
+"""The Scaling page: a study in the frame of every result, and the form for the next one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _result(head: DeltaGenerator, study_id: str, study: ScalingStudy) -> None:
 
 
 def show(form: Form) -> None:
-    """The whole page. While a study is measured its progress stands in the place of a result."""
+    """Show the whole page. While a study is measured its progress replaces the result."""
     head, (left, right) = st.container(), frame.choice_and_form(PAGE.has_choice())
     with left:
         shown = PAGE.shown()
@@ -66,7 +66,7 @@ def show(form: Form) -> None:
 
 
 def needs_two() -> None:
-    """Where this machine has no two GPUs: that it needs them, and what there is instead."""
+    """Say that scaling needs two GPUs, and the alternatives, if this machine has fewer."""
     gpus = machine.devices().usable_gpus
     if len(gpus) > 1:
         return
@@ -83,7 +83,7 @@ def needs_two() -> None:
 
 
 def _ask(form: Form, *, own: bool) -> None:
-    """The form for the next study, folded where there is a result."""
+    """Draw the form for the next study, folded if there is a result."""
     top = st.container(horizontal=True, vertical_alignment="center")
     title = "Measure another one" if own else "What to measure"
     with st.expander(plain(title), icon=":material/tune:", expanded=not own):
@@ -93,7 +93,7 @@ def _ask(form: Form, *, own: bool) -> None:
 
 
 def before(plan: ScalingPlan | None) -> None:
-    """What a study is, what its result shows, and what the one chosen would measure."""
+    """Explain a study, its result, and what the chosen one would measure."""
     st.markdown(
         "One device and several run the same steps in turn: with the same batch size, and with the same batch size on "
         "each device. The result shows the throughput of each by batch size, from which batch several devices are "
@@ -113,7 +113,7 @@ def before(plan: ScalingPlan | None) -> None:
 
 
 def _so_far() -> None:
-    """The curves of the running study as far as they are known."""
+    """Show the curves of the running study so far."""
     running = PAGE.running()
     if running is None or running.record is None:
         return

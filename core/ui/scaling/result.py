@@ -1,4 +1,4 @@
-"""What a scaling study says, on a page: the verdict, charts, why and what helps, tables, the file and its address."""
+"""A scaling study on a page: the verdict, charts, reasons and remedies, tables, the file and its address."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SPEED, EFFICIENCY = "Throughput by batch size", "Efficiency by batch size"
 
 
 def heading(study: ScalingStudy) -> str:
-    """A question that every answer fits."""
+    """Return a question that every answer fits."""
     names = study.plan.names
     first, last = (short(name, HEADING_AT) for name in (names[0], names[-1]))
     return f"From which batch {are(last)} {last} faster than {first}?"
 
 
 class Parts:
-    """What the frame of a result holds, for one study. Raises UserError where it supports no answer."""
+    """The parts of a result's frame, for one study. Raises UserError if it supports no answer."""
 
     def __init__(self, study_id: str, study: ScalingStudy) -> None:
         self._id, self._study = study_id, study
@@ -56,13 +56,13 @@ class Parts:
         self._chart(SPEED, speed_figure)
 
     def notes(self) -> None:
-        """Why, what would help, and what qualifies it."""
+        """Show reasons, remedies, and what qualifies the verdict."""
         _listed("Why", reasons(self._answer))
         _listed("What helps", [remedy.sentence for remedy in remedies(self._answer)])
         draw_notes(tuple(Notice("info", text) for text in notices(self._answer)), UNFOLDED)
 
     def evidence(self) -> dict[str, Callable[[], None]]:
-        """By title."""
+        """Return the evidence by title."""
         return {
             EFFICIENCY: partial(self._chart, EFFICIENCY, efficiency_figure),
             "Every batch size": self._table,
@@ -102,7 +102,7 @@ def table(answer: ScalingAnswer) -> pd.DataFrame:
 
 
 def notices(answer: ScalingAnswer) -> tuple[str, ...]:
-    """What qualifies the verdict, as sentences."""
+    """Return what qualifies the verdict, as sentences."""
     study = answer.study
     found = stopped(study.status, "study", f"what follows rests on its {len(study.rounds):,} rounds")
     found += few_starts(study.starts)

@@ -1,7 +1,7 @@
 """The Sweep form in the page's address, in the notation of the command line. Pure: no Streamlit.
 
-An address holds what differs from a plan that nobody touched, and with any of it the targets, since another machine
-proposes others. It holds no network from a file, and names neither a program to run nor data to read.
+An address holds what differs from the default plan, and then always the targets, since another machine has other
+default targets. It holds no network from a file, and names neither a program to run nor data to read.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ FIELDS = (
     "name",
 )  # fmt: skip
 MAX_VALUE = 600
-"""Characters of one value."""
+"""Maximum length of one value, in characters."""
 MAX_NAME = 200
 SWITCHES = {"yes": True, "no": False}
 OF_INPUT = ("prefetch", "parallel_calls", "preprocess_us", "preprocess_python", "cache", "shuffle")
-"""What an address may say of a tf.data pipeline; never a path."""
+"""Options of a tf.data pipeline allowed in an address; never a path."""
 
 
 def written(plan: SweepPlan, usual: SweepPlan, name: str = "") -> Query:
-    """The address of a plan, beside the one that nobody touched; empty where they are the same."""
+    """Return the address of a plan relative to the default one ``usual``; empty if they are equal."""
     untouched, named = _said(usual), {"name": name[:MAX_NAME]} if name else {}
     changed = {field: value for field, value in (_said(plan) | named).items() if untouched.get(field) != value}
     if not changed and plan.targets == usual.targets:
@@ -56,13 +56,13 @@ def _said(plan: SweepPlan) -> dict[str, str]:
 
 
 def batches_words(batches: Sequence[int]) -> str:
-    """``1:1024`` for doublings, else a list."""
+    """Return ``1:1024`` for doublings, else a list."""
     low, high = batches[0], batches[-1]
     return f"{low}:{high}" if tuple(batches) == geometric_grid(low, high) else ",".join(map(str, batches))
 
 
 def input_words(pipeline: Pipeline) -> str:
-    """``resident``, ``host``, or ``tfdata,prefetch=2,cache=yes``."""
+    """Return ``resident``, ``host``, or ``tfdata,prefetch=2,cache=yes``."""
     plain = Pipeline(kind=pipeline.kind)
     changed = [name for name in OF_INPUT if getattr(pipeline, name) != getattr(plain, name)]
     return ",".join([pipeline.kind, *(f"{name}={_word(getattr(pipeline, name))}" for name in changed)])
@@ -73,9 +73,9 @@ def _word(value: Any) -> str:
 
 
 def read(query: Mapping[str, Sequence[str]], usual: SweepPlan) -> tuple[SweepPlan, str]:
-    """The plan that an address names, what it does not say being as nobody touched it; and the run's name.
+    """Return the plan in an address, with defaults for what it omits, and the run's name.
 
-    Raises UserError, whose words say why the address cannot be followed.
+    Raises UserError with the reason why the address cannot be used.
     """
     given = {field: list(values) for field, values in query.items() if field in FIELDS}
     for field, values in given.items():

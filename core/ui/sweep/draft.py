@@ -1,4 +1,4 @@
-"""From what a form holds to a plan, with one sentence beside each field that is wrong. Pure: no Streamlit."""
+"""A plan from a form, with one sentence beside each invalid field. Pure: no Streamlit."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ USUAL_RANGE = (1, 1024)
 
 @dataclass(frozen=True)
 class Draft:
-    """A form as it stands. ``preset`` is None for own ``sizes``; None in a number means an emptied field.
-    ``architecture`` is a network read from a file, or the sentence that refused the file.
+    """A form's current values. ``preset`` is None for own ``sizes``; None for a number is an emptied field.
 
-    ``batches`` is ("range", low, high) or ("list", text). Interval widths that are enough, in percent: ``width_pct`` of
-    the step time, ``crossover_width_pct`` of the crossover's batch size.
+    ``architecture`` is a network read from a file, or the sentence that refused the file. ``batches`` is ("range", low,
+    high) or ("list", text). Sufficient interval widths, in percent: ``width_pct`` of the step time,
+    ``crossover_width_pct`` of the crossover's batch size.
     """
 
     family: str
@@ -56,7 +56,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome(Outcome[SweepPlan]):
-    """``workload`` and each of the ``targets`` are there as soon as they can be."""
+    """Outcome of the form; ``workload`` and each of the ``targets`` are set as soon as they are valid."""
 
     workload: Workload | None
     targets: tuple[Target | None, ...]
@@ -65,11 +65,10 @@ class SweepOutcome(Outcome[SweepPlan]):
 def build(
     draft: Draft, available_bytes: int, limited: str = "", missing: Mapping[str, str] = MappingProxyType({})
 ) -> SweepOutcome:
-    """Validate a draft for a machine with so much memory free, and what limits it (:func:`check_fits`).
+    """Validate a draft against a machine's free memory, and what limits it (:func:`check_fits`).
 
     ``missing`` has a sentence for each framework that is not installed here. Fields: workload, each size, target 0,
-    target 1, …, targets, batches, smallest, largest, memory, calls, cost, pipeline,
-    budget, crossover width, width.
+    target 1, …, targets, batches, smallest, largest, memory, calls, cost, pipeline, budget, crossover width, width.
     """
     checks = Checks()
     chosen = (draft.family, draft.preset, draft.sizes, draft.mode, draft.optimizer, draft.architecture)
@@ -88,13 +87,13 @@ def build(
 
 
 def usual(workload: Workload, targets: tuple[Target, Target], available_bytes: int, limited: str = "") -> SweepOutcome:
-    """What a form that nobody touched holds, but with this workload; fields and limits as :func:`build` has them."""
+    """Return the outcome of the default form with this workload; fields and limits as for :func:`build`."""
     values = {"workload": workload, "targets": targets, "batches": geometric_grid(*USUAL_RANGE)}
     return _planned(Checks(), values, available_bytes, limited)
 
 
 def untouched(workload: Workload, targets: tuple[Target, ...]) -> SweepPlan:
-    """The plan of a form that nobody touched, but with this workload and these targets."""
+    """Return the plan of the default form with this workload and these targets."""
     return with_proposed_budget(SweepPlan(workload=workload, targets=targets, batches=geometric_grid(*USUAL_RANGE)))
 
 
@@ -110,7 +109,7 @@ def _planned(checks: Checks, values: dict[str, Any], available_bytes: int, limit
 
 
 def _budget(checks: Checks, budget_s: float | None) -> dict[str, float | None]:
-    """Return the budget of a field that is filled; an empty one leaves it to what is proposed."""
+    """Return the budget of a filled field; an empty one selects the proposed budget."""
     return {} if budget_s is None else {"budget_s": checks.attempt("budget", lambda: checked_budget(budget_s))}
 
 
@@ -142,7 +141,7 @@ def _crossover_width(percent: float | None) -> float:
 
 
 def _width(whose: str, percent: float | None, most: float, of: str) -> float:
-    """The relative width of an interval that is enough."""
+    """Return the sufficient relative width of an interval."""
     if percent is None or not 0 < percent <= most:
         raise UserError(f"{whose} interval width must be above 0 and at most {most:.0f} % of {of}.")
     return percent / 100

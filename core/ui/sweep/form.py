@@ -1,4 +1,4 @@
-"""The form of the Sweep page: network, batch sizes, prefetch, targets; all else folded; and the one button."""
+"""The form of the Sweep page: network, batch sizes, prefetch, targets; all else folded; one button."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ PREFETCH_HELP = (
 
 
 def show(busy: str | None, top: Any = None) -> None:
-    """The whole form. ``busy``: a sentence why nothing can be started now, or None; ``top``: the place of the button,
-    else above the fields.
+    """Draw the whole form.
+
+    ``busy``: a sentence why nothing can be started now, or None; ``top``: the place of the button, else above the
+    fields.
     """
     here = machine.devices()
     top = top or st.container(gap="xsmall")
@@ -48,7 +50,7 @@ def show(busy: str | None, top: Any = None) -> None:
         said.append(f"against a modelled {card}")
     targets_place = st.container()
     label = plain(f"More: {', '.join(said) or 'as proposed'}")
-    folded = st.expander(label, icon=":material/tune:", key="form_more")  # which stays open when its label changes
+    folded = st.expander(label, icon=":material/tune:", key="form_more")  # its key keeps it open when its label changes
     with folded:
         sizes_place = st.container()
     with places[0]:
@@ -81,7 +83,7 @@ def show(busy: str | None, top: Any = None) -> None:
 
 
 def _batches(wrong: Places) -> tuple[tuple[Any, ...], str]:
-    """The batch sizes, and how a batch reaches the step."""
+    """Draw the batch sizes, and how a batch reaches the step; return both."""
     with st.grid(3, min_column_width=110, gap="small") as grid:
         if st.session_state.get("form_batch_kind", "range") == "list":
             with grid.cell(column_span=2):
@@ -107,7 +109,7 @@ def _batches(wrong: Places) -> tuple[tuple[Any, ...], str]:
 
 
 def _more(prefetch: str, wrong: Places) -> tuple[dict[str, Any], str]:
-    """What most sweeps leave as it is: the batch sizes' kind, tf.data, refinement, budget, widths, the run's name."""
+    """Draw the rarely changed fields: kind of batch sizes, tf.data, refinement, budget, widths, the run's name."""
     st.segmented_control(
         "Batch sizes", ["range", "list"], default="range", required=True, format_func=str.capitalize,
         key="form_batch_kind", persist_state=KEEP,
@@ -140,7 +142,7 @@ def _more(prefetch: str, wrong: Places) -> tuple[dict[str, Any], str]:
 
 
 def _pipeline(prefetch: str, wrong: Places) -> dict[str, Any]:
-    """The rest of a tf.data pipeline, where one is chosen."""
+    """Draw the other options of a tf.data pipeline, if one is chosen; return the pipeline."""
     if prefetch not in PREFETCH:
         return {"kind": prefetch}
     values: dict[str, Any] = {"kind": "tfdata", "prefetch": PREFETCH[prefetch]}
@@ -162,7 +164,7 @@ def _pipeline(prefetch: str, wrong: Places) -> dict[str, Any]:
 
 
 def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
-    """Parameters, FLOPs and memory, before anything runs."""
+    """Show parameters, FLOPs and memory before the start."""
     work, plan = outcome.workload, outcome.plan
     if work is None:
         return
@@ -194,5 +196,5 @@ def _listed(batches: tuple[int, ...]) -> str:
 
 
 def says(plan: SweepPlan) -> str:
-    """What a plan measures, in one sentence."""
+    """Return what a plan measures, in one sentence."""
     return f"{plan.title}, batch {plan.batches[0]:,} to {plan.batches[-1]:,}, at most {duration(plan.budget_s)}."

@@ -1,4 +1,4 @@
-"""The sweep that is running, seen by every session alike: progress, estimate so far, cancel, and what comes after."""
+"""The running sweep, the same for every session: progress, estimate so far, cancel, and what follows."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ STARTING = "The first estimate appears with the first round; starting the worker
 NO_CLAIM = "No claim yet: that takes three starts of the workers. Hollow points have no interval."
 UNDECIDED = "No answer yet: the 95 % intervals still allow either target to be faster. More starts make them narrower."
 Beside = Callable[[Run, Answer | None], Against | None]
-"""Shows the modelled GPU that is set against a run, if one is, and returns it for the charts."""
+"""Shows the modelled GPU compared with a run, if any, and returns it for the charts."""
 LEFT_ALONE = "left_alone"
 STOPPED = {
     "interrupted": "was interrupted",
     "cancelled": "was cancelled",
     "failed": "failed before its end",
 }
-"""Statuses of a sweep that can go on, in words."""
+"""Statuses of a resumable sweep, in words."""
 
 
 def _counts(snapshot: Snapshot) -> str:
-    """How far the batch sizes are; and plainly that there is no answer, while there is none."""
+    """Return how many batch sizes are measured, and plainly that there is no answer yet."""
     run = snapshot.record
     if run is None or run.plan is None:
         return ""
@@ -46,7 +46,7 @@ def _counts(snapshot: Snapshot) -> str:
 
 
 def _answers(snapshot: Snapshot) -> bool:
-    """Whether what is there says something; that it does not yet is no verdict."""
+    """Return whether there is a conclusion; having none yet is no verdict."""
     if snapshot.answer is None or not snapshot.answer.verdict.has_interval:
         return False
     return snapshot.answer.verdict.kind != "inconclusive"
@@ -56,7 +56,7 @@ PAGE = StudyPage(SWEEP, "Measure this machine", counts=_counts)
 
 
 def estimate(beside: Beside) -> None:
-    """The charts, and the verdict so far once there is one."""
+    """Show the charts, and the verdict so far once there is one."""
     news.redrawn("estimate", partial(_estimate, beside), changes=False)
 
 
@@ -82,7 +82,7 @@ def _estimate(beside: Beside) -> None:
 
 
 def main_chart(run: Run) -> str:
-    """What answers the page's question; of one target there is nothing to be faster than."""
+    """Return the chart that answers the page's question; for one target there is no speed-up."""
     return "speed-up" if len(run.names) > 1 else "step time"
 
 
@@ -104,13 +104,13 @@ def stopped() -> None:
 
 
 def can_resume(summary: Summary) -> bool:
-    """Whether a sweep of this machine was stopped before its end; one that failed at once would fail again."""
+    """Return whether a sweep of this machine was stopped before its end; one that failed at once would fail again."""
     ended_early = summary.status in STOPPED and (summary.rounds > 0 or summary.status != "failed")
     return summary.kind == SWEEP.name and summary.label == "measured" and ended_early
 
 
 def resume(run_id: str) -> None:
-    """Let a sweep go on; a refusal is said on the Sweep page."""
+    """Resume a sweep; the Sweep page shows an error."""
     try:
         PAGE.start(registry.engine().store.load(run_id))
     except UserError as error:
@@ -122,9 +122,9 @@ def _leave(run_id: str) -> None:
 
 
 def latest(beside: Beside, more: dict[str, str]) -> None:
-    """The newest own run, else the shipped example: every chart has meaning before anything was measured.
+    """Show the newest own run, else the shipped example, so that every chart has content before any measurement.
 
-    ``more``: what the link to its page holds besides the run.
+    ``more``: further parameters of the link to its page.
     """
     run = _latest_run()
     if run is None:

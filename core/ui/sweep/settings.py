@@ -1,4 +1,4 @@
-"""What the fields of the Sweep form hold, put there by the page's address and written back into it."""
+"""The fields of the Sweep form, filled from the page's address and written back into it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from core.ui.words import MODES, OPTIMIZERS, plain
 
 WRITTEN = "form_addresses"
 KEPT = 8
-"""Addresses that this session wrote last. A run of the page that set off before the browser had the newest one brings
-one of them along, and must not put the fields back."""
+"""Number of this session's last addresses to remember.
+
+A page run that started before the browser had the newest address carries an older one, and must not reset the fields.
+"""
 INPUTS = {"resident": "none, data resident", "host": "none, host array"} | {
     name: f"tf.data, {name}" for name in PREFETCH
 }
-"""How a batch reaches the step, and how many are prefetched, in words."""
+"""How a batch reaches the step, and the prefetch, in words."""
 USUAL: Mapping[str, Any] = {
     "form_mode": "train",
     "form_optimizer": "adam",
@@ -47,16 +49,16 @@ USUAL: Mapping[str, Any] = {
     "form_width": 5.0,
     "form_name": "",
 }
-"""Keys of the fields, and what they hold until they are touched."""
+"""Keys of the fields, and their defaults."""
 
 
 def usual_plan(here: machine.Machine) -> SweepPlan:
-    """What a form that nobody touched would measure on this machine."""
+    """Return the plan of the default form on this machine."""
     return untouched(Workload(network=usual_network()), here.default_targets())
 
 
 def follow(here: machine.Machine) -> None:
-    """Put the settings of the address into the fields; say in one sentence why that cannot be."""
+    """Put the settings of the address into the fields, or say in one sentence why not."""
     asked = {field: tuple(st.query_params.get_all(field)) for field in address.FIELDS if field in st.query_params}
     if asked in st.session_state.get(WRITTEN, []) and not _went_back():
         return
@@ -71,12 +73,12 @@ def follow(here: machine.Machine) -> None:
 
 
 def _went_back() -> bool:
-    """Whether the browser's Back or Forward brought an address, which is then followed whatever it says."""
+    """Return whether the browser's Back or Forward set the address, which is then always applied."""
     return bool(getattr(get_script_run_ctx(), "is_history_navigation", False))
 
 
 def put_into_address(plan: SweepPlan, name: str, here: machine.Machine) -> None:
-    """Let the address say what the form would measure, so that a reload or a link brings it back."""
+    """Put the form's plan into the address, so that a reload or a link restores it."""
     query = address.written(plan, usual_plan(here), name)
     recent = st.session_state.get(WRITTEN, [])
     if not recent or recent[-1] != query:
@@ -88,7 +90,7 @@ def put_into_address(plan: SweepPlan, name: str, here: machine.Machine) -> None:
 
 
 def _put(plan: SweepPlan, name: str, here: machine.Machine) -> None:
-    """Raises UserError where the form or this machine cannot offer it; nothing is changed then."""
+    """Put a plan into the fields. Raises UserError, changing nothing, if the form or this machine cannot offer it."""
     work, pipeline = plan.workload, plan.pipeline
     reaching = _input_of(pipeline)
     put_targets(plan.targets, here)
@@ -117,7 +119,7 @@ def _put(plan: SweepPlan, name: str, here: machine.Machine) -> None:
 
 
 def _input_of(pipeline: Pipeline) -> str:
-    """The choice that an input pipeline is. Raises UserError where the form has none for it."""
+    """Return the form's choice for an input pipeline. Raises UserError if it has none."""
     if pipeline.kind != "tfdata":
         return pipeline.kind
     names = {value: name for name, value in PREFETCH.items()}
@@ -127,7 +129,7 @@ def _input_of(pipeline: Pipeline) -> str:
 
 
 def differences() -> list[str]:
-    """What is folded away and differs from what is proposed, in words, before its fields are drawn."""
+    """Return the folded settings that differ from their defaults, in words, before their fields are drawn."""
     now = {key: st.session_state.get(key, usual) for key, usual in USUAL.items()}
     changed = {key for key, usual in USUAL.items() if now[key] != usual}
     words = {

@@ -1,4 +1,4 @@
-"""The targets of the Sweep page's form: one to six of them, added, removed, or put there by a preset."""
+"""The targets of the Sweep page's form: one to six, added, removed, or set by a preset."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from core.ui.places import KEEP, Places
 from core.ui.words import plain
 
 OFFERED = tuple(name for name in FRAMEWORKS if name != "pytorch")
-"""Native PyTorch runs code of the user's own (``--model``), which nobody asks for on a page."""
+"""Frameworks offered; native PyTorch runs the user's own code (``--model``), which pages do not accept."""
 OPEN = 2
-"""As many targets have their main fields open; of more each is a line until it is changed."""
+"""Maximum number of targets with open main fields; with more, each is one line until it is changed."""
 ROWS, NEWEST = "form_targets", "form_newest_target"
 PRESET_HELP = "Puts these targets in place of those below, ready to be changed."
 BASELINE = "Baseline"
@@ -40,14 +40,14 @@ BASELINE_HELP = "The others are held against the first target."
 
 @dataclass(frozen=True)
 class Row:
-    """``number`` ends the keys of its fields and is never given again; ``default`` is what they begin with."""
+    """A target of the form; ``number`` ends its keys and is never reused, ``default`` has the first values."""
 
     number: int
     default: Target
 
 
 class TargetRows:
-    """All targets of the form. What is ``chosen`` is known once they are drawn; :meth:`finish` then says their names.
+    """All targets of the form. They are ``chosen`` once drawn; :meth:`finish` then shows their names.
 
     ``missing`` has a sentence for each framework that is not installed here.
     """
@@ -89,7 +89,7 @@ class TargetRows:
         return values
 
     def _fields(self, row: Row, of: str, folded: Any, place: Any) -> dict[str, Any]:
-        """Framework, precision and steps are ``folded``; device, threads and execution are in the ``place``."""
+        """Draw the fields: framework, precision and steps ``folded``; device, threads, execution in the ``place``."""
         name, default, here = str(row.number), row.default, self._here
         with folded:
             framework = self._framework(name, default, of)
@@ -120,7 +120,7 @@ class TargetRows:
         return FRAMEWORKS[chosen]
 
     def finish(self, made: Sequence[Target | None], workload: Workload | None) -> None:
-        """Say what each target is called, and offer one more."""
+        """Show each target's name, and offer one more."""
         known = [target for target in made if target is not None]
         names = iter(shown_names(known))
         for number, (slot, target) in enumerate(zip(self._names, made, strict=True), start=1):
@@ -136,7 +136,7 @@ class TargetRows:
 
 
 def _rows(here: machine.Machine) -> list[Row]:
-    """Those of this session; at first what is proposed on this machine."""
+    """Return this session's targets; initially this machine's defaults."""
     if ROWS not in st.session_state:
         _renew(here.default_targets())
     rows: list[Row] = st.session_state[ROWS]
@@ -144,7 +144,7 @@ def _rows(here: machine.Machine) -> list[Row]:
 
 
 def put_targets(targets: Sequence[Target], here: machine.Machine) -> None:
-    """Let the form hold these. Raises UserError where this machine cannot offer one of them."""
+    """Set the form's targets. Raises UserError if this machine cannot offer one of them."""
     for target in targets:
         if target.framework not in OFFERED:
             raise UserError(f"framework={target.framework} is for the command line")
@@ -176,7 +176,7 @@ def _remove(number: int) -> None:
 
 
 def _put(here: machine.Machine) -> None:
-    """The targets of the preset that was just chosen, and the mode that it is for."""
+    """Set the targets of the chosen preset, and its mode."""
     preset = PRESETS[st.session_state["form_presets"]]
     _renew(preset.make(here.facts))
     if preset.mode is not None:

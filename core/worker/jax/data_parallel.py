@@ -1,9 +1,9 @@
 """Proof that a step on JAX runs on all devices of its target, each on its share of the batch.
 
-Keras's DataParallel copies the network to every device and lays each batch on them in equal shares. Keras's own
-function is then one program that XLA divides by where its inputs lie (SPMD): every device runs it on its share, and
-XLA sums what depends on all samples, such as gradients, with all-reduces. What can go wrong is that a device is given
-the whole batch, which gives the same numbers at the cost of one device, or that a sum is left out.
+Keras's DataParallel copies the network to every device and distributes each batch in equal shares. Keras's own function
+is then one program that XLA partitions by the sharding of its inputs (SPMD): every device runs it on its share, and XLA
+sums what depends on all samples, such as gradients, with all-reduces. Two things can go wrong: a device gets the whole
+batch, which gives the same numbers at the cost of one device, or a sum is missing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLLECTIVE = re.compile(r" (all-reduce|all-gather|all-to-all|reduce-scatter|col
 
 
 def first_step(step: JaxStep, devices: Devices) -> tuple[float, Placement]:
-    """The first call in ms, of a fed step on several devices, and where it ran. A batch is drawn before it.
+    """Run the first call of a fed step on several devices; return its ms and placement. Draws one batch before it.
 
     Raises CellFailed ``misplaced`` or ``error``.
     """
@@ -38,7 +38,7 @@ def first_step(step: JaxStep, devices: Devices) -> tuple[float, Placement]:
     placed = placement(step, devices)
     if not step.training:
         for part in jax.tree_util.tree_leaves(step.last):
-            check_shares(part, devices)  # what a device has computed is of its own samples
+            check_shares(part, devices)  # a device's results belong to its own samples
         return first_ms, placed
     for path, copies in _copies(step):
         shares.check_copies(path, copies, devices.names)
@@ -46,15 +46,16 @@ def first_step(step: JaxStep, devices: Devices) -> tuple[float, Placement]:
 
 
 def check_shares(part: Any, devices: Devices) -> None:
-    """Raises CellFailed where an array of samples does not lie in equal shares on the devices, in their order."""
+    """Raise CellFailed unless an array of samples lies in equal shares on the devices, in their order."""
     pieces = sorted(part.addressable_shards, key=lambda piece: piece.index[0].start or 0)
     shares.check_sizes([int(piece.data.shape[0]) for piece in pieces], int(part.shape[0]), devices.names)
     shares.check_lying([devices.name_of(piece.device) for piece in pieces], devices.names)
 
 
 def placement(step: JaxStep, devices: Devices) -> Placement:
-    """Where the state and the outputs of a step lie, which is where JAX ran it. Raises CellFailed ``misplaced`` unless
-    all do so on every device, and of the state each has a copy.
+    """Return the placement of a step's state and outputs, which is where JAX ran it.
+
+    Raises CellFailed ``misplaced`` unless all are on every device, and the state is replicated.
     """
     wanted = set(devices.found)
     state = jax.tree_util.tree_leaves(step.network.state)
@@ -71,12 +72,12 @@ def placement(step: JaxStep, devices: Devices) -> Placement:
 
 
 def collectives(program: str) -> Counter[str]:
-    """How often each kind of exchange among devices stands in a compiled program's text."""
+    """Count each kind of collective in a compiled program's text."""
     return Counter(_COLLECTIVE.findall(program))
 
 
 def _copies(step: JaxStep) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """The smallest variables of a network that trains, with each device's copy."""
+    """Yield the smallest trainable variables' paths, with each device's copy."""
     paths = [variable.path for variable in step.model.trainable_variables]
     by_value = {id(value): path for value, path in zip(step.network.state[0], paths, strict=True)}
     for value in shares.compared(step.network.state[0]):
@@ -84,7 +85,7 @@ def _copies(step: JaxStep) -> Iterator[tuple[str, list[np.ndarray]]]:
 
 
 def _with_exchanges(step: JaxStep, batch: Any, devices: Devices, placed: Placement) -> Placement:
-    """The placement with what the compiled program exchanges. Raises CellFailed where it sums nothing."""
+    """Return the placement with the compiled program's collectives. Raises CellFailed if gradients are not summed."""
     program = step.program(batch)
     if program is None:
         return placed

@@ -1,4 +1,4 @@
-"""The devices of a JAX worker: chosen, limited to the target's threads, named, and asked for their memory."""
+"""The devices of a JAX worker: selected, limited to the target's threads, named, with their memory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from core.worker.protocol import CellFailed
 PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 MAX_DETAIL = 200
 THREADS_A_LOGICAL_CPU = 4
-"""Of XLA's pool, in which each device's all-reduce holds a thread until the last device has come: with too few the
-devices wait for each other for ever. How many are enough was found by trying (docs/validation.md).
+"""Threads of XLA's pool per logical device.
+
+Each device's all-reduce holds one until the last device has arrived: with too few the devices deadlock. The number was
+found by experiment (docs/validation.md).
 """
 
 
 @dataclass(frozen=True)
 class Devices:
-    """Where steps run, each a ``jax.Device``, in the target's order. ``distribution`` is Keras's, which shares a batch
-    out among several of them and copies variables to each; None for one.
+    """The ``jax.Device`` objects that run the steps, in the target's order.
+
+    ``distribution`` is Keras's, which shards a batch over several devices and copies variables to each; None for one.
     """
 
     found: tuple[Any, ...]
@@ -37,37 +40,37 @@ class Devices:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """``GPU:0`` is the target's first one, whatever its number."""
+        """Names in the target's order: ``GPU:0`` is its first GPU, whatever the GPU's number."""
         return tuple(f"{str(device.platform).upper()}:{place}" for place, device in enumerate(self.found))
 
     @property
     def words(self) -> str:
-        """Such as ``GPU:0 and GPU:1``."""
+        """The names as text, such as ``GPU:0 and GPU:1``."""
         return all_of(self.names)
 
     @property
     def kind(self) -> str:
-        """What they are called where the platform tells; nothing for a CPU."""
+        """The devices' model names, if the platform tells; empty for a CPU."""
         if self.found[0].platform == "cpu":
             return ""
         return all_of(list(dict.fromkeys(str(device.device_kind) for device in self.found)))
 
     @property
     def profiled(self) -> tuple[str, ...]:
-        """What a trace calls them: GPUs go by their place in the machine, logical devices of the CPU are one."""
+        """The devices' names in a trace: GPUs by their place in the machine, all logical devices of the CPU as one."""
         if self.found[0].platform == "cpu":
             return ("CPU",)
         return tuple(f"{device.platform.upper()}:{device.local_hardware_id}" for device in self.found)
 
     def name_of(self, device: Any) -> str:
-        """Its name here, or JAX's own for one that is not of the target."""
+        """Return the device's name here, or JAX's own if it is not the target's."""
         return self.names[self.found.index(device)] if device in self.found else str(device)
 
     def allocator(self) -> DeviceAllocator | None:
         return None if self.found[0].platform == "cpu" else DeviceAllocator(self.found)
 
     def put(self, batch: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A batch laid on the device, or of several an equal share of it on each."""
+        """Put a batch on the device, or an equal share on each of several."""
         if self.distribution is None:
             return tuple(jax.device_put(batch, self.found[0]))
         layouts = tuple(self.distribution.get_data_layout(part.shape).backend_layout for part in batch)
@@ -75,10 +78,10 @@ class Devices:
 
 
 def start_devices(target: Target) -> Devices:
-    """Set the target's devices up and start each. Raises CellFailed where there is no such device.
+    """Set up the target's devices and start each. Raises CellFailed if there is no such device.
 
-    Everything that is made from here on lies on them. Of several Keras is told for the whole process, before any
-    network is made.
+    Everything created from here on lies on them. Several are set in Keras for the whole process, before any network is
+    created.
     """
     kind = device_kind(target.device)
     _set_threads(target)
@@ -92,17 +95,17 @@ def start_devices(target: Target) -> Devices:
         jax.block_until_ready(jax.device_put(0.0, device) + 1.0)
     if len(found) == 1:
         return Devices(found)
-    # its auto_shard_dataset divides data sets among processes, of which this is the only one
+    # its auto_shard_dataset splits data sets among processes, of which this is the only one
     distribution = keras.distribution.DataParallel(devices=list(found))
     keras.distribution.set_distribution(distribution)
     return Devices(found, distribution)
 
 
 def _set_threads(target: Target) -> None:
-    """JAX takes as many threads as it may use cores, so that a number of threads is one of cores to which the process
-    is bound. Its own pool heeds NPROC, but the thread that calls it computes beside it.
+    """Limit JAX to the target's threads by binding the process to as many cores, since JAX uses all it may.
 
-    Several logical devices of a CPU need a larger pool: what waits in it for another device computes nothing.
+    Its own pool obeys NPROC, but the calling thread computes beside it. Several logical devices of a CPU need a larger
+    pool: a thread that waits in it for another device computes nothing.
     """
     threads = target.threads or quota_cores()
     if target.on_cpu and target.replicas > 1:
@@ -110,7 +113,7 @@ def _set_threads(target: Target) -> None:
     elif threads is not None:
         os.environ["NPROC"] = str(threads)
     if threads is not None and not Place(threads).take() and target.on_cpu and target.replicas == 1:
-        jax.config.update("jax_cpu_enable_async_dispatch", False)  # at least does not run ahead beside its pool
+        jax.config.update("jax_cpu_enable_async_dispatch", False)  # at least keeps the caller from running ahead of it
 
 
 def _found(target: Target, kind: str) -> tuple[Any, ...]:
@@ -132,8 +135,9 @@ def _number(device: str) -> int:
 
 
 class DeviceAllocator:
-    """JAX's own count of a device's memory (:class:`core.worker.memory.Allocator`), of several that of the fullest. Its
-    peak never falls.
+    """JAX's own count of a device's memory (:class:`core.worker.memory.Allocator`); the fullest of several.
+
+    Its peak never falls.
     """
 
     def __init__(self, devices: Sequence[Any]) -> None:

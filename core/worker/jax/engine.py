@@ -27,7 +27,7 @@ from core.worker.shares import NO_ALL_REDUCE
 
 
 def start(hello: Hello) -> tuple[JaxEngine, Ready]:
-    """Set the target's device up. Raises CellFailed where there is no such device."""
+    """Set up the target's device. Raises CellFailed if there is no such device."""
     target = hello.target
     if hello.watch_memory and not target.on_cpu:
         raise tensorflow_only("How much fits into a limit of a GPU's memory", FRAMEWORKS[target.framework].title)
@@ -44,8 +44,9 @@ class JaxEngine(CellEngine[JaxStep]):
         self._devices = devices
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
-        """On several devices the step takes from the host a batch that was laid on them just before, as in ``fit``
-        (keras/src/backend/jax/trainer.py, ``_get_distributed_iterator``).
+        """Return the feed; on several devices each batch is distributed just before its step, as in ``fit``.
+
+        See keras/src/backend/jax/trainer.py, ``_get_distributed_iterator``.
         """
 
         def resident() -> Feed:

@@ -1,4 +1,4 @@
-"""Keras's own compiled step on JAX, which takes the network's state and hands it back."""
+"""Keras's own compiled step on JAX, which takes the network's state and returns the new one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from core.worker.keras.model import build, renew, without_compiler
 from core.worker.keras.step import KerasStep
 from core.worker.protocol import CellFailed
 
-SHAPED = 2  # samples whose shapes alone Keras looks at
+SHAPED = 2  # samples; Keras reads only their shapes
 
 
 class Network:
-    """A compiled ``keras.Model`` and its ``state``, which every cell of the workload takes and hands back.
+    """A compiled ``keras.Model`` and its ``state``, which every cell of the workload takes and returns.
 
-    As in ``fit``, the model's own variables are empty meanwhile: the step is given the state for good (donated), and a
-    copy beside it would be memory that ``fit`` does not take.
+    As in ``fit``, the model's own variables are empty meanwhile: the step's state is donated, and a copy beside it
+    would be memory that ``fit`` does not take.
     """
 
     def __init__(self, workload: Workload, target: Target) -> None:
@@ -33,7 +33,7 @@ class Network:
         self.state = self._taken()
 
     def give_back(self) -> None:
-        """Let the model's variables have the state, as ``fit`` and ``predict`` take it from there."""
+        """Move the state back into the model's variables, where ``fit`` and ``predict`` take it from."""
         names = ("trainable", "non_trainable", "optimizer", "metrics")[: len(self.state)]
         self.model._jax_state = {f"{name}_variables": part for name, part in zip(names, self.state, strict=True)}
         self.model._jax_state_synced = False
@@ -41,12 +41,12 @@ class Network:
         self.model._jax_state = None
 
     def take(self) -> None:
-        """The state out of the model's variables."""
+        """Take the state out of the model's variables."""
         self.state = self._taken()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """While the model's variables hold the state, as Keras wants them to outside of its steps."""
+        """Keep the state in the model's variables meanwhile, as Keras needs outside of its steps."""
         if self.lost:
             self.renew()
         self.give_back()
@@ -56,7 +56,7 @@ class Network:
             self.take()
 
     def renew(self) -> None:
-        """Begin anew, where the state is not finite or went down with a step that failed."""
+        """Reinitialise a state that is not finite or was lost in a failed step."""
         renew(self.model, self._build(), self._workload.training)
         self.take()
 
@@ -70,7 +70,7 @@ class Network:
             what = without_compiler(model) or "this network"
             raise CellFailed("error", f"Keras does not compile {what} with XLA on JAX; choose execution=eager instead.")
         if self._workload.training:
-            model._symbolic_build(data_batch=make_arrays(self._workload, SHAPED))  # loss and metrics, as in fit
+            model._symbolic_build(data_batch=make_arrays(self._workload, SHAPED))  # builds loss and metrics, as in fit
         return model
 
     def _taken(self) -> Any:
@@ -113,24 +113,28 @@ class JaxStep(KerasStep):
             yield spent_ms
 
     def own_loop(self) -> AbstractContextManager[None]:
-        """While ``fit`` or ``predict`` is called, the model's variables hold the state."""
+        """Keep the state in the model's variables while ``fit`` or ``predict`` is called."""
         return self.network.held()
 
     def make_function(self) -> Any:
-        """On several devices it is compiled for where the variables lie, which empty ones do not tell."""
+        """Make the function while the variables hold the state.
+
+        On several devices it is compiled for the variables' sharding, which empty ones do not have.
+        """
         with self.network.held():
             return super().make_function()
 
     def program(self, batch: Any) -> str | None:
-        """The text of the program that XLA compiled for such a batch, without compiling it anew; None of an eager step,
-        and where this Keras keeps it elsewhere.
+        """Return the text of XLA's compiled program for such a batch, without recompiling.
+
+        Returns None for an eager step, or if this Keras keeps the program elsewhere.
         """
         compiled = _jitted(self._function)
         return None if compiled is None else compiled.lower(self.network.state, batch).compile().as_text()
 
 
 def _jitted(function: Callable[..., Any]) -> Any:
-    """What JAX compiles of a step, which Keras's function calls from within one or two others."""
+    """Return the jitted function inside a step, which Keras's function calls through one or two others."""
     if hasattr(function, "lower"):
         return function
     inside = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
@@ -143,7 +147,7 @@ def _jit_compile(target: Target) -> bool | Literal["auto"]:
 
 
 def compiled_as(model: Any, target: Target) -> tuple[Compiled, str]:
-    """How the model's steps run, and why, as :class:`core.evidence.CellSetup` has it."""
+    """Return how the model's steps run, and why, as in :class:`core.evidence.CellSetup`."""
     run: Compiled = "xla" if model.jit_compile and not model.run_eagerly else "eager"
     if target.execution != "keras":
         return run, AS_ASKED

@@ -1,1 +1,1 @@
-"""What Keras is on every backend: networks, their compiling, its step and its own loop. Loaded by a worker only."""
+"""Keras on every backend: networks, their compilation, its step and its own loop. Loaded by a worker only."""

@@ -1,4 +1,4 @@
-"""tf.data pipelines for Keras on a backend other than TensorFlow, where TensorFlow is installed beside it."""
+"""tf.data pipelines for Keras on a backend other than TensorFlow, with TensorFlow installed beside it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from core.worker.protocol import CellFailed
 def backend_feed(
     workload: Workload, target: Target, pipeline: Pipeline, batch: int, title: str, resident: Callable[[], Feed]
 ) -> Feed:
-    """The pipeline's feed on a backend other than TensorFlow, which ``resident`` knows how to keep on its device."""
+    """Return the pipeline's feed on a backend other than TensorFlow; ``resident`` makes one on its device."""
     if pipeline.kind == "tfdata":
         return numpy_feed(workload, target, pipeline, batch, title)
     return host_feed(workload, batch) if pipeline.kind == "host" else resident()
 
 
 def numpy_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, title: str) -> Feed:
-    """Batches as NumPy arrays, which is how Keras hands those of a dataset to its other backends.
+    """Return a feed of NumPy batches, the form in which Keras hands a dataset's batches to its other backends.
 
-    Raises CellFailed where there is no TensorFlow to run the pipeline.
+    Raises CellFailed if there is no TensorFlow to run the pipeline.
     """
     if find_spec("tensorflow") is None:
         raise CellFailed(
@@ -42,7 +42,7 @@ def numpy_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: in
 
 
 def explain_reading(error: Exception, path: str) -> str | None:
-    """As :func:`core.worker.tensorflow.data.explain_reading`."""
+    """Explain an error as :func:`core.worker.tensorflow.data.explain_reading` does."""
     from core.worker.tensorflow import data
 
     return data.explain_reading(error, path)

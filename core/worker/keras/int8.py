@@ -1,8 +1,8 @@
 """Keras's own int8: ``model.quantize("int8")``, on any backend.
 
-Of its layers Dense, EinsumDense and Embedding have it. Their weights become int8 with a scale for each output; the
-inputs of Dense and EinsumDense are scaled and rounded in every step, one scale a sample, and the product is int8 times
-int8 into int32 (keras/src/layers/core/dense.py, ``_int8_call``). There is nothing to calibrate.
+It covers Dense, EinsumDense and Embedding layers. Their weights become int8 with one scale per output; the inputs of
+Dense and EinsumDense are scaled and rounded in every step, one scale per sample, and the product is int8 times int8
+into int32 (keras/src/layers/core/dense.py, ``_int8_call``). There is nothing to calibrate.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from core.worker.protocol import CellFailed
 
 
 def quantise(model: Any, workload: Workload) -> OutputDifference:
-    """Turn a built float32 model into int8; how far its outputs are from what they were, for random samples.
+    """Quantise a built float32 model to int8; return how its outputs for random samples differ from before.
 
-    Raises CellFailed ``error`` where no layer of it has int8: it would run in float32 under the wrong name.
+    Raises CellFailed ``error`` if no layer of it has int8: it would run in float32 under the wrong name.
     """
     network = workload.network
     (samples,) = make_arrays(workload, samples_compared(network))

@@ -1,8 +1,8 @@
-"""What Keras's own loop costs around a step: ``fit`` or ``predict`` with their defaults, beside our blocks.
+"""Cost of Keras's own loop around a step: ``fit`` or ``predict`` with their defaults, beside our blocks.
 
 Both run the cell's own compiled function on the cell's own iterator, so that their difference is the loop alone: its
-Python, callbacks (``History``), metrics and the progress bar. What it prints goes to nowhere, at its full cost but the
-terminal's. Garbage is collected in the loop, as in anybody's program, and not in our blocks.
+Python, callbacks (``History``), metrics and the progress bar. Its output goes to the null device, at its full cost
+except the terminal's. Garbage is collected in the loop, as in any program, and not in our blocks.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from core.evidence import MAX_LOOP_PAIRS, LoopPair
 from core.worker.keras.step import KerasStep
 from core.worker.protocol import LOOP_PAIRS, STEPS_A_PAIR
 
-CALL_MS = 20.0  # of a short call where there is time; the longer one then meets the progress bar's 50 ms
-USED = 0.7  # of the time by the fewest pairs: those few calls may have met a calm moment
-FIRST_CALL_MS = 5.0  # of the calls that only tell how long the others will take
+CALL_MS = 20.0  # of a short call, if time allows; the longer one then reaches the progress bar's 50 ms
+USED = 0.7  # share of the time planned for the fewest pairs: calibration may have met a calm moment
+FIRST_CALL_MS = 5.0  # of the calibration calls, which only predict the duration of the others
 MAX_OUTPUT_BYTES = 64 * 2**20  # predict keeps the outputs of all steps until it returns
 
 
 def time_loop(step: KerasStep, training: bool, limit_ms: float) -> tuple[int, tuple[LoopPair, ...]]:
-    """Steps of a short call, and the pairs, ``LOOP_PAIRS`` or as many more as ``limit_ms`` allows, of a fed cell.
+    """Return the steps of a short call of a fed cell, and its pairs of times.
 
-    The model keeps no function, as :class:`KerasStep` left it.
+    There are ``LOOP_PAIRS`` pairs, or more if ``limit_ms`` allows. The model keeps no function, as :class:`KerasStep`
+    left it.
     """
     end_ns = time.perf_counter_ns() + int(limit_ms * 1e6)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
@@ -40,12 +41,12 @@ def time_loop(step: KerasStep, training: bool, limit_ms: float) -> tuple[int, tu
             len(pairs) < MAX_LOOP_PAIRS and time.perf_counter_ns() + pair_ms * 1e6 < end_ns
         ):
             pairs.append(_pair(step, training, steps, loop_first=len(pairs) % 2 == 1))
-    step.run(step.per_call)  # so that ``last`` is what came of all of them
+    step.run(step.per_call)  # so that ``last`` reflects all steps
     return steps, tuple(pairs)
 
 
 def call_loop(step: KerasStep, training: bool, steps: int) -> float:
-    """One call of ``fit`` or ``predict`` for ``steps`` steps of a fed cell, until the device is done; milliseconds."""
+    """Run one call of ``fit`` or ``predict`` for ``steps`` steps of a fed cell, to the device's end; return its ms."""
     model, feed = step.model, _adapter(step.iterator)
     with step.own_loop():
         start = time.perf_counter_ns()
@@ -63,8 +64,8 @@ def call_loop(step: KerasStep, training: bool, steps: int) -> float:
 
 
 def _adapter(iterator: Iterator[Any]) -> Any:
-    """What Keras takes for data, and draws from the iterator itself: any other way would make it one of its own."""
-    # Keras's own class, which it does not export: a version without it costs this measurement, not the worker
+    """Wrap the iterator so that Keras draws from it directly; any other type Keras would wrap in its own."""
+    # Keras does not export this class: a version without it costs this measurement, not the worker
     from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
     class Drawn(DataAdapter):
@@ -87,7 +88,7 @@ def _adapter(iterator: Iterator[Any]) -> Any:
 
 def _pair(step: KerasStep, training: bool, steps: int, loop_first: bool) -> LoopPair:
     def blocks() -> float:
-        step.run(steps)  # empties what a pipeline prepared while nobody drew
+        step.run(steps)  # drains what a pipeline prefetched while idle
         return step.run(2 * steps)
 
     own_ms = 0.0 if loop_first else blocks()
@@ -98,10 +99,10 @@ def _pair(step: KerasStep, training: bool, steps: int, loop_first: bool) -> Loop
 
 
 def _calibrated(step: KerasStep, training: bool, limit_ms: float) -> tuple[int, float]:
-    """Steps of a short call, in whole calls of the function, and about what a pair of them will take in ms."""
+    """Return the steps of a short call, in whole calls of the function, and the predicted ms of a pair."""
     each = step.per_call
     first = each * max(1, round(FIRST_CALL_MS / step.run(each)))
-    call_loop(step, training, first)  # imports what it needs
+    call_loop(step, training, first)  # triggers its imports
     call_ms = step.run(first) * each / first
     fixed_ms = call_loop(step, training, first)
     loop_ms = max(call_ms, (call_loop(step, training, 3 * first) - fixed_ms) * each / (2 * first))
@@ -112,7 +113,7 @@ def _calibrated(step: KerasStep, training: bool, limit_ms: float) -> tuple[int, 
 
 
 def _most_calls(step: KerasStep, training: bool) -> float:
-    """So that predict's outputs stay within ``MAX_OUTPUT_BYTES``."""
+    """Return the most calls for which predict's outputs stay within ``MAX_OUTPUT_BYTES``."""
     if training:
         return float("inf")
     held = sum(math.prod(part.shape) * _value_bytes(part) for part in keras.tree.flatten(step.last))
@@ -120,4 +121,4 @@ def _most_calls(step: KerasStep, training: bool) -> float:
 
 
 def _value_bytes(tensor: Any) -> int:
-    return int(getattr(tensor.dtype, "itemsize", 0) or tensor.dtype.size)  # TensorFlow calls it size
+    return int(getattr(tensor.dtype, "itemsize", 0) or tensor.dtype.size)  # TensorFlow's name is size

@@ -1,4 +1,4 @@
-"""Networks in Keras: built, compiled with loss and optimizer, and renewed, on any backend."""
+"""Keras networks on any backend: built, compiled with loss and optimizer, and renewed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from core.spec import Target, Workload
 from core.worker.keras.int8 import quantise
 
 LEARNING_RATE = 1e-4
-"""Does not enter a step's cost; small, so that a network stays in one state however long it is measured."""
+"""Does not affect a step's cost; small, so that a network stays in one state however long it is measured."""
 
 
 def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"]) -> Any:
-    """Compiled ``keras.Model`` with all its variables, in the target's precision; eager where the target is.
+    """Return a compiled ``keras.Model`` with all its variables, in the target's precision; eager if the target is.
 
-    One in int8 has an ``output_difference``. Raises CellFailed ``error`` where no layer has int8.
+    A model in int8 has an ``output_difference``. Raises CellFailed ``error`` if no layer has int8.
     """
     _set_seed()
     keras.mixed_precision.set_dtype_policy(target.precision if target.is_mixed else "float32")
@@ -41,22 +41,22 @@ def build(workload: Workload, target: Target, jit_compile: bool | Literal["auto"
 
 
 def _set_seed() -> None:
-    """On another backend Keras's own way would import TensorFlow, just to seed it, where it is installed."""
+    """Seed without importing TensorFlow, which Keras's own function would do on another backend if it is installed."""
     if keras.backend.backend() == "tensorflow":
         keras.utils.set_random_seed(0)
     else:
-        random.seed(0)  # what Keras draws its own seeds from
+        random.seed(0)  # Keras draws its own seeds from it
         np.random.seed(0)
 
 
 def without_compiler(model: Any) -> str:
-    """The kinds of layer that keep Keras from compiling, such as “GRU and LSTM layers”; empty where none does."""
+    """Return the kinds of layer that keep Keras from compiling, such as “GRU and LSTM layers”; empty if none."""
     kinds = sorted({type(layer).__name__ for layer in model._flatten_layers() if not layer.supports_jit})
     return f"{' and '.join(kinds)} layers" if kinds else ""
 
 
 def make_loss(network: Network) -> Any:
-    """Cross-entropy between a network's outputs, logits or probabilities, and the numbers of the right classes."""
+    """Return the cross-entropy between a network's outputs, logits or probabilities, and the class numbers."""
     if network.classes == 1:
         return keras.losses.BinaryCrossentropy(from_logits=network.from_logits)
     return keras.losses.SparseCategoricalCrossentropy(from_logits=network.from_logits)
@@ -69,7 +69,7 @@ def make_optimizer(name: str, rate: float = LEARNING_RATE) -> Any:
 
 
 def renew(model: Any, fresh: Any, training: bool) -> None:
-    """Give a model that diverged the values of a new one, so that other cells that share it are sound again."""
+    """Reset a diverged model to the values of a fresh one, so that other cells that share it work again."""
     model.set_weights(fresh.get_weights())
     if training:
         for old, new in zip(model.optimizer.variables, fresh.optimizer.variables, strict=True):

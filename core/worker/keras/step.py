@@ -16,10 +16,10 @@ from core.worker.step import Step, check_loss, check_outputs
 
 
 class KerasStep(Step):
-    """The function that ``fit`` or ``predict`` runs, made for this cell alone; a backend says how it is called.
+    """The function that ``fit`` or ``predict`` runs, made for this cell alone; a backend implements its call.
 
-    Keras's functions may relax their shapes when they see a second batch size, so that one is never shared between
-    cells; the model's variables are, since step times do not depend on their values. ``per_call`` is Keras's
+    Keras's functions may relax their shapes when they see a second batch size, so a function is never shared between
+    cells. The model's variables are, since step times do not depend on their values. ``per_call`` is Keras's
     ``steps_per_execution``.
     """
 
@@ -33,22 +33,22 @@ class KerasStep(Step):
 
     @abstractmethod
     def train_once(self) -> Any:
-        """Keras's logs, a mapping with the ``loss``."""
+        """Run one training call; return Keras's logs, a mapping with the ``loss``."""
 
     @abstractmethod
     def predict_once(self) -> Any:
-        """The outputs."""
+        """Run one inference call; return the outputs."""
 
     def own_loop(self) -> AbstractContextManager[None]:
-        """Around a call of ``fit`` or ``predict``: what it needs of the model, and what is put back after it."""
+        """Return the context for a call of ``fit`` or ``predict``, which prepares the model and restores it."""
         return contextlib.nullcontext()
 
     def wait_for_model(self) -> None:
-        """Until the device has done all that ``fit`` or ``predict`` asked of it."""
+        """Wait until the device has finished what ``fit`` or ``predict`` started."""
         self.wait(None)
 
     def make_function(self) -> Any:
-        """Keras's function, compiled anew."""
+        """Return Keras's function, newly compiled."""
         if self._training:
             self.model.make_train_function(force=True)
             function, self.model.train_function = self.model.train_function, None
@@ -63,7 +63,7 @@ class KerasStep(Step):
 
     @property
     def function(self) -> Any:
-        """Keras's compiled function, of this cell alone."""
+        """Keras's compiled function, used by this cell alone."""
         return self._function
 
     def check_finite(self) -> None:

@@ -1,4 +1,4 @@
-"""A Keras network as LiteRT's program for one batch size, in float32 or in int8."""
+"""Conversion of a Keras network to a LiteRT program for one batch size, in float32 or int8."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ UNKNOWN_OP = re.compile(r"'(tf\.\w+)' op is neither a custom op nor a flex op")
 
 
 def convert(model: Any, example: np.ndarray, calibration: np.ndarray | None = None) -> bytes:
-    """The program for batches of exactly the shape and type of ``example``.
+    """Return the program for batches of exactly the shape and type of ``example``.
 
-    With ``calibration``, samples in whole batches, it is in int8: weights and activations, quantised after training
-    with the ranges that those samples give. Inputs and outputs stay float32 (token ids int64), so that it takes and
-    gives what any other target does.
+    With ``calibration``, samples in whole batches, weights and activations are in int8, quantised after training with
+    those samples' ranges. Inputs and outputs stay float32 (token ids int64), as for any other target.
 
-    Raises CellFailed ``error`` for a network that LiteRT has no operations for.
+    Raises CellFailed ``error`` for a network with operations that LiteRT lacks.
     """
     frozen = _frozen(model, example)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
@@ -41,8 +40,9 @@ def convert(model: Any, example: np.ndarray, calibration: np.ndarray | None = No
 
 
 def _frozen(model: Any, example: np.ndarray) -> Any:
-    """The network as one function of a fixed shape with its weights in it: variables that LiteRT is left to find hold
-    nothing there, and its outputs are not a number.
+    """Return the network as one function of a fixed shape with its weights as constants.
+
+    LiteRT's own handling of variables leaves them empty here, and the outputs are then NaN.
     """
 
     def infer(x: Any) -> Any:
@@ -59,7 +59,7 @@ def _batches(samples: np.ndarray, batch: int) -> Iterator[list[np.ndarray]]:
 
 
 def _refuse_loops(frozen: Any) -> None:
-    """LiteRT's calibration ends the process with a segmentation fault where it meets a loop (TensorFlow 2.21)."""
+    """Raise CellFailed for a loop, at which LiteRT's calibration crashes by a segmentation fault (TensorFlow 2.21)."""
     graph = frozen.graph.as_graph_def()
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     if any(node.op in LOOPS for node in nodes):

@@ -1,6 +1,6 @@
-"""LiteRT on the CPU: networks of Keras, converted in the worker for each batch size, and run by its interpreter.
+"""LiteRT on the CPU: Keras networks, converted in the worker for each batch size, and run by its interpreter.
 
-TensorFlow builds and converts them, and runs ``tf.data`` pipelines; no step calls it but for drawing from those.
+TensorFlow builds and converts them, and runs ``tf.data`` pipelines; steps use it only to draw from those.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ from core.worker.protocol import CellFailed, Hello, Ready
 from core.worker.tensorflow.data import own_dataset
 from core.worker.tensorflow.devices import choose_cpu
 
-SAME = (
-    0.01  # of the largest output, by which LiteRT's float32 may differ from Keras's: other kernels, rounded elsewhere
-)
+SAME = 0.01  # of the largest output: tolerance for LiteRT's float32 against Keras's, with other kernels and rounding
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampledFeed(Feed):
-    """``samples(n)`` are n samples of the kind that the feed brings, the same each time: to calibrate and compare."""
+    """A feed that can also supply samples: ``samples(n)`` returns the same n each time, to calibrate and compare."""
 
     samples: Callable[[int], np.ndarray]
     batch: int
@@ -55,7 +53,7 @@ def start(hello: Hello) -> tuple[LiteRTEngine, Ready]:
 
 
 class LiteRTEngine(CellEngine[InterpreterStep]):
-    """Cells of inference. What is shared by cells of a workload is the Keras network; each has its own program."""
+    """Cells of inference. Cells of a workload share the Keras network; each has its own program."""
 
     exhausted = (tf.errors.ResourceExhaustedError,)
 
@@ -76,11 +74,11 @@ class LiteRTEngine(CellEngine[InterpreterStep]):
         )
 
     def build_model(self, workload: Workload, target: Target) -> Any:
-        """In float32, whatever the target: int8 is made of it in the conversion."""
+        """Build in float32 for any target: the conversion makes int8 of it."""
         return build(workload, target.model_copy(update={"precision": "float32"}), jit_compile=False)
 
     def make_step(self, model: Any, workload: Workload, target: Target, feed: Feed) -> InterpreterStep:
-        """Converts the network for the feed's batch."""
+        """Convert the network for the feed's batch."""
         assert isinstance(feed, SampledFeed)
         batch, int8 = feed.batch, target.precision == "int8"
         count = batch * -(-samples_compared(workload.network) // batch)
@@ -92,9 +90,9 @@ class LiteRTEngine(CellEngine[InterpreterStep]):
         return step
 
     def first_call(self, step: InterpreterStep) -> tuple[float, Placement]:
-        """Compares with the Keras network behind the first call; memory counts from there on, converting does not.
+        """Compare with the Keras network after the first call; memory is measured from then on, without the conversion.
 
-        Raises CellFailed ``error`` where float32 gives something else.
+        Raises CellFailed ``error`` if float32 outputs differ.
         """
         first_ms = step.run(1)
         assert step.compare is not None
@@ -117,7 +115,7 @@ class LiteRTEngine(CellEngine[InterpreterStep]):
 
 
 def _samples(workload: Workload, pipeline: Pipeline, count: int) -> np.ndarray:
-    """The first samples of the user's data, over and over where there are fewer, or random ones."""
+    """Return the first samples of the user's data, repeated if there are too few, or random ones."""
     if pipeline.data is None:
         return make_arrays(workload, count)[0]
     dataset = own_dataset(pipeline.data, workload, None).repeat().batch(count)

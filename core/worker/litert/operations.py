@@ -1,4 +1,4 @@
-"""Which operations of a LiteRT program ran where, and in int8. Read from its interpreter; imports no framework."""
+"""Operations of a LiteRT program: where they ran, and which in int8. Read from its interpreter; no framework."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NAMED = 4
 
 
 def placement(made: Any) -> tuple[str, ...]:
-    """Such as ``CPU (XNNPACK: 3 of 3 operations)``, with the kinds of operation that LiteRT ran by its own kernels."""
+    """Return text such as ``CPU (XNNPACK: 3 of 3 operations)``, and kinds of operation in LiteRT's own kernels."""
     operations, delegated = _operations(made)
     own = Counter(op["op_name"] for op in operations if op["index"] not in delegated)
     summary = [f"CPU (XNNPACK: {len(delegated)} of {counted(len(operations), 'operation')})"]
@@ -25,7 +25,7 @@ def placement(made: Any) -> tuple[str, ...]:
 
 
 def in_int8(made: Any) -> str:
-    """How many of the operations compute in int8, and the kinds of those that do not."""
+    """Return how many of the operations compute in int8, and the kinds of the others."""
     operations, _ = _operations(made)
     computing = [op for op in operations if op["op_name"] not in CASTS]
     others = Counter(op["op_name"] for op in computing if np.int8 not in op["operand_types"])
@@ -34,8 +34,9 @@ def in_int8(made: Any) -> str:
 
 
 def _operations(made: Any) -> tuple[list[dict[str, Any]], set[int]]:
-    """The program's own operations, and the numbers of those that a delegate took over: all that lie between what it
-    takes and what it gives.
+    """Return the program's own operations, and the indices of those that a delegate took over.
+
+    These are all operations between a delegate's inputs and its outputs.
     """
     found = made._get_ops_details()
     operations = [op for op in found if op["op_name"] != DELEGATE]

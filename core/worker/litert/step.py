@@ -15,10 +15,10 @@ from core.worker.step import Step, check_outputs
 
 
 class InterpreterStep(Step):
-    """What a user's loop calls: ``set_tensor``, ``invoke``, ``get_tensor``, all of which copy and none of which waits.
+    """The calls of a user's loop: ``set_tensor``, ``invoke``, ``get_tensor``, which all copy and run synchronously.
 
-    A resident batch lies in the interpreter's input tensor, which no operation overwrites: it is set once, and the step
-    is ``invoke`` and ``get_tensor``.
+    A resident batch stays in the interpreter's input tensor, which no operation overwrites: it is set once, and the
+    step is ``invoke`` and ``get_tensor``.
     """
 
     def __init__(self, program: bytes, feed: Feed, threads: int, batch: int, resident: bool) -> None:
@@ -30,11 +30,11 @@ class InterpreterStep(Step):
         self._input, self._output = taken["index"], given["index"]
         self.call = self._fetched if resident else self._fed
         self.compare: Callable[[], None] | None = None
-        """Compares its outputs with Keras's, once, and puts another batch into its input tensor."""
+        """Compares its outputs with Keras's, once; leaves another batch in the input tensor."""
         self.hold()
 
     def hold(self) -> None:
-        """Put a resident batch, if that is the feed, into the input tensor."""
+        """Put the batch into the input tensor, if the feed is resident."""
         if self.call == self._fetched:
             self.interpreter.set_tensor(self._input, next(self.feed.open())[0])
 
@@ -48,21 +48,21 @@ class InterpreterStep(Step):
         return self.interpreter.get_tensor(self._output)
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Of one batch, which stays in the input tensor."""
+        """Return the outputs of one batch, which stays in the input tensor."""
         self.interpreter.set_tensor(self._input, x)
         return np.asarray(self._fetched())
 
     def wait(self, last: Any) -> None:
-        """``invoke`` comes back when all is done."""
+        """Do nothing: ``invoke`` is synchronous."""
 
     def check_finite(self) -> None:
         check_outputs(bool(np.isfinite(self.last).all()))
 
 
 def interpreter(program: bytes, threads: int) -> Any:
-    """An interpreter with its memory allocated; XNNPACK takes what operations it can, as LiteRT does by default."""
+    """Return an interpreter with its memory allocated; XNNPACK runs the operations it can, LiteRT's default."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its new home is a package of the same interpreter
+        warnings.simplefilter("ignore")  # the deprecation names a new package of the same interpreter
         made = tf.lite.Interpreter(model_content=program, num_threads=threads)
     made.allocate_tensors()
     return made

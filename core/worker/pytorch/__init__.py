@@ -1,1 +1,1 @@
-"""Native PyTorch: a module of the user's own, in the plain loop that PyTorch's tutorials write."""
+"""Native PyTorch: the user's own module in the plain training loop of PyTorch's tutorials."""

@@ -1,11 +1,11 @@
-"""What user code gives for native PyTorch, and what it is: shapes, labels, counts. Loaded by a worker only.
+"""Evaluation of user code for native PyTorch: shapes, labels, counts. Loaded by a worker only.
 
-The function returns a module, or ``(module, loss, optimizer)``, either with an example batch as one item more. The
+The function returns a module, or ``(module, loss, optimizer)``, either with an example batch as a further item. The
 example may also be the module's ``example_input_array``, as PyTorch Lightning calls it; a plain chain that begins with
-a linear layer needs none. An optimizer is one made with the module's parameters, or what makes one of them.
+a linear layer needs none. The optimizer is one made with the module's parameters, or a function that makes one of them.
 
-Parameters are those of each called layer, activations what they give, and FLOPs those that PyTorch's FlopCounterMode
-finds in the forward pass (a multiply-add counts 2), with the backward pass at twice the forward pass.
+Parameters are those of each called layer, activations its outputs, and FLOPs those that PyTorch's FlopCounterMode
+counts in the forward pass (a multiply-add counts 2), with the backward pass at twice the forward pass.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.families import LayerCount
 from core.families.code import MAX_NAME, CodeError, call_entry, check_entry, in_words, refuse_modules_of
 from core.worker.protocol import CellFailed, Describe, Described
 
-PROBED = 2  # samples that a module is tried with
+PROBED = 2  # samples in a trial run of a module
 PIXEL_VALUES, FLAGS = 256, 2
 SAYS_HOW = (
     "give an example batch, as the module's example_input_array or as the last item that the function returns, such "
@@ -34,15 +34,17 @@ CHAIN = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh,
     nn.Sigmoid, nn.Hardswish, nn.Softplus, nn.Softmax, nn.LogSoftmax,
 )  # fmt: skip
-"""Of nothing but these, in modules of the user's own or none, a network takes what its first linear layer does."""
+"""A network of these layers only, nested or not, has the input shape of its first linear layer."""
 OF_CLASSES = (nn.CrossEntropyLoss, nn.NLLLoss, nn.MultiMarginLoss)
 LIKE_OUTPUTS = (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.BCELoss, nn.BCEWithLogitsLoss)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """``loss`` and ``optimizer`` are None where the code leaves them to us; ``example`` is a batch of any size,
-    ``labels`` those that came with it.
+    """Return value of the user's function.
+
+    ``loss`` and ``optimizer`` are None if the code leaves them to us; ``example`` is a batch of any size, ``labels``
+    the labels that came with it.
     """
 
     module: nn.Module
@@ -53,7 +55,7 @@ class Parts:
 
 
 def call_parts(entry: str, folder: str) -> Parts:
-    """Call the user's function. Raises CodeError where it returns something else."""
+    """Call the user's function. Raises CodeError if it returns something else."""
     torch.manual_seed(0)
     returned = call_entry(entry, folder)
     module, *rest = returned if isinstance(returned, tuple | list) else (returned,)
@@ -104,7 +106,7 @@ def _example(entry: str, module: nn.Module, given: Any) -> tuple[torch.Tensor, t
 
 
 def _of_chain(module: nn.Module) -> torch.Tensor | None:
-    """A batch for a plain chain of layers; None where it cannot be known."""
+    """Return a batch for a plain chain of layers; None if its shape cannot be known."""
     parts = list(module.modules())
     if not all(isinstance(part, CHAIN) or next(part.children(), None) is not None for part in parts):
         return None
@@ -113,7 +115,7 @@ def _of_chain(module: nn.Module) -> torch.Tensor | None:
 
 
 def describe_module(request: Describe) -> Described:
-    """Call the user's function and say what it returns. Raises CellFailed."""
+    """Call the user's function and describe what it returns. Raises CellFailed."""
     try:
         entry = check_entry(request.entry)
         parts = call_parts(entry, request.folder)
@@ -133,12 +135,12 @@ def describe_module(request: Describe) -> Described:
 
 
 def samples(example: torch.Tensor, count: int) -> torch.Tensor:
-    """As many samples as asked, all like the example's."""
+    """Return ``count`` samples, all equal to the example's first."""
     return example[:1].expand(count, *example.shape[1:]).contiguous()
 
 
 def try_module(parts: Parts, entry: str) -> tuple[int, ...]:
-    """Shape of one sample's output. Raises CodeError where the module cannot be fed and scored."""
+    """Return the shape of one sample's output. Raises CodeError if the module cannot be run or scored."""
     x = samples(parts.example, PROBED)
     shown = ", ".join(map(str, x.shape[1:]))
     parts.module.eval()
@@ -158,7 +160,7 @@ def try_module(parts: Parts, entry: str) -> tuple[int, ...]:
 
 
 def _vocabulary(parts: Parts) -> int | None:
-    """How many whole numbers are valid as samples, None where samples are real numbers; as for a Keras model."""
+    """Return the number of valid integer samples, None if samples are real numbers; as for a Keras model."""
     if parts.example.is_floating_point():
         return None
     sizes = [part.num_embeddings for part in parts.module.modules() if isinstance(part, nn.Embedding)]
@@ -166,7 +168,7 @@ def _vocabulary(parts: Parts) -> int | None:
 
 
 def _counts(parts: Parts) -> tuple[LayerCount, ...]:
-    """Each layer's call, a shared layer's parameters once; then the FLOPs of all of them."""
+    """Return one count per layer call, a shared layer's parameters once; then the FLOPs of the whole module."""
     seen: set[int] = set()
     counts: list[LayerCount] = []
 
@@ -181,7 +183,7 @@ def _counts(parts: Parts) -> tuple[LayerCount, ...]:
 
     leaves = [(name, part) for name, part in parts.module.named_modules() if next(part.children(), None) is None]
     hooks = [part.register_forward_hook(note((name or type(part).__name__)[:MAX_NAME])) for name, part in leaves]
-    parts.module.train()  # for inference PyTorch has fused layers, whose FLOPs the counter does not know
+    parts.module.train()  # in inference PyTorch fuses layers whose FLOPs the counter does not know
     try:
         with FlopCounterMode(display=False) as counter:
             parts.module(samples(parts.example, PROBED))

@@ -25,7 +25,7 @@ from core.worker.torch.trace import trace_steps
 
 
 def start(hello: Hello) -> tuple[PyTorchEngine, Ready]:
-    """Set the target's device up. Raises CellFailed where there is no such device."""
+    """Set up the target's device. Raises CellFailed if there is no such device."""
     device, ready = set_up(hello)
     return PyTorchEngine(hello, device), ready
 
@@ -45,7 +45,7 @@ class PyTorchEngine(CellEngine[PyTorchStep]):
 
     def make_feed(self, workload: Workload, target: Target, pipeline: Pipeline, batch: int) -> Feed:
         key = workload, target
-        if key not in self._models:  # it is the code that says what labels its loss takes
+        if key not in self._models:  # the code decides which labels its loss takes
             self._models[key] = self.build_model(workload, target)
         network: Network = self._models[key]
         if pipeline.kind == "resident":
@@ -99,7 +99,7 @@ class PyTorchEngine(CellEngine[PyTorchStep]):
         return ("reduce-overhead" if step.replays else "compile"), why
 
     def renew(self, cell: Cell[PyTorchStep]) -> None:
-        """The module's values, and its optimizer's, as the code makes them anew; what is compiled stays."""
+        """Reset the module's and the optimizer's values to new ones of the code; keep what is compiled."""
         network, fresh = cell.step.network, self.build_model(cell.workload, cell.target)
         network.module.load_state_dict(fresh.module.state_dict())
         if network.trains:
@@ -116,7 +116,7 @@ def _arrays(network: Network, workload: Workload, samples: int) -> tuple[np.ndar
 
 
 def _check_described(code: Code, parts: Parts) -> None:
-    """Raises CodeError where the code makes another module now."""
+    """Raise CodeError if the code builds a different module now."""
     count, described = sum(p.numel() for p in parts.module.parameters()), code.parameters
     shape = tuple(parts.example.shape[1:]), try_module(parts, code.entry)
     if shape != (code.sample_shape, (*code.positions, code.outputs)) or count != described:

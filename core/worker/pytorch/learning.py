@@ -1,4 +1,4 @@
-"""Loss, labels and optimizer of a module: the user's own, or what stands in for them."""
+"""Loss, labels and optimizer of a module: the user's own, or defaults."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from core.worker.feeds import SEED
 from core.worker.pytorch.code import LIKE_OUTPUTS, OF_CLASSES, PROBED, Parts, samples
 
 LEARNING_RATE = 1e-4
-"""Does not enter a step's cost; small, so that a network stays in one state however long it is measured."""
+"""Does not affect a step's cost; small, so that a network stays in one state however long it is measured."""
 
 Labels = Callable[[int], np.ndarray]
-"""Labels of as many samples."""
+"""Returns labels for that many samples."""
 
 
 def own_loss(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the last axis against numbers of classes; of one output against yes or no."""
+    """Return the cross-entropy of the last axis against class numbers, or of one output against 0 or 1."""
     if outputs.shape[-1] == 1:
         return functional.binary_cross_entropy_with_logits(outputs, labels)
     return functional.cross_entropy(outputs.flatten(0, -2), labels.flatten())
 
 
 def find_labels(parts: Parts, network: Network, entry: str) -> Labels:
-    """Random labels that the loss takes, seeded: numbers of classes, or zeros and ones in the outputs' shape; of whole
-    numbers in an example the values that it holds. Raises CodeError where the loss takes none of them.
+    """Return seeded random labels that the loss accepts.
+
+    They are class numbers, or zeros and ones in the outputs' shape; integer example labels set the range of values.
+    Raises CodeError if the loss accepts none of them.
     """
     shape = (*network.label_shape, network.classes)
     if parts.loss is None:
@@ -40,7 +42,7 @@ def find_labels(parts: Parts, network: Network, entry: str) -> Labels:
         if given.is_floating_point():
             return _ones(tuple(given.shape[1:]))
         return _classes(max(2, int(given.max()) + 1), tuple(given.shape[1:]))
-    # PyTorch's own losses take the classes on the axis behind the batch
+    # PyTorch's own losses have the classes on the axis after the batch
     classes = _classes(shape[0], shape[1:])
     if isinstance(parts.loss, LIKE_OUTPUTS):
         candidates = [_ones(shape)]
@@ -77,7 +79,7 @@ def _ones(shape: tuple[int, ...]) -> Labels:
 
 
 def make_optimizer(parts: Parts, name: str, entry: str) -> Any:
-    """The code's own optimizer, or the plan's. Raises CodeError where it trains nothing."""
+    """Return the code's own optimizer, or the plan's. Raises CodeError if there is nothing to train."""
     parameters = [parameter for parameter in parts.module.parameters() if parameter.requires_grad]
     if not parameters:
         raise CodeError(f"The module of {entry} has no parameters to train; choose --mode infer.")

@@ -22,8 +22,10 @@ HALF = {"mixed_float16": torch.float16, "mixed_bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class Network:
-    """A module on its device. To learn it has ``loss`` and ``optimizer``, and a ``scaler`` where gradients of 16 bits
-    could vanish; ``labels`` makes labels, ``dtype`` is of the samples.
+    """A module on its device.
+
+    For training it has ``loss`` and ``optimizer``, and a ``scaler`` if 16-bit gradients could underflow; ``labels``
+    makes labels, ``dtype`` is the samples' type.
     """
 
     module: torch.nn.Module
@@ -41,7 +43,7 @@ class Network:
 class PyTorchStep(TorchStep):
     """``zero_grad``, forward, loss, backward, ``step``; or the forward pass alone, without gradients.
 
-    In 16 bits ``autocast`` is around the forward pass and the loss. What is compiled is the module, as a whole.
+    In 16 bits ``autocast`` covers the forward pass and the loss. The whole module is compiled, and nothing else.
     """
 
     def __init__(self, network: Network, target: Target, feed: Feed, device: Device) -> None:

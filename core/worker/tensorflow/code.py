@@ -1,10 +1,10 @@
-"""What the model is that user code builds: shapes, vocabulary, loss, and its counts. Loaded by a worker only.
+"""Description of the model that user code builds: shapes, vocabulary, loss, and counts. Loaded by a worker only.
 
-Counts come from the architecture where :mod:`core.architecture` knows all its layers. Otherwise parameters and
-activations are Keras's own (every layer's weights once, the outputs of every call, not what a custom layer makes
-inside), and the forward pass's FLOPs are those that TensorFlow's profiler finds in its graph (a multiply-add counts
-2; a loop's body counts once, an operation without registered statistics not at all). They stand in a line of their
-own, with the backward pass at twice the forward pass, once for weights and once for inputs.
+Counts come from the architecture if :mod:`core.architecture` knows all its layers. Otherwise parameters and activations
+are Keras's own (every layer's weights once, the outputs of every call, without a custom layer's intermediate values),
+and the forward pass's FLOPs are those that TensorFlow's profiler finds in its graph (a multiply-add counts 2; a loop's
+body counts once, an operation without registered statistics not at all). These FLOPs have a line of their own, with the
+backward pass at twice the forward pass, once for weights and once for inputs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from core.families.code import MAX_NAME, CodeError, call_entry, check_entry, ref
 from core.worker.protocol import CellFailed, Describe, Described
 
 PIXEL_VALUES = 256
-FLAGS = 2  # 0 and 1 are valid in whatever takes whole numbers
+FLAGS = 2  # 0 and 1 are valid for any integer input
 PROBABILITIES = ("softmax", "sigmoid")
 
 
 def describe_model(request: Describe) -> Described:
-    """Call the user's function and say what model it builds. Raises CellFailed."""
+    """Call the user's function and describe the model it builds. Raises CellFailed."""
     try:
         entry = check_entry(request.entry)
         model = call_entry(entry, request.folder)
@@ -50,7 +50,7 @@ def describe_model(request: Describe) -> Described:
 
 
 def _vocabulary(model: Any, entry: str) -> int | None:
-    """How many whole numbers are valid as samples, None where samples are real numbers. Raises CodeError for text.
+    """Return the number of valid integer samples, None if samples are real numbers. Raises CodeError for text.
 
     With several embeddings (tokens, positions) the smallest is valid for all.
     """
@@ -65,7 +65,7 @@ def _vocabulary(model: Any, entry: str) -> int | None:
 
 
 def _first_layers(model: Any) -> Iterator[Any]:
-    """The layers that take the model's input, also inside a model that does."""
+    """Yield the layers that take the model's input, also inside a nested model."""
     graph = _functional(model)
     nodes = [node for nodes in graph._nodes_by_depth.values() for node in nodes]
     for node in nodes:
@@ -87,10 +87,10 @@ def _ends_in_probabilities(model: Any) -> bool:
 
 
 def _counts(model: Any, sample: tuple[int, ...]) -> tuple[LayerCount, ...]:
-    """Counts by the architecture's layers, or Keras's own; both hold exactly the model's parameters."""
+    """Return the counts of the architecture's layers, or Keras's own; both hold exactly the model's parameters."""
     try:
         known = count(read_architecture(model.to_json().encode()))
-    except Exception:  # a custom layer may raise anything when it is asked for its configuration
+    except Exception:  # a custom layer's get_config may raise anything
         known = ()
     if known and sum(layer.parameters for layer in known) == model.count_params():
         return known
@@ -100,7 +100,7 @@ def _counts(model: Any, sample: tuple[int, ...]) -> tuple[LayerCount, ...]:
 
 
 def _layers(model: Any) -> tuple[LayerCount, ...]:
-    """Parameters and outputs of every call. Weights that no call holds are counted with the first."""
+    """Return parameters and outputs of every call; weights of no call get a line of their own."""
     seen: set[int] = set()
     counts = []
     for node in _calls(model):
@@ -114,7 +114,7 @@ def _layers(model: Any) -> tuple[LayerCount, ...]:
 
 
 def _calls(model: Any) -> Iterator[Any]:
-    """Keras's record of every call of a layer, first to last, with those of models inside the model."""
+    """Yield Keras's node of every call of a layer, first to last, including nested models."""
     depths = _functional(model)._nodes_by_depth
     for node in (node for depth in sorted(depths, reverse=True) for node in depths[depth]):
         if _is_functional(node.operation):
@@ -128,7 +128,7 @@ def _functional(model: Any) -> Any:
 
 
 def _is_functional(operation: Any) -> bool:
-    """Whether it is a model whose layers Keras knows call by call, which no subclass with a call of its own is."""
+    """Return whether Keras knows the model's layers call by call, unlike a subclass with its own ``call``."""
     return isinstance(operation, keras.Model) and hasattr(_functional(operation), "_nodes_by_depth")
 
 
@@ -137,7 +137,7 @@ def _parameters(weights: list[Any]) -> int:
 
 
 def profiled_flops(model: Any, sample: tuple[int, ...]) -> int:
-    """Floating point operations of one sample's forward pass, by TensorFlow's profiler."""
+    """Return the floating-point operations of one sample's forward pass, by TensorFlow's profiler."""
     spec = tf.TensorSpec((1, *sample), model.inputs[0].dtype)
     graph = tf.function(lambda x: model(x, training=False)).get_concrete_function(spec).graph
     options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()

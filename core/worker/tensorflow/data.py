@@ -1,7 +1,7 @@
 """User data, read with tf.data's own readers: arrays, TFRecord files, folders of images.
 
-Files are read and samples decoded within the pipeline, step by step, so that a step's input costs what it really
-costs. The order is the same each time; shuffling, caching, repeating and batching are the pipeline's.
+Files are read and samples decoded within the pipeline, step by step, so that a step's input has its real cost. The
+order is the same each time; shuffling, caching, repeating and batching are the pipeline's.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from core.worker.tensorflow.records import decoded, find_schema, parse
 
 SEED = 20_160
 PROBED = 8  # samples read through the pipeline before it is used
-CHECKED_BYTES = 256 * 2**20  # of an .npy file, looked through for values that are not finite
-WORKER_SHARE = 0.5  # of the memory that is free when arrays are loaded, which takes them twice for a moment
+CHECKED_BYTES = 256 * 2**20  # of an .npy file, checked for values that are not finite
+WORKER_SHARE = 0.5  # of the free memory when arrays are loaded, which briefly holds them twice
 SEARCH_S = 2.0
 MAX_DETAIL = 160
-READING_SIGNS = re.compile(r"Iterator::|(node |Op:)IteratorGetNext")  # not a mere neighbour of the node that failed
-OTHER_SIZE_SIGNS = ("is not compatible with expected shape", "DecodeRaw")  # of a record's raw bytes
+READING_SIGNS = re.compile(r"Iterator::|(node |Op:)IteratorGetNext")  # not just a neighbour of the failed node
+OTHER_SIZE_SIGNS = ("is not compatible with expected shape", "DecodeRaw")  # for raw bytes in a record
 
 
 def own_dataset(path: str, workload: Workload, parallel_calls: int | None) -> Any:
-    """``tf.data.Dataset`` of single samples (x,), or (x, y) for training, as the network takes them.
+    """Return a ``tf.data.Dataset`` of single samples (x,), or (x, y) for training, as the network takes them.
 
     x is float32 of the input's shape; y an int64 scalar, or float32 (1,) for one class. The dataset is finite.
-    ``parallel_calls`` is the decoding map's ``num_parallel_calls``. The first samples are read to see that they fit.
+    ``parallel_calls`` is the decoding map's ``num_parallel_calls``. The first samples are read to check that they fit.
     Raises CellFailed ``error``.
     """
     with _sentences(path), tf.device("/CPU:0"):
@@ -52,7 +52,7 @@ def own_dataset(path: str, workload: Workload, parallel_calls: int | None) -> An
 
 
 def sample_count(path: str) -> int:
-    """Samples in one pass over the data. TFRecord files must be read whole for it. Raises CellFailed ``error``."""
+    """Return the samples in one pass over the data; TFRecord files are read whole. Raises CellFailed ``error``."""
     with _sentences(path), tf.device("/CPU:0"):
         source = inspect_data(path)
         if source.samples is not None:
@@ -76,7 +76,7 @@ def _arrays(source: Source, workload: Workload, calls: int | None) -> Any:
 
 
 def _packed(source: Source, workload: Workload, calls: int | None) -> Any:
-    """An .npz file must be unpacked as a whole: its arrays stay in memory, once for all cells of this worker."""
+    """Return the dataset of an .npz file, which must be unpacked whole and stays in memory, once for all cells."""
     stat = Path(source.path).stat()
     x, raw = _unpacked(source, stat.st_mtime_ns, stat.st_ino)
     if not workload.training:
@@ -93,7 +93,7 @@ def _packed(source: Source, workload: Workload, calls: int | None) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _unpacked(source: Source, modified_ns: int, inode: int) -> tuple[Any, np.ndarray | None]:  # noqa: ARG001
-    """Samples as a tensor and the labels as they are; the arguments beside the source tell a file that was replaced."""
+    """Return samples as a tensor, and the labels unchanged; the other arguments detect a replaced file."""
     assert source.x is not None
     check_memory(source, WORKER_SHARE)
     path = Path(source.path)
@@ -103,7 +103,7 @@ def _unpacked(source: Source, modified_ns: int, inode: int) -> tuple[Any, np.nda
 
 
 def _plain(source: Source, workload: Workload, calls: int | None) -> Any:
-    """An .npy file is samples of one length, one after another, which tf.data reads from the file as it goes."""
+    """Return the dataset of an .npy file: samples of fixed length, which tf.data reads from the file step by step."""
     array = source.x
     assert array is not None
     sample_bytes = array.values * array.dtype.itemsize
@@ -137,7 +137,7 @@ def _records(source: Source, workload: Workload, calls: int | None) -> Any:
 
 
 def record_files(paths: tuple[str, ...]) -> Any:
-    """Serialised records of TFRecord files of one kind, file after file."""
+    """Return a dataset of the serialised records of TFRecord files of one kind, file after file."""
     compression = "GZIP" if paths[0].lower().endswith(".gz") else ""
     return tf.data.TFRecordDataset([os.fsencode(path) for path in paths], compression)
 
@@ -165,7 +165,7 @@ def _as_input(x: Any, workload: Workload) -> Any:
 
 def _as_label(label: Any, workload: Workload) -> Any:
     classes = workload.network.classes
-    # gathering is the cheapest operation that fails, with the number in its message, for a label out of range
+    # gather is the cheapest operation that fails for a label out of range, with the number in its message
     label = tf.gather(tf.range(max(2, classes), dtype=tf.int64), label)
     return tf.cast(label, tf.float32)[tf.newaxis] if classes == 1 else label
 
@@ -186,9 +186,10 @@ def _sentences(path: str) -> Iterator[None]:
 
 
 def explain_reading(error: BaseException, path: str, reading: bool = False) -> str | None:
-    """One sentence for an error that tf.data met while a step read the data at ``path``; None for any other error.
+    """Return one sentence for tf.data's error when a step read the data at ``path``; None for any other error.
 
-    With ``reading`` the error is known to come from there. The file at fault is looked for, :data:`SEARCH_S` at most.
+    With ``reading`` the error is known to come from there. The faulty file is searched for, for at most
+    :data:`SEARCH_S`.
     """
     text = str(error)
     if not isinstance(error, tf.errors.OpError) or isinstance(error, tf.errors.ResourceExhaustedError):
@@ -222,7 +223,7 @@ def _damage(error: BaseException, text: str, path: str, where: str) -> str:
 
 
 def _damaged_file(path: str) -> str | None:
-    """Name of the first file that cannot be read to its end, as far as it is found in time."""
+    """Return the name of the first file that cannot be read to its end, if found in time."""
     end_s = time.monotonic() + SEARCH_S
     with contextlib.suppress(DataError):
         source = inspect_data(path)

@@ -1,4 +1,4 @@
-"""The devices of a target in TensorFlow: chosen before it starts, named, and several of them under one strategy."""
+"""The devices of a target in TensorFlow: selected before it starts, named, and several under one strategy."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from core.worker.tensorflow.memory import GpuAllocator
 
 @dataclass(frozen=True)
 class Devices:
-    """Where steps run. ``names`` are TensorFlow's (``GPU:0`` is the first of those left visible), ``strategy`` is what
-    shares a batch out among several of them, None for one.
+    """The devices that run the steps.
+
+    ``names`` are TensorFlow's (``GPU:0`` is the first visible one). ``strategy`` shards a batch over several; None for
+    one.
     """
 
     names: tuple[str, ...]
@@ -32,11 +34,11 @@ class Devices:
 
     @property
     def words(self) -> str:
-        """Such as ``GPU:0 and GPU:1``."""
+        """The names as text, such as ``GPU:0 and GPU:1``."""
         return all_of(self.names)
 
     def scope(self) -> AbstractContextManager[Any]:
-        """What variables are made within."""
+        """Return the context in which variables are created."""
         scope: AbstractContextManager[Any] = tf.device(self.first) if self.strategy is None else self.strategy.scope()
         return scope
 
@@ -45,9 +47,9 @@ class Devices:
 
 
 def start_devices(target: Target, limit_bytes: int | None) -> tuple[Devices, str]:
-    """Set the target's devices up and start each; with their name where they tell it. ``limit_bytes`` is of each GPU.
+    """Set up and start the target's devices; return them with their model name, if known.
 
-    Raises CellFailed where there is no such device.
+    ``limit_bytes`` applies to each GPU. Raises CellFailed if there is no such device.
     """
     name = _choose_gpus(target, limit_bytes) if target.is_gpu else choose_cpu(target)
     kind = "GPU" if target.is_gpu else "CPU"
@@ -83,7 +85,7 @@ def _choose_gpus(target: Target, limit_bytes: int | None) -> str:
     for gpu in chosen:
         if limit_bytes is None:
             tf.config.experimental.set_memory_growth(gpu, True)
-        else:  # TensorFlow takes one of both: the limit is taken from the card at once
+        else:  # TensorFlow allows only one of the two: the limit is allocated on the card at once
             allowed = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes // 2**20)
             tf.config.set_logical_device_configuration(gpu, [allowed])
     found = [str(tf.config.experimental.get_device_details(gpu).get("device_name", "")) for gpu in chosen]
@@ -91,7 +93,7 @@ def _choose_gpus(target: Target, limit_bytes: int | None) -> str:
 
 
 def uses_tf32() -> bool | None:
-    """Whether products in float32 run as TF32 on every GPU that is visible; None where the kind of one is not known."""
+    """Return whether float32 products run as TF32 on every visible GPU; None if a GPU's capability is unknown."""
     details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
     known = [one.get("compute_capability") for one in details]
     if None in known:
@@ -101,8 +103,9 @@ def uses_tf32() -> bool | None:
 
 
 def profiled_devices(is_gpu: bool) -> tuple[str, ...]:
-    """What a trace calls the devices of this worker: GPUs go by their place among all that CUDA shows this process,
-    logical devices of the CPU are one.
+    """Return the trace's names of this worker's devices.
+
+    GPUs are numbered among all that CUDA shows this process; all logical devices of the CPU are one.
     """
     if not is_gpu:
         return ("CPU",)

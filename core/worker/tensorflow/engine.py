@@ -48,7 +48,7 @@ from core.worker.tensorflow.training import Training
 
 
 def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
-    """Set the target's device up. Raises CellFailed where there is no such device."""
+    """Set up the target's device. Raises CellFailed if there is no such device."""
     target = hello.target
     devices, name = start_devices(target, hello.memory_limit_bytes if hello.watch_memory else None)
     ready = greet(
@@ -63,7 +63,7 @@ def start(hello: Hello) -> tuple[TensorFlowEngine, Ready]:
 
 
 class TensorFlowEngine(CellEngine[CellStep]):
-    """Cells of one target, real training, and what the self-check and the pitfalls ask."""
+    """Cells of one target, real training, self-checks and pitfalls."""
 
     exhausted = (tf.errors.ResourceExhaustedError,)
 
@@ -85,7 +85,7 @@ class TensorFlowEngine(CellEngine[CellStep]):
         return CellStep(model, workload, feed, target.steps_per_execution)
 
     def first_call(self, step: CellStep) -> tuple[float, Placement]:
-        """Of an eager step a second one is watched."""
+        """Run the first call and verify its placement; for an eager step, watch the second."""
         if self._devices.strategy is not None:
             check_shares(step.iterator, self._devices)
         if step.model.run_eagerly:
@@ -155,7 +155,7 @@ class TensorFlowEngine(CellEngine[CellStep]):
                 return examine(request, self._devices.first, step)
 
     def _check_single(self, what: str) -> None:
-        """Raises CellFailed for what is not measured on several devices."""
+        """Raise CellFailed for a measurement that several devices do not support."""
         if self._devices.strategy is not None:
             raise CellFailed("error", f"{what} is measured on one device at a time, not on {self._devices.words}.")
 

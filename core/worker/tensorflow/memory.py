@@ -1,4 +1,4 @@
-"""What TensorFlow's allocator says of a GPU's memory."""
+"""Memory of a GPU according to TensorFlow's allocator."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-GPU = "GPU:0"  # the first that is visible
+GPU = "GPU:0"  # the first visible one
 
 
 class GpuAllocator:
-    """TensorFlow's own count (:class:`core.worker.memory.Allocator`); of several GPUs that of the fullest."""
+    """TensorFlow's own count (:class:`core.worker.memory.Allocator`); the fullest of several GPUs."""
 
     def __init__(self, names: Sequence[str] = (GPU,)) -> None:
         self._names = tuple(names)

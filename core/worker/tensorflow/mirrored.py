@@ -1,7 +1,7 @@
-"""Batches for several devices, which share each out evenly, and proof that every device is given its share.
+"""Batches for several devices in equal shares, and proof that every device gets its share.
 
-Keras's own train and predict functions run the step on every device at once where the model was made in the scope of
-TensorFlow's MirroredStrategy: each computes the gradients of its share, an all-reduce sums them, and every device
+If the model was created in the scope of TensorFlow's MirroredStrategy, Keras's own train and predict functions run the
+step on every device at once: each computes the gradients of its share, an all-reduce sums them, and every device
 updates its own copy of the weights.
 """
 
@@ -22,10 +22,10 @@ from core.worker.tensorflow.placement import short_name
 
 
 def shared_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, devices: Devices) -> Feed:
-    """Feed of whole batches, each shared out among the devices.
+    """Return a feed of whole batches, each distributed over the devices.
 
     Resident ones stay on them. Host arrays and a ``tf.data`` pipeline come through the strategy's distributed dataset,
-    as ``fit`` has it, which copies the next shares to the devices while a step runs.
+    as in ``fit``, which copies the next shares to the devices while a step runs.
     """
     if pipeline.kind == "resident":
         return kept(itertools.repeat(_resident(workload, batch, devices)))
@@ -54,7 +54,7 @@ def _resident(workload: Workload, batch: int, devices: Devices) -> tuple[Any, ..
 
 
 def check_shares(drawn: Iterator[Any], devices: Devices) -> None:
-    """Draws a batch. Raises CellFailed where a device is not given a share of it like the others', on itself."""
+    """Draw a batch. Raises CellFailed unless every device holds an equal share of it."""
     for column in _columns(next(drawn)):
         parts = devices.strategy.experimental_local_results(column)
         sizes = [int(part.shape[0]) for part in parts]
@@ -64,7 +64,7 @@ def check_shares(drawn: Iterator[Any], devices: Devices) -> None:
 
 
 def check_copies(model: Any, devices: Devices) -> None:
-    """After a training step. Raises CellFailed where the devices' copies of the network are not alike."""
+    """Check after a training step. Raises CellFailed unless the devices' copies of the network agree."""
     for variable in shares.compared(model.trainable_variables):
         shares.check_copies(variable.path, [part.numpy() for part in variable.value.values], devices.names)
 

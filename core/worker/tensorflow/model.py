@@ -1,4 +1,4 @@
-"""Keras on TensorFlow: the compiled train and predict functions that ``fit`` and ``predict`` run, one for each cell."""
+"""Keras on TensorFlow: the compiled train and predict functions of ``fit`` and ``predict``, one per cell."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from core.worker.protocol import CellFailed
 
 
 def build_model(workload: Workload, target: Target) -> Any:
-    """Compiled ``keras.Model`` with all its variables, in the target's precision and execution mode.
+    """Return a compiled ``keras.Model`` with all its variables, in the target's precision and execution mode.
 
-    Raises CellFailed ``error`` where Keras would quietly leave XLA out.
+    Raises CellFailed ``error`` if Keras would silently skip XLA.
     """
     model = build(workload, target, _jit_compile(target))
     _check_compiled(model, target)
@@ -25,8 +25,10 @@ def build_model(workload: Workload, target: Target) -> Any:
 
 
 def _jit_compile(target: Target) -> bool | Literal["auto"]:
-    """Keras's own choice is asked for on a GPU only: a CPU target is the machine without its GPU, where it is a graph,
-    though Keras would take XLA for any device as soon as the system lists a GPU.
+    """Return Keras's ``jit_compile``; its own choice is taken on a GPU only.
+
+    A CPU target stands for the machine without its GPU, where Keras runs a graph, but Keras would choose XLA for any
+    device as soon as the system lists a GPU.
     """
     if target.execution == "keras":
         return "auto" if target.is_gpu else False
@@ -34,7 +36,7 @@ def _jit_compile(target: Target) -> bool | Literal["auto"]:
 
 
 def compiled_as(model: Any, target: Target) -> tuple[Compiled, str]:
-    """How the model's steps run, and why, as :class:`core.evidence.CellSetup` has it."""
+    """Return how the model's steps run, and why, as in :class:`core.evidence.CellSetup`."""
     run: Compiled = "eager" if model.run_eagerly else "xla" if model.jit_compile else "graph"
     return run, _why(model, target, run)[:MAX_WHY]
 
@@ -52,14 +54,14 @@ def _why(model: Any, target: Target, run: Compiled) -> str:
 
 
 def _check_compiled(model: Any, target: Target) -> None:
-    """Keras goes on without XLA where a layer may call cuDNN, which would be timed under the wrong name."""
+    """Raise CellFailed if Keras skips XLA, as for layers that may call cuDNN: the time would bear the wrong name."""
     if target.execution == "xla" and not model.jit_compile:
         what = without_compiler(model) or "this network"
         raise CellFailed("error", f"Keras does not compile {what} with XLA here; choose execution=graph instead.")
 
 
 class CellStep(KerasStep):
-    """One cell's step, which TensorFlow compiled for it."""
+    """One cell's step, compiled for it by TensorFlow."""
 
     def train_once(self) -> Any:
         return self._function(self._iterator)

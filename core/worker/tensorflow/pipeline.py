@@ -1,4 +1,4 @@
-"""How a batch reaches the step on TensorFlow: resident tensors, host arrays, or a tf.data pipeline."""
+"""Feeds on TensorFlow: resident tensors, host arrays, or a tf.data pipeline."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from core.worker.feeds import SEED, Feed, host_batches, host_feed, kept, make_ar
 from core.worker.tensorflow.data import own_dataset, sample_count
 from core.worker.tensorflow.resident import ResidentBatch
 
-# How long a new tf.data iterator runs before it is timed: buffers fill, and AUTOTUNE, which looks again after 10, 20,
-# 40, … ms, has settled (measured: benchmarks/pipeline.py)
+# Warm-up of a new tf.data iterator before it is timed: buffers fill, and AUTOTUNE, which re-tunes after 10, 20, 40, …
+# ms, has settled (measured: benchmarks/pipeline.py)
 WARMUP_MS, AUTOTUNE_WARMUP_MS = 150.0, 400.0
-MAX_SHUFFLED = 10_000  # samples in a shuffle buffer; more of the user data could fill the memory
-CHUNK = 512  # values that one iteration of the preprocessing loop works on; small enough to stay in the first cache
+MAX_SHUFFLED = 10_000  # samples in a shuffle buffer; more user data could fill the memory
+CHUNK = 512  # values per iteration of the preprocessing loop; few enough to stay in the L1 cache
 CALIBRATION_ITERATIONS = 40
 CALIBRATION_BATCH = 32
-PYTHON_LOOPS = 20_000  # about a millisecond
+PYTHON_LOOPS = 20_000  # about 1 ms
 
 
 def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int, device: str) -> Feed:
-    """Feed of batches (x, y) for training or (x,) for inference; ``device`` is TensorFlow's name of the target.
+    """Return a feed of batches (x, y) for training or (x,) for inference; ``device`` is TensorFlow's name.
 
-    Keras trains several steps a call only from a ``tf.data`` iterator, so with ``steps_per_execution`` host batches
-    come through one, as ``fit`` brings them; resident ones stay where they are.
+    Keras trains several steps per call only from a ``tf.data`` iterator, so with ``steps_per_execution`` host batches
+    come through one, as in ``fit``; resident ones stay where they are.
     """
     many = target.steps_per_execution > 1
     if pipeline.kind == "resident":
@@ -45,7 +45,7 @@ def make_feed(workload: Workload, target: Target, pipeline: Pipeline, batch: int
 def dataset_feed(
     workload: Workload, target: Target, pipeline: Pipeline, batch: int, share_out: Callable[[Any], Any] | None = None
 ) -> Feed:
-    """Batches of tensors from a ``tf.data`` pipeline, a new one each time; ``share_out`` divides it among devices."""
+    """Return a feed of a ``tf.data`` pipeline, a new iterator each time; ``share_out`` distributes its batches."""
     samples, dataset = make_samples(workload, pipeline, batch)
     batches = make_dataset(dataset, samples, pipeline, batch, target.threads or quota_cores())
     batches = batches if share_out is None else share_out(batches)
@@ -55,13 +55,13 @@ def dataset_feed(
 
 
 def _iterate(batches: list[tuple[Any, ...]]) -> Iterator[Any]:
-    """The batches over and over, as a ``tf.data`` iterator that hands out each at no cost but its own."""
+    """Repeat the batches in a ``tf.data`` iterator that adds only its own cost."""
     stacked = tuple(tf.stack(column) for column in zip(*batches, strict=True))
     return iter(tf.data.Dataset.from_tensor_slices(stacked).cache().repeat())
 
 
 def make_samples(workload: Workload, pipeline: Pipeline, batch: int) -> tuple[int, Any]:
-    """How many samples there are (0: not known, nor needed), and they themselves as a ``tf.data`` pipeline."""
+    """Return the number of samples (0: unknown and not needed), and the samples as a ``tf.data`` pipeline."""
     if pipeline.data is not None:
         dataset = own_dataset(pipeline.data, workload, _number(pipeline.parallel_calls))
         return sample_count(pipeline.data) if pipeline.cache or pipeline.shuffle else 0, dataset
@@ -71,7 +71,7 @@ def make_samples(workload: Workload, pipeline: Pipeline, batch: int) -> tuple[in
 
 
 def make_dataset(dataset: Any, samples: int, pipeline: Pipeline, batch: int, threads: int | None) -> Any:
-    """Endless batches from samples: map, cache, shuffle, repeat, batch, prefetch, each only where it is asked for."""
+    """Return endless batches of samples: map, cache, shuffle, repeat, batch, prefetch, each if the pipeline has it."""
     if pipeline.preprocess_us or (pipeline.parallel_calls is not None and pipeline.data is None):
         work = (PythonPreprocessing if pipeline.preprocess_python else Preprocessing)(pipeline.preprocess_us)
         dataset = dataset.map(work, num_parallel_calls=_number(pipeline.parallel_calls))
@@ -87,10 +87,10 @@ def make_dataset(dataset: Any, samples: int, pipeline: Pipeline, batch: int, thr
 
 def _options(threads: int | None) -> Any:
     options = tf.data.Options()
-    # TensorFlow adds a prefetch to a pipeline that ends without one, and makes maps parallel: off must be off
+    # TensorFlow adds a prefetch to a pipeline that ends without one, and makes maps parallel: off must mean off
     options.experimental_optimization.inject_prefetch = False
     options.experimental_optimization.map_parallelization = False
-    if threads is not None:  # the target's threads are all that the pipeline may use, too
+    if threads is not None:  # the pipeline is limited to the target's threads, too
         options.threading.private_threadpool_size = threads
         options.autotune.cpu_budget = threads
     return options
@@ -101,10 +101,10 @@ def _number(value: int | str | None) -> Any:
 
 
 class Preprocessing:
-    """Real arithmetic of a given cost a sample, run in the map function; the sample itself passes unchanged.
+    """Real arithmetic of a given cost per sample, run in the map function; the sample itself passes unchanged.
 
-    ``microseconds`` are turned into iterations of a loop over :data:`CHUNK` values, whose cost is measured first.
-    One iteration is the least (some 30 µs with the loop's fixed cost), and the finest step (about 6 µs).
+    ``microseconds`` are converted to iterations of a loop over :data:`CHUNK` values, whose cost is measured first. The
+    minimum is one iteration (some 30 µs with the loop's fixed cost), the resolution about 6 µs.
     """
 
     def __init__(self, microseconds: float) -> None:
@@ -119,7 +119,7 @@ class Preprocessing:
             return sample
         x, *rest = sample
         value = self._worked(tf.cast(tf.reshape(x, [-1])[0], tf.float32))
-        # the value enters the sample times zero, so that no optimiser can drop the work
+        # adds zero times the value to the sample, so that no optimiser can drop the work
         return (x + tf.cast(0.0 * value, x.dtype), *rest)
 
     def _worked(self, start: Any) -> Any:
@@ -127,8 +127,9 @@ class Preprocessing:
 
 
 class PythonPreprocessing(Preprocessing):
-    """As :class:`Preprocessing`, but in Python, through ``tf.numpy_function``: it holds the interpreter's lock, so
-    that calls do not run in parallel however many are allowed.
+    """:class:`Preprocessing` in Python, through ``tf.numpy_function``.
+
+    It holds the GIL, so that calls never run in parallel, whatever the number allowed.
     """
 
     def __init__(self, microseconds: float) -> None:
@@ -150,12 +151,12 @@ def _python_work(value: float, loops: int) -> float:
 
 
 def python_loop_us() -> float:
-    """Cost of one iteration of the Python loop, µs."""
+    """Return the cost of one iteration of the Python loop, in µs."""
     return _best_us(lambda: _python_work(0.1, PYTHON_LOOPS)) / PYTHON_LOOPS
 
 
 def _best_us(work: Callable[[], Any]) -> float:
-    """What ``work`` takes, µs, best of five."""
+    """Return the µs that ``work`` takes, best of five."""
     took_ns = []
     for _ in range(5):
         begin = time.perf_counter_ns()
@@ -176,9 +177,9 @@ def _work(start: Any, iterations: Any) -> Any:
 
 
 def work_cost_us() -> tuple[float, float]:
-    """Fixed cost a sample and cost an iteration of the preprocessing, µs, measured where it runs: in a map.
+    """Return the preprocessing's fixed cost per sample and cost per iteration, in µs, measured in a map.
 
-    One thread of its own runs it, so that neighbours on other cores disturb it least.
+    It runs on a single thread of its own, so that neighbours on other cores disturb it least.
     """
     long, short = CALIBRATION_ITERATIONS, CALIBRATION_ITERATIONS // 10
     slow, fast = _sample_us(long), _sample_us(short)
@@ -187,8 +188,8 @@ def work_cost_us() -> tuple[float, float]:
 
 
 def _sample_us(iterations: int) -> float:
-    """Time a sample in a map that works ``iterations`` times, best of five batches."""
-    count = tf.constant(iterations)  # an input of the map function, so that nothing is computed in advance
+    """Return the µs per sample of a map with that many ``iterations``, best of five batches."""
+    count = tf.constant(iterations)  # an input of the map function, so that nothing is constant-folded
     numbers = tf.data.Dataset.range(10_000).map(lambda i: _work(tf.cast(i, tf.float32) * 1e-4, count))
     drawn = iter(numbers.batch(CALIBRATION_BATCH).with_options(_options(1)))
     next(drawn)

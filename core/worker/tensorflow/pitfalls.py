@@ -1,6 +1,6 @@
 """The ways of timing in :mod:`core.worker.pitfalls` on TensorFlow, on the CPU.
 
-The wall clock is ``time.time`` as in the articles: that is part of the way of timing.
+The wall clock is ``time.time`` as in the articles: it is part of the way of timing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TARGET = Target()
 
 
 def time_pitfall(request: TimePitfall) -> dict[str, float]:
-    """Milliseconds a step by method."""
+    """Return milliseconds per step by method."""
     measure = {"predict": _predict, "single_call": _single_call, "first_epoch": _first_epoch}[request.way]
     return measure(request.workload, request.batch)
 

@@ -1,4 +1,4 @@
-"""Where a step really ran on TensorFlow: read from the executed graphs, the variables and the outputs."""
+"""Actual placement of a step on TensorFlow, read from the executed graphs, the variables and the outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.names import all_of
 from core.worker.cells import Placement
 from core.worker.protocol import CellFailed
 
-# Moving, naming and counting: no arithmetic on samples, and rightly on the host for every target
+# Moving, naming and counting: no arithmetic on samples, and on the host by design for every target
 BOOKKEEPING = frozenset({
     "_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "Const", "NoOp", "Identity", "IdentityN", "VarHandleOp",
     "ReadVariableOp", "IteratorGetNext", "IteratorGetNextAsOptional", "IteratorV2", "MakeIterator",
@@ -24,26 +24,26 @@ BOOKKEEPING = frozenset({
     "_Recv", "_HostSend", "_HostRecv", "PartitionedCall", "StatefulPartitionedCall", "Shape", "ShapeN", "Size",
     "Rank", "Placeholder", "If", "StatelessIf", "Switch", "Merge", "_EagerConst",
 })  # fmt: skip
-# How a block waits for the devices: on each of them, so that with it every device would have run something
+# A block waits for the devices by this operation, which runs on each of them: counting it would hide idle devices
 WAITING = "SyncDevice"
-# Where the arithmetic of a network is; one of these on the host means that a GPU target was not measured
+# Operations that hold a network's arithmetic; one of them on the host means that a GPU target was not measured
 HEAVY = ("MatMul", "Conv", "Einsum", "RNN", "Attention")
 CUDNN = "CudnnRNN"
 
 
 @dataclass(frozen=True)
 class Placed:
-    """How often each (device, operation type) was placed, and the names of operations on the host."""
+    """Counts of each placed (device, operation type), and the names of operations on the host."""
 
     counts: Counter[tuple[str, str]]
     host_nodes: frozenset[str] = frozenset()
 
 
 def watch_first_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
-    """Run a compiled step for the first time; its result and where its operations were placed.
+    """Run a compiled step for the first time; return its result and the placement of its operations.
 
-    TensorFlow hands out the graphs that it partitions over devices while run metadata are collected. A cluster that
-    XLA compiles is one program on one device and shows no operations here; its outputs tell where it was.
+    TensorFlow returns the graphs that it partitions over devices while run metadata are collected. A cluster compiled
+    by XLA is one program on one device and shows no operations here; its outputs show the device.
     """
     ctx = context.context()
     ctx.enable_run_metadata()
@@ -63,7 +63,7 @@ def watch_first_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
 
 
 def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
-    """Run one step operation by operation; the devices are those where the outputs lie."""
+    """Run one step operation by operation; each operation's device is that of its outputs."""
     placed: Counter[tuple[str, str]] = Counter()
 
     def note(op_type: Any, _inputs: Any, _attrs: Any, outputs: Any, _name: Any = None, _graph: Any = None) -> None:
@@ -80,11 +80,10 @@ def watch_eager_step(step: Callable[[], Any]) -> tuple[Any, Placed]:
 
 
 def verify(model: Any, outputs: Any, placed: Placed, devices: tuple[str, ...], xla: bool) -> Placement:
-    """Placement of a step that belongs on ``devices`` (CPU:0, or GPU:0 and GPU:1). Raises CellFailed ``misplaced``
-    otherwise.
+    """Return the placement of a step that belongs on ``devices`` (CPU:0, or GPU:0 and GPU:1).
 
-    On several each must hold a copy of every variable and run the network's arithmetic; what Keras gives out of a step
-    is joined from all of them, on whichever device.
+    Each of several devices must hold a copy of every variable and run the network's arithmetic; Keras joins their
+    outputs on any device. Raises CellFailed ``misplaced`` otherwise.
     """
     words = all_of(devices)
     lying = {_devices_of(variable.value) for variable in model.variables if _large(variable)} - {devices}
@@ -110,7 +109,7 @@ def verify(model: Any, outputs: Any, placed: Placed, devices: tuple[str, ...], x
 
 
 def _check_none_idle(placed: Placed, counts: Counter[str], devices: tuple[str, ...], xla: bool) -> None:
-    """Raises CellFailed ``misplaced`` where a device ran nothing, or none of the arithmetic that another one ran."""
+    """Raise CellFailed ``misplaced`` if a device ran nothing, or none of the arithmetic that another one ran."""
     if idle := [device for device in devices if not xla and not counts[device]]:
         raise CellFailed("misplaced", f"No operation of the step ran on {all_of(idle)}.")
     at_work = {where for where, op in placed.counts if _heavy(op)}
@@ -125,13 +124,13 @@ def _heavy(op: str) -> bool:
 
 
 def _devices_of(value: Any) -> tuple[str, ...]:
-    """Where a variable lies, with all its copies."""
+    """Return the devices of a variable and all its copies."""
     parts = value.values if isinstance(value, tf.distribute.DistributedValues) else (value,)
     return tuple(short_name(part.device) for part in parts)
 
 
 def _recurrent(model: Any, placed: Placed, device: str) -> list[str]:
-    """Which kernels of cuDNN were among the operations, where the network has recurrent layers."""
+    """Return a line on cuDNN's kernels among the operations, if the network has recurrent layers."""
     layers = sum(isinstance(layer, keras.layers.RNN) for layer in model._flatten_layers(include_self=False))
     if not layers:
         return []
@@ -141,9 +140,9 @@ def _recurrent(model: Any, placed: Placed, device: str) -> list[str]:
 
 
 def short_name(device: str) -> str:
-    """``GPU:0`` from ``/job:localhost/replica:0/task:0/device:GPU:0``."""
+    """Return ``GPU:0`` for ``/job:localhost/replica:0/task:0/device:GPU:0``."""
     return device.rpartition("device:")[2]
 
 
 def _large(variable: Any) -> bool:
-    return len(variable.shape) >= 1  # scalars such as counters may live on the host
+    return len(variable.shape) >= 1  # scalars such as counters may be on the host

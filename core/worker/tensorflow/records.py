@@ -1,4 +1,4 @@
-"""Which features of a tf.train.Example are a network's sample and its label, as the first record shows."""
+"""Choice of a tf.train.Example's features for a network's sample and label, from the first record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_LISTED = 12
 
 @dataclass(frozen=True)
 class Schema:
-    """Names of the features. ``form`` says how x is stored: a list of numbers, an encoded image or raw bytes."""
+    """Names of the features. ``form`` is how x is stored: a list of numbers, an encoded image or raw bytes."""
 
     x: str
     form: Form
@@ -31,10 +31,10 @@ class Schema:
 
 
 def find_schema(record: bytes, workload: Workload, where: str) -> Schema:
-    """Schema of a serialised record. Raises DataError with the features found where none or several fit."""
+    """Return the schema of a serialised record. Raises DataError, listing the features, if none or several fit."""
     try:
         features = dict(tf.train.Example.FromString(record).features.feature)
-    except Exception:  # protobuf's DecodeError, without depending on protobuf for it
+    except Exception:  # protobuf's DecodeError, without a dependency on protobuf
         features = {}
     if not features:
         raise DataError(f"The records in {where} are no tf.train.Example with features, which is what is read.")
@@ -97,7 +97,7 @@ def _list(features: Mapping[str, Any]) -> str:
 
 
 def parse(record: Any, schema: Schema, shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """x and the label (None without one) of a record, within a map. x keeps its type; an image is float32, 0 to 1."""
+    """Return x and the label (None without one) of a record, in a map. x keeps its type; images are float32, 0 to 1."""
     numbers = {"float": tf.float32, "int": tf.int64}
     count = [math.prod(shape)] if schema.form in numbers else []
     wanted = {schema.x: tf.io.FixedLenFeature(count, numbers.get(schema.form, tf.string))}
@@ -114,9 +114,9 @@ def parse(record: Any, schema: Schema, shape: tuple[int, ...]) -> tuple[Any, Any
 
 
 def decoded(value: Any, shape: tuple[int, ...]) -> Any:
-    """An encoded image in the size of the network's input, float32 from 0 to 1."""
+    """Return an encoded image in the size of the network's input, float32 from 0 to 1."""
     size = image_shape(shape)
-    assert size is not None  # find_schema and check_fits see to it
+    assert size is not None  # guaranteed by find_schema and check_fits
     height, width, channels = size
     image = tf.io.decode_image(value, channels=channels, expand_animations=False)
     return tf.image.resize(image, (height, width)) / 255.0

@@ -1,4 +1,4 @@
-"""A batch that stays on the device, as Keras's loop over several steps a call takes it."""
+"""A batch that stays on the device, as Keras's loop of several steps per call takes it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import tensorflow as tf
 
 
 class ResidentBatch(tf.data.Iterator, tf.experimental.Optional):
-    """The same tensors whenever it is asked: an iterator that never ends, and the optional that is never empty.
+    """An endless iterator over the same tensors, and an optional that is never empty.
 
-    With ``steps_per_execution`` Keras trains in a compiled loop, from nothing but a ``tf.data`` iterator (its
-    trainer.py, ``multi_step_on_iterator``). One of TensorFlow's own lives on the host: prefetched to a GPU, each batch
-    is fetched by a remote call and copied over the link. This one is made of the tensors themselves, which enter the
-    compiled function as its arguments and its loop as loop variables, and are nowhere copied.
+    With ``steps_per_execution`` Keras trains in a compiled loop, only from a ``tf.data`` iterator (its trainer.py,
+    ``multi_step_on_iterator``). TensorFlow's own iterators live on the host: prefetched to a GPU, each batch is fetched
+    by a remote call and copied over the link. This one consists of the tensors themselves, which are arguments of the
+    compiled function and variables of its loop, and are never copied.
     """
 
     def __init__(self, tensors: tuple[Any, ...]) -> None:
@@ -46,7 +46,7 @@ class ResidentBatch(tf.data.Iterator, tf.experimental.Optional):
 
 
 class _ResidentSpec(tf.TypeSpec):
-    """How TensorFlow takes a :class:`ResidentBatch` apart and puts it together."""
+    """Type of a :class:`ResidentBatch`, by which TensorFlow decomposes and rebuilds it."""
 
     __slots__ = ("element_spec",)
 

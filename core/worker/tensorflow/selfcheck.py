@@ -1,4 +1,4 @@
-"""What a self-check (:mod:`core.selfcheck`) asks of TensorFlow: the same things measured in other, barer ways."""
+"""A self-check's requests (:mod:`core.selfcheck`) on TensorFlow: the same quantities measured in simpler ways."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ FACTOR = 4
 FACTOR_REPEATS, FACTOR_S = 15, 5.0
 LINKS = 8
 SIZES = (256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
-CHAIN_MS = 10.0  # long against what starting eight kernels takes: some 0.1 ms
+CHAIN_MS = 10.0  # long compared with launching eight kernels: some 0.1 ms
 KNOWN_BYTES = 128 * 2**20
 CLUSTER = re.compile(r"CpuExecutable::ExecuteAsyncOnStream|GpuExecutable::ExecuteThunks")
 """XLA's own mark of one run of a compiled program (xla/service/cpu/cpu_executable.cc, gpu/gpu_executable.cc)."""
 
 
 def examine(request: Examine, device: str, step: CellStep | None = None) -> Examined:
-    """Answer a self-check. ``step`` is that of the cell that was asked about, fed. Raises CellFailed."""
+    """Answer a self-check. ``step`` is the fed step of the cell in question. Raises CellFailed."""
     if request.look == "factor":
         return _factor(device)
     if request.look == "memory":
@@ -45,7 +45,7 @@ def examine(request: Examine, device: str, step: CellStep | None = None) -> Exam
 
 
 def _loops(step: CellStep, steps: int) -> Examined:
-    """Milliseconds a step in turn: as a block, in the barest loop, and with a synchronisation in each step."""
+    """Time a step in turn as a block, in a bare loop, and with a synchronisation per step; in ms per step."""
     function, iterator = step.make_function(), step.iterator
 
     def bare(count: int) -> float:
@@ -58,7 +58,7 @@ def _loops(step: CellStep, steps: int) -> Examined:
     def synced(count: int) -> float:
         return sum(step.run(step.per_call) for _ in range(count // step.per_call))
 
-    bare(1)  # traces
+    bare(1)  # traces it
     ways = {"block": step.run, "bare": bare, "synced": synced}
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for repeat in _repeats(LOOP_REPEATS, LOOPS_S):
@@ -72,7 +72,7 @@ def _loops(step: CellStep, steps: int) -> Examined:
 
 
 def _repeats(most: int, most_s: float) -> Iterator[int]:
-    """Numbers of repetitions, as many as fit into the time, and :data:`LEAST_REPEATS` in any case."""
+    """Yield repetition numbers, as many as fit into the time, and at least :data:`LEAST_REPEATS`."""
     end_s = time.monotonic() + most_s
     for repeat in range(most):
         if repeat >= LEAST_REPEATS and time.monotonic() >= end_s:
@@ -91,9 +91,9 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def _factor(device: str) -> Examined:
-    """A chain of products, and one over four times the rows: as many kernels to start, four times the arithmetic.
+    """Time a chain of products, and one with four times the rows: as many kernels, four times the arithmetic.
 
-    ``left``: what fetching one value of the result took after the synchronisation of the longer one.
+    ``left``: the ms to fetch one value of the result after the synchronisation of the longer one.
     """
     chain = tf.function(_chain)
     with tf.device(device):
@@ -101,7 +101,7 @@ def _factor(device: str) -> Examined:
             weights = tf.constant(np.random.default_rng(0).standard_normal((size, size), np.float32) / size**0.5)
             short = tf.ones((size, size))
             chain(short, weights)[1].numpy()  # compiles, and chooses its kernels
-            # a value that is fetched is there, whatever a synchronisation does
+            # a fetched value is complete, whatever a synchronisation does
             if _timed(lambda: chain(short, weights)[1].numpy()) >= CHAIN_MS:  # noqa: B023
                 break
         long = tf.ones((FACTOR * size, size))
@@ -126,7 +126,7 @@ def _chain(x: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def _memory(device: str) -> Examined:
-    """By how much a known allocation raises the peak that cells report."""
+    """Return how much a known allocation raises the peak that cells report."""
     allocator = GpuAllocator() if device.startswith("GPU") else None
     meter = PeakMeter(allocator)
     before = held_bytes(allocator)
@@ -139,7 +139,7 @@ def _memory(device: str) -> Examined:
 
 
 def _clusters(step: CellStep, steps: int) -> Examined:
-    """Runs of programs that XLA compiled, and operations that ran one by one, in ``steps`` traced steps."""
+    """Count runs of XLA programs and single operations in ``steps`` traced steps."""
     trace = _traced(step, steps)
     kind = kinds(trace.texts)
     runs = np.array([CLUSTER.fullmatch(text) is not None for text in trace.texts])

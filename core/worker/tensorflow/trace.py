@@ -16,8 +16,9 @@ from core.worker.tensorflow.model import CellStep
 def trace_steps(
     step: CellStep, steps: int, host_nodes: frozenset[str] | None, devices: tuple[str, ...]
 ) -> dict[str, Any]:
-    """As :func:`core.worker.profiling.trace_steps`; ``devices`` are what
-    :func:`core.worker.tensorflow.devices.profiled_devices` says.
+    """Trace as :func:`core.worker.profiling.trace_steps` does.
+
+    ``devices`` are from :func:`core.worker.tensorflow.devices.profiled_devices`.
     """
     _load_profiler()
     return profiling.trace_steps(step, steps, host_nodes, devices, _Profiler())
@@ -41,8 +42,9 @@ class _Profiler:
 
 @cache
 def _load_profiler() -> None:
-    """Once a process: the first session loads CUPTI, which would be part of the first trace (as TensorFlow's own
-    ``profiler_v2.warmup`` has it).
+    """Run one empty session per process: the first one loads CUPTI, which would be part of the first trace.
+
+    TensorFlow's own ``profiler_v2.warmup`` does the same.
     """
     tf.profiler.experimental.start("")
     tf.profiler.experimental.stop(save=False)

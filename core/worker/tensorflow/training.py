@@ -1,10 +1,10 @@
-"""Real training of a workload's network on a task that can be learnt, and the norms of its gradients on the way.
+"""Real training of a workload's network on a learnable task, with the norms of its gradients on the way.
 
-Trains in float32 with compiled functions on the worker's device. The task is a teacher's: random inputs (normal, or
-token ids) whose labels are those of a network of the same architecture with other random weights, new for every
-batch, so that nothing is ever seen twice and the held-out loss is that of the task itself. Or it is the user's labelled
+Trains in float32 with compiled functions on the worker's device. By default a teacher sets the task: random inputs
+(normal, or token ids) labelled by a network of the same architecture with other random weights, new for every batch, so
+that nothing is ever seen twice and the held-out loss is that of the task itself. Or the task is the user's labelled
 files: some samples are held out, and batches are drawn from the others with replacement, so that they are independent,
-as the estimator of the noise scale takes them to be.
+as the estimator of the noise scale assumes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from core.worker.keras.model import make_loss, make_optimizer
 from core.worker.protocol import CellFailed, GradientsSampled, OpenTraining, SampleGradients, Trained, TrainingOpened
 from core.worker.tensorflow.data import own_dataset, sample_count
 
-HELD_OUT = 1_024  # samples; the loss of so many is known to some 3 %, alike at every step
+HELD_OUT = 1_024  # samples; their loss is known to some 3 %, the same at every step
 HELD_OUT_SHARE = 0.2  # at most, of user data
-EVALUATED = 256  # samples at a time, when no gradient is needed
-STANDARDISED = 2_048  # samples whose logits give each class of a teacher its mean and spread
+EVALUATED = 256  # samples per call without gradients
+STANDARDISED = 2_048  # samples whose logits give the mean and spread of a teacher's classes
 MAX_OWN_BYTES, MAX_OWN_SAMPLES = 256 * 2**20, 100_000
-TRAINING, GRADIENTS, HELD_OUT_SAMPLES, TEACHER = range(4)  # purposes of drawn batches: each its own random numbers
+TRAINING, GRADIENTS, HELD_OUT_SAMPLES, TEACHER = range(4)  # purposes of random draws: each has its own random numbers
 
 Draw = Callable[[int, Any], tuple[Any, Any]]
 """(samples, seed of two int32) to (x, y) of one batch, drawn on the device within a compiled function."""
@@ -39,9 +39,9 @@ Draw = Callable[[int, Any], tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Task:
-    """What is learnt: ``loss(y, outputs)`` of ``model`` on what ``draw`` gives. ``held_out`` is (x, y) to judge by.
+    """The learning task: ``loss(y, outputs)`` of ``model`` on batches of ``draw``.
 
-    ``samples`` are those trained on, None where every batch is new.
+    ``held_out`` is (x, y) for evaluation. ``samples`` is the number trained on, None if every batch is new.
     """
 
     model: Any
@@ -51,7 +51,7 @@ class Task:
     samples: int | None = None
 
     def gradients(self, x: Any, y: Any) -> list[Any]:
-        """Dense gradients of a batch's mean loss, one for each trainable variable."""
+        """Return dense gradients of a batch's mean loss, one per trainable variable."""
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
             loss = self.loss(y, self.model(x, training=True))
@@ -59,7 +59,7 @@ class Task:
 
 
 class Training:
-    """One network in training. Raises CellFailed where the task cannot be set up, or diverges."""
+    """One network in training. Raises CellFailed if the task cannot be set up, or diverges."""
 
     opened: TrainingOpened
 
@@ -76,14 +76,14 @@ class Training:
         self.opened = TrainingOpened(samples=self._task.samples, loss=self._held_out_loss())
 
     def train(self, steps: int) -> Trained:
-        """``steps`` more steps at the batch that was opened, then the held-out loss."""
+        """Train ``steps`` more steps at the opened batch size, then evaluate the held-out loss."""
         with tf.device(self._device):
             self._train(tf.constant(self._step), tf.constant(steps))
         self._step += steps
         return Trained(step=self._step, loss=self._held_out_loss())
 
     def sample(self, request: SampleGradients) -> GradientsSampled:
-        """Norms of gradients at the present weights, which stay; statistics of batch normalisation are put back."""
+        """Return gradient norms at the current weights, which stay; batch normalisation's statistics are restored."""
         states = self._task.model.non_trainable_variables
         kept = [state.numpy() for state in states]
         norms2 = []
@@ -120,7 +120,7 @@ class Training:
             self._optimizer.apply(self._task.gradients(x, y), self._task.model.trainable_variables)
 
     def _gradient_norms(self, first: Any, parts: Any, small: int) -> tuple[Any, Any]:
-        """Mean of |G|² over ``parts`` batches, and |G|² of the mean of their gradients, of which one sum is kept."""
+        """Return the mean of |G|² over ``parts`` batches, and |G|² of their gradients' mean, with a running sum."""
         total = [tf.zeros(variable.shape, tf.float32) for variable in self._task.model.trainable_variables]
         norms = tf.constant(0.0)
         for part in tf.range(first, first + parts):
@@ -132,7 +132,7 @@ class Training:
 
 
 def make_task(request: OpenTraining) -> Task:
-    """The request's network and task, on the device that is in scope. Raises CellFailed."""
+    """Return the request's network and task, on the device in scope. Raises CellFailed."""
     network = request.workload.network
     keras.utils.set_random_seed(request.seed)
     model, loss = network.build(keras), make_loss(network)
@@ -148,7 +148,7 @@ def _norm2(gradients: list[Any]) -> Any:
 
 
 def _seed(seed: int, purpose: int, number: Any) -> Any:
-    """Two int32 that differ for every seed, purpose and number of a batch."""
+    """Return two int32 that differ for every seed, purpose and batch number."""
     return tf.stack([tf.constant(4 * seed + purpose, tf.int32), tf.cast(number, tf.int32)])
 
 
@@ -163,8 +163,10 @@ def _inputs(network: Network) -> Draw:
 
 
 def _teacher(network: Network, seed: int) -> Draw:
-    """Inputs with a teacher's labels: its outputs, standardised for each class over a sample so that every class is
-    used, and of them the largest; with one output, whether it is above its mean.
+    """Return a draw of inputs with a teacher's labels.
+
+    Its outputs are standardised per class over a sample, so that every class is used; the label is the largest, or with
+    one output whether it is above its mean.
     """
     keras.utils.set_random_seed(seed + 1)
     model = network.build(keras)
@@ -202,7 +204,7 @@ def _held_out(draw: Draw, seed: int) -> tuple[Any, Any]:
 
 
 def _own(path: str, workload: Workload, seed: int) -> tuple[Draw, tuple[Any, Any], int]:
-    """Labelled user data: how to draw from them, those held out, and how many are trained on."""
+    """Return the draw from labelled user data, its held-out part, and the number of samples trained on."""
     try:
         check_labelled(path, workload)
     except DataError as error:
@@ -222,7 +224,7 @@ def _own(path: str, workload: Workload, seed: int) -> tuple[Draw, tuple[Any, Any
 
 
 def _loaded(path: str, workload: Workload, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Samples and labels in random order; of more than fit into memory here, as many as do, chosen by chance."""
+    """Return samples and labels in random order; a random subset if they exceed the memory allowed here."""
     network = workload.network
     most = min(MAX_OWN_SAMPLES, MAX_OWN_BYTES // (4 * math.prod(network.input_shape)))
     count = sample_count(path)

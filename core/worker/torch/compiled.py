@@ -1,8 +1,8 @@
-"""``torch.compile`` held to its word: whole graphs of fixed shapes, or an error; never a quiet fall to eager.
+"""Strict ``torch.compile``: whole graphs of fixed shapes, or an error; never a silent fallback to eager.
 
-Left alone PyTorch compiles for any batch from the second batch size on (``automatic_dynamic_shapes``), and falls to
-eager without an error once a function was compiled eight times (``recompile_limit``). What was compiled, and what was
-not, is read from Dynamo's own record of every compilation.
+By default PyTorch compiles for any batch from the second batch size on (``automatic_dynamic_shapes``), and falls back
+to eager without an error once a function was compiled eight times (``recompile_limit``). What was compiled, and what
+was not, is read from Dynamo's own record of every compilation.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from torch._inductor import config as inductor
 
 from core.worker.protocol import CellFailed
 
-MOST_COMPILATIONS = 10_000  # of one function in a process: more than a sweep has cells
+MOST_COMPILATIONS = 10_000  # of one function per process: more than a sweep has cells
 MAX_SAID = 160
 BACKWARD = "Unsupported Tensor.backward() call"
-"""Dynamo's words for the break that every training step of Keras's has, between its two compiled halves."""
+"""Dynamo's reason for the break in every training step of Keras, between its two compiled halves."""
 
 _whole: set[Hashable] = set()
-"""What this process has compiled whole."""
+"""Keys compiled whole in this process."""
 
 
 def set_compiler_up(kind: str) -> None:
-    """For this whole process, on a device of that kind."""
+    """Configure the compiler for this whole process, on a device of that kind."""
     dynamo.automatic_dynamic_shapes = False
     dynamo.recompile_limit = dynamo.accumulated_recompile_limit = MOST_COMPILATIONS
     dynamo.fail_on_recompile_limit_hit = True
     dynamo_utils.set_compilation_metrics_limit(MOST_COMPILATIONS)
     if kind == "cpu":
-        inductor.compile_threads = 1  # a pool of compiling processes would wait beside what is measured
+        inductor.compile_threads = 1  # a pool of compiling processes would idle beside the measurement
 
 
 def begin() -> None:
-    """What is compiled from here on is what :func:`check` and :func:`check_settled` judge."""
+    """Clear the record: :func:`check` and :func:`check_settled` judge what is compiled from here on."""
     dynamo_utils.clear_compilation_metrics()
     dynamo_utils.counters.clear()
 
 
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
-    """What Dynamo refuses inside, as a cell's failure in one sentence."""
+    """Turn Dynamo's errors inside into a cell's failure of one sentence."""
     try:
         yield
     except TorchDynamoException as error:
@@ -52,10 +52,10 @@ def compiling() -> Iterator[None]:
 
 
 def check(what: Hashable, breaks: tuple[str, ...] = (), replayed: bool = False) -> None:
-    """Raises CellFailed where what ran since :func:`begin` is not compiled as was asked.
+    """Raise CellFailed unless everything run since :func:`begin` was compiled as requested.
 
-    ``what`` tells modules and shapes apart: what was compiled once is not compiled again in the same process.
-    ``breaks`` are beginnings of reasons for which a graph may break. ``replayed``: CUDA graphs were asked for.
+    ``what`` distinguishes modules and shapes: what was compiled once is not compiled again in the same process.
+    ``breaks`` are prefixes of accepted reasons for a graph break. ``replayed``: CUDA graphs were requested.
     """
     counters = dynamo_utils.counters
     graphs = counters["stats"]["unique_graphs"]
@@ -75,7 +75,7 @@ def check(what: Hashable, breaks: tuple[str, ...] = (), replayed: bool = False) 
 
 
 def check_settled() -> None:
-    """Raises CellFailed where anything was compiled since :func:`begin`: those steps are none of a warm cell."""
+    """Raise CellFailed if anything was compiled since :func:`begin`: such steps are not those of a warm cell."""
     if dynamo_utils.get_compilation_metrics():
         begin()
         _refuse("compiled again amid measured steps")

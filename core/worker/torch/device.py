@@ -1,4 +1,4 @@
-"""A target's device in PyTorch: chosen, waited for, its memory. Loaded by a worker process only."""
+"""A target's device in PyTorch: selection, synchronisation, memory. Loaded by a worker process only."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ INSTALL = "requirements-torch.txt says how to install one that can"
 
 @dataclass(frozen=True)
 class Device:
-    """``name`` is PyTorch's (``cuda:1``), ``shown`` ours (``GPU:1``); ``wait`` returns when the device is idle.
+    """A device: ``name`` is PyTorch's (``cuda:1``), ``shown`` ours (``GPU:1``); ``wait`` returns when it is idle.
 
-    ``allocator`` counts the device's own memory; None on the CPU, where the process's counts.
+    ``allocator`` counts the device's own memory; None on the CPU, where the process's memory counts.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Device:
 
 
 def set_up(hello: Hello, *more_packages: str) -> tuple[Device, Ready]:
-    """The target's device with its threads and memory limited as asked. Raises CellFailed where there is none."""
+    """Return the target's device, with threads and memory limited as requested. Raises CellFailed if there is none."""
     target = hello.target
     choose = {"cpu": _cpu, "gpu": _cuda, "mps": _mps}[device_kind(target.device)]
     device = choose(target)
@@ -104,7 +104,7 @@ class _CudaMemory:
 
 
 class _MpsMemory:
-    """Apple's GPU: what Metal holds for the process, which PyTorch gives back to nobody, stands for the peak."""
+    """Apple's GPU; the peak is what Metal holds for the process, since PyTorch never returns it."""
 
     def held(self) -> int:
         return int(torch.mps.current_allocated_memory())

@@ -29,15 +29,15 @@ from core.worker.torch.trace import trace_steps
 
 
 def start(hello: Hello) -> tuple[TorchEngine, Ready]:
-    """Set the target's device up. Raises CellFailed where there is no such device."""
+    """Set up the target's device. Raises CellFailed if there is no such device."""
     device, ready = set_up(hello, "keras")
-    # for the whole process: Keras would take Apple's GPU, or the first one of CUDA, by itself
+    # for the whole process: Keras would choose Apple's GPU, or the first one of CUDA, by itself
     keras.device(device.name).__enter__()
     return TorchEngine(hello, device), ready
 
 
 class KerasTorchStep(TorchStep, KerasStep):
-    """Keras's functions take a list of one batch, and a model that is told whether it trains."""
+    """Keras's functions, which take a list of one batch, and a model set to training or inference."""
 
     def __init__(self, model: Any, workload: Workload, feed: Feed, device: Device) -> None:
         self.device, self.is_compiled = device, bool(model.jit_compile)
@@ -49,14 +49,14 @@ class KerasTorchStep(TorchStep, KerasStep):
     predict_once = train_once
 
     def run(self, steps: int) -> float:
-        self.model.train(self._training)  # fit and predict leave it the other way
+        self.model.train(self._training)  # fit and predict leave it in the other mode
         return super().run(steps)
 
     @contextlib.contextmanager
     def own_loop(self) -> Iterator[None]:
         yield
         if self.settled:
-            compiled.begin()  # what fit compiles around the step is not the step's
+            compiled.begin()  # what fit compiles around the step is not part of it
 
     def check_finite(self) -> None:
         if self._training:
@@ -85,7 +85,7 @@ class TorchEngine(CellEngine[KerasTorchStep]):
         if target.execution == "compile" and not model.jit_compile:
             what = without_compiler(model) or "this network"
             raise CellFailed("error", f"Keras does not compile {what} here; choose execution=eager instead.")
-        if workload.training:  # as fit does before its first step: loss and metrics are made
+        if workload.training:  # as fit does before its first step: creates loss and metrics
             model._symbolic_build(data_batch=on_device(make_arrays(workload, 1), self._device))
         return model
 

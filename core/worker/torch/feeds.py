@@ -19,25 +19,25 @@ Arrays = tuple[np.ndarray, ...]
 
 
 def on_device(arrays: Arrays, device: Device) -> tuple[Any, ...]:
-    """The arrays as tensors of the device; on the CPU they are the arrays' own memory."""
+    """Return the arrays as tensors of the device; on the CPU they share the arrays' memory."""
     return tuple(torch.from_numpy(array).to(device.name) for array in arrays)
 
 
 def resident(arrays: Arrays, device: Device) -> Feed:
-    """The same batch on the device, whenever it is asked."""
+    """Return a feed that repeats one batch on the device."""
     return kept(itertools.repeat(on_device(arrays, device)))
 
 
 def handed_over(arrays: Arrays, batch: int, device: Device) -> Feed:
-    """Batches of the arrays in turn, each brought to the device when it is asked for."""
+    """Return a feed that cycles through batches of the arrays, each copied to the device when drawn."""
     batches = [tuple(a[i : i + batch] for a in arrays) for i in range(0, len(arrays[0]), batch)]
     return kept(on_device(each, device) for each in itertools.cycle(batches))
 
 
 def loaded(arrays: Arrays, batch: int, device: Device, pipeline: Pipeline) -> Feed:
-    """As PyTorch's tutorials feed: a DataLoader in this process takes sample by sample and puts batches together.
+    """Return a feed as in PyTorch's tutorials: a DataLoader in this process collates sample by sample.
 
-    Raises CellFailed for what a pipeline of ``tf.data`` has beyond that.
+    Raises CellFailed for any other option of a ``tf.data`` pipeline.
     """
     if pipeline.model_copy(update={"shuffle": False}) != Pipeline(kind="tfdata"):
         raise CellFailed(
@@ -51,7 +51,7 @@ def loaded(arrays: Arrays, batch: int, device: Device, pipeline: Pipeline) -> Fe
 
 
 class _Endless(Sampler[int]):
-    """Every sample again and again, so that no epoch ends amid a block; in a new order each time if shuffled."""
+    """Every sample repeatedly, so that no epoch ends within a block; in a new order each time if shuffled."""
 
     def __init__(self, count: int, shuffled: bool) -> None:
         self._count, self._shuffled = count, shuffled

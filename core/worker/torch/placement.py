@@ -1,4 +1,4 @@
-"""Where a step really ran on PyTorch: read from its tensors, and of an eager step from every operation."""
+"""Actual placement of a step on PyTorch, read from its tensors, and for an eager step from every operation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from core.worker.protocol import CellFailed
 from core.worker.torch.device import Device
 
 HEAVY = ("mm", "conv", "attention", "rnn", "lstm", "gru")
-"""In the names of operations that hold a network's arithmetic: one on the host means that a GPU was not measured."""
+"""Parts of the names of operations that hold a network's arithmetic: one on the host means no GPU was measured."""
 
 
 class _Watch(TorchDispatchMode):
-    """Counts operations by device and name, of what they give."""
+    """Counts operations by name and the device of their outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Watch(TorchDispatchMode):
 
 
 def watch_step(step: Callable[[], Any]) -> Counter[tuple[str, str]]:
-    """How often each (kind of device, operation) ran in an eager step."""
+    """Count how often each (kind of device, operation) ran in an eager step."""
     with _Watch() as watch:
         step()
     return watch.placed
@@ -45,10 +45,10 @@ def verify(
     placed: Counter[tuple[str, str]] | None = None,
     compiled: str = "",
 ) -> Placement:
-    """Placement of a step that belongs on ``device``. ``tensors`` are those that it must hold, by what they are.
+    """Return the placement of a step that belongs on ``device``; ``tensors`` are its tensors by description.
 
-    ``placed`` is what :func:`watch_step` saw, or None where the step is ``compiled`` by what that names. Scalars, such
-    as an optimizer's counters, may lie on the host. Raises CellFailed ``misplaced``.
+    ``placed`` is from :func:`watch_step`, or None if the step is ``compiled``, by the compiler named there. Scalars,
+    such as an optimizer's counters, may be on the host. Raises CellFailed ``misplaced``.
     """
     for what, group in tensors.items():
         lie_on = {str(tensor.device) for tensor in _tensors(group) if tensor.dim()}

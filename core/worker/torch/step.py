@@ -1,4 +1,4 @@
-"""A step on PyTorch, Keras's or native: waited for on its device, and watched for compiling amid measured steps."""
+"""A step on PyTorch, through Keras or native: synchronised, and watched for compilation during measured steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.worker.torch.device import Device
 
 
 class TorchStep(Step):
-    """A step that ``is_compiled`` is ``settled`` once its cell is warm: what is compiled from then on is an error."""
+    """A step that, if ``is_compiled``, is ``settled`` once its cell is warm: any later compilation is an error."""
 
     device: Device
     is_compiled = False
@@ -20,7 +20,7 @@ class TorchStep(Step):
         self.device.wait()
 
     def settle(self, model: object, breaks: tuple[str, ...] = (), replayed: bool = False) -> None:
-        """Take the step of ``model``, which ran until it was steady, for compiled; :func:`compiled.check` says when."""
+        """Check with :func:`compiled.check` that the steady step of ``model`` is compiled, and mark it as settled."""
         shapes = tuple(tuple(each.shape) for each in next(self.iterator))
         compiled.check((id(model), shapes), breaks, replayed)
         compiled.begin()

@@ -1,6 +1,6 @@
 """A short trace of a prepared cell by PyTorch's profiler.
 
-Kernels of a GPU are read after their documented format (:mod:`core.traces.chrome`); no GPU was seen to run this.
+GPU kernels are read by their documented format (:mod:`core.traces.chrome`); this was never tested on a GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EAGER_NOTE = "Operations are traced with the cost of starting them, so compute i
 
 
 def trace_steps(step: TorchStep, steps: int, device: Device) -> dict[str, Any]:
-    """As :func:`core.worker.profiling.trace_steps`."""
+    """Trace as :func:`core.worker.profiling.trace_steps` does."""
     if device.kind == "mps":
         raise CellFailed("error", "PyTorch's profiler does not see Apple's GPU, so its steps are not traced.")
     _load_profiler(device.kind)
@@ -56,7 +56,7 @@ class _Profiler:
 
 @cache
 def _load_profiler(kind: str) -> None:
-    """Once a process: the first session loads the profiler's libraries, which would be part of the first trace."""
+    """Run one empty session per process: the first one loads the profiler's libraries into the first trace."""
     with profile(activities=_activities(kind)):
         pass
 

@@ -1,4 +1,4 @@
-"""What the made-up engines tell the made-up cards, through one small file for each engine process."""
+"""Messages from the made-up engines to the made-up cards, through one small file per engine process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pathlib import Path
 import psutil
 
 SLOW_CLOCK = 0.55
-"""Of the usual clock, where heat holds it down."""
+"""Share of the default clock at which heat limits it."""
 HOT_AFTER_S = 0.5
 CPU = -1
-"""In place of a card's number."""
+"""Replaces a card's number."""
 
 
 @dataclass(frozen=True)
 class Activity:
-    """Of one engine on a card, or on the :data:`CPU`. ``extra_w`` is what it takes above idle while busy, ``energy_j``
-    what it took until ``since_s`` (monotonic clock).
+    """Activity of one engine on a card, or on the :data:`CPU`.
+
+    ``extra_w`` is its power above idle while busy, ``energy_j`` its energy until ``since_s`` (monotonic clock).
     """
 
     pid: int
@@ -41,12 +42,12 @@ class Activity:
 
     @property
     def hot(self) -> bool:
-        """Heat has built up, where the state is one in which it does."""
+        """True if heat has built up, in a state where it does."""
         return self.busy and self.busy_s > HOT_AFTER_S
 
 
 class Teller:
-    """Writes what an engine does."""
+    """Writes an engine's activity."""
 
     def __init__(self, folder: Path, card: int) -> None:
         self._path = folder / f"activity-{os.getpid()}.json"
@@ -78,7 +79,7 @@ class Teller:
 
 
 def told(folder: Path) -> list[Activity]:
-    """What every engine told last; one that has ended is idle and holds nothing, but its energy stays spent."""
+    """Return every engine's latest activity; an ended one is idle and holds nothing, but its energy stays spent."""
     found = []
     for path in sorted(folder.glob("activity-*.json")):
         with contextlib.suppress(OSError, ValueError):

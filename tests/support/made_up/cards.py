@@ -1,4 +1,4 @@
-"""The cards of a state as NVML shows them: they follow what the engines do."""
+"""The cards of a state as NVML shows them: they follow the engines' activity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.made_up.activity import SLOW_CLOCK, Activity, told
 from tests.support.made_up.states import GIB, OTHER_PID, State, folder, present
 
 IDLE_W, IDLE_CLOCK, CLOCK, MEMORY_CLOCK = 30.0, 300, 1_590, 5_000
-FRESH_S = 0.02  # what NVML answers moves in steps, too
+FRESH_S = 0.02  # NVML's answers are updated in steps, too
 THERMAL = 0x40  # nvmlClocksThrottleReasonHwThermalSlowdown
 DRIVER_BYTES = 500 * 2**20
 
@@ -24,7 +24,7 @@ def uuid(index: int) -> str:
 
 
 def make_nvml(real: Any) -> FakeNvml:
-    """The library with the cards of this process's state. ``real`` has its constants."""
+    """Return the library with the cards of this process's state. ``real`` has its constants."""
     state = present()
     assert state is not None
     assert real.NVML_CLOCK_SM is not None
@@ -41,7 +41,7 @@ def make_nvml(real: Any) -> FakeNvml:
 
 
 class Following:
-    """Called before every answer: brings the cards up to date."""
+    """Updates the cards before every answer."""
 
     def __init__(self, state: State, cards: list[FakeCard]) -> None:
         self._state, self._cards, self._fresh_s = state, cards, float("-inf")

@@ -1,4 +1,4 @@
-"""How long a made-up step takes, and what of it is what. Pure."""
+"""Duration of a made-up step, and its parts. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.made_up.activity import SLOW_CLOCK
 
 CORES = 2  # of a CPU target without a number of threads
 CPU_GFLOPS, GPU_GFLOPS = 10.0, 8_000.0  # of one core; of a card in float32
-FILLS_GPU = 1_600_000  # parameters: a smaller network leaves as much of the card idle
+FILLS_GPU = 1_600_000  # parameters; a smaller network leaves a proportional share of the card idle
 FASTER = {"float32": 1.0, "float32_strict": 1.0, "mixed_float16": 4.0, "mixed_bfloat16": 4.0}
 TF32, TF32_FROM = 3.0, (8, 0)
 CPU_FLOOR_MS = {"graph": 0.25, "xla": 0.18, "eager": 1.5}
@@ -21,7 +21,7 @@ LINK_GB_S, COPY_MS = 8.0, 0.05
 
 @dataclass(frozen=True)
 class Parts:
-    """Of one step. What is neither is launch."""
+    """Parts of one step; the remainder is launch."""
 
     step_ms: float
     compute_ms: float
@@ -31,7 +31,7 @@ class Parts:
 
     @property
     def link_kb_s(self) -> int:
-        return round(self.batch_bytes / self.step_ms) if self.copy_ms else 0  # bytes a ms are kB a s
+        return round(self.batch_bytes / self.step_ms) if self.copy_ms else 0  # bytes per ms are kB per s
 
 
 def parts_ms(
@@ -45,8 +45,8 @@ def parts_ms(
     hot: bool = False,
     shared: bool = False,
 ) -> Parts:
-    """The step's floor and what grows with the batch, √(floor² + (slope·batch)²), and then copies and input."""
-    work = workload.flops_per_sample * batch / 1e6  # a GFLOP/s is 10⁶ FLOP a ms
+    """Return the step's parts: floor and growth with the batch, √(floor² + (slope·batch)²), plus copies and input."""
+    work = workload.flops_per_sample * batch / 1e6  # 1 GFLOP/s is 10⁶ FLOP per ms
     size = batch * (4 * math.prod(workload.network.input_shape) + 8)
     execution = expected(workload.network, target).execution
     if not target.is_gpu:

@@ -1,7 +1,7 @@
-"""A framework that is made up: its steps only sleep, so that a worker of it starts at once and needs little.
+"""A made-up framework: its steps only sleep, so that its workers start at once and need little.
 
-Step times follow known curves with some noise; what is told is the curve, not how long the sleep really took, so that
-a busy machine changes no verdict. Loaded as ``core.worker.tensorflow.engine``.
+Step times follow known curves with some noise; the reply has the curve's time, not that of the sleep, so that a busy
+machine changes no verdict. Loaded as ``core.worker.tensorflow.engine``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ START_S, PREPARE_S = 0.4, 0.05
 NOISE, LUCK = 0.01, 0.015  # standard deviations of the log step time, by block and by process
 CARD_BYTES, DRIVER_BYTES, CONTEXT_BYTES = 16 * GIB, 500 * 2**20, 60 * 2**20
 LOOP_MS, CALL_MS, REPEATS = 0.2, 15.0, 15
-BUSY_W, LOAD_W = 10.0, 40.0  # above idle: of a device that works at all, and what full use adds
+BUSY_W, LOAD_W = 10.0, 40.0  # above idle: of a working device, and the addition at full use
 BREAKS_FROM, ILLEGAL = 256, "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered (made up)"
 VERSIONS = {"tensorflow": "2.21.0+made.up", "keras": "3.15.1+made.up"}
 
@@ -69,7 +69,7 @@ def start(hello: Hello) -> tuple[Engine, Ready]:
 
 
 def _find(target: Target, state: State | None) -> int:
-    """The place on the bus of the card that the framework calls by the target's number. Raises CellFailed."""
+    """Return the bus position of the card that the framework calls by the target's number. Raises CellFailed."""
     print(*(state.logs if state is not None else ()), sep="\n", file=sys.stderr, flush=True)
     seen = _seen(state) if state is not None and state.found else []
     index = int(target.device.removeprefix("gpu:"))
@@ -82,7 +82,7 @@ def _find(target: Target, state: State | None) -> int:
 
 
 def _seen(state: State) -> list[int]:
-    """Places on the bus in the order of CUDA, which obeys two variables."""
+    """Return bus positions in CUDA's order, which obeys two variables."""
     order = list(range(len(state.names)))
     if os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
         order.sort(key=lambda index: "fast" not in state.names[index])
@@ -101,7 +101,7 @@ def _seen(state: State) -> list[int]:
 
 
 class Engine(Trains):
-    """``card``: which of the state's cards it runs on, None for the CPU."""
+    """The engine of one target; ``card`` is its number among the state's cards, None for the CPU."""
 
     def __init__(self, target: Target, state: State | None, card: int | None, limit_bytes: int | None) -> None:
         self._target, self._state, self._card, self._limit = target, state, card, limit_bytes
@@ -153,7 +153,7 @@ class Engine(Trains):
         return BlockDone(batch=batch, steps=steps, block_ms=block_ms, slot=slot, wake_ms=wake_ms)
 
     def _break(self, batch: int) -> None:
-        """In a state in which a kernel fails, that happens once, at a larger batch. Raises WorkerLost."""
+        """Raise WorkerLost once, at a larger batch, in a state in which a kernel fails."""
         if self._state is not None and self._state.breaks and self._card is not None and batch >= BREAKS_FROM:
             marker = folder() / "broken"
             if not marker.exists():
@@ -175,7 +175,7 @@ class Engine(Trains):
         return Released(batch=request.batch, slot=request.slot)
 
     def loop(self, request: TimeLoop) -> LoopTimed:
-        """Keras's own loop, which adds :data:`LOOP_MS` to a step and takes :data:`CALL_MS` a call."""
+        """Time Keras's own loop, which adds :data:`LOOP_MS` per step and costs :data:`CALL_MS` per call."""
         step_ms, steps = self._parts(request.batch, request.slot).step_ms, 8
         pairs = []
         for _ in range(LOOP_PAIRS):
@@ -185,7 +185,7 @@ class Engine(Trains):
         return LoopTimed(batch=request.batch, slot=request.slot, steps=steps, pairs=tuple(pairs))
 
     def examine(self, request: Examine) -> Examined:
-        """What a self-check asks: all is as it should be."""
+        """Answer a self-check: everything holds."""
         counts: dict[str, int] = {}
         ms: dict[str, tuple[float, ...]] = {}
         if request.look == "loops":
@@ -223,7 +223,7 @@ class Engine(Trains):
                         shared=shared)  # fmt: skip
 
     def _work(self, batch: int, slot: int, steps: int) -> float:
-        """Sleep as long as the steps take; milliseconds that they are said to have taken."""
+        """Sleep as long as the steps take; return the milliseconds that they are said to have taken."""
         parts = self._parts(batch, slot)
         took_ms = parts.step_ms * steps * math.exp(self._luck) * self._noise()
         if self._teller is None:
@@ -236,7 +236,7 @@ class Engine(Trains):
         return took_ms
 
     def _check_room(self, request: Prepare, target: Target) -> int:
-        """Bytes that the cell takes. Raises CellFailed where the card has not so many left."""
+        """Return the bytes that the cell takes. Raises CellFailed if the card has too few left."""
         needed = CONTEXT_BYTES + _cell_bytes(request.workload, target, request.batch)
         if self._limit is not None and needed > self._limit:
             raise CellFailed("out_of_memory", f"There is not enough memory: {needed:,} bytes of {self._limit:,}.")
@@ -252,7 +252,7 @@ class Engine(Trains):
 
 
 def _cell_bytes(workload: Workload, target: Target, batch: int) -> int:
-    """As the product estimates it, without what the framework itself needs."""
+    """Return the product's estimate, without the framework's own memory."""
     of = estimate_bytes(workload, resolved(workload, target), batch)
     return of.weights_bytes + of.gradients_bytes + of.optimizer_bytes + of.activations_bytes + of.data_bytes
 

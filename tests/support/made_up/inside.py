@@ -12,7 +12,7 @@ from tests.support.made_up.states import STATE, environment
 
 
 def put_into_state(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str) -> None:
-    """For commands and pages that run in this process, and workers that they start."""
+    """Put commands and pages in this process, and the workers they start, into a state."""
     for variable in (STATE, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.delenv(variable, raising=False)
     for key, value in environment(name, folder).items():

@@ -1,5 +1,6 @@
-"""What is replaced when it is imported, and the versions of packages that are not installed. Light: every process that
-has the site on its path loads it.
+"""Modules replaced on import, and versions of packages that are not installed.
+
+Light: every process with the site on its path loads it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class MadeUpPackage(Distribution):
 
 
 class Replaced:
-    """A finder: the framework always, the rest where there is a state."""
+    """An import finder that replaces the framework always, and the rest if there is a state."""
 
     def find_spec(self, name: str, path: Any = None, _: Any = None) -> ModuleSpec | None:
         if name == FRAMEWORK:
@@ -62,7 +63,7 @@ class Replaced:
 
 
 def _put_cards(real: Any) -> None:
-    from tests.support.made_up.cards import make_nvml  # which imports the real module, loaded by now
+    from tests.support.made_up.cards import make_nvml  # imports the real module, loaded by now
 
     sys.modules[NVML] = make_nvml(real)
 
@@ -72,7 +73,7 @@ def _name_cpu(module: Any) -> None:
 
 
 def _count_energy(module: Any) -> None:
-    """The CPU's energy counter is a folder of files, whose number follows the engines on the CPU."""
+    """Replace the CPU's energy counter, a folder of files, by one that follows the engines on the CPU."""
     from tests.support.made_up.activity import CPU, told
 
     zone = folder() / "powercap" / "intel-rapl:0"
@@ -90,4 +91,4 @@ def _count_energy(module: Any) -> None:
 CHANGES: dict[str, Callable[[Any], None]] = {
     NVML: _put_cards, "core.machine.environment": _name_cpu, "core.machine.powercap": _count_energy,
 }  # fmt: skip
-"""What to do with a module once it is loaded."""
+"""Function that changes a module once it is loaded."""

@@ -1,4 +1,4 @@
-"""The states in which the made-up GPU can be, and the environment of a process that shall see it. Imports nothing."""
+"""The states of the made-up GPU, and the environment of a process that sees it. Imports nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 SITE = Path(__file__).parent / "site"
 ROOT = Path(__file__).parents[3]
 STATE, FOLDER, OTHER_PID = "MADE_UP_GPU", "MADE_UP_GPU_FOLDER", "MADE_UP_GPU_OTHER_PID"
-"""Environment variables: the state's name, where engines tell the cards what they do, who else uses the card."""
+"""Environment variables: the state's name, the folder of the engines' activity, the other process on the card."""
 
 CPU_NAME = "Made-up CPU (simulated)"
 CARD_NAME = "Made-up GPU (simulated)"
@@ -18,12 +18,12 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class State:
-    """A card, its driver and what the framework makes of it; ``logs`` is what TensorFlow itself says there.
+    """A card, its driver and the framework's view of it; ``logs`` are TensorFlow's own messages.
 
-    ``targets`` show the state best. ``visible`` is CUDA_VISIBLE_DEVICES. ``found``: the framework finds the driver new
-    enough. ``traced``: its profiler sees the GPU. ``hot``: heat holds the clock down under load. ``other_bytes``:
-    memory of the card that another process holds, which computes there; None without one. ``breaks``: a kernel fails
-    once, after which CUDA refuses all further work of the process.
+    ``targets`` show the state best. ``visible`` is CUDA_VISIBLE_DEVICES. ``found``: the framework accepts the driver's
+    version. ``traced``: its profiler sees the GPU. ``hot``: heat limits the clock under load. ``other_bytes``: memory
+    of the card held by another process, which computes there; None without one. ``breaks``: a kernel fails once, after
+    which CUDA refuses all further work of the process.
     """
 
     says: str
@@ -76,11 +76,11 @@ REMARKABLE = {
     "two_cards": "The GPUs differ",
     "shared": "because of other programs",
 }
-"""What the product says of a GPU in these states: that it cannot be used, or what to mind."""
+"""The product's words on a GPU in these states: that it cannot be used, or what to mind."""
 
 
 def present() -> State | None:
-    """The state of this process, None where there is none."""
+    """Return the state of this process, or None."""
     name = os.environ.get(STATE)
     return STATES[name] if name else None
 
@@ -90,8 +90,9 @@ def folder() -> Path:
 
 
 def environment(name: str | None, where: Path, other_pid: int | None = None) -> dict[str, str]:
-    """Variables for a process that shall see the made-up framework, and with a state's name its cards. Data and the
-    machine's lock lie in the folder ``where``.
+    """Return variables for a process that sees the made-up framework, and with a state's name its cards.
+
+    Data and the machine's lock are in the folder ``where``.
     """
     out = ("BREAKEVEN_DATABASE_URL", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", STATE)
     kept = {key: value for key, value in os.environ.items() if key not in out}

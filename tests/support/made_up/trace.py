@@ -28,9 +28,7 @@ COMPILED = tuple((f"cluster_0/fusion_{i}", "XlaLaunch", f"made_up_loop_fusion_{i
 
 
 def traced(parts: Parts, target: Target, steps: int, gpu_seen: bool) -> dict[str, Any]:
-    """Fields of a traced cell; ``target`` says what its execution comes to. Raises CellFailed where the trace is
-    refused.
-    """
+    """Return fields of a traced cell; ``target`` has its resolved execution. Raises CellFailed on a refused trace."""
     device = target.device.upper()
     made = _gpu(parts, target, steps, gpu_seen) if target.is_gpu else _cpu(parts, steps)
     with tempfile.TemporaryDirectory(prefix="made-up-trace-") as folder:
@@ -43,8 +41,10 @@ def traced(parts: Parts, target: Target, steps: int, gpu_seen: bool) -> dict[str
 
 
 def _gpu(parts: Parts, target: Target, steps: int, gpu_seen: bool) -> MadeTrace:
-    """The host launches through the whole step; the device computes in as many pieces as there are kernels, after the
-    copy of the batch. Without CUPTI the device's plane and the driver's calls are missing.
+    """Return a trace in which the host launches through the whole step.
+
+    The device computes in as many pieces as there are kernels, after the copy of the batch. Without CUPTI the device's
+    plane and the driver's calls are missing.
     """
     step_us, copy_us, input_us = (1000 * PROFILED * ms for ms in (parts.step_ms, parts.copy_ms, parts.input_ms))
     made = MadeTrace()

@@ -1,4 +1,4 @@
-"""Requests about training and about ways of timing, answered without a cell."""
+"""Requests about training and ways of timing, answered without a cell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED_S = 0.02
 
 
 class Trains:
-    """A part of the engine."""
+    """The training part of the engine."""
 
     _target: Target
     _random: random.Random

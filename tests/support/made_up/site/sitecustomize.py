@@ -1,4 +1,4 @@
-"""On a process's path it replaces modules by made-up ones as they are imported (:mod:`tests.support.made_up`)."""
+"""Replaces modules by made-up ones on import, in a process with this on its path (:mod:`tests.support.made_up`)."""
 
 import sys
 
