@@ -27,6 +27,7 @@ PAGES = {
     "host": ("pages/hardware.py", "host"),
     "fleet": ("pages/fleet.py", "study"),
     "resolution": ("pages/method.py", "study"),
+    "validation": ("pages/hardware.py", "validation"),
 }
 """By kind: where it is shown, and what names it in that page's address."""
 OF_A_RUN = ("diagnosis", "memory", "noise")  # their page shows a run
