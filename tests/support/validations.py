@@ -11,19 +11,21 @@ from core.analysis.execution import expected
 from core.evidence import Gpu
 from core.hardware.catalogue import GpuSpec, catalogue
 from core.hardware.constants import constants
+from core.hardware.host import HostKind
 from core.hardware.host_kinds import costs_of_kind
 from core.hardware.model import predict
 from core.spec import Target
 from core.studies.validation.plan import CONDITIONS, ValidationPlan, make_plan
 from core.studies.validation.record import ValidationStudy
 from core.studies.validation.run import run_validation
-from core.worker.protocol import Prepare
+from core.worker.protocol import Examine, Prepare, R, Request
 from tests.support.runs import make_environment
-from tests.support.selfchecks import GPU, REFUSAL, Device, Neighbours, Watched
+from tests.support.selfchecks import GPU, REFUSAL, CheckedWorker, Device, Neighbours, Watched
 from tests.support.simulation import Curve, Machine, NoiseModel
 from tests.support.tools import tools_for
 
-CARD, DEVICE_NAME, HOST = "T4", "Tesla T4 (simulated)", "weak"
+CARD, DEVICE_NAME = "T4", "Tesla T4 (simulated)"
+HOST: HostKind = "weak"
 SPEC: GpuSpec = catalogue()[CARD]
 
 
@@ -35,21 +37,39 @@ def true_ms(request: Prepare, target: Target, factor: float, by_network: Mapping
 
 
 class Card(Device):
-    """A good device for the self-check, which gets its first worker; then a card that takes what :func:`true_ms` says."""
+    """For the self-check a good device, for sweeps a card that takes what :func:`true_ms` says."""
 
     def __init__(
         self, factor: float = 1.0, by_network: Mapping[str, float] | None = None, seed: int = 0, **options: Any
     ) -> None:
         super().__init__(GPU, seed=seed, **options)
-        law = lambda request, target: true_ms(request, target, factor, by_network or {})  # noqa: E731
-        self.sweeps = Machine((Curve(1.0, 0.01),), NoiseModel(), seed=seed, clock=self.clock, law=law)
-        self.checked = False
+        self.sweeps = Machine((Curve(1.0, 0.01),), NoiseModel(), seed=seed, clock=self.clock)
+        self.sweeps.law = lambda request, target: true_ms(request, target, factor, by_network or {})
 
     def launch(self, targets: tuple[Target, ...], deadline_s: float, *rest: Any) -> tuple[Any, ...]:
-        if targets == (self.target,) and self.checked:
-            return self.sweeps.launch(targets, deadline_s, *rest)
-        self.checked |= targets == (self.target,)
-        return super().launch(targets, deadline_s, *rest)
+        if targets != (self.target,):
+            return super().launch(targets, deadline_s, *rest)
+        (swept,) = self.sweeps.launch(targets, deadline_s, *rest)
+        self.open_workers += 1
+        return (CardWorker(self, swept),)
+
+
+class CardWorker(CheckedWorker):
+    """As a checked worker where a self-check has prepared the cell, which names a variant, else as a sweep's."""
+
+    def __init__(self, card: Card, swept: Any) -> None:
+        super().__init__(card)
+        self._swept, self._checked = swept, False
+
+    def ask(self, request: Request[R], deadline_s: float) -> R:
+        if isinstance(request, Prepare):
+            self._checked = request.variant is not None
+        checked = self._checked or isinstance(request, Examine)
+        return super().ask(request, deadline_s) if checked else self._swept.ask(request, deadline_s)
+
+    def close(self) -> None:
+        super().close()
+        self._swept.close()
 
 
 def plan(minutes: float = 30.0) -> ValidationPlan:

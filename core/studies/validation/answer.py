@@ -119,7 +119,7 @@ def checked(study: ValidationStudy, predictions: Predictions) -> tuple[Checked, 
 
 
 def _cells(run: Run | None) -> dict[int, CellStats]:
-    return {} if run is None or not run.rounds else {cell.batch: cell for cell in cell_statistics(run)}
+    return {} if run is None or not run.rounds else {one.batch: one for one in cell_statistics(run) if one.target == 0}
 
 
 def _why(run: Run | None, batch: int) -> str:

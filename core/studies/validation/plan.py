@@ -139,14 +139,6 @@ def predict_all(spec: GpuSpec, target: Target, planned: Iterable[Part], host: Ho
             if isinstance(point, Withheld):
                 steps.append(Prediction(part=number, batch=point.batch, reason=point.reason))
                 continue
-            steps.append(
-                Prediction(
-                    part=number,
-                    batch=point.batch,
-                    step_ms=point.step_ms,
-                    low_ms=point.low_ms,
-                    high_ms=point.high_ms,
-                    limited_by=point.limited_by,
-                )
-            )
+            known = {name: getattr(point, name) for name in ("batch", "step_ms", "low_ms", "high_ms", "limited_by")}
+            steps.append(Prediction(part=number, **known))
     return Predictions(written_at=now(), host="; ".join(words), errors_dated=errors().dated, steps=tuple(steps))

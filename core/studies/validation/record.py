@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
@@ -14,6 +15,8 @@ from core.studies.host.record import HostStudy
 from core.studies.study import Study
 from core.studies.sweep.record import Run
 from core.studies.validation.plan import MAX_PARTS, Part, Predictions, Words
+
+R = TypeVar("R", Run, HostStudy)
 
 
 class ValidationStudy(Study):
@@ -56,25 +59,19 @@ def private_environment(environment: Environment) -> Environment:
     return environment.model_copy(update={"hostname_hash": "", "gpus": cards})
 
 
-def private_run(run: Run) -> Run:
-    """A sweep without its machine, which stands in the study, names of other programs, and paths."""
-    cells = tuple(cell.model_copy(update={"reason": anonymous(cell.reason)}) for cell in run.cells)
-    rounds = tuple(item.model_copy(update={"interference": unnamed(item.interference)}) for item in run.rounds)
-    changes = {"environment": None, "cells": cells, "rounds": rounds, "warnings": private_warnings(run.warnings)}
-    return run.model_copy(update=changes)
+def private(record: R) -> R:
+    """A sweep or a host study without its machine, which stands in the study, names of other programs, and paths."""
+    rounds = tuple(item.model_copy(update={"interference": _unnamed(item.interference)}) for item in record.rounds)
+    changes: dict[str, Any] = {"environment": None, "rounds": rounds, "warnings": private_warnings(record.warnings)}
+    if isinstance(record, Run):
+        changes["cells"] = tuple(one.model_copy(update={"reason": anonymous(one.reason)}) for one in record.cells)
+    return record.model_copy(update=changes)
 
 
-def private_host(study: HostStudy) -> HostStudy:
-    """A host study without the same."""
-    rounds = tuple(item.model_copy(update={"interference": unnamed(item.interference)}) for item in study.rounds)
-    changes = {"environment": None, "rounds": rounds, "warnings": private_warnings(study.warnings)}
-    return study.model_copy(update=changes)
-
-
-def private_warnings(warnings: tuple[Warning, ...]) -> tuple[Warning, ...]:
+def private_warnings(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
     return tuple(one.model_copy(update={"text": anonymous(one.text)}) for one in warnings)
 
 
-def unnamed(seen: Interference) -> Interference:
+def _unnamed(seen: Interference) -> Interference:
     """What other programs took, without their names; that a GPU was shared stays."""
     return seen.model_copy(update={"busiest": (), "gpu_shared_by": (UNSAID,) * bool(seen.gpu_shared_by)})

@@ -6,7 +6,6 @@ import dataclasses
 
 from core.evidence import Ended, Warning
 from core.numbers import counted
-from core.selfcheck.private import anonymous
 from core.selfcheck.record import SelfCheck
 from core.selfcheck.run import BUDGET_S as SELF_CHECK_S
 from core.selfcheck.run import SelfCheckPlan, run_self_check
@@ -21,13 +20,7 @@ from core.studies.sweep.record import Run
 from core.studies.sweep.start import new_run
 from core.studies.sweep.supervisor import run_sweep
 from core.studies.validation.plan import Part, Predictions, ValidationPlan, host_of, parts, predict_all
-from core.studies.validation.record import (
-    ValidationStudy,
-    private_environment,
-    private_host,
-    private_run,
-    private_warnings,
-)
+from core.studies.validation.record import ValidationStudy, private, private_environment, private_warnings
 
 SELF_CHECK_SHARE, HOST_SHARE = 0.3, 0.1
 """Of the budget that these take at most; the rest is for sweeps."""
@@ -72,7 +65,7 @@ class _Runner(StudyRunner):
                 "selfcheck": self.selfcheck,
                 "host": self.host,
                 "sweeps": tuple(self.sweeps),
-                "warnings": private_warnings(tuple(self.warnings)),
+                "warnings": private_warnings(self.warnings),
                 **self.envelope(status),
                 "environment": private_environment(self.environment),
             }
@@ -95,7 +88,7 @@ class _Runner(StudyRunner):
             self.check()
             self.warnings.append(Warning(code="no_host", text=f"The host was not measured: {error}"))
         else:
-            self.host = private_host(found)
+            self.host = private(found)
         self.check()
 
     def _predict_again(self) -> None:
@@ -119,23 +112,18 @@ class _Runner(StudyRunner):
 
     def _sweep(self, number: int, part: Part, budget_s: float) -> None:
         sweep = SweepPlan(
-            workload=part.workload,
-            targets=(self.plan.target,),
-            batches=part.batches,
-            refine=False,
-            budget_s=max(MIN_BUDGET_S, budget_s),
-            step_width=STEP_WIDTH,
-        )
+            workload=part.workload, targets=(self.plan.target,), batches=part.batches, refine=False,
+            budget_s=max(MIN_BUDGET_S, budget_s), step_width=STEP_WIDTH,
+        )  # fmt: skip
         tools = self._tools(f"Sweep {number + 1} of {len(self.parts)}, {part.workload.title}")
         alone = dataclasses.replace(tools, recorder=NullRecorder(), meter=None)  # all time is for rounds and traces
         try:
-            self.sweeps.append(private_run(run_sweep(alone, new_run(sweep, environment=self.environment))))
+            self.sweeps.append(private(run_sweep(alone, new_run(sweep, environment=self.environment))))
         except Cancelled:
             raise
         except StudyFailed as error:
             self.check()
-            text = anonymous(f"{part.workload.title}: {error}")
-            self.warnings.append(Warning(code=f"sweep_{number + 1}", text=text))
+            self.warnings.append(Warning(code=f"sweep_{number + 1}", text=f"{part.workload.title}: {error}"))
 
     def _tools(self, doing: str) -> StudyTools:
         """Tools of a part, whose progress is told as that of the whole."""
