@@ -33,19 +33,15 @@ KINDS: tuple[HostKind, ...] = get_args(HostKind)
 
 @study_command(VALIDATION, "validate")
 @click.option(
-    "--minutes",
-    type=click.FloatRange(LEAST_MINUTES, MOST_MINUTES),
-    default=MINUTES,
-    show_default=True,
+    "--minutes", type=click.FloatRange(LEAST_MINUTES, MOST_MINUTES), default=MINUTES, show_default=True,
     help="For self-check, host and ten sweeps together; with fewer, fewer steps are measured.",
-)
+)  # fmt: skip
 @click.option("--gpu", help="Which card of “python -m core gpus” this GPU is (default: by the driver's name for it).")
 @click.option(
-    "--host",
-    type=click.Choice(KINDS),
+    "--host", type=click.Choice(KINDS),
     help="What drives the card, where no host study of this machine is kept (default: weak with at most "
     f"{WEAK_CORES} cores, else {USUAL_KIND}).",
-)
+)  # fmt: skip
 def validate_command(given: dict[str, Any], history: History) -> Asked:
     """Predict forty steps on this machine's GPU, write that down, then measure them: is the model right about it?
 

@@ -35,15 +35,11 @@ def validation_figure(study: ValidationStudy, found: Validation) -> go.Figure:
         mine = [one for one in steps if one.workload.network.name == name]
         points = [(one.factor or 1.0, *(one.bounds or (None, None))) for one in mine]
         figure.add_scatter(
-            x=[one.predicted.step_ms for one in mine],
-            y=[value for value, _, _ in points],
-            error_y=whiskers(points, look.colour, 1.2, 3),
-            mode="markers",
-            name=literal(name),
-            marker=look.marker("measured"),
+            x=[one.predicted.step_ms for one in mine], y=[value for value, _, _ in points], mode="markers",
+            error_y=whiskers(points, look.colour, 1.2, 3), name=literal(name), marker=look.marker("measured"),
             customdata=[_hover(one) for one in mine],
             hovertemplate=f"<b>{literal(name)}</b><br>%{{customdata}}<extra></extra>",
-        )
+        )  # fmt: skip
     factors = [one.factor for one in steps if one.factor is not None]
     ends = [end for one in steps for end in one.bounds or ()]
     figure.update_xaxes(log_axis("Predicted step time (ms)", log_range(one.predicted.step_ms or 0.0 for one in steps)))

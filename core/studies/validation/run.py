@@ -59,17 +59,10 @@ class _Runner(StudyRunner):
         if not self.sweeps:
             raise self.nothing(status, " ".join(dict.fromkeys(one.text for one in self.warnings)))
         self.tell("done", status.capitalize(), len(self.sweeps), len(self.parts))
-        return new_study(self.plan).model_copy(
-            update={
-                "again": self.again,
-                "selfcheck": self.selfcheck,
-                "host": self.host,
-                "sweeps": tuple(self.sweeps),
-                "warnings": private_warnings(self.warnings),
-                **self.envelope(status),
-                "environment": private_environment(self.environment),
-            }
-        )
+        found = {"again": self.again, "selfcheck": self.selfcheck, "host": self.host, "sweeps": tuple(self.sweeps)}
+        machine = {"environment": private_environment(self.environment)}
+        warnings = {"warnings": private_warnings(self.warnings)}
+        return new_study(self.plan).model_copy(update=self.envelope(status) | found | machine | warnings)
 
     def _check_machine(self) -> None:
         """The self-check, whatever it finds: it says what the sweeps rest on. Raises Cancelled."""
