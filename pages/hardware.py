@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.ui import frame, money, navigation, opened
-from core.ui.hardware import draft, evidence, form, page, published, result
+from core.ui.hardware import draft, evidence, form, page, published, result, validation
 from core.ui.words import plain
 
 navigation.guard()
@@ -46,6 +46,7 @@ def every_card() -> None:
 
 frame.folded(
     {
+        **validation.part(),
         "Step times, measured and modelled": lambda: result.step_times(seen),
         "All cards": every_card,
         "What limits a card": lambda: result.limits(seen),

@@ -61,6 +61,7 @@ LAYERS = (
     "core.batch",
     "core.hardware",
     "core.selfcheck",
+    "core.studies.validation",
     "core.store",
     "core.notebook",
     "core.cli",

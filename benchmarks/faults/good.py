@@ -28,6 +28,7 @@ from tests.support.resolutions import made_resolution
 from tests.support.runs import make_run
 from tests.support.scalings import make_scaling_study
 from tests.support.traces import gpu_trace
+from tests.support.validations import made_validation
 
 
 @cache
@@ -56,9 +57,15 @@ def good_record(kind: str) -> Any:
         "memory": _memory_of_the_run,
         "fleet": lambda: make_fleet(((0.3, 0.02), (0.5, 0.008)), batches=(4, 32, 256)),
         "resolution": made_resolution,
+        "validation": _small_validation,
         "scaling": lambda: make_scaling_study(batches=(32, 64), processes=2, rounds=2, trace=(64,)),
     }
     return made[kind]() if kind in made else _thinned(load_example(kind))
+
+
+def _small_validation() -> Any:
+    made = made_validation()
+    return made.model_copy(update={"sweeps": tuple(map(_thinned, made.sweeps[:1]))})
 
 
 def _memory_of_the_run() -> Any:

@@ -36,6 +36,7 @@ from core.cli.selfcheck import selfcheck_command
 from core.cli.sweep import sweep
 from core.cli.terminal import leave_streams, say, say_lines, unprinted
 from core.cli.trace import trace
+from core.cli.validate import validate_command
 from core.numbers import headers
 from core.schema import UserError
 from core.text import cut
@@ -61,6 +62,7 @@ for command in (
     *STUDIES,
     gpus_command,
     predict_command,
+    validate_command,
     prune,
     dashboard,
 ):

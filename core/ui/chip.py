@@ -19,9 +19,9 @@ TITLE_CHARS = 100
 SHOWN_BY = {
     "sweep": ("sweep", "start"), "frontier": ("frontier",), "pipeline": ("pipeline",), "diagnosis": ("diagnosis",),
     "memory": ("batch",), "noise": ("batch",), "host": ("hardware",), "scaling": ("scaling",), "fleet": ("fleet",),
-    "resolution": ("method",),
+    "resolution": ("method",), "validation": (),
 }  # fmt: skip
-"""By kind of study, the pages that show its progress themselves, with Cancel."""
+"""By kind of study, the pages that show its progress themselves, with Cancel; a command alone validates."""
 TOLD_BY = {"trace": "overhead", "selfcheck": "method", "pitfalls": "method"}
 """Pages of other measurements, which show them in a part that may be folded."""
 

@@ -27,6 +27,7 @@ PAGES = {
     "host": ("pages/hardware.py", "host"),
     "fleet": ("pages/fleet.py", "study"),
     "resolution": ("pages/method.py", "study"),
+    "validation": ("pages/hardware.py", "validation"),
 }
 """By kind: its page, and its parameter in that page's address."""
 OF_A_RUN = ("diagnosis", "memory", "noise")  # kinds whose page shows a run

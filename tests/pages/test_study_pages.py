@@ -46,9 +46,9 @@ every_frame = pytest.mark.parametrize("place", FRAMED, ids=str)
 
 
 def test_every_kind_has_its_place() -> None:
-    """A fleet run begins on a cluster only: tests/pages/test_fleet_page.py."""
-    assert {place.kind for place in (SWEEP, *STUDIES)} == set(kinds()) - {"fleet"}
-    assert {place.kind for place in STUDIES} == set(MADE) - {"fleet"}
+    """A fleet run begins on a cluster only (tests/pages/test_fleet_page.py), a validation by its command."""
+    assert {place.kind for place in (SWEEP, *STUDIES)} == set(kinds()) - {"fleet", "validation"}
+    assert {place.kind for place in STUDIES} == set(MADE) - {"fleet", "validation"}
 
 
 @every_frame

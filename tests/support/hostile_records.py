@@ -11,11 +11,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from core.evidence import CardUse, Gpu, Interference, OutputDifference, ProcessUse, Warning
+from core.selfcheck.record import CardFacts, MachineFacts
 from core.spec import Pipeline
 from core.studies.fleet.record import FleetStudy
 from core.studies.registry import kinds
 from core.studies.scaling.record import ScalingStudy
 from core.studies.sweep.record import EnergyWindow, Run
+from core.studies.validation.plan import Prediction
+from core.studies.validation.record import ValidationStudy
 from tests.support.diagnoses import make_diagnosis
 from tests.support.fleet_studies import make_fleet
 from tests.support.frontier_studies import make_frontier_study
@@ -29,6 +32,7 @@ from tests.support.resolutions import made_resolution
 from tests.support.runs import make_environment, make_run
 from tests.support.scalings import make_scaling_study, setups
 from tests.support.traced import cpu_cell, gpu_cell, with_traces
+from tests.support.validations import made_validation
 
 KEYS = {
     "Run.id",
@@ -174,6 +178,25 @@ def _scaling() -> ScalingStudy:
     return study.model_copy(update={"cells": (*study.cells[:-1], failed), "setups": setups("xla", "graph")})
 
 
+def _validation() -> ValidationStudy:
+    """One sweep of its ten, a step that was withheld, and every fact of the machine."""
+    study = made_validation()
+    assert study.selfcheck is not None
+    facts = MachineFacts(cpu="A CPU", gpus=(CardFacts(name="Card"),), versions={"keras": "3"})
+    check = study.selfcheck.model_copy(update={"machine": facts, "notes": ("A note.",)})
+    withheld = Prediction(part=9, batch=1, reason="Because.")
+    steps = study.predictions.steps
+    return study.model_copy(
+        update={
+            "sweeps": study.sweeps[:1],
+            "selfcheck": check,
+            "host": make_host_study(rounds=2),
+            "predictions": study.predictions.model_copy(update={"steps": (*steps[:4], withheld)}),
+            "warnings": (Warning(code="x", text="Something."),),
+        }
+    )
+
+
 @cache
 def plain_records() -> dict[str, Any]:
     """Return a small record of each kind, with every optional part."""
@@ -194,6 +217,7 @@ def plain_records() -> dict[str, Any]:
         "host": make_host_study(rounds=3),
         "fleet": _fleet(),
         "resolution": made_resolution(),
+        "validation": _validation(),
     }
 
 

@@ -14,6 +14,7 @@ from tests.support.noises import make_noise_study
 from tests.support.pipelines import make_pipeline_experiment
 from tests.support.resolutions import made_resolution
 from tests.support.scalings import make_scaling_study
+from tests.support.validations import made_validation
 
 MADE: dict[str, Callable[[], Any]] = {
     "frontier": make_frontier_study,
@@ -25,6 +26,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "host": lambda: hardware_page.STUDY,
     "fleet": lambda: make_fleet(batches=(1, 8, 64)),
     "resolution": made_resolution,
+    "validation": made_validation,
 }
 """A study of each kind except the sweep; those of a run belong to :data:`RUN`."""
 

@@ -35,7 +35,7 @@ from tests.support.hostile_records import KEYS, hostile_records, mark, plain_rec
 
 REFUSED = {
     "Run.id", "Target.device", "FrontierPlan.family", "FrontierPlan.sizes", "MachinePrice.currency",
-    "MachinePrice.dated", "FleetPlan.each",
+    "MachinePrice.dated", "FleetPlan.each", "Readings.missing",
 }  # fmt: skip
 """Fields that take names of this program only, a unit or a day; and what stands in the place of another one."""
 ACTING_IN_LINES = set(ACTING) - {"\n"}

@@ -17,7 +17,7 @@ from core.studies.kind import Context
 from core.studies.memory.plan import MemoryPlan
 from core.studies.memory.run import MemorySearch
 from core.studies.registry import kind_of, kinds
-from tests.support import resolutions
+from tests.support import resolutions, validations
 from tests.support.causes import BATCH, make_case
 from tests.support.faults import OUTCOMES, Faulty
 from tests.support.frontiers import SMALL, make_plan, random_truth
@@ -27,9 +27,11 @@ from tests.support.memories import GB, MemoryMachine, linear
 from tests.support.noises import SimulatedTrainer
 from tests.support.pipelines import make_study, true_step_ms
 from tests.support.scalings import scaling_machine, scaling_plan
+from tests.support.selfchecks import REFUSAL
 from tests.support.simulation import Curve, Machine, NoiseModel
 from tests.support.sweeps import MemoryRecorder, new_run, plan
 from tests.support.tools import tools_for
+from tests.support.validations import Card
 
 SEEDS = 24
 CASE = make_case("precision", 1)
@@ -57,6 +59,7 @@ STUDIES: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
     "noise": (lambda seed: SimulatedTrainer(seed=seed), lambda: NoisePlan(workload=WORKLOAD, budget_s=60.0)),
     "host": (lambda seed: host_machine(seed=seed), HostPlan),
     "resolution": (_machine, lambda: resolutions.plan(budget_s=40.0)),
+    "validation": (lambda seed: Card(seed=seed), lambda: validations.plan(minutes=4.0)),
     "scaling": (lambda seed: scaling_machine(seed=seed), lambda: scaling_plan(batches=(32, 128, 512), budget_s=40.0)),
 }
 """By kind: its simulated machine, and what to measure."""
@@ -69,6 +72,7 @@ def test_any_sequence_of_failures_leaves_what_was_measured_or_one_sentence(
 ) -> None:
     machine, asked = STUDIES[name][0](seed), STUDIES[name][1]()
     monkeypatch.setattr("core.studies.memory.run.available_memory_bytes", lambda: 64 * GB)
+    monkeypatch.setattr(REFUSAL, lambda _: ())
     faults, recorder, kind = Faulty(machine, seed), MemoryRecorder(), kind_of(name)
     tools = tools_for(machine, cancel=faults.stop, recorder=recorder, launch=faults.launch)
     try:

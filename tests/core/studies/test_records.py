@@ -13,6 +13,7 @@ from tests.support.fleet_studies import make_fleet
 from tests.support.hosts import make_host_study
 from tests.support.resolutions import made_resolution
 from tests.support.scalings import make_scaling_study
+from tests.support.validations import made_validation
 
 SHIPPED = {name: load_example(name) for name, kind in kinds().items() if kind.example is not None}
 RECORDS: dict[str, Record] = {
@@ -21,7 +22,9 @@ RECORDS: dict[str, Record] = {
     "scaling": make_scaling_study(),
     "fleet": make_fleet(batches=(1, 8)),
     "resolution": made_resolution(),
+    "validation": made_validation(),
 }
+CHANGED = {"rounds": 1, "experiment": 1, "plan": 1, "sweeps": 1}
 NO_RECORDS = ["", "nonsense", "[]", "null", "{}", '{"schema_version": 1}', '{"a": NaN}', "[" * 10]
 
 
@@ -38,7 +41,7 @@ def test_a_record_reads_back_unchanged(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-@pytest.mark.parametrize("change", [{"schema_version": 2}, {"surprise": 1}, {"rounds": 1, "experiment": 1, "plan": 1}])
+@pytest.mark.parametrize("change", [{"schema_version": 2}, {"surprise": 1}, CHANGED])
 def test_a_changed_record_is_refused_with_the_place(name: str, change: dict[str, Any]) -> None:
     record = RECORDS[name]
     known = {key: value for key, value in change.items() if key in type(record).model_fields or len(change) == 1}

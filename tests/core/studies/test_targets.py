@@ -17,6 +17,7 @@ from core.studies.registry import kinds
 from core.studies.resolution.plan import resolution_plan
 from core.studies.sweep.start import new_run
 from core.ui.overhead.tracing import TRACE, Asked
+from tests.support import validations
 from tests.support.runs import make_run, on_card
 from tests.support.scalings import TWO, scaling_plan
 from tests.support.sweeps import plan
@@ -36,6 +37,7 @@ PLANS: dict[str, Any] = {
     "fleet": FleetPlan(sweep=plan()),
     "scaling": scaling_plan(),
     "resolution": resolution_plan(WORK, GPU, (1, 8)),
+    "validation": validations.plan(),
 }
 
 

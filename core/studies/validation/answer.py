@@ -1,0 +1,157 @@
+"""What a validation says: how often the truth was inside the interval, the median error, and the common factor. Pure.
+
+The steps of a network share what the model gets wrong about it, so that forty steps are no forty observations. The
+factor's interval is therefore one over networks: the logarithms of measured over predicted are averaged within each
+network, and Student's t over these means (n − 1 degrees of freedom) bounds their mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, stdev
+
+from core.analysis.statistics import t_quantile
+from core.figures.marks import FAILED_WORDS
+from core.schema import UserError
+from core.spec import Workload
+from core.studies.sweep.analyse import cell_statistics
+from core.studies.sweep.answer import CellStats
+from core.studies.sweep.record import Run
+from core.studies.validation.plan import Prediction, Predictions
+from core.studies.validation.record import ValidationStudy
+
+CONFIDENCE = 0.95
+LEAST_NETWORKS = 2
+MOST_LOG = 700.0
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One predicted step, and as it was measured, or the ``reason`` why one of the two is missing."""
+
+    workload: Workload
+    predicted: Prediction
+    measured: CellStats | None
+    reason: str
+
+    @property
+    def batch(self) -> int:
+        return self.predicted.batch
+
+    @property
+    def factor(self) -> float | None:
+        """Measured over predicted; None where one of them is missing."""
+        if self.measured is None or self.predicted.step_ms is None:
+            return None
+        return self.measured.step_ms / self.predicted.step_ms
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Measured over both ends of the predicted interval: it holds 1 where the truth was inside."""
+        if self.measured is None or self.predicted.low_ms is None or self.predicted.high_ms is None:
+            return None
+        return self.measured.step_ms / self.predicted.high_ms, self.measured.step_ms / self.predicted.low_ms
+
+    @property
+    def inside(self) -> bool | None:
+        return None if self.bounds is None else self.bounds[0] <= 1 <= self.bounds[1]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """By what the measured steps are all longer than predicted; bounds are 95 %, over so many ``networks``."""
+
+    value: float
+    low: float
+    high: float
+    networks: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How one set of predictions fared: of ``measured`` steps so many ``inside`` their interval, the median of
+    |predicted / measured − 1|, and the common factor (None with fewer than two networks).
+    """
+
+    measured: int
+    inside: int
+    error: float
+    factor: Factor | None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """``first``: the predictions that were written before any block was measured; ``again``: those with the measured
+    host, None where it was not measured.
+    """
+
+    steps: tuple[Checked, ...]
+    first: Agreement
+    again: Agreement | None
+
+
+def validation(study: ValidationStudy) -> Validation:
+    """Raises UserError where no predicted step was measured."""
+    steps = checked(study, study.predictions)
+    first = agreement(steps)
+    if first is None:
+        raise UserError(
+            "No predicted step was measured yet, so there is nothing to hold against the predictions, which were "
+            f"written at {study.predictions.written_at}."
+        )
+    again = None if study.again is None else agreement(checked(study, study.again))
+    return Validation(steps, first, again)
+
+
+def checked(study: ValidationStudy, predictions: Predictions) -> tuple[Checked, ...]:
+    """Every prediction beside the step that its part's sweep measured."""
+    found = {number: _cells(study.sweep_of(number)) for number in range(len(study.parts))}
+    steps = []
+    for one in predictions.steps:
+        if one.part < len(study.parts):
+            measured = found[one.part].get(one.batch)
+            reason = one.reason or ("" if measured is not None else _why(study.sweep_of(one.part), one.batch))
+            steps.append(Checked(study.parts[one.part].workload, one, measured, reason))
+    return tuple(steps)
+
+
+def _cells(run: Run | None) -> dict[int, CellStats]:
+    return {} if run is None or not run.rounds else {one.batch: one for one in cell_statistics(run) if one.target == 0}
+
+
+def _why(run: Run | None, batch: int) -> str:
+    """Why a step was not measured."""
+    cell = None if run is None else next((one for one in run.cells if one.batch == batch), None)
+    if cell is None or cell.outcome == "measured":
+        return "There was no time for it."
+    return cell.reason or f"{FAILED_WORDS.get(cell.outcome, cell.outcome)}."
+
+
+def agreement(steps: Sequence[Checked]) -> Agreement | None:
+    """None where no step has both numbers."""
+    both = [(one, one.factor) for one in steps if one.factor is not None]
+    if not both:
+        return None
+    by_network: dict[str, list[float]] = defaultdict(list)
+    for one, factor in both:
+        by_network[one.workload.network.name].append(math.log(factor))
+    inside = sum(one.inside is True for one, _ in both)
+    error = median(abs(1 / factor - 1) for _, factor in both)
+    return Agreement(len(both), inside, error, common_factor(list(by_network.values())))
+
+
+def common_factor(logs: Sequence[Sequence[float]]) -> Factor | None:
+    """The factor that networks have in common, from the logarithms of each one's steps."""
+    means = [fmean(each) for each in logs]
+    if len(means) < LEAST_NETWORKS:
+        return None
+    middle, half = fmean(means), t_quantile((1 + CONFIDENCE) / 2, len(means) - 1) * stdev(means) / len(means) ** 0.5
+    return Factor(_exp(middle), _exp(middle - half), _exp(middle + half), len(means))
+
+
+def _exp(log: float) -> float:
+    """Within what a number can hold: a file of any origin may have any times."""
+    return math.exp(max(-MOST_LOG, min(MOST_LOG, log)))

@@ -1,0 +1,116 @@
+"""A validation in words, as one table, and as the file that is kept, imported and offered."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from core.evidence import note_lines
+from core.numbers import counted, duration, moment, number, percent, table
+from core.selfcheck.checks import run_checks
+from core.selfcheck.export import summary
+from core.studies.validation.answer import Agreement, Checked, Validation
+from core.studies.validation.plan import Predictions
+from core.studies.validation.record import ValidationStudy
+from core.text import in_lines
+
+COLUMNS = ("network", "mode", "batch", "predicted ms", "95 % from", "to", "measured ms", "over predicted", "inside")
+INSIDE_WORDS = {True: "yes", False: "no", None: ""}
+
+
+def inside_sentence(found: Agreement) -> str:
+    """How often the truth was inside the interval, and the median error."""
+    of = f"{found.inside} of {counted(found.measured, 'measured step')} ({percent(found.inside / found.measured)})"
+    return f"{of} inside the predicted 95 % interval; median error {percent(found.error)}."
+
+
+def factor_sentence(found: Agreement) -> str:
+    """By what factor all steps are off, and whether that shows."""
+    common = found.factor
+    if common is None:
+        return "A common factor needs steps of two networks at least."
+    bounds = f"95 % interval {number(common.low)} to {number(common.high)}, over {common.networks} networks"
+    shown = "" if common.low > 1 or common.high < 1 else "; no common error of the model shows"
+    return f"Measured steps take {number(common.value)} times what was predicted ({bounds}){shown}."
+
+
+def host_sentence(predictions: Predictions) -> str:
+    """When predictions were written, and what was known of the host then."""
+    return f"Predictions written {moment(predictions.written_at)}, before the first block; host: {predictions.host}."
+
+
+def lines(study: ValidationStudy, found: Validation) -> list[str]:
+    """What it says beside the table, the verdict first."""
+    said = [f"{study.device_words}: {inside_sentence(found.first)}", factor_sentence(found.first)]
+    missing = sum(one.factor is None for one in found.steps)
+    if missing:
+        said.append(f"{missing} of {counted(len(found.steps), 'prediction')} have no comparison; the table says why.")
+    said.append(host_sentence(study.predictions))
+    if found.again is not None and study.again is not None:
+        said.append(
+            f"With the host as it was measured here (predicted {moment(study.again.written_at)}, before the first "
+            f"sweep): {inside_sentence(found.again)} {factor_sentence(found.again)}"
+        )
+    if study.selfcheck is not None:
+        said.append(summary(study.selfcheck, run_checks(study.selfcheck)))
+    return said
+
+
+def row(one: Checked) -> tuple[str | float | None, ...]:
+    """One step, in the order of :data:`COLUMNS`; a step without a comparison ends with why."""
+    predicted, measured = one.predicted, one.measured
+    return (
+        one.workload.network.name,
+        "training" if one.workload.training else "inference",
+        f"{one.batch:,}",
+        predicted.step_ms,
+        predicted.low_ms,
+        predicted.high_ms,
+        None if measured is None else measured.step_ms,
+        one.factor,
+        INSIDE_WORDS[one.inside] or one.reason,
+    )
+
+
+def validation_text(study: ValidationStudy, found: Validation) -> str:
+    """Return the verdict, then every step, then how it was measured."""
+    rounds = sum(len(run.rounds) for run in study.sweeps)
+    traced = sum(len(run.traces) for run in study.sweeps)
+    said = [*lines(study, found), "", *table(COLUMNS, map(row, found.steps)), ""]
+    said.append(
+        f"Predicted steps are modelled (errors of {study.predictions.errors_dated}); the others are {study.label}: "
+        f"{counted(len(study.sweeps), 'sweep')}, {counted(rounds, 'round')}, {counted(traced, 'trace')} in "
+        f"{duration(study.elapsed_s)}, {study.status}, {moment(study.created_at)}"
+    )
+    return in_lines([*said, *note_lines(study.warnings)])
+
+
+def validation_data(study: ValidationStudy, found: Validation) -> dict[str, Any]:
+    """Return the same as data; times are ms, ``over_predicted`` is measured over predicted."""
+    return {
+        "verdict": lines(study, found)[0],
+        "label": study.label,
+        "card": study.card,
+        "device_name": study.device_name,
+        "written_at": study.predictions.written_at,
+        "first": asdict(found.first),
+        "again": None if found.again is None else asdict(found.again),
+        "steps": [_step_data(one) for one in found.steps],
+        "record": study.model_dump(mode="json"),
+    }
+
+
+def _step_data(one: Checked) -> dict[str, Any]:
+    measured = one.measured
+    return {
+        "network": one.workload.network.name,
+        "mode": one.workload.mode,
+        "batch": one.batch,
+        "predicted": {"label": "modelled", **one.predicted.model_dump(include={"step_ms", "low_ms", "high_ms"})},
+        "measured_ms": None if measured is None else measured.step_ms,
+        "measured_low_ms": None if measured is None else measured.low_ms,
+        "measured_high_ms": None if measured is None else measured.high_ms,
+        "over_predicted": one.factor,
+        "inside": one.inside,
+        "reason": one.reason or None,
+    }

@@ -1,0 +1,21 @@
+"""The validation as a kind."""
+
+from core.studies.kind import Kind
+from core.studies.validation.answer import Validation, validation
+from core.studies.validation.export import validation_data, validation_text
+from core.studies.validation.plan import ValidationPlan
+from core.studies.validation.record import ValidationStudy
+from core.studies.validation.run import run_validation
+
+VALIDATION: Kind[ValidationPlan, ValidationStudy, Validation] = Kind(
+    name="validation",
+    title="Validation",
+    record=ValidationStudy,
+    describe=lambda plan: f"Validation of the model on {plan.device_name}",
+    run=run_validation,
+    targets=lambda plan: (plan.target,),
+    answer=lambda study, _: validation(study),
+    text=lambda study, found, _: validation_text(study, found),
+    export=lambda study, found, _: validation_data(study, found),
+)
+KIND = VALIDATION

@@ -1,0 +1,143 @@
+"""Measure what was predicted: the self-check, the host where it has no figures of it, then a sweep for each part."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from core.evidence import Ended, Warning
+from core.numbers import counted
+from core.selfcheck.record import SelfCheck
+from core.selfcheck.run import BUDGET_S as SELF_CHECK_S
+from core.selfcheck.run import SelfCheckPlan, run_self_check
+from core.spec import MIN_BUDGET_S
+from core.studies.host.record import HostStudy
+from core.studies.host.run import BUDGET_S as HOST_S
+from core.studies.host.run import HostPlan, run_host_study
+from core.studies.progress import Progress
+from core.studies.runner import Cancelled, NullRecorder, StudyFailed, StudyRunner, StudyTools, unheard
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.record import Run
+from core.studies.sweep.start import new_run
+from core.studies.sweep.supervisor import run_sweep
+from core.studies.validation.plan import Part, Predictions, ValidationPlan, host_of, parts, predict_all
+from core.studies.validation.record import ValidationStudy, private, private_environment, private_warnings
+
+SELF_CHECK_SHARE, HOST_SHARE = 0.3, 0.1
+"""Of the budget that these take at most; the rest is for sweeps."""
+LEAST_SWEEP_S = 40.0
+"""A sweep below that would hardly be through the starts of its workers."""
+STEP_WIDTH = 0.03
+"""Relative width of an interval at which a step needs no more rounds: far below any error of the model."""
+
+
+def run_validation(tools: StudyTools, plan: ValidationPlan) -> ValidationStudy:
+    """Measure within about the budget, and keep what there was time for. Raises StudyFailed where no step was measured,
+    Cancelled where it was stopped before.
+    """
+    return _Runner(tools, plan).run()
+
+
+class _Runner(StudyRunner):
+    def __init__(self, tools: StudyTools, plan: ValidationPlan) -> None:
+        super().__init__(tools, plan.budget_s)
+        self.plan, self.parts = plan, parts()
+        self.again: Predictions | None = None
+        self.selfcheck: SelfCheck | None = None
+        self.host: HostStudy | None = None
+        self.sweeps: list[Run] = []
+        self.warnings: list[Warning] = []
+
+    def run(self) -> ValidationStudy:
+        status: Ended = "finished"
+        try:
+            self._check_machine()
+            self._measure_host()
+            self._predict_again()
+            self._sweep_all()
+        except Cancelled:
+            status = self.tools.stopped_as
+        if not self.sweeps:
+            raise self.nothing(status, " ".join(dict.fromkeys(one.text for one in self.warnings)))
+        self.tell("done", status.capitalize(), len(self.sweeps), len(self.parts))
+        found = {"again": self.again, "selfcheck": self.selfcheck, "host": self.host, "sweeps": tuple(self.sweeps)}
+        machine = {"environment": private_environment(self.environment)}
+        warnings = {"warnings": private_warnings(self.warnings)}
+        return new_study(self.plan).model_copy(update=self.envelope(status) | found | machine | warnings)
+
+    def _check_machine(self) -> None:
+        """The self-check, whatever it finds: it says what the sweeps rest on. Raises Cancelled."""
+        tools = self._tools("Self-check")
+        budget_s = min(SELF_CHECK_S, SELF_CHECK_SHARE * self.budget_s)
+        self.selfcheck = run_self_check(tools, SelfCheckPlan(self.plan.target, budget_s))
+        self.check()
+
+    def _measure_host(self) -> None:
+        """The host by itself, where the self-check had no time for it. Raises Cancelled."""
+        if self.selfcheck is not None and self.selfcheck.host is not None:
+            return
+        try:
+            found = run_host_study(self._tools("Host"), HostPlan(budget_s=min(HOST_S, HOST_SHARE * self.budget_s)))
+        except StudyFailed as error:
+            self.check()
+            self.warnings.append(Warning(code="no_host", text=f"The host was not measured: {error}"))
+        else:
+            self.host = private(found)
+        self.check()
+
+    def _predict_again(self) -> None:
+        """Predict with the host that was measured, before any predicted step is."""
+        measured = self.host if self.selfcheck is None or self.selfcheck.host is None else self.selfcheck.host
+        if measured is not None:
+            host = host_of(measured, self.plan.host)
+            self.again = predict_all(self.plan.spec, self.plan.target, self.parts, host)
+
+    def _sweep_all(self) -> None:
+        """Each part in its share of what is left, as long as a share is enough. Raises Cancelled."""
+        for number, part in enumerate(self.parts):
+            self.check()
+            left = self.parts[number:]
+            if self.remaining_s < min(LEAST_SWEEP_S, self.budget_s / len(self.parts)):
+                text = f"There was no time for {counted(len(left), 'sweep')} of {len(self.parts)}; give more minutes."
+                self.warnings.append(Warning(code="no_time", text=text))
+                return
+            share_s = min(self.remaining_s, max(LEAST_SWEEP_S, self.remaining_s / len(left)))
+            self._sweep(number, part, share_s)
+
+    def _sweep(self, number: int, part: Part, budget_s: float) -> None:
+        sweep = SweepPlan(
+            workload=part.workload, targets=(self.plan.target,), batches=part.batches, refine=False,
+            budget_s=max(MIN_BUDGET_S, budget_s), step_width=STEP_WIDTH,
+        )  # fmt: skip
+        tools = self._tools(f"Sweep {number + 1} of {len(self.parts)}, {part.workload.title}")
+        alone = dataclasses.replace(tools, recorder=NullRecorder(), meter=None)  # all time is for rounds and traces
+        try:
+            self.sweeps.append(private(run_sweep(alone, new_run(sweep, environment=self.environment))))
+        except Cancelled:
+            raise
+        except StudyFailed as error:
+            self.check()
+            self.warnings.append(Warning(code=f"sweep_{number + 1}", text=f"{part.workload.title}: {error}"))
+
+    def _tools(self, doing: str) -> StudyTools:
+        """Tools of a part, whose progress is told as that of the whole."""
+        if self.tools.report is unheard:
+            return self.tools
+
+        def report(progress: Progress) -> None:
+            activity = f"{doing}: {progress.activity}"
+            self.tell("measuring", activity, len(self.sweeps), len(self.parts))
+
+        return dataclasses.replace(self.tools, report=report)
+
+
+def new_study(plan: ValidationPlan) -> ValidationStudy:
+    """The predictions, of which nothing was measured yet."""
+    return ValidationStudy(
+        status="interrupted",
+        created_at=plan.predictions.written_at,
+        target=plan.target,
+        card=plan.spec.name,
+        device_name=plan.device_name,
+        parts=parts(),
+        predictions=plan.predictions,
+    )

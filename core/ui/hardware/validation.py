@@ -1,0 +1,54 @@
+"""Validations on the Hardware page: what was predicted for a GPU and then measured on it, table and picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from core.schema import UserError
+from core.studies.validation.answer import validation
+from core.studies.validation.export import COLUMNS, lines, row, validation_data
+from core.studies.validation.figures import validation_figure
+from core.studies.validation.kind import VALIDATION
+from core.ui import charts, registry, share
+from core.ui.card import label_badge, result_card
+from core.ui.study_page import StudyPage
+from core.ui.tables import cleaned
+from core.ui.words import plain
+
+TITLE = "Predicted, then measured"
+PAGE = StudyPage(VALIDATION, "", address="validation")
+
+
+def part() -> dict[str, Callable[[], None]]:
+    """This part of the page by its title, where a validation is kept; open where the address asks for one."""
+    asked = PAGE.address in st.query_params
+    if not asked and not registry.studies(VALIDATION):
+        return {}
+    if asked:
+        st.session_state.setdefault(f"folded-{TITLE}", True)
+    return {TITLE: show}
+
+
+def show() -> None:
+    """The validation in the address, else the newest: verdict, picture, every step, and its file."""
+    shown = PAGE.shown()
+    if shown is None:
+        return
+    study_id, study = shown
+    try:
+        found = validation(study)
+    except UserError as error:
+        st.info(plain(str(error)), icon=":material/info:")
+        return
+    headline, *more = lines(study, found)
+    badges = [label_badge(study.label), label_badge("modelled", "predictions")]
+    result_card(TITLE, badges, headline, more, status=study.status)
+    charts.show(f"validation-{study_id}", partial(validation_figure, study, found),
+                f"Measured over predicted step time. {headline}", f"validation-{study_id}", (study_id,))  # fmt: skip
+    table = pd.DataFrame([row(one) for one in found.steps], columns=list(COLUMNS))
+    st.dataframe(cleaned(table), hide_index=True)
+    share.json_button(f"validation-{study_id}", partial(validation_data, study, found), share.EVERY_BLOCK)
