@@ -19,7 +19,7 @@ from core.hardware.host_kinds import costs_of_kind
 from core.hardware.host_study import host_of_study
 from core.hardware.interval import Withheld, errors
 from core.hardware.model import Limit
-from core.hardware.recorded import card_curve
+from core.hardware.plausible import card_curve
 from core.schema import Frozen, UserError
 from core.spec import Batch, Mode, Target, Workload
 from core.studies.host.record import HostStudy

@@ -96,7 +96,8 @@ def test_every_line_with_a_time_stands_under_the_word_modelled(cli: Command) -> 
     assert any(line.startswith("Interval: ") for line in lines)
     assert lines[1] == "Without what predict itself costs a step."
     assert lines[2].startswith("Not named, so that the interval spans: Keras 3 (50%) or a vendor's fused build (50%); ")
-    assert any(line.startswith("Host overhead is assumed: ") and "Assumed for a host that nobody named" in line for line in lines)
+    (overhead,) = (line for line in lines if line.startswith("Host overhead is assumed: "))
+    assert "Assumed for a host that nobody named" in overhead
 
 
 def test_a_driver_s_name_finds_the_card_and_unknown_ones_get_the_nearest(cli: Command) -> None:
@@ -136,7 +137,7 @@ def test_kinds_of_host_builds_and_fit_are_asked_for_and_said(cli: Command) -> No
     assert under_fit["host"]["fit"]["label"] == "assumed"
     out, _ = done(cli(*ASKED, "--batches", "1", "--host", "weak", "--under-fit", "--implementation", "fused"))
     lines = out.splitlines()
-    assert lines[1] == "Run by a vendor's fused build; host: assumed, a weak cloud machine; with what fit itself costs a step."
+    assert lines[1].startswith("Run by a vendor's fused build; host: assumed, a weak cloud machine; with what fit ")
     assert any(line.startswith("What fit itself costs is assumed: ") for line in lines)
 
 
@@ -161,7 +162,7 @@ def test_a_kinds_word_wins_over_a_file_of_that_name(
     flags = (*ASKED, "--batches", "1", "--json", "--host")
     assert as_json(cli(*flags, "weak"))["host"]["kind"] == "weak"
     assert as_json(cli(*flags, "./weak"))["host"]["label"] == "measured"
-    assert "“strong” is neither a kind of host (weak, desktop, recent_desktop, server, recent_server) nor a file" in refused(cli(*flags, "strong"))
+    assert "“strong” is neither a kind of host (weak, desktop, recent_desktop, " in refused(cli(*flags, "strong"))
 
 
 def test_what_fit_costs_on_a_measured_host_is_from_the_run_where_that_is_of_this_machine(
