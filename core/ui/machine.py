@@ -15,6 +15,7 @@ from core.machine.gpu_notes import OF_USE, GpuNote
 from core.machine.installed import why_missing
 from core.names import device_words
 from core.spec import Target
+from core.studies.sweep.best_cpu import compared_targets
 from core.studies.sweep.presets import Here
 from core.ui import evidence
 from core.ui.study_page import busy_sentence
@@ -58,6 +59,10 @@ class Machine:
     def default_targets(self) -> tuple[Target, Target]:
         return environment.default_targets(self.usable_gpus, self.threads)
 
+    def compared_targets(self) -> tuple[Target, ...]:
+        """What a sweep compares where nobody chose."""
+        return compared_targets(self.default_targets(), self.threads)
+
     @property
     def facts(self) -> Here:
         """What presets of targets are made from."""
@@ -94,8 +99,8 @@ def missing_frameworks() -> dict[str, str]:
     return {name: why for name in FRAMEWORKS if (why := why_missing(name)) is not None}
 
 
-def gpu_notice(machine: Machine) -> None:
-    """Say plainly where no GPU was found or can be used, what is compared instead, and what can be done."""
+def gpu_notice(machine: Machine, instead: str = "") -> None:
+    """Say plainly where no GPU was found or can be used, what is proposed ``instead``, and what can be done."""
     for note in machine.notes:
         if note.severity == "fact":
             st.caption(f":material/memory_alt: {plain(note.sentence)}")
@@ -106,7 +111,8 @@ def gpu_notice(machine: Machine) -> None:
     said = {note.sentence for note in machine.notes}
     there = bool(said or machine.unusable)
     found = "No GPU of this machine can be used" if there else "No GPU was found on this machine"
-    instead = f"one CPU thread against {machine.threads}" if machine.threads > 1 else "graph against XLA execution"
+    usual = f"one CPU thread against {machine.threads}" if machine.threads > 1 else "graph against XLA execution"
+    instead = instead or usual
     st.info(f"{plain(found)}, so the proposal is {plain(instead)}.", icon=":material/memory_alt:")
     with st.expander("What else can be done" if there else "What can be done about the missing GPU"):
         for line in machine.advice:

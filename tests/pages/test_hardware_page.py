@@ -30,8 +30,9 @@ def test_one_sentence_and_one_picture_say_what_is_clear_and_what_is_not(engine: 
     text = text_of(at)
     assert at.title[0].value == "From which batch would a GPU be faster?"
     headline = at.header[0].value.replace("&#58;", ":")
-    assert re.match(rf"Modelled: (\d+|none) of 44 cards (is|are) clearly faster than {NAMES[1]} from a batch within "
-                    r"1 to 1,024; (\d+ clearly slower at all of them, )?(\d+ not clear, )?\d+ without a number\.$",
+    assert re.match(rf"Modelled: (\d+|none) of 44 cards (is|are) clearly faster than this CPU's best \({NAMES[1]}\) "
+                    r"from a batch within 1 to 1,024; (\d+ clearly slower at all of them, )?(\d+ not clear, )?"
+                    r"\d+ without a number\.$",
                     headline)  # fmt: skip
     counts = [int(count) for count in re.findall(r"(\d+)(?= of 44| clearly slower| not clear| without)", headline)]
     assert sum(counts) == 44
@@ -130,8 +131,8 @@ def test_a_family_that_is_withheld_gets_the_reason_and_no_number(engine: Any, mo
     at = open_page("hardware", run=kept(engine))
     text = text_of(at)
     headline = at.header[0].value.replace("&#58;", ":")
-    assert headline == f"Modelled: none of 44 cards can be compared with {NAMES[1]}."
-    assert f"Modelled: none of 44 cards gets a speed-up over the CPU ({NAMES[1]}) at batch 64." in text
+    assert headline == f"Modelled: none of 44 cards can be compared with this CPU's best ({NAMES[1]})."
+    assert f"Modelled: none of 44 cards gets a speed-up over this CPU's best ({NAMES[1]}) at batch 64." in text
     assert "says how far the model errs for dense networks" in text
     assert titles(at) == [STEP]
     assert not [name for name in traces(at) if "modelled" in name]
@@ -170,7 +171,7 @@ def test_a_card_that_is_not_clear_says_what_would_make_it_clear(engine: Any) -> 
     steps = {point.batch: point.step_ms for point in curve.known}
     run = cpu_run(steps.__getitem__, BATCHES).model_copy(update={"id": "20260106-tie"})
     at = open_page("hardware", run=kept(engine, run), gpus="T4", batch="64", against="first")
-    sentence = f"Modelled: whether T4 is faster than {run.names[0]} at batch 64 is not clear ("
+    sentence = f"Modelled: whether T4 is faster than this CPU's best ({run.names[0]}) at batch 64 is not clear ("
     unfold(at, "All cards")
     table = at.dataframe[0].value
     tie = table[table["card"] == "T4"].iloc[0]

@@ -87,10 +87,12 @@ def build(
     return _planned(checks, values, available_bytes, limited)
 
 
-def usual(workload: Workload, targets: tuple[Target, Target], available_bytes: int, limited: str = "") -> SweepOutcome:
-    """What a form that nobody touched holds, but with this workload; fields and limits as :func:`build` has them."""
-    values = {"workload": workload, "targets": targets, "batches": geometric_grid(*USUAL_RANGE)}
-    return _planned(Checks(), values, available_bytes, limited)
+def fitting(plan: SweepPlan, available_bytes: int, limited: str = "") -> SweepOutcome:
+    """A plan that a page proposes, where it fits; fields and limits as :func:`build` has them."""
+    checks = Checks()
+    checks.attempt("memory", lambda: check_fits(plan, available_bytes, limited))
+    known = {"workload": plan.workload, "targets": plan.targets}
+    return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, **known)  # type: ignore[arg-type]
 
 
 def untouched(workload: Workload, targets: tuple[Target, ...]) -> SweepPlan:

@@ -9,6 +9,7 @@ import streamlit as st
 from core.analysis.cudnn import cudnn_note
 from core.analysis.execution import expected_words, place_words
 from core.analysis.memory import estimate_bytes
+from core.hardware.against import not_modelled
 from core.machine.environment import available_memory_bytes
 from core.numbers import byte_size, duration, large
 from core.spec import MAX_BATCH, MAX_PARALLEL_CALLS, MIN_BATCH
@@ -53,6 +54,7 @@ def show(busy: str | None, top: Any = None) -> None:
         sizes_place = st.container()
     with places[0]:
         network = network_fields(wrong, sizes_place)
+        about_network = st.empty()
     with places[1]:
         batches, prefetch = _batches(wrong)
     with folded:
@@ -67,6 +69,8 @@ def show(busy: str | None, top: Any = None) -> None:
     draft = Draft(targets=targets.chosen, batches=batches, mode=mode, optimizer=optimizer, **network, **more)
     outcome = build(draft, available_memory_bytes(), machine.now().limited_words, missing)
     targets.finish(outcome.targets, outcome.workload)
+    if outcome.workload is not None and (why := not_modelled(outcome.workload)) is not None:
+        about_network.info(plain(why), icon=":material/visibility_off:")
     if outcome.plan is not None:
         if (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
             recurrent.info(plain(note), icon=":material/speed:")
