@@ -45,7 +45,7 @@ def show() -> None:
         spec = modelled.pick(FIELD_PX)
         if not running:
             assert run.plan is not None
-            look.button(run.plan.workload, BUTTON)
+            look.propose(run.plan.workload, BUTTON)
     if running:
         live.PAGE.progress()
         news.redrawn("start", partial(_so_far, run, spec), changes=False)

@@ -2,7 +2,7 @@
 
 Of the CPU targets of a run the best is the one whose three steps, one at the smallest, one at the middle and one at the
 largest batch that all of them have, take the least time together. The large batch counts the most, since that is where
-a GPU may win. One setting is named for all batches; where another is clearly faster at one of the three, that is said.
+a GPU may be faster. One setting is named for all batches; where another is clearly faster at one of the three, that is said.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def choice_line(run: Run, answer: Answer) -> str:
         alone = _alone(run.plan.targets[ranking.best])
         return (
             f"The CPU was measured in one setting alone ({alone}); other numbers of threads, or XLA, may be faster, "
-            "and a GPU that beats this setting may not beat them."
+            "and a GPU that is faster than this one may not be faster than those."
         )
     others = all_of([names[i] for i in ranking.targets[1:]])
     at = all_of([f"{batch:,}" for batch in ranking.batches])

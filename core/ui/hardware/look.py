@@ -11,36 +11,35 @@ from core.names import all_of
 from core.numbers import duration
 from core.schema import UserError
 from core.spec import Workload
-from core.studies.sweep.analyse import analyse
 from core.studies.sweep.best_cpu import LOOK_BATCHES, cpu_settings, look_plan, rank_cpus
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
 from core.studies.sweep.start import new_run
 from core.ui import machine, registry
 from core.ui.study_page import busy_notice, busy_sentence
-from core.ui.sweep import form, live
-from core.ui.sweep.draft import SweepOutcome, fitting, untouched
+from core.ui.sweep import draft, live
 from core.ui.words import plain
 
 BUTTON = "Find this CPU's best setting"
 RIVALS = 2
 """As many of a look's settings are measured further, at every batch size."""
 OFFER = (
-    "Which setting of this CPU is the best for this network was not measured here yet; a GPU that beats a badly set "
-    "CPU has not won."
+    "Which setting of this CPU is the best for this network was not measured here yet. That a GPU is faster than a badly "
+    "set CPU says nothing."
 )
 
 
-def proposal(workload: Workload) -> SweepOutcome:
+def proposal(workload: Workload) -> draft.SweepOutcome:
     """The look at this CPU's settings; once there was one, its best two at all batch sizes."""
     here = machine.devices()
     looked = newest_look(workload)
-    ranking = None if looked is None else rank_cpus(looked, analyse(looked))
+    answer = None if looked is None else registry.answer_of(looked)
+    ranking = None if looked is None or answer is None else rank_cpus(looked, answer)
     if looked is None or looked.plan is None or ranking is None:
         plan = look_plan(workload, here.threads)
     else:
-        plan = untouched(workload, tuple(looked.plan.targets[i] for i in ranking.targets[:RIVALS]))
-    return fitting(plan, available_memory_bytes(), machine.now().limited_words)
+        plan = draft.untouched(workload, tuple(looked.plan.targets[i] for i in ranking.targets[:RIVALS]))
+    return draft.fitting(plan, available_memory_bytes(), machine.now().limited_words)
 
 
 def newest_look(workload: Workload) -> Run | None:
@@ -58,13 +57,13 @@ def newest_look(workload: Workload) -> Run | None:
 def says(plan: SweepPlan) -> str:
     """What a proposed plan measures."""
     if plan.batches != LOOK_BATCHES:
-        return form.says(plan)
+        return draft.says(plan)
     at = all_of([f"{batch:,}" for batch in plan.batches])
     ends = f"{plan.title}, at most {duration(plan.budget_s)}."
     return f"A short look at which setting of this CPU is the best, at batch {at}: {ends}"
 
 
-def button(workload: Workload, label: str, *, elsewhere: bool = False) -> None:
+def propose(workload: Workload, label: str, *, elsewhere: bool = False) -> None:
     """The button for the proposed run, and what it measures or why it cannot be; ``elsewhere``: Start shows it."""
     outcome, busy = proposal(workload), busy_sentence()
 
@@ -88,4 +87,4 @@ def offer(workload: Workload) -> None:
         return
     with st.container(border=True):
         st.markdown(plain(OFFER))
-        button(workload, BUTTON, elsewhere=True)
+        propose(workload, BUTTON, elsewhere=True)

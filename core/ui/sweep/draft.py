@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from core.families import Network
+from core.numbers import duration
 from core.schema import UserError
 from core.spec import (
     MAX_BATCH,
@@ -93,6 +94,11 @@ def fitting(plan: SweepPlan, available_bytes: int, limited: str = "") -> SweepOu
     checks.attempt("memory", lambda: check_fits(plan, available_bytes, limited))
     known = {"workload": plan.workload, "targets": plan.targets}
     return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, **known)  # type: ignore[arg-type]
+
+
+def says(plan: SweepPlan) -> str:
+    """What a plan measures, in one sentence."""
+    return f"{plan.title}, batch {plan.batches[0]:,} to {plan.batches[-1]:,}, at most {duration(plan.budget_s)}."
 
 
 def untouched(workload: Workload, targets: tuple[Target, ...]) -> SweepPlan:
