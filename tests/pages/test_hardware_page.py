@@ -7,18 +7,22 @@ from typing import Any
 
 import pytest
 
+from core.families import network_from_name
 from core.hardware import interval
+from core.hardware.against import not_modelled
 from core.hardware.catalogue import catalogue
 from core.spec import Target
 from core.studies.sweep.analyse import analyse
-from core.ui.hardware import draft, page, result
+from core.studies.sweep.best_cpu import LOOK_BATCHES, look_plan
+from core.ui import start
+from core.ui.hardware import draft, look, page, result
 from core.ui.share import json_bytes
 from tests.support.batch_page import NAMES, RUN, SECOND, kept
 from tests.support.commands import holds
 from tests.support.hardware_page import CLEAR, LABELS, STEP, STEPS, gpu_run, traces
 from tests.support.hosts import cpu_run
-from tests.support.pages import open_page, says, text_of, titles, unfold
-from tests.support.runs import planned
+from tests.support.pages import keep, open_page, says, text_of, titles, unfold
+from tests.support.runs import make_run, planned
 
 BATCHES = (1, 8, 64, 512)
 
@@ -276,3 +280,33 @@ def test_the_file_holds_every_card_and_no_number_without_a_label(engine: Any) ->
     assert all(card["curve"]["host"]["label"] == "assumed" for card in data["cards"])
     del data["label"]
     assert list(unlabelled(data)) == []  # cards and details carry their own, wherever they are copied to
+
+
+def test_where_the_settings_of_this_cpu_were_not_measured_one_click_does_it(engine: Any) -> None:
+    run_id = kept(engine)
+    at = open_page("hardware", run=run_id)
+    says(at, look.OFFER, "The CPU's best of 2 settings", "at batch 1, 32 and 1,024:")
+    at.button(key="measure_sweep").click().run()
+    (started,) = [plan for _, plan in engine.jobs.started]
+    assert started.plan == look_plan(RUN.plan.workload, 2)
+    assert at.title[0].value == start.QUESTION  # where its progress is
+    measured = make_run(1, LOOK_BATCHES, floors_ms=(0.1, 0.3, 0.2), slopes_ms=(0.02, 0.03, 0.01))
+    keep(engine.store, planned(measured, targets=started.plan.targets, workload=RUN.plan.workload))
+    assert look.OFFER not in text_of(open_page("hardware", run=run_id))
+
+
+def test_a_run_without_a_cpu_offers_the_look_that_it_lacks(engine: Any) -> None:
+    gpus = planned(gpu_run(), targets=(Target(device="gpu:0"), Target(device="gpu:1")))
+    at = open_page("hardware", run=kept(engine, gpus))
+    says(at, draft.NO_CPU, look.OFFER)
+    assert not at.button(key="measure_sweep").disabled
+
+
+def test_of_a_recurrent_network_it_is_said_first_that_no_gpu_is_modelled(engine: Any) -> None:
+    network = network_from_name("lstm-128x1-28x28-10")
+    run = planned(RUN, workload=RUN.plan.workload.model_copy(update={"network": network}))
+    why = not_modelled(run.plan.workload)
+    run_id = kept(engine, run)
+    for page_name in ("hardware", "start", "crossover"):
+        assert str(why) in text_of(open_page(page_name, run=run_id, gpu="T4"))
+    assert str(why) not in text_of(open_page("hardware", run=kept(engine)))

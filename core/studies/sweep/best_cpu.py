@@ -2,7 +2,8 @@
 
 Of the CPU targets of a run the best is the one whose three steps, one at the smallest, one at the middle and one at the
 largest batch that all of them have, take the least time together. The large batch counts the most, since that is where
-a GPU may be faster. One setting is named for all batches; where another is clearly faster at one of the three, that is said.
+a GPU may be faster. One setting is named for all batches; where another is clearly faster at one of the three, that is
+said.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ BUTTON = "Find this CPU's best setting"
 RIVALS = 2
 """As many of a look's settings are measured further, at every batch size."""
 OFFER = (
-    "Which setting of this CPU is the best for this network was not measured here yet. That a GPU is faster than a badly "
-    "set CPU says nothing."
+    "Which setting of this CPU is the best for this network was not measured here yet. That a GPU is faster than a "
+    "badly set CPU says nothing."
 )
 
 
