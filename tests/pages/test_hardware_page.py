@@ -21,7 +21,7 @@ from tests.support.batch_page import NAMES, RUN, SECOND, kept
 from tests.support.commands import holds
 from tests.support.hardware_page import CLEAR, LABELS, STEP, STEPS, gpu_run, traces
 from tests.support.hosts import cpu_run
-from tests.support.pages import keep, open_page, says, text_of, titles, unfold
+from tests.support.pages import AT, keep, open_page, says, sweeping, text_of, titles, unfold
 from tests.support.runs import make_run, planned
 
 BATCHES = (1, 8, 64, 512)
@@ -286,10 +286,12 @@ def test_where_the_settings_of_this_cpu_were_not_measured_one_click_does_it(engi
     run_id = kept(engine)
     at = open_page("hardware", run=run_id)
     says(at, look.OFFER, "The CPU's best of 2 settings", "at batch 1, 32 and 1,024:")
+    engine.jobs.progress = AT
     at.button(key="measure_sweep").click().run()
     (started,) = [plan for _, plan in engine.jobs.started]
     assert started.plan == look_plan(RUN.plan.workload, 2)
     assert at.title[0].value == start.QUESTION  # where its progress is
+    engine.jobs.show(sweeping(started, active=False))
     measured = make_run(1, LOOK_BATCHES, floors_ms=(0.1, 0.3, 0.2), slopes_ms=(0.02, 0.03, 0.01))
     keep(engine.store, planned(measured, targets=started.plan.targets, workload=RUN.plan.workload))
     assert look.OFFER not in text_of(open_page("hardware", run=run_id))

@@ -69,8 +69,8 @@ def propose(workload: Workload, label: str, *, elsewhere: bool = False) -> None:
 
     def begin(plan: SweepPlan) -> None:
         live.PAGE.start(new_run(plan))
-        if elsewhere:
-            st.switch_page("pages/start.py")  # which shows its progress, or why it was refused
+        if elsewhere and live.PAGE.running() is not None:
+            st.switch_page("pages/start.py")  # which shows its progress
 
     live.PAGE.start_button(outcome.plan, busy, begin, label=label, icon=":material/speed:")
     if busy:
@@ -88,3 +88,4 @@ def offer(workload: Workload) -> None:
     with st.container(border=True):
         st.markdown(plain(OFFER))
         propose(workload, BUTTON, elsewhere=True)
+        live.PAGE.refusal()
