@@ -58,7 +58,9 @@ def in_title(names: Sequence[str]) -> str:
 
 def are(name: str) -> str:
     """The verb of a target's name as people read it: ``are`` for 2 threads, ``is`` for GPU 0."""
-    return "are" if name.startswith("GPUs ") or name.partition(",")[0].endswith(SEVERAL) else "is"
+    first = name.partition(",")[0]
+    several = first.endswith(SEVERAL) and "(" not in first  # “this CPU's best (2 threads, XLA)” is one setting
+    return "are" if name.startswith("GPUs ") or several else "is"
 
 
 def one_of(names: Sequence[str]) -> str:

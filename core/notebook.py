@@ -27,6 +27,7 @@ from core.studies.runner import NullRecorder
 from core.studies.store_queue import StudyStore
 from core.studies.sweep.analyse import analyse
 from core.studies.sweep.answer import Answer, Crossover
+from core.studies.sweep.best_cpu import compared_targets
 from core.studies.sweep.export import cell_rows
 from core.studies.sweep.fits import check_fits
 from core.studies.sweep.kind import SWEEP
@@ -163,11 +164,17 @@ def _plan(
             workload = Workload.model_validate({"network": _network(model), "mode": mode, "optimizer": optimizer})
         return SweepPlan(
             workload=workload,
-            targets=tuple(chosen if chosen is not None else list_devices().default_targets()),
+            targets=tuple(chosen) if chosen is not None else _usual(),
             batches=parse_batches(batches) if isinstance(batches, str) else tuple(batches),
             budget_s=budget_s,
             trace=False,
         )
+
+
+def _usual() -> tuple[Target, ...]:
+    """The targets of this machine, as of the commands."""
+    here = list_devices()
+    return compared_targets(here.default_targets(), here.usable_cores)
 
 
 def _network(model: Any) -> Network | str:

@@ -13,6 +13,7 @@ from core.machine.environment import Devices, capture_environment, list_devices
 from core.names import device_words
 from core.numbers import byte_size
 from core.spec import Target
+from core.studies.sweep.best_cpu import compared_targets
 from core.text import in_lines
 from core.worker.probe import DeviceProbe, FrameworkHere, frameworks_here, probe_devices, probe_frameworks
 
@@ -42,7 +43,7 @@ def devices(as_json: bool, ask: bool) -> None:
     frameworks = frameworks_here()
     if ask:
         frameworks = probe_frameworks(frameworks, len(here.gpus), PROBE_DEADLINE_S)
-    targets = [str(target) for target in here.default_targets()]
+    targets = [str(target) for target in compared_targets(here.default_targets(), here.usable_cores)]
     if as_json:
         more = {"default_targets": targets, "probe": probe.model_dump() if probe else None}
         show_json(here.model_dump() | more | {"frameworks": [one.model_dump() for one in frameworks]})
@@ -70,7 +71,7 @@ def _lines(
         lines.append(f"TensorFlow itself {said}")
     lines += (note.sentence for note in here.notes if note.severity != "unusable")
     lines += here.advice
-    return [*lines, f"Compared by default: {targets[0]} against {targets[1]}"]
+    return [*lines, f"Compared by default: {' against '.join(targets)}"]
 
 
 def _framework_lines(one: FrameworkHere) -> list[str]:

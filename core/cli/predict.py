@@ -31,6 +31,7 @@ from core.cli.study_command import Asked, measured_part, store_option
 from core.cli.terminal import say
 from core.files import look
 from core.frameworks import Compiled
+from core.hardware.against import not_modelled
 from core.hardware.catalogue import GpuSpec, catalogue, find_gpu
 from core.hardware.compare import GPU, batches_between, cpu_index
 from core.hardware.conditions import BUILD_WORDS, Build, Conditions
@@ -53,6 +54,7 @@ from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
 from core.studies.host.run import HostPlan
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.best_cpu import choice_line
 from core.studies.sweep.loop import loop_of
 from core.studies.sweep.record import Run
 from core.text import in_lines, sentence_case, shown
@@ -116,6 +118,8 @@ def predict_command(context: click.Context, **_: Any) -> None:
     target = conditions.as_built(_target(given))
     with refusing():
         batches = parse_batches(given["batches"])
+    if (why := not_modelled(workload)) is not None:
+        say(why)
     recordings = recordings_of([read_file(path) for path in given["recorded"]], spec, cards)
     if given["recorded"] and not recordings:
         raise BadInput(f"No run given by --recorded ran on {spec.name}.")
@@ -141,6 +145,8 @@ def predict_command(context: click.Context, **_: Any) -> None:
         conclude(None, data, unwritten)
     else:
         text = predict_text(spec, workload, target, conditions, curve, costs, crossover, named_sentence(named))
+        if run is not None and against is not None:
+            text = f"{text}\n{choice_line(run, against[0])}"
         conclude(text, None, unwritten)
 
 

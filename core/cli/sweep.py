@@ -18,22 +18,29 @@ from core.cli.study_command import Asked, History, study_command
 from core.machine.environment import list_devices, resources
 from core.numbers import byte_size
 from core.spec import Target
+from core.studies.sweep.best_cpu import LOOK, LOOK_BATCHES, LOOK_S, compared_targets, cpu_settings
 from core.studies.sweep.fits import check_fits
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.presets import PRESETS, Here, preset_targets
-from core.studies.sweep.proposal import budget_words
+from core.studies.sweep.proposal import budget_words, with_proposed_budget
 from core.studies.sweep.start import new_run
 
 
 @study_command(SWEEP)
 @plan_options
 @click.option(
-    "--compare", type=click.Choice(list(PRESETS)), help="In place of --targets, a set made from what this machine has."
+    "--compare",
+    type=click.Choice([*PRESETS, LOOK]),
+    help=f"In place of --targets, a set made from what this machine has; {LOOK}: a short look at three batch sizes for "
+    "this CPU's best setting.",
 )
 def sweep(given: dict[str, Any], _: History) -> Asked:
     """Measure one to six targets against each other on this machine, and print the verdict."""
-    plan = make_plan(click.get_current_context(), partial(_usual, _preset(click.get_current_context())))
+    context = click.get_current_context()
+    plan = make_plan(context, partial(_usual, _preset(context)))
+    if given["compare"] == LOOK and given["budget_s"] is None:
+        plan = with_proposed_budget(plan, LOOK_S)
     launcher = launcher_for(plan.workload.network, given["model"], plan.targets)
     here = resources()
     if here.memory_available_bytes is not None:
@@ -43,14 +50,21 @@ def sweep(given: dict[str, Any], _: History) -> Asked:
 
 
 def _preset(context: click.Context) -> str | None:
-    """The set of targets that ``--compare`` names; the mode becomes its own where none was chosen. Raises BadInput."""
+    """The set of targets that ``--compare`` names; mode and batches become its own where none were chosen. Raises
+    BadInput.
+    """
     name: str | None = context.params["compare"]
     if name is None:
         return None
     if context.params["targets"]:
         raise BadInput("--compare chooses the targets; leave out --targets.")
-    if (mode := PRESETS[name].mode) and context.get_parameter_source("mode") is not ParameterSource.COMMANDLINE:
-        context.params["mode"] = mode
+    mode = PRESETS[name].mode if name in PRESETS else None
+    usual: dict[str, Any] = {} if mode is None else {"mode": mode}
+    if name == LOOK:
+        usual = {"batches": ",".join(map(str, LOOK_BATCHES)), "no_refine": True, "no_trace": True}
+    for option, value in usual.items():
+        if context.get_parameter_source(option) is not ParameterSource.COMMANDLINE:
+            context.params[option] = value
     return name
 
 
@@ -58,7 +72,9 @@ def _usual(preset: str | None) -> tuple[Target, ...]:
     """The targets where none are named."""
     here = list_devices()
     if preset is None:
-        return here.default_targets()
+        return compared_targets(here.default_targets(), here.usable_cores)
+    if preset == LOOK:
+        return cpu_settings(here.usable_cores)
     return preset_targets(preset, Here.of(here.usable_cores, here.usable_gpus, here.gpus))
 
 

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from core.families.own import Own
 from core.hardware.catalogue import GpuSpec
 from core.hardware.compare import batches_between, cpu_index
 from core.hardware.conditions import Conditions
 from core.hardware.constants import EXECUTIONS, PRECISIONS
 from core.hardware.crossing import ModelledCrossover, ModelledSpeedUp, cross, speed_up
 from core.hardware.host import HostCosts
+from core.hardware.interval import errors, family_of
 from core.hardware.model import modelled_as
 from core.hardware.plausible import card_curve, if_named, named_sentence
 from core.hardware.recorded import CardCurve, Recording, as_nobody_named
 from core.schema import UserError
-from core.spec import Target
+from core.spec import Target, Workload
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.best_cpu import LOOK
 from core.studies.sweep.record import Run
 
 
@@ -55,6 +58,20 @@ def compared_with(run: Run, answer: Answer) -> int:
     if index is None:
         raise UserError("No CPU target of this run was measured, so there is nothing to set a modelled GPU against.")
     return index
+
+
+def not_modelled(workload: Workload) -> str | None:
+    """Why no GPU's step of a recurrent network is modelled, and what to run instead; None for other networks."""
+    if family_of(workload) != "recurrent" or any(name.startswith("recurrent/") for name in errors().classes):
+        return None
+    network = workload.network
+    named = "--architecture FILE" if isinstance(network, Own) else f"--preset {network.name}"
+    sweep = f"python -m core sweep {named}{'' if workload.training else ' --mode infer'}"
+    return (
+        "A GPU's step of recurrent layers (LSTM, GRU) is not modelled, since cuDNN's kernels run them there and how "
+        f"far a model of those errs is not known: measure it on a machine with such a card by “{sweep} --out run.json” "
+        f"(History imports the file), or this CPU alone here by “{sweep} --compare {LOOK}”."
+    )
 
 
 def card_target(cpu: Target) -> Target:

@@ -21,6 +21,7 @@ from core.hardware.recorded import CardCurve, RecordedStep, Recording
 from core.schema import UserError
 from core.spec import Target, Workload, geometric_grid
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.best_cpu import rank_cpus
 from core.studies.sweep.record import Run
 
 GPU = Target(device="gpu:0")
@@ -119,16 +120,9 @@ def compare(
 
 
 def cpu_index(run: Run, answer: Answer) -> int | None:
-    """The run's CPU target: of several the one that is fastest at the largest batch all have; None without any."""
-    if run.plan is None:
-        return None
-    cpus = [i for i, target in enumerate(run.plan.targets) if target.device == "cpu" and any(
-        cell.target == i for cell in answer.cells)]  # fmt: skip
-    if len(cpus) < 2:
-        return cpus[0] if cpus else None
-    times = {(cell.target, cell.batch): cell.step_ms for cell in answer.cells}
-    shared = [batch for target, batch in times if target == cpus[0] and all((i, batch) in times for i in cpus)]
-    return min(cpus, key=lambda i: times[i, max(shared)]) if shared else cpus[0]
+    """The run's CPU target that a card is compared with: the best of several; None without any."""
+    ranking = rank_cpus(run, answer)
+    return None if ranking is None else ranking.best
 
 
 def batches_between(answer: Answer, index: int, *more: int) -> tuple[int, ...]:

@@ -30,10 +30,12 @@ from core.names import are
 from core.numbers import WHOLE, first_batch, last_batch, number
 from core.spec import Target, Workload
 from core.studies.sweep.answer import Answer, CellStats, Machine
+from core.studies.sweep.best_cpu import setting_words
 from core.studies.sweep.record import Run
 
 PER_OCTAVE = 24  # points of evaluation a doubling
 Z_95 = normal_quantile(0.975)
+FAR_APART = 2.0  # doublings: beyond them a straight line between two measured batches is not to be trusted
 FARTHEST_FACTOR = 100.0  # how far from its value a card's fact is looked for
 WIDEST = 50.0  # in log: a half width that rules nothing out
 
@@ -64,7 +66,8 @@ class ModelledCrossover:
 
     They lie between batches; in words a crossover is the first whole batch from there on.
 
-    ``cpu`` is what people call the CPU, ``target`` its notation. ``first`` and ``last`` are the range compared.
+    ``cpu`` is what people call the CPU, ``setting`` the same with its standing among the run's CPU targets, ``target``
+    its notation. ``first`` and ``last`` are the range compared.
     ``cpu_noise_known`` is False, and ``why_no_claim`` says why nothing is claimed, where the CPU has no interval
     (imported points, no ended start) or its own verdict is open for want of replicates.
     ``clear`` by rising batch; between them it is not clear which is faster.
@@ -83,6 +86,7 @@ class ModelledCrossover:
     why_no_claim: str = ""
     label: Literal["modelled"] = "modelled"
     target: str = ""
+    setting: str = ""
     clear: tuple[ClearSpan, ...] = ()
 
     @property
@@ -147,26 +151,29 @@ class _Side:
 
 def cross(run: Run, answer: Answer, curve: CardCurve, target: int = 0) -> ModelledCrossover:
     """From where the card of ``curve`` is faster than the run's measured ``target``, in the range that both have."""
-    cpu, notation = run.names[target], run.target_names[target]
+    setting = setting_words(run, answer, target)
+    found = _crossover(answer, curve, target, setting)
+    return replace(found, cpu=run.names[target], target=run.target_names[target], setting=setting)
+
+
+def _crossover(answer: Answer, curve: CardCurve, target: int, cpu: str) -> ModelledCrossover:
     ratio = _ratio(answer, curve, target)
     if ratio is None:
         why = curve.reason or f"{cpu} and {curve.gpu} have fewer than two batches in common."
         sentence = f"Modelled: withheld for {curve.gpu}. {why}"
-        return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence, target=notation)
+        return ModelledCrossover("withheld", curve.gpu, cpu, None, None, None, None, None, sentence)
     if not ratio.noise_known or answer.verdict.wants_replicates:
-        return _no_claim(ratio, cpu, curve, notation, answer.verdict.machine)
-    return replace(_decide(ratio, cpu, curve), target=notation, clear=_clear(ratio))
+        return _no_claim(ratio, cpu, curve, answer.verdict.machine)
+    return replace(_decide(ratio, cpu, curve), clear=_clear(ratio))
 
 
-def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, notation: str, machine: Machine) -> ModelledCrossover:
+def _no_claim(ratio: _Ratio, cpu: str, curve: CardCurve, machine: Machine) -> ModelledCrossover:
     """Return what is said of a CPU that was measured too seldom: nothing but that."""
     first, last = round(2.0 ** ratio.x[0]), round(2.0 ** ratio.x[-1])
     again = "Measure more." if machine.quiet and not machine.unstable else "Close other programs and measure again."
     why = f"how much the step times of {cpu} scatter is not known yet. {again}"
     text = f"Modelled: not clear which is faster, {curve.gpu} or {cpu}: {why}"
-    return ModelledCrossover(
-        "not resolved", curve.gpu, cpu, None, None, None, first, last, text, False, why, target=notation
-    )
+    return ModelledCrossover("not resolved", curve.gpu, cpu, None, None, None, first, last, text, False, why)
 
 
 def speed_up(answer: Answer, curve: CardCurve, batch: int, target: int = 0) -> ModelledSpeedUp | None:
@@ -190,7 +197,7 @@ def _ratio(answer: Answer, curve: CardCurve, target: int) -> _Ratio | None:
         return None
     grid = np.linspace(first, last, 1 + math.ceil((last - first) * PER_OCTAVE))
     x = np.unique(np.concatenate([grid, *(side.x[(side.x >= first) & (side.x <= last)] for side in (cpu, gpu))]))
-    a, b = _resampled(cpu, x), _resampled(gpu, x)
+    a, b = _spread_between(cpu, _resampled(cpu, x)), _resampled(gpu, x)
     center = a.center - b.center
     down, up = (np.minimum(np.hypot(*pair), WIDEST) for pair in ((a.down, b.up), (a.up, b.down)))
     return _Ratio(x, center, center - down, center + up, known)
@@ -216,6 +223,18 @@ def _card_side(curve: CardCurve) -> _Side:
 def _resampled(side: _Side, x: Array) -> _Side:
     """Linear in log2(batch), as all curves here are."""
     return _Side(x, *(np.interp(x, side.x, each) for each in (side.center, side.down, side.up)))
+
+
+def _spread_between(measured: _Side, side: _Side) -> _Side:
+    """The side with what is open between batches that were measured far apart, as in a short look.
+
+    There the step lies between a power of the batch and a fixed cost plus one for each sample: taken is the middle, and
+    half their difference adds to the half widths as squares.
+    """
+    after = np.clip(np.searchsorted(measured.x, side.x, side="right"), 1, len(measured.x) - 1)
+    affine = np.log(np.interp(2.0**side.x, 2.0**measured.x, np.exp(measured.center)))
+    half = np.where(np.diff(measured.x)[after - 1] > FAR_APART, (affine - side.center) / 2, 0.0)
+    return _Side(side.x, side.center + half, np.hypot(side.down, half), np.hypot(side.up, half))
 
 
 def _decide(ratio: _Ratio, cpu: str, curve: CardCurve) -> ModelledCrossover:

@@ -74,7 +74,7 @@ def standing_of(speed_up: ModelledSpeedUp | None) -> Standing:
 def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = None) -> Decision:
     """The decision of at least one reading, all made for ``batch``; with ``how`` also what would resolve a card."""
     counts = Counter(_standing(one) for one in readings)
-    cpu = readings[0].crossover.cpu
+    cpu, setting = readings[0].crossover.cpu, _setting(readings)
     return Decision(
         batch,
         cpu,
@@ -83,10 +83,15 @@ def decide(readings: Sequence[CardReading], batch: int, how: Modelling | None = 
         counts["not resolved"],
         counts["no number"],
         headline(readings),
-        _sentence(readings, counts, batch, cpu),
-        tuple(_card(one, batch, cpu, how) for one in readings),
+        _sentence(readings, counts, batch, setting),
+        tuple(_card(one, batch, setting, how) for one in readings),
         cpu_known(readings),
     )
+
+
+def _setting(readings: Sequence[CardReading]) -> str:
+    """The CPU as sentences name it: with whether it is the CPU's best setting."""
+    return readings[0].crossover.setting or readings[0].crossover.cpu
 
 
 def cpu_known(readings: Sequence[CardReading]) -> bool:
@@ -102,16 +107,14 @@ def _standing(one: CardReading) -> Standing:
 def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch: int, cpu: str) -> str:
     total = len(readings)
     if not cpu_known(readings):
-        return f"Modelled: at batch {batch:,} no card is clearly faster or slower than the CPU ({cpu}) yet."
+        return f"Modelled: at batch {batch:,} no card is clearly faster or slower than {cpu} yet."
     if counts["no number"] == total:
         reasons = dict.fromkeys(one.curve.reason for one in readings)
         why = f" {next(iter(reasons))}" if len(reasons) == 1 else ""
-        return f"Modelled: none of {total} cards gets a speed-up over the CPU ({cpu}) at batch {batch:,}.{why}".rstrip()
+        return f"Modelled: none of {total} cards gets a speed-up over {cpu} at batch {batch:,}.{why}".rstrip()
     faster, slower = counts["clearly faster"], counts["clearly slower"]
     verb = "is" if faster == 1 else "are"
-    head = (
-        f"Modelled: at batch {batch:,}, {faster or 'none'} of {total} cards {verb} clearly faster than the CPU ({cpu})"
-    )
+    head = f"Modelled: at batch {batch:,}, {faster or 'none'} of {total} cards {verb} clearly faster than {cpu}"
     text = f"{head}, {slower or 'none'} clearly slower"
     if unresolved := counts["not resolved"]:
         text += f", for {unresolved} it is not clear"
@@ -122,7 +125,7 @@ def _sentence(readings: Sequence[CardReading], counts: Counter[Standing], batch:
 
 def headline(readings: Sequence[CardReading]) -> str:
     """How many cards are clearly faster from some batch on, and what is not clear, in one sentence."""
-    cpu, total = readings[0].crossover.cpu, len(readings)
+    cpu, total = _setting(readings), len(readings)
     if why := next((one.crossover.why_no_claim for one in readings if one.crossover.why_no_claim), ""):
         return f"No card can be called faster or slower yet: {why}"
     found = [one.crossover for one in readings if one.crossover.kind != "withheld"]

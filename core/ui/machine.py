@@ -15,6 +15,7 @@ from core.machine.gpu_notes import OF_USE, GpuNote
 from core.machine.installed import why_missing
 from core.names import device_words
 from core.spec import Target
+from core.studies.sweep.best_cpu import compared_targets
 from core.studies.sweep.presets import Here
 from core.ui import evidence
 from core.ui.study_page import busy_sentence
@@ -59,6 +60,10 @@ class Machine:
     def default_targets(self) -> tuple[Target, Target]:
         return environment.default_targets(self.usable_gpus, self.threads)
 
+    def compared_targets(self) -> tuple[Target, ...]:
+        """Return the targets that a sweep compares unless somebody chooses."""
+        return compared_targets(self.default_targets(), self.threads)
+
     @property
     def facts(self) -> Here:
         """Facts from which presets of targets are made."""
@@ -95,8 +100,8 @@ def missing_frameworks() -> dict[str, str]:
     return {name: why for name in FRAMEWORKS if (why := why_missing(name)) is not None}
 
 
-def gpu_notice(machine: Machine) -> None:
-    """Show a notice if no GPU was found or is usable, with the comparison proposed instead and advice."""
+def gpu_notice(machine: Machine, instead: str = "") -> None:
+    """Show a notice if no GPU was found or is usable, with what is proposed ``instead`` and advice."""
     for note in machine.notes:
         if note.severity == "fact":
             st.caption(f":material/memory_alt: {plain(note.sentence)}")
@@ -107,7 +112,8 @@ def gpu_notice(machine: Machine) -> None:
     said = {note.sentence for note in machine.notes}
     there = bool(said or machine.unusable)
     found = "No GPU of this machine can be used" if there else "No GPU was found on this machine"
-    instead = f"one CPU thread against {machine.threads}" if machine.threads > 1 else "graph against XLA execution"
+    usual = f"one CPU thread against {machine.threads}" if machine.threads > 1 else "graph against XLA execution"
+    instead = instead or usual
     st.info(f"{plain(found)}, so the proposal is {plain(instead)}.", icon=":material/memory_alt:")
     with st.expander("What else can be done" if there else "What can be done about the missing GPU"):
         for line in machine.advice:

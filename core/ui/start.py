@@ -10,25 +10,22 @@ from core.figures.style import environment_line
 from core.hardware.against import Against, compared_with
 from core.hardware.catalogue import GpuSpec
 from core.hardware.start_figure import share_figure, share_words, steps_figure
-from core.machine.environment import available_memory_bytes
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.best_cpu import choice_line
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.kind import SWEEP
 from core.studies.sweep.record import Run
-from core.studies.sweep.start import new_run
 from core.ui import charts, machine, neighbours, news, registry, verdict
 from core.ui.card import label_badge, result_card
-from core.ui.hardware import modelled, page
+from core.ui.hardware import look, modelled, page
 from core.ui.navigation import link
-from core.ui.study_page import busy_notice, busy_sentence
-from core.ui.sweep import form, live
-from core.ui.sweep.draft import usual
-from core.ui.words import plain
+from core.ui.sweep import live
 
 QUESTION = "From which batch size would a GPU beat this CPU?"
 BUTTON = "Measure this CPU"
 EXAMPLE = f"The CPU is a finished example, recorded on another machine. Press “{BUTTON}” for this one."
 FIELD_PX = 340
+PROPOSED = "to measure this CPU"
 
 
 def show() -> None:
@@ -36,7 +33,7 @@ def show() -> None:
     here = machine.devices()
     st.title(QUESTION, anchor=False)
     if here.notes:
-        machine.gpu_notice(here)
+        machine.gpu_notice(here, PROPOSED)
     live.stopped()
     run = subject()
     if run is None:
@@ -47,7 +44,8 @@ def show() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         spec = modelled.pick(FIELD_PX)
         if not running:
-            _button(run, here)
+            assert run.plan is not None
+            look.propose(run.plan.workload, BUTTON)
     if running:
         live.PAGE.progress()
         news.redrawn("start", partial(_so_far, run, spec), changes=False)
@@ -58,7 +56,7 @@ def show() -> None:
         result(run, registry.answer_of(run), spec)
     _links(run, spec)
     if not here.notes:
-        machine.gpu_notice(here)
+        machine.gpu_notice(here, PROPOSED)
 
 
 def subject() -> Run | None:
@@ -71,23 +69,6 @@ def _has_cpu(run: Run, answer: Answer | None) -> bool:
         return answer is not None and compared_with(run, answer) >= 0
     except ValueError:
         return False
-
-
-def _button(run: Run, here: machine.Machine) -> None:
-    """Draw the button that starts the form's default sweep on this machine, of the network on the screen."""
-    assert run.plan is not None
-    limited = machine.now().limited_words
-    outcome = usual(run.plan.workload, here.default_targets(), available_memory_bytes(), limited)
-    busy = busy_sentence()
-    live.PAGE.start_button(
-        outcome.plan, busy, lambda plan: live.PAGE.start(new_run(plan)), label=BUTTON, icon=":material/speed:"
-    )
-    if busy:
-        busy_notice(busy)
-    elif outcome.plan is not None:
-        st.caption(plain(form.says(outcome.plan)))
-    for problem in outcome.errors.values():
-        st.caption(f":material/error: {plain(problem)}")
 
 
 def _so_far(before: Run, spec: GpuSpec) -> None:
@@ -104,11 +85,12 @@ def result(run: Run, answer: Answer | None, spec: GpuSpec, heading: str = "") ->
     """Show the answer as a sentence, and its two pictures side by side."""
     if answer is None:
         return
+    modelled.not_modelled_notice(run)
     comparison, note = modelled.of(run, answer, spec, page.cards())
     badges = [label_badge("modelled", "GPU"), label_badge(run.label, "CPU"), *verdict.machine_badges(answer)]
     of = EXAMPLE if run.label == "recorded" else f"Your newest run: {run.name}."
-    share = share_words(comparison)
-    about = [line for line in (share, of, f"{workload_line(run)}. {environment_line(run)}", note) if line]
+    share, choice = share_words(comparison), choice_line(run, answer)
+    about = [line for line in (choice, share, of, f"{workload_line(run)}. {environment_line(run)}", note) if line]
     result_card(heading or spec.title, badges, comparison.crossover.sentence, about, status=run.status)
     _pictures(run, answer, comparison)
 

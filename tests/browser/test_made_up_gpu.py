@@ -44,7 +44,7 @@ def test_a_sweep_of_the_made_up_gpu_from_the_button_to_its_trace(
     tmp_path: Path, serve: Callable[..., Any], open_tab: OpenTab
 ) -> None:
     with serve(tmp_path, studies=False, variables=environment("good", tmp_path)) as address:
-        page = open_tab(f"{address}/sweep?batches=8,512&budget=30")
+        page = open_tab(f"{address}/sweep?batches=8,512&budget=30&target=cpu&target=gpu:0")
         expect(page.get_by_role("combobox", name=SECOND)).to_have_value("GPU 0 · Made-up GPU (simulated)")
         expect(page.get_by_text("at most 30 s").first).to_be_visible()
         page.get_by_role("button", name="Measure this machine").click()

@@ -7,18 +7,22 @@ from typing import Any
 
 import pytest
 
+from core.families import network_from_name
 from core.hardware import interval
+from core.hardware.against import not_modelled
 from core.hardware.catalogue import catalogue
 from core.spec import Target
 from core.studies.sweep.analyse import analyse
-from core.ui.hardware import draft, page, result
+from core.studies.sweep.best_cpu import LOOK_BATCHES, look_plan
+from core.ui import start
+from core.ui.hardware import draft, look, page, result
 from core.ui.share import json_bytes
 from tests.support.batch_page import NAMES, RUN, SECOND, kept
 from tests.support.commands import holds
 from tests.support.hardware_page import CLEAR, LABELS, STEP, STEPS, gpu_run, traces
 from tests.support.hosts import cpu_run
-from tests.support.pages import open_page, says, text_of, titles, unfold
-from tests.support.runs import planned
+from tests.support.pages import AT, keep, open_page, says, sweeping, text_of, titles, unfold
+from tests.support.runs import make_run, planned
 
 BATCHES = (1, 8, 64, 512)
 
@@ -30,8 +34,9 @@ def test_one_sentence_and_one_picture_say_what_is_clear_and_what_is_not(engine: 
     text = text_of(at)
     assert at.title[0].value == "From which batch would a GPU be faster?"
     headline = at.header[0].value.replace("&#58;", ":")
-    assert re.match(rf"Modelled: (\d+|none) of 44 cards (is|are) clearly faster than {NAMES[1]} from a batch within "
-                    r"1 to 1,024; (\d+ clearly slower at all of them, )?(\d+ not clear, )?\d+ without a number\.$",
+    assert re.match(rf"Modelled: (\d+|none) of 44 cards (is|are) clearly faster than this CPU's best \({NAMES[1]}\) "
+                    r"from a batch within 1 to 1,024; (\d+ clearly slower at all of them, )?(\d+ not clear, )?"
+                    r"\d+ without a number\.$",
                     headline)  # fmt: skip
     counts = [int(count) for count in re.findall(r"(\d+)(?= of 44| clearly slower| not clear| without)", headline)]
     assert sum(counts) == 44
@@ -130,8 +135,8 @@ def test_a_family_that_is_withheld_gets_the_reason_and_no_number(engine: Any, mo
     at = open_page("hardware", run=kept(engine))
     text = text_of(at)
     headline = at.header[0].value.replace("&#58;", ":")
-    assert headline == f"Modelled: none of 44 cards can be compared with {NAMES[1]}."
-    assert f"Modelled: none of 44 cards gets a speed-up over the CPU ({NAMES[1]}) at batch 64." in text
+    assert headline == f"Modelled: none of 44 cards can be compared with this CPU's best ({NAMES[1]})."
+    assert f"Modelled: none of 44 cards gets a speed-up over this CPU's best ({NAMES[1]}) at batch 64." in text
     assert "says how far the model errs for dense networks" in text
     assert titles(at) == [STEP]
     assert not [name for name in traces(at) if "modelled" in name]
@@ -170,7 +175,7 @@ def test_a_card_that_is_not_clear_says_what_would_make_it_clear(engine: Any) -> 
     steps = {point.batch: point.step_ms for point in curve.known}
     run = cpu_run(steps.__getitem__, BATCHES).model_copy(update={"id": "20260106-tie"})
     at = open_page("hardware", run=kept(engine, run), gpus="T4", batch="64", against="first")
-    sentence = f"Modelled: whether T4 is faster than {run.names[0]} at batch 64 is not clear ("
+    sentence = f"Modelled: whether T4 is faster than this CPU's best ({run.names[0]}) at batch 64 is not clear ("
     unfold(at, "All cards")
     table = at.dataframe[0].value
     tie = table[table["card"] == "T4"].iloc[0]
@@ -275,3 +280,35 @@ def test_the_file_holds_every_card_and_no_number_without_a_label(engine: Any) ->
     assert all(card["curve"]["host"]["label"] == "assumed" for card in data["cards"])
     del data["label"]
     assert list(unlabelled(data)) == []  # cards and details carry their own, wherever they are copied to
+
+
+def test_where_the_settings_of_this_cpu_were_not_measured_one_click_does_it(engine: Any) -> None:
+    run_id = kept(engine)
+    at = open_page("hardware", run=run_id)
+    says(at, look.OFFER, "The CPU's best of 2 settings", "at batch 1, 32 and 1,024:")
+    engine.jobs.progress = AT
+    at.button(key="measure_sweep").click().run()
+    (started,) = [plan for _, plan in engine.jobs.started]
+    assert started.plan == look_plan(RUN.plan.workload, 2)
+    assert at.title[0].value == start.QUESTION  # where its progress is
+    engine.jobs.show(sweeping(started, active=False))
+    measured = make_run(1, LOOK_BATCHES, floors_ms=(0.1, 0.3, 0.2), slopes_ms=(0.02, 0.03, 0.01))
+    keep(engine.store, planned(measured, targets=started.plan.targets, workload=RUN.plan.workload))
+    assert look.OFFER not in text_of(open_page("hardware", run=run_id))
+
+
+def test_a_run_without_a_cpu_offers_the_look_that_it_lacks(engine: Any) -> None:
+    gpus = planned(gpu_run(), targets=(Target(device="gpu:0"), Target(device="gpu:1")))
+    at = open_page("hardware", run=kept(engine, gpus))
+    says(at, draft.NO_CPU, look.OFFER)
+    assert not at.button(key="measure_sweep").disabled
+
+
+def test_of_a_recurrent_network_it_is_said_first_that_no_gpu_is_modelled(engine: Any) -> None:
+    network = network_from_name("lstm-128x1-28x28-10")
+    run = planned(RUN, workload=RUN.plan.workload.model_copy(update={"network": network}))
+    why = not_modelled(run.plan.workload)
+    run_id = kept(engine, run)
+    for page_name in ("hardware", "start", "crossover"):
+        assert str(why) in text_of(open_page(page_name, run=run_id, gpu="T4"))
+    assert str(why) not in text_of(open_page("hardware", run=kept(engine)))

@@ -146,6 +146,8 @@ def test_a_withheld_card_says_why_and_draws_nothing(page: str, monkeypatch: pyte
 def test_two_gpu_targets_leave_the_modelled_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpu(monkeypatch)
     at = choose(open_page())
+    for row in (2, 3):
+        at.button(key=f"form_remove_{row}").click().run()
     at.selectbox(key="form_device_0").set_value("gpu:0").run()
     at.selectbox(key="form_execution_1").select("xla").run()
     assert "come to the same for this network; choose targets that differ" in text_of(at)

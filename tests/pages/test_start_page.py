@@ -11,9 +11,11 @@ from streamlit.testing.v1 import AppTest
 from core.machine.gpu_notes import GpuNote
 from core.spec import Target
 from core.store import StoreError
+from core.studies.sweep.best_cpu import LOOK_BATCHES, look_plan
 from core.studies.sweep.record import Run
 from core.ui import machine, navigation, registry, start
 from core.ui.sweep import live
+from core.ui.sweep.draft import untouched
 from tests.support.hosts import make_curve
 from tests.support.pages import AT, chart_titles, ended, keep, open_page, says, sweeping, text_of, with_gpu
 from tests.support.runs import BATCHES, make_run, planned
@@ -39,7 +41,8 @@ def test_a_machine_without_gpu_opens_with_the_question_and_its_answer(engine: An
     assert at.query_params["gpu"] == "T4"
     assert sentence(at).startswith("Modelled: T4 ")
     says(at, "GPU modelled", "CPU recorded", "finished example, recorded on another machine", "Example CPU at 2.4 GHz",
-         "1 thread against 2 threads, batch 1 to 1,024, at most 1 min 30 s", "No GPU was found")  # fmt: skip
+         "at batch 1, 32 and 1,024:", "1 thread · 2 threads · 2 threads, XLA, at most 30 s",
+         "The CPU's best of 2 settings: 2 threads", "so the proposal is to measure this CPU")  # fmt: skip
     assert chart_titles(at) == PICTURES
     assert not at.button(key="measure_sweep").disabled
     links = {link.label: (link.proto.page, link.proto.query_string) for link in at.page_link}
@@ -98,14 +101,21 @@ def test_an_address_opens_with_its_card_and_none_chosen_elsewhere_is_the_usual_o
     assert "None" not in at.selectbox(key=CHOICE).options
 
 
-def test_the_button_starts_what_the_form_proposes(engine: Any, example: Run) -> None:
-    """Of the network on the screen, with targets, batch sizes, budget and all else as a form that nobody touched."""
-    started = press(engine, open_page(""), "sweep")
+def test_the_button_starts_a_short_look_and_after_that_a_sweep_of_the_best_two_settings(
+    engine: Any, example: Run
+) -> None:
+    """Both of the network on the screen; the sweep as a form that nobody touched has it but for its targets."""
     assert example.plan is not None
-    form = press(engine, open_page("sweep"), "sweep").plan
-    assert started.plan == form.model_copy(update={"workload": example.plan.workload})
+    started = press(engine, open_page(""), "sweep")
+    assert started.plan == look_plan(example.plan.workload, 2)
     assert (started.label, started.status) == ("measured", "running")
-    assert not any(target.is_gpu for target in started.plan.targets)
+    one, _, compiled = started.plan.targets
+    looked = make_run(1, LOOK_BATCHES, floors_ms=(0.1, 0.3, 0.2), slopes_ms=(0.02, 0.03, 0.01))
+    plan = started.plan.model_copy(update={"workload": looked.plan.workload})
+    keep(engine.store, planned(looked, targets=plan.targets, batches=plan.batches))
+    swept = press(engine, open_page(""), "sweep").plan
+    assert swept == untouched(plan.workload, (compiled, one))
+    assert len(swept.batches) == 11
 
 
 def test_what_does_not_fit_or_is_refused_is_a_sentence(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +123,7 @@ def test_what_does_not_fit_or_is_refused_is_a_sentence(engine: Any, monkeypatch:
     at = open_page("")
     at.button(key="measure_sweep").click().run()
     assert "Busy now." in [warning.value for warning in at.warning]
-    monkeypatch.setattr("core.ui.start.available_memory_bytes", lambda: 1_000_000)
+    monkeypatch.setattr("core.ui.hardware.look.available_memory_bytes", lambda: 1_000_000)
     at = open_page("")
     assert at.button(key="measure_sweep").disabled
     says(at, ":material/error:", "whatever the batch")

@@ -103,7 +103,13 @@ def test_a_bad_choice_gets_one_sentence_and_no_start(
 
 
 @pytest.mark.parametrize(
-    ("place", "targets"), [(SWEEP, ("cpu", "gpu:0")), (FRONTIER, ("cpu", "gpu:0")), (PIPELINE, ("gpu:0",))], ids=str
+    ("place", "targets"),
+    [
+        (SWEEP, ("cpu", "gpu:0", "cpu,threads=4", "cpu,execution=xla")),
+        (FRONTIER, ("cpu", "gpu:0")),
+        (PIPELINE, ("gpu:0",)),
+    ],
+    ids=str,
 )
 def test_with_a_gpu_it_is_the_proposed_target(
     engine: Any, monkeypatch: pytest.MonkeyPatch, place: Place, targets: tuple[str, ...]

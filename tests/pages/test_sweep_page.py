@@ -10,6 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.families import families
+from core.hardware.against import not_modelled
+from core.spec import Workload
 from core.store import StoreError
 from core.studies.sweep.record import Run
 from core.ui import registry
@@ -148,6 +150,15 @@ def test_what_keras_does_with_recurrent_layers_on_a_gpu_is_said(monkeypatch: pyt
     assert "cuDNN" not in text_of(at)
     at.selectbox(key="form_family").set_value("recurrent").run()
     assert "runs the recurrent layers by cuDNN's kernels" in text_of(at)
+
+
+def test_that_no_gpu_is_modelled_for_a_recurrent_network_is_said_where_it_is_chosen() -> None:
+    at = open_page()
+    assert "is not modelled" not in text_of(at)
+    at.selectbox(key="form_family").set_value("recurrent").run()
+    kind = families()["recurrent"]
+    network = kind.from_choices({choice.name: choice.default for choice in kind.choices})
+    assert str(not_modelled(Workload(network=network))) in text_of(at)
 
 
 @pytest.mark.parametrize(("data", "words"), [(architecture("many"), "dense_of_mine"), (b"{", "JSON")])

@@ -16,6 +16,7 @@ from statistics import median
 from core.evidence import Setup, Warning, note_lines
 from core.numbers import moment, table
 from core.studies.sweep.answer import Answer, CellStats
+from core.studies.sweep.best_cpu import look_lines
 from core.studies.sweep.busy import machine_line
 from core.studies.sweep.card_use import card_text
 from core.studies.sweep.loop import loop_lines
@@ -221,6 +222,7 @@ def verdict_text(run: Run, answer: Answer) -> str:
     ]
     lines = [
         answer.verdict.sentence,
+        *look_lines(run, answer),
         *ran_line(run),
         *output_difference_lines(run),
         "",

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from core.analysis.execution import has_tf32, same
 from core.evidence import Gpu
 from core.schema import UserError
-from core.spec import MAX_THREADS, Mode, Target, Workload
+from core.spec import Mode, Target, Workload
+from core.studies.sweep.best_cpu import cpu_settings
 
 COMPARED_FRAMEWORKS = ("tensorflow", "jax", "torch")
 """Frameworks that train the same Keras model."""
@@ -47,11 +48,7 @@ class Preset:
 
 
 def _machine(here: Here) -> tuple[Target, ...]:
-    """Return targets with one thread, half and all of the threads, and XLA with all."""
-    cores = min(here.cores, MAX_THREADS)
-    counts = sorted({1, cores // 2, cores} - {0})
-    cpus = [Target(threads=count) for count in counts] if cores > 1 else [Target()]
-    return (*cpus, Target(threads=cpus[-1].threads, execution="xla"))
+    return cpu_settings(here.cores)
 
 
 def _precisions(here: Here) -> tuple[Target, ...]:

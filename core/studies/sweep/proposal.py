@@ -20,9 +20,9 @@ IMPORTS_S = 8.0
 """Seconds in which the first two starts import the framework (measured, two cores)."""
 
 
-def with_proposed_budget(plan: SweepPlan) -> SweepPlan:
-    """Return the plan with the shortest round budget, from 90 s on, that holds three starts with every batch."""
-    longer = (plan.model_copy(update={"budget_s": float(step)}) for step in STEPS_S if step >= USUAL_S)
+def with_proposed_budget(plan: SweepPlan, least_s: float = USUAL_S) -> SweepPlan:
+    """Return the plan with the shortest round time, from ``least_s`` on, that holds three starts with every batch."""
+    longer = (plan.model_copy(update={"budget_s": float(step)}) for step in STEPS_S if step >= least_s)
     return next(filter(holds_three_starts, longer), plan.model_copy(update={"budget_s": float(STEPS_S[-1])}))
 
 

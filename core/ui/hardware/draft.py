@@ -92,16 +92,6 @@ def refusal(run: Run, index: int | None) -> str | None:
     return NO_CPU if index is None else None
 
 
-def cpu_targets(run: Run, answer: Answer) -> tuple[int, ...]:
-    """The run's CPU targets that have a step time."""
-    targets = () if run.plan is None else run.plan.targets
-    return tuple(
-        i
-        for i, target in enumerate(targets)
-        if target.device == "cpu" and any(cell.target == i for cell in answer.cells)
-    )
-
-
 def usual_options(run: Run, answer: Answer, index: int, cards: Mapping[str, GpuSpec]) -> Options:
     """What is compared where nobody chose: steps as the CPU ran them, at the measured batch nearest to 64."""
     assert run.plan is not None

@@ -12,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from core.analysis.execution import expected
-from core.hardware.against import Against, against, card_target, compared_with
+from core.hardware.against import Against, against, card_target, compared_with, not_modelled
 from core.hardware.catalogue import GpuSpec, UnknownGpu, find_gpu
 from core.hardware.crossing import ModelledCrossover
 from core.hardware.host_kinds import USUAL_KIND, costs_of_kind
@@ -23,6 +23,7 @@ from core.hardware.recorded import as_nobody_named
 from core.names import all_of, shown_names
 from core.numbers import first_batch, number
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.best_cpu import choice_line
 from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.record import Run
 from core.text import clean
@@ -161,8 +162,15 @@ def shown(run: Run, answer: Answer | None) -> Against | None:
     except ValueError as error:
         st.info(plain(f"{spec.name}, modelled: {error}"), icon=":material/function:")
         return None
-    _card(run, comparison, note)
+    not_modelled_notice(run)
+    _card(run, comparison, choice_line(run, answer), note)
     return comparison if comparison.curve.stretch else None
+
+
+def not_modelled_notice(run: Run) -> None:
+    """Say at once where no GPU's step of the run's network is modelled, and what to run instead."""
+    if run.plan is not None and (why := not_modelled(run.plan.workload)) is not None:
+        st.info(plain(why), icon=":material/visibility_off:")
 
 
 def of(run: Run, answer: Answer, spec: GpuSpec, known: Mapping[str, GpuSpec]) -> tuple[Against, str]:
@@ -183,10 +191,10 @@ def of(run: Run, answer: Answer, spec: GpuSpec, known: Mapping[str, GpuSpec]) ->
     return comparison, note
 
 
-def _card(run: Run, comparison: Against, note: str) -> None:
+def _card(run: Run, comparison: Against, choice: str, note: str) -> None:
     """Sentence, numbers, and what they rest on; every number says modelled."""
     others = [other.sentence for other in comparison.crossovers[1:] if other.kind != "withheld"]
-    about = [line for line in [comparison.named, *others, *_rests_on(comparison), note] if line]
+    about = [line for line in [comparison.named, *others, choice, *_rests_on(comparison), note] if line]
     with result_card(TITLE, [label_badge("modelled")], f"{comparison.crossover.sentence} No worker ran for it.", about):
         _numbers(comparison)
         if not st.context.is_embedded and run.status != "running":
@@ -204,7 +212,7 @@ def _rests_on(comparison: Against) -> list[str]:
     return (
         [about]
         if basis is None
-        else [about, f"Interval: {basis}, and the measured noise of {comparison.crossover.cpu}."]
+        else [about, f"Interval: {basis}, and the measured noise of {comparison.crossover.setting}."]
     )
 
 

@@ -30,9 +30,10 @@ from core.studies.host.kind import HOST
 from core.studies.host.record import HostStudy
 from core.studies.registry import example_id, load_example
 from core.studies.sweep.answer import Answer
+from core.studies.sweep.best_cpu import cpu_targets
 from core.studies.sweep.record import Run
 from core.ui import machine, money, registry
-from core.ui.hardware import draft
+from core.ui.hardware import draft, look
 from core.ui.hardware.draft import Options
 from core.ui.navigation import link
 from core.ui.study_page import StudyPage
@@ -101,11 +102,13 @@ def subject(run: Run) -> tuple[Answer, Options, tuple[int, ...]]:
     index = cpu_index(run, answer)
     if (why := draft.refusal(run, index)) is not None or index is None:
         st.info(plain(why or draft.NO_CPU), icon=":material/info:")
+        if run.plan is not None and run.status != "running":
+            look.offer(run.plan.workload)
         link("sweep")
         link("history")
         st.stop()
     usual = draft.usual_options(run, answer, index, cards())
-    return answer, usual, draft.cpu_targets(run, answer)
+    return answer, usual, cpu_targets(run, answer)
 
 
 def own_cards() -> tuple[OwnCards, str]:

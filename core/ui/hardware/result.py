@@ -23,13 +23,14 @@ from core.hardware.model import modelled_as
 from core.hardware.roofline_figure import roofline_figure
 from core.numbers import counted
 from core.spec import MAX_BATCH, MIN_BATCH
+from core.studies.sweep.best_cpu import choice_line
 from core.studies.sweep.figures import workload_line
 from core.studies.sweep.loop import loop_name
 from core.text import in_lines
 from core.ui import charts, money, share, verdict
 from core.ui.card import Badge, Colour, label_badge, result_card
 from core.ui.downloads import study_files
-from core.ui.hardware import draft, form, page
+from core.ui.hardware import draft, form, look, modelled, page
 from core.ui.hardware.page import Compared
 from core.ui.tables import cleaned
 from core.ui.words import plain
@@ -63,13 +64,16 @@ def card(seen: Compared) -> None:
     overhead = Badge(f"host overhead {costs.words}", ":material/developer_board:", HOST_COLOURS[costs.label],
                      HOST_HELP[costs.label])  # fmt: skip
     badges = [label_badge("modelled"), label_badge(run.label, "CPU"), overhead, *verdict.machine_badges(seen.answer)]
-    about = [f"{workload_line(run)}; {environment_line(run)}"]
+    about = [choice_line(run, seen.answer), f"{workload_line(run)}; {environment_line(run)}"]
     result_card("Against GPUs that are not here", badges, seen.decision.headline, about, status=run.status,
                 more=[seen.decision.sentence])  # fmt: skip
 
 
 def notices(seen: Compared) -> None:
     """What qualifies the verdict."""
+    assert seen.run.plan is not None
+    modelled.not_modelled_notice(seen.run)
+    look.offer(seen.run.plan.workload)
     if problem := page.own_cards()[1]:
         st.warning(plain(problem), icon=":material/search_off:")
     if seen.host.problem:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from core.families import Network
+from core.numbers import duration
 from core.schema import UserError
 from core.spec import (
     MAX_BATCH,
@@ -86,10 +87,17 @@ def build(
     return _planned(checks, values, available_bytes, limited)
 
 
-def usual(workload: Workload, targets: tuple[Target, Target], available_bytes: int, limited: str = "") -> SweepOutcome:
-    """Return the outcome of the default form with this workload; fields and limits as for :func:`build`."""
-    values = {"workload": workload, "targets": targets, "batches": geometric_grid(*USUAL_RANGE)}
-    return _planned(Checks(), values, available_bytes, limited)
+def fitting(plan: SweepPlan, available_bytes: int, limited: str = "") -> SweepOutcome:
+    """Return the outcome of a plan that a page proposes; fields and limits as for :func:`build`."""
+    checks = Checks()
+    checks.attempt("memory", lambda: check_fits(plan, available_bytes, limited))
+    known = {"workload": plan.workload, "targets": plan.targets}
+    return SweepOutcome(plan=None if checks.errors else plan, errors=checks.errors, **known)  # type: ignore[arg-type]
+
+
+def says(plan: SweepPlan) -> str:
+    """Return what a plan measures, in one sentence."""
+    return f"{plan.title}, batch {plan.batches[0]:,} to {plan.batches[-1]:,}, at most {duration(plan.budget_s)}."
 
 
 def untouched(workload: Workload, targets: tuple[Target, ...]) -> SweepPlan:

@@ -9,10 +9,10 @@ import streamlit as st
 from core.analysis.cudnn import cudnn_note
 from core.analysis.execution import expected_words, place_words
 from core.analysis.memory import estimate_bytes
+from core.hardware.against import not_modelled
 from core.machine.environment import available_memory_bytes
-from core.numbers import byte_size, duration, large
+from core.numbers import byte_size, large
 from core.spec import MAX_BATCH, MAX_PARALLEL_CALLS, MIN_BATCH
-from core.studies.sweep.plan import SweepPlan
 from core.studies.sweep.proposal import budget_words
 from core.studies.sweep.start import new_run
 from core.ui import machine
@@ -21,7 +21,7 @@ from core.ui.hardware import modelled
 from core.ui.network_form import network_fields
 from core.ui.places import KEEP, Places
 from core.ui.sweep import settings
-from core.ui.sweep.draft import Draft, SweepOutcome, build
+from core.ui.sweep.draft import Draft, SweepOutcome, build, says
 from core.ui.sweep.live import PAGE
 from core.ui.sweep.settings import INPUTS, USUAL
 from core.ui.sweep.targets import OPEN, TargetRows
@@ -55,6 +55,7 @@ def show(busy: str | None, top: Any = None) -> None:
         sizes_place = st.container()
     with places[0]:
         network = network_fields(wrong, sizes_place)
+        about_network = st.empty()
     with places[1]:
         batches, prefetch = _batches(wrong)
     with folded:
@@ -69,6 +70,8 @@ def show(busy: str | None, top: Any = None) -> None:
     draft = Draft(targets=targets.chosen, batches=batches, mode=mode, optimizer=optimizer, **network, **more)
     outcome = build(draft, available_memory_bytes(), machine.now().limited_words, missing)
     targets.finish(outcome.targets, outcome.workload)
+    if outcome.workload is not None and (why := not_modelled(outcome.workload)) is not None:
+        about_network.info(plain(why), icon=":material/visibility_off:")
     if outcome.plan is not None:
         if (note := cudnn_note(outcome.plan.workload, outcome.plan.targets)) is not None:
             recurrent.info(plain(note), icon=":material/speed:")
@@ -193,8 +196,3 @@ def _cost(outcome: SweepOutcome, here: machine.Machine) -> None:
 def _listed(batches: tuple[int, ...]) -> str:
     shown = [f"{b:,}" for b in batches]
     return ", ".join(shown if len(shown) <= 12 else [*shown[:5], "…", *shown[-4:]])
-
-
-def says(plan: SweepPlan) -> str:
-    """Return what a plan measures, in one sentence."""
-    return f"{plan.title}, batch {plan.batches[0]:,} to {plan.batches[-1]:,}, at most {duration(plan.budget_s)}."

@@ -54,7 +54,7 @@ USUAL: Mapping[str, Any] = {
 
 def usual_plan(here: machine.Machine) -> SweepPlan:
     """Return the plan of the default form on this machine."""
-    return untouched(Workload(network=usual_network()), here.default_targets())
+    return untouched(Workload(network=usual_network()), here.compared_targets())
 
 
 def follow(here: machine.Machine) -> None:

@@ -138,7 +138,7 @@ class TargetRows:
 def _rows(here: machine.Machine) -> list[Row]:
     """Return this session's targets; initially this machine's defaults."""
     if ROWS not in st.session_state:
-        _renew(here.default_targets())
+        _renew(here.compared_targets())
     rows: list[Row] = st.session_state[ROWS]
     return rows
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from core.families import network_from_name
+from core.hardware.against import not_modelled
 from core.hardware.conditions import Conditions
 from core.hardware.host_study import DRIVER_US
 from core.hardware.plausible import card_curve
 from core.machine.environment import capture_environment
 from core.selfcheck.checks import run_checks
 from core.selfcheck.export import self_check_data
-from core.spec import Pipeline
+from core.spec import Pipeline, Workload
 from core.studies.host.record import HostStudy
 from core.studies.sweep.record import Run
 from tests.support.commands import Command, as_json, done, refused
@@ -214,7 +215,8 @@ def test_against_a_run_the_crossover_is_printed_first(cli: Command, tmp_path: Pa
     path.write_text(run.to_json())
     flags = ("predict", "--gpu", "T4", "--against", path, "--host", host_file, "--batches", "1,64")
     out, _ = done(cli(*flags))
-    assert out.startswith("Modelled: T4 is faster than 1 thread from batch ")
+    assert out.startswith("Modelled: T4 is faster than the CPU's best (1 thread) from batch ")
+    assert "The CPU's best of 2 settings: 1 thread, whose steps at batch 1, 64 and 4,096" in out
     data = json.loads(cli(*flags, "--json")[1])
     crossover = data["crossover"]
     assert (crossover["kind"], crossover["label"]) == ("from", "modelled")
@@ -285,3 +287,13 @@ def test_a_run_has_its_own_network(cli: Command, run_file: Path) -> None:
     assert "--mode, --preset" in sentence
     status, out, _ = cli("predict", "--gpu", "T4", "--against", run_file, "--batches", "1", "--json")
     assert (status, json.loads(out)["workload"]) == (0, f"{network_from_name('784-128-10').name} (training, adam)")
+
+
+def test_of_a_recurrent_network_it_is_said_at_once_that_none_is_modelled_and_what_to_run(cli: Command) -> None:
+    out, err = done(cli("predict", "--gpu", "T4", "--preset", "lstm-128x1-28x28-10", "--batches", "1,64"))
+    workload = Workload(network=network_from_name("lstm-128x1-28x28-10"))
+    assert err.startswith(not_modelled(workload))
+    assert "--preset lstm-128x1-28x28-10 --compare cpu" in err
+    assert "Withheld at batch 1, 64" in out
+    _, err = done(cli("predict", "--gpu", "T4", "--preset", "784-128-10", "--batches", "1,64"))
+    assert "not modelled" not in err

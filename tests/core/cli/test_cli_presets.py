@@ -7,6 +7,7 @@ import pytest
 
 from core.machine.environment import Devices
 from core.schema import UserError
+from core.studies.sweep.best_cpu import look_plan
 from core.studies.sweep.plan import SweepPlan
 from tests.support.commands import TARGETS, Command, refused
 
@@ -35,7 +36,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--compare", "lots"), "'machine', 'precisions', 'frameworks', 'formats'"),
+        (("--compare", "lots"), "'machine', 'precisions', 'frameworks', 'formats', 'cpu'"),
         (("--compare", "machine", *TARGETS), "--compare chooses the targets; leave out --targets."),
         (("--compare", "precisions"), "“GPU precisions” needs a GPU, and none was found"),
         (("--compare", "formats", "--mode", "train"), "int8 is for inference"),
@@ -62,3 +63,11 @@ def test_a_preset_gives_the_targets_and_its_mode(
     (plan,) = planned
     assert list(plan.target_names) == targets
     assert plan.workload.mode == mode
+
+
+def test_the_short_look_at_the_cpu_is_the_one_that_pages_propose(cli: Command, planned: list[SweepPlan]) -> None:
+    for flags in ((), ("--batches", "1:64", "--budget", "20")):
+        assert PLANNED in refused(cli("sweep", "--compare", "cpu", *flags))
+    look, own = planned
+    assert look == look_plan(look.workload, 2)
+    assert (own.targets, own.batches[-1], own.budget_s) == (look.targets, 64, 20)

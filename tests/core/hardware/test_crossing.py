@@ -54,7 +54,7 @@ def test_a_shift_of_the_modelled_curve_moves_the_crossover_as_computed(gpu_ms: f
     else:
         assert one.low is None
     assert one.label == "modelled"
-    assert one.sentence.startswith("Modelled: Card 1 is faster than 1 thread from batch ")
+    assert one.sentence.startswith("Modelled: Card 1 is faster than the CPU's best (1 thread) from batch ")
 
 
 @settings(max_examples=25)
@@ -155,10 +155,12 @@ def test_what_is_open_above_or_not_at_all_bounded_is_not_resolved():
     assert above.kind == "not resolved"
     assert above.low == pytest.approx(crossing_of(20.0 * math.exp(-0.5)), rel=1e-6)
     assert (above.batch, above.high) == (None, None)
-    assert f"1 thread is clearly faster (95 %) than Card 1 up to batch {math.floor(above.low)};" in above.sentence
+    assert (
+        f"best (1 thread) is clearly faster (95 %) than Card 1 up to batch {math.floor(above.low)};" in above.sentence
+    )
     neither = found(make_curve(cpu_ms, BATCHES, -0.2, 0.2))
     assert neither.kind == "not resolved"
-    assert "not clear which is faster, Card 1 or 1 thread, at any batch" in neither.sentence
+    assert "not clear which is faster, Card 1 or the CPU's best (1 thread), at any batch" in neither.sentence
     assert "0.82 to 1.2 times" in neither.sentence
     one = found(make_curve(lambda _: 0.01, BATCHES, -math.inf, math.inf))
     assert one.kind == "not resolved"
@@ -167,14 +169,14 @@ def test_what_is_open_above_or_not_at_all_bounded_is_not_resolved():
 def test_a_card_that_falls_behind_again_or_a_lead_that_fades_is_no_crossover():
     one = found(make_curve(lambda b: 0.03 * b**1.2 if b > 8 else 0.03, BATCHES, -0.05, 0.05))
     assert one.kind == "not resolved"
-    assert "with rising batch clearly faster: Card 1, then 1 thread" in one.sentence
+    assert "with rising batch clearly faster: Card 1, then the CPU's best (1 thread)" in one.sentence
     fades = found(make_curve(lambda b: 0.01 * b, BATCHES, -1.0, 1.0))
     assert (fades.kind, fades.batch) == ("not resolved", None)
     assert re.search(
         r"Card 1 is clearly faster .95 %. from batch 1 to 6\d\d; elsewhere it is not clear", fades.sentence
     )
     grows = found(make_curve(lambda b: 0.2 * b, BATCHES, -1.0, 1.0))
-    assert "1 thread is clearly faster (95 %) from batch 5 to 1,024; elsewhere it is not clear" in grows.sentence
+    assert "best (1 thread) is clearly faster (95 %) from batch 5 to 1,024; elsewhere it is not clear" in grows.sentence
 
 
 def test_withheld_points_are_neither_bridged_nor_passed_over_in_silence():

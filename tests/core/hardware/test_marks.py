@@ -83,7 +83,7 @@ def test_the_modelled_crossover_is_marked_beside_the_measured_one_where_it_is_re
     assert "(1 or less to" in words(figure)
     figure = speed_up_figure(RUN, ANSWER, overlay(beside(make_curve(lambda _: 1e-3, BATCHES, -0.1, 0.1))))
     assert "modelled crossover" not in words(figure)
-    assert "clearly faster than 2 threads throughout" in words(figure)
+    assert "clearly faster than the CPU's best (2 threads) throughout" in words(figure)
 
 
 def test_recorded_points_are_solid_filled_under_their_own_label_and_nothing_bridges_them() -> None:

@@ -11,6 +11,7 @@ from core.hardware.conditions import Conditions
 from core.hardware.decision import decide
 from core.hardware.interval import REGION_WORDS, errors
 from core.spec import Target
+from core.studies.sweep.best_cpu import cpu_targets
 from core.ui.hardware import draft
 from tests.support.hosts import cells_of, cpu_run, make_costs
 from tests.support.runs import make_run
@@ -37,7 +38,7 @@ def test_the_usual_options_are_the_cpus_own_at_the_measured_batch_nearest_to_64(
     assert USUAL.target == Target(device="gpu:0")
     assert set(USUAL.gpus) <= set(CARDS)
     assert len(USUAL.gpus) == 4
-    assert draft.cpu_targets(RUN, ANSWER) == (0, 1)
+    assert cpu_targets(RUN, ANSWER) == (0, 1)
 
 
 def test_an_address_gives_back_the_options_that_made_it() -> None:

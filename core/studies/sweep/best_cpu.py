@@ -1,0 +1,159 @@
+"""The CPU's best setting: which of a run's CPU targets a GPU is compared with, and the short look that measures some.
+
+Of the CPU targets of a run the best is the one whose three steps, one at the smallest, one at the middle and one at the
+largest batch that all of them have, take the least time together. The large batch counts the most, since that is where
+a GPU may be faster. One setting is named for all batches; where another is clearly faster at one of the three, that is
+said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.names import all_of, are, full_name, one_of
+from core.numbers import counted
+from core.spec import MAX_THREADS, Target, Workload
+from core.studies.sweep.answer import Answer, CellStats
+from core.studies.sweep.plan import SweepPlan
+from core.studies.sweep.proposal import with_proposed_budget
+from core.studies.sweep.record import Run
+
+LOOK = "cpu"
+"""The name of the short look among the sets of targets of the command ``sweep``."""
+LOOK_BATCHES = (1, 32, 1024)
+LOOK_S = 30.0
+"""The shortest budget that a look gets."""
+HALF_FROM = 4
+"""Cores from which half of the threads are tried beside a GPU: often one on each physical core."""
+
+
+@dataclass(frozen=True)
+class CpuRanking:
+    """``targets`` are the run's CPU targets with a step time, the best first, by their steps at ``batches``."""
+
+    targets: tuple[int, ...]
+    batches: tuple[int, ...]
+
+    @property
+    def best(self) -> int:
+        return self.targets[0]
+
+
+def cpu_settings(cores: int | None) -> tuple[Target, ...]:
+    """What a CPU may be set to: one thread, half and all of them, and XLA with all."""
+    usable = min(cores or 1, MAX_THREADS)
+    counts = sorted({1, usable // 2, usable} - {0})
+    cpus = [Target(threads=count) for count in counts] if usable > 1 else [Target()]
+    return (*cpus, Target(threads=cpus[-1].threads, execution="xla"))
+
+
+def compared_targets(usual: tuple[Target, ...], cores: int | None) -> tuple[Target, ...]:
+    """What a sweep compares where nothing is named: the machine's ``usual`` targets; where one is a GPU, with the CPU
+    as someone who knows it may set it: all threads, half of them, XLA.
+    """
+    gpus = [target for target in usual if target.is_gpu]
+    if not gpus:
+        return usual
+    half = [Target(threads=cores // 2)] if cores is not None and cores >= HALF_FROM else []
+    return (Target(), *gpus, *half, Target(execution="xla"))
+
+
+def look_plan(workload: Workload, cores: int | None) -> SweepPlan:
+    """The short look: every setting of the CPU at three batches, about half a minute."""
+    plan = SweepPlan(workload=workload, targets=cpu_settings(cores), batches=LOOK_BATCHES, refine=False, trace=False)
+    return with_proposed_budget(plan, LOOK_S)
+
+
+def cpu_targets(run: Run, answer: Answer) -> tuple[int, ...]:
+    """The run's CPU targets that have a step time."""
+    measured = {cell.target for cell in answer.cells}
+    targets = () if run.plan is None else run.plan.targets
+    return tuple(i for i, target in enumerate(targets) if target.device == "cpu" and i in measured)
+
+
+def rank_cpus(run: Run, answer: Answer) -> CpuRanking | None:
+    """The run's CPU targets by their three steps; None without any.
+
+    While some share no batch, the one with the fewest batches is left out.
+    """
+    cells = {(cell.target, cell.batch): cell.step_ms for cell in answer.cells}
+    cpus = list(cpu_targets(run, answer))
+    batches = {i: {batch for target, batch in cells if target == i} for i in cpus}
+    while cpus and not (shared := sorted(set.intersection(*(batches[i] for i in cpus)))):
+        cpus.remove(min(cpus, key=lambda i: len(batches[i])))
+    if not cpus:
+        return None
+    chosen = _three(shared)
+    return CpuRanking(tuple(sorted(cpus, key=lambda i: sum(cells[i, batch] for batch in chosen))), chosen)
+
+
+def _three(batches: Sequence[int]) -> tuple[int, ...]:
+    """The smallest, the one nearest to the middle of both ends on a log scale, and the largest."""
+    middle = math.sqrt(batches[0] * batches[-1])
+    nearest = min(batches, key=lambda batch: abs(math.log(batch / middle)))
+    return tuple(sorted({batches[0], nearest, batches[-1]}))
+
+
+def setting_words(run: Run, answer: Answer, target: int) -> str:
+    """The CPU target as sentences name it: ``this CPU's best (2 threads, XLA)``, or that it is not the best, or that
+    none beside it was tried. A target that is no CPU, or of a run without a plan, has its name.
+    """
+    ranking = rank_cpus(run, answer)
+    if run.plan is None or ranking is None or target not in cpu_targets(run, answer):
+        return run.names[target]
+    whose = "this CPU" if run.label == "measured" else "the CPU"
+    if len(cpu_targets(run, answer)) == 1:
+        return f"{whose} ({_alone(run.plan.targets[target])}; no other setting tried)"
+    if target == ranking.best:
+        return f"{whose}'s best ({run.names[target]})"
+    return f"{run.names[target]} ({whose}'s best: {run.names[ranking.best]})"
+
+
+def _alone(target: Target) -> str:
+    parts = [part for part in full_name(target).split(", ") if part != "CPU"]
+    return ", ".join(parts if target.threads is not None else ["all threads", *parts])
+
+
+def choice_line(run: Run, answer: Answer) -> str:
+    """How the best was chosen and among what, or that nothing else was tried; empty without a CPU target."""
+    ranking = rank_cpus(run, answer)
+    if ranking is None or run.plan is None:
+        return ""
+    names = run.names
+    if len(ranking.targets) == 1:
+        alone = _alone(run.plan.targets[ranking.best])
+        return (
+            f"The CPU was measured in one setting alone ({alone}); other numbers of threads, or XLA, may be faster, "
+            "and a GPU that is faster than this one may not be faster than those."
+        )
+    others = all_of([names[i] for i in ranking.targets[1:]])
+    at = all_of([f"{batch:,}" for batch in ranking.batches])
+    line = (
+        f"The CPU's best of {counted(len(ranking.targets), 'setting')}: {names[ranking.best]}, whose steps at batch "
+        f"{at} take the least time together; also measured: {others}."
+    )
+    return f"{line} {_faster_elsewhere(ranking, answer, names)}".rstrip()
+
+
+def look_lines(run: Run, answer: Answer) -> tuple[str, ...]:
+    """What a short look found, for its own report; nothing of another run."""
+    is_look = run.plan is not None and run.plan.batches == LOOK_BATCHES and all(t.on_cpu for t in run.plan.targets)
+    return (choice_line(run, answer),) if is_look and len(run.names) > 1 else ()
+
+
+def _faster_elsewhere(ranking: CpuRanking, answer: Answer, names: Sequence[str]) -> str:
+    """At which of the batches another setting is clearly faster, by intervals that do not meet."""
+    cells = {(cell.target, cell.batch): cell for cell in answer.cells}
+    sentences = []
+    for batch in ranking.batches:
+        best = cells[ranking.best, batch]
+        faster = [names[i] for i in ranking.targets[1:] if _clearly_faster(cells[i, batch], best)]
+        if faster:
+            sentences.append(f"At batch {batch:,}, {one_of(faster)} {are(faster[-1])} clearly faster.")
+    return " ".join(sentences)
+
+
+def _clearly_faster(cell: CellStats, than: CellStats) -> bool:
+    return cell.high_ms is not None and than.low_ms is not None and cell.high_ms < than.low_ms
