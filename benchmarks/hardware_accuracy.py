@@ -15,29 +15,50 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.evidence.more_cards import MORE_CARDS
 from benchmarks.evidence.operations import available
+from benchmarks.evidence.recent_networks import recent_rows
+from benchmarks.evidence.rows import NetworkRow
 from benchmarks.evidence.table import Array
+from benchmarks.evidence.vendor_networks import LAMBDA
 from benchmarks.hardware_classes import (
     NETWORKS_LIKE,
     REGIONS,
     Judged,
     bounds,
+    calibrated,
     classes,
     judged,
     spreads,
     without_own_fold,
 )
-from benchmarks.hardware_cv import Data, by_chip, by_source, by_year, fitted_without, held_out, load
+from benchmarks.hardware_cv import (
+    NEVER_FITTED,
+    Data,
+    by_chip,
+    by_source,
+    by_year,
+    fitted_without,
+    held_out,
+    load,
+    network_rows,
+)
 from benchmarks.hardware_fit import CACHE_SHARE, CACHE_SPEED, PARAMETERS, SERVER_OP_US, Fitted
+from core.analysis.execution import expected
 from core.hardware import constants, host_kinds, interval
+from core.hardware.catalogue import GpuSpec, catalogue
+from core.hardware.host_kinds import costs_of_kind
+from core.hardware.interval import ErrorClass, Modelled
+from core.hardware.plausible import card_curve
 
 WAYS = ("chip", "source")
 LARGE = 32
@@ -80,7 +101,8 @@ def main() -> None:
         print(f"  {name:30} {value:9.3f}")
     ways = {"chip": by_chip(data), "source": by_source(data)}
     found = judged(data, {way: held_out(data, folds, start, tell) for way, folds in ways.items()})
-    low, high = without_own_fold(found, 0.9)
+    wider = calibrated(found)
+    low, high = without_own_fold(found, 0.9, wider)
     print_year(data, found, start)
     print_errors(found)
     print_goals(found)
@@ -88,14 +110,15 @@ def main() -> None:
     if write:
         write_constants(fitted)
         write_hosts(fitted, spreads(found, 0.95))
-        write_errors(data, found, low, high)
+        write_errors(data, found, classes(found, wider), low, high)
+    print_as_given()
 
 
 def print_year(data: Data, found: Judged, start: Array) -> None:
     """Print how far steps after 2020 are off by constants and intervals of what was published before."""
     later = judged(data, {"year": held_out(data, by_year(data), start, tell)})
     earlier = found.where(~np.isin(found.source, np.unique(later.source)))
-    low, high = bounds(later, classes(earlier), spreads(earlier, 0.95), 0.95)
+    low, high = bounds(later, classes(earlier, calibrated(earlier)), spreads(earlier, 0.95), 0.95)
     inside = (later.error >= low) & (later.error <= high)
     median, ninety = relative(later.error)
     width = float(np.median(np.exp(high - low)))
@@ -198,6 +221,42 @@ def print_coverage(found: Judged, low: Array, high: Array) -> None:
         print(f"  spread of hosts, {level:.0%}: { ({kind: round(f, 2) for kind, f in spreads(found, level).items()}) }")
 
 
+def print_as_given() -> None:
+    """Print how published steps of whole networks lie in the intervals that a user is given by what is shipped: with
+    the conditions that the source names, and with none named. The constants know these steps."""
+    cards = {**catalogue(), **MORE_CARDS}
+    rows = [row for row in network_rows() if row.gpu not in NEVER_FITTED and not row.upper]
+    recent = {row.source for row in recent_rows()} | {LAMBDA}
+    print("\nIn the 95 % intervals that users are given (shipped constants): inside, median error, high over low")
+    for named in (True, False):
+        groups_of: dict[tuple[str, str], list[tuple[float, float, float]]] = defaultdict(list)
+        for row in rows:
+            point = _given(row, cards[row.gpu], named=named)
+            if point is None:
+                continue
+            printed = (
+                row.step_ms + row.resolution_ms >= point.low_ms and row.step_ms - row.resolution_ms <= point.high_ms
+            )
+            values = (float(printed), abs(point.step_ms / row.step_ms - 1), point.high_ms / point.low_ms)
+            kind = "under fit" if row.conditions.under_fit else row.kind
+            for group in (kind, "after 2020" if row.source in recent else "to 2020"):
+                groups_of[group, row.workload.mode].append(values)
+                groups_of[group, "all"].append(values)
+        for (group, mode), every in sorted(groups_of.items()):
+            inside, off, width = np.array(every).T
+            words = "named" if named else "nothing named"
+            figures = f"{inside.mean():6.1%} {np.median(off):6.1%} {np.median(width):5.2f}"
+            print(f"  {words:14} {group:12} {mode:6} {figures} ({len(every):,} steps)")
+
+
+def _given(row: NetworkRow, spec: GpuSpec, *, named: bool) -> Modelled | None:
+    conditions = row.conditions if named else replace(row.conditions, build="unnamed")
+    execution = expected(row.workload.network, row.conditions.as_built(row.target)).execution
+    costs = costs_of_kind(row.host if named else "unnamed", execution)
+    (point,) = card_curve(spec, row.workload, row.target, (row.batch,), costs, conditions).points
+    return point if isinstance(point, Modelled) else None
+
+
 def write_constants(fitted: Fitted) -> None:
     shipped = fitted.constants.model_copy(update={"found": FOUND})
     _write(constants.FILE, json.loads(shipped.model_dump_json()))
@@ -221,7 +280,7 @@ def write_hosts(fitted: Fitted, spread: Mapping[str, float]) -> None:
     _write(host_kinds.FILE, {"kinds": kinds})
 
 
-def write_errors(data: Data, found: Judged, low: Array, high: Array) -> None:
+def write_errors(data: Data, found: Judged, made: Mapping[str, ErrorClass], low: Array, high: Array) -> None:
     used = Counter(data.evidence.source[data.usable].tolist())
     _write(
         interval.FILE,
@@ -229,7 +288,7 @@ def write_errors(data: Data, found: Judged, low: Array, high: Array) -> None:
             "dated": datetime.now(UTC).date().isoformat(),
             "gpus": sorted(set(found.gpu.tolist())),
             "sources": [f"{name}: {count:,} points" for name, count in sorted(used.items())],
-            "classes": {name: json.loads(each.model_dump_json()) for name, each in classes(found).items()},
+            "classes": {name: json.loads(each.model_dump_json()) for name, each in made.items()},
             "coverage_90": coverage(found, low, high),
             "goals": goals(found),
             "by_card": [_held_out(key, mine) for key, mine in groups(found, "chip", "gpu")],

@@ -27,6 +27,9 @@ LENT = {"launch": "errors of dense layers, whose hosts were known"}
 ALIKE = "errors of such networks where something else limits, widened: too few published steps there"
 ALL_NETWORKS = "errors of all networks, widened: too few published steps of such a network there"
 WIDER = 1.25  # judgement
+HELD = 0.92  # of steps of a source or chip that nothing was known of, in 95 % intervals; of known ones more
+WIDEST = 1.6  # of a factor that few steps ask for
+AS_SEEN: Mapping[str, float] = {}
 LEAST_SHARE = 0.5
 """Of the host in a step that tells of the host's spread."""
 
@@ -136,7 +139,7 @@ def error_class(mine: Judged, wider: float = 1.0, borrowed: str | None = None) -
     )
 
 
-def classes(found: Judged) -> dict[str, ErrorClass]:
+def classes(found: Judged, wider: Mapping[str, float] = AS_SEEN) -> dict[str, ErrorClass]:
     """Every class. Where launches limit, steps of a known host count: those of dense layers. Beside an assumed host's
     spread, which is made of whole networks' errors there, nothing is left to hold.
     """
@@ -170,6 +173,29 @@ def classes(found: Judged) -> dict[str, ErrorClass]:
         lent = error_class(alike, WIDER, ALIKE) if _enough(alike) else everything
         for region in REGIONS[1:]:
             made.setdefault(f"{family}/{region}", lent)
+    return {name: _widened(each, wider.get(name.split("/")[0], 1.0)) for name, each in made.items()}
+
+
+def _widened(one: ErrorClass, factor: float) -> ErrorClass:
+    bounds_of = ("low_90", "high_90", "low_95", "high_95")
+    return one.model_copy(update={name: factor * getattr(one, name) for name in bounds_of})
+
+
+def calibrated(found: Judged, level: float = 0.95, held: float = HELD) -> dict[str, float]:
+    """Return by family the factor on the classes' bounds with which intervals of ``level`` hold the share ``held`` of
+    whole networks of other folds.
+
+    A new source or chip is off by more than the steps of the others scatter. Only steps that the device decides count;
+    hosts have spreads of their own.
+    """
+    low, high = without_own_fold(found, level)
+    needed = np.where(found.error >= 0, found.error / high, found.error / low)
+    made = {}
+    for family in ("dense", *NETWORKS_LIKE):
+        mine = found.network & (found.family == family) & (found.host_share < LEAST_SHARE)
+        ways = [mine & (found.way == way) for way in np.unique(found.way)]
+        factors = [quantiles(needed[at], found.weight[at], (held,))[0] for at in ways if at.any()]
+        made[family] = min(WIDEST, max(1.0, *factors)) if factors else 1.0
     return made
 
 
@@ -212,12 +238,12 @@ def bounds(
     return -np.hypot(low, host), np.hypot(high, host)
 
 
-def without_own_fold(found: Judged, level: float) -> tuple[Array, Array]:
+def without_own_fold(found: Judged, level: float, wider: Mapping[str, float] = AS_SEEN) -> tuple[Array, Array]:
     """The same where classes and spreads come from other chips, or other sources, alone."""
     low, high = np.zeros(len(found.error)), np.zeros(len(found.error))
     for way in np.unique(found.way):
         for fold in np.unique(found.fold[found.way == way]):
             own = (found.way == way) & (found.fold == fold)
             others = found.where((found.way == way) & (found.fold != fold))
-            low[own], high[own] = bounds(found.where(own), classes(others), spreads(others, level), level)
+            low[own], high[own] = bounds(found.where(own), classes(others, wider), spreads(others, level), level)
     return low, high

@@ -13,6 +13,7 @@ from benchmarks.evidence.keras_notebooks import keras_rows
 from benchmarks.evidence.more_cards import MORE_CARDS
 from benchmarks.evidence.operations import OLDER, everything
 from benchmarks.evidence.recent_networks import recent_rows
+from benchmarks.evidence.rows import NetworkRow
 from benchmarks.evidence.table import Array, Evidence, joined, of_networks, of_points
 from benchmarks.evidence.vendor_networks import LAMBDA, TENSORFLOW, vendor_rows
 from benchmarks.hardware_fit import Fitted, MachineHost, fit, hosts_of, predict_rows, prepare, sampled
@@ -72,13 +73,14 @@ def load() -> Data:
     """Every published step that is used, and each machine's own host."""
     cards: dict[str, GpuSpec] = {**catalogue(), **OLDER, **MORE_CARDS}
     operations = joined([of_points(points) for points in everything()])
-    rows = [
-        row
-        for row in (*vendor_rows(), *keras_rows(), *recent_rows())
-        if row.kind != "recurrent" and row.source not in OLD_SOURCES
-    ]
-    networks = of_networks(rows, cards, constants())
+    networks = of_networks(network_rows(), cards, constants())
     return Data(joined([operations, networks]), cards, hosts_of(operations))
+
+
+def network_rows() -> list[NetworkRow]:
+    """Return the published steps of whole networks that are used."""
+    published = (*vendor_rows(), *keras_rows(), *recent_rows())
+    return [row for row in published if row.kind != "recurrent" and row.source not in OLD_SOURCES]
 
 
 def fitted_without(data: Data, without: NDArray[np.bool_], start: Array | None = None) -> tuple[Array, Fitted]:

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from core.families.code import Code
 from core.hardware.catalogue import GpuSpec
-from core.hardware.conditions import USUAL, Conditions
+from core.hardware.conditions import USUAL, Build, Conditions
 from core.hardware.constants import Constants, constants
 from core.hardware.layers import CONVOLUTIONS
 from core.hardware.model import HostOverhead, Limit, ModelledParts, predict, runs_as
@@ -36,7 +36,7 @@ WITHHELD_MAKERS = {
     "apple": "Apple's GPUs run TensorFlow through Metal, whose launches and rates nothing here measures."
 }
 OTHER_MAKERS = {"amd": (1.5, "widened: the data hold products on two older AMD cards alone")}
-MEASURED_ARCHITECTURES = frozenset({"Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper"})
+MEASURED_ARCHITECTURES = frozenset({"Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"})
 
 Family = Literal["dense", "cnn", "transformer", "recurrent", "other"]
 Region = Literal["launch", "bandwidth", "arithmetic"]
@@ -182,7 +182,7 @@ def modelled_step(
     if found is None:
         why = f"Nothing published here says how far the model errs for {family} networks {REGION_WORDS[region]}."
         return Withheld(spec.name, batch, why)
-    thin = thin_evidence(spec, target, host_known=host_known)
+    thin = thin_evidence(spec, target, build=conditions.build, host_known=host_known)
     factor = math.prod((factor for factor, _ in thin), start=1.0)
     low, high = 0.0, 0.0
     for each, share in region_shares(parts).items():
@@ -210,7 +210,9 @@ def class_of(
     return limited or known.classes.get(f"{family}/{region}")
 
 
-def thin_evidence(spec: GpuSpec, target: Target, *, host_known: bool = False) -> tuple[tuple[float, str], ...]:
+def thin_evidence(
+    spec: GpuSpec, target: Target, *, build: Build = "keras", host_known: bool = False
+) -> tuple[tuple[float, str], ...]:
     """Factors by which the interval widens because the measurements are of something else, each with the reason.
 
     The factors are judgement, not measured: half as wide again where there is little of a maker, twice where there is
@@ -222,7 +224,7 @@ def thin_evidence(spec: GpuSpec, target: Target, *, host_known: bool = False) ->
         found.append(OTHER_MAKERS.get(maker, (2.0, f"widened: no measurement on cards of {spec.vendor}")))
     elif spec.architecture not in MEASURED_ARCHITECTURES:
         found.append((1.25, f"widened: hardly any measurement of the {spec.architecture} generation"))
-    if target.execution == "eager":
+    if target.execution == "eager" and build != "fused":
         found.append((1.25, "widened: Keras run eagerly was not measured"))
     if target.execution == "xla" and host_known:
         found.append((1.25, "widened: no compiled step with a known host was measured"))
