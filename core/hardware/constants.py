@@ -32,7 +32,8 @@ ArithmeticShare = Annotated[float, Field(gt=0, le=WINOGRAD)]
 
 
 class Generation(Frozen):
-    """Factors on the shares that other generations reach: of tensor cores by class of product, and of the memory."""
+    """Factors on the shares that other generations reach: of tensor cores by class of product, and of the memory by
+    kernels that are no products of matrices, which are too small to fill the newest memories."""
 
     dense: Annotated[float, Field(gt=0)] = 1.0
     convolution: Annotated[float, Field(gt=0)] = 1.0

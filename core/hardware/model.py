@@ -31,6 +31,7 @@ Limit = Literal["launch", "bandwidth", "arithmetic", "transfer", "host"]
 INPUT_BYTES, LABEL_BYTES = 4, 8
 MIXED: tuple[Precision, ...] = ("mixed_float16", "mixed_bfloat16")
 RECURRENT = KINDS.index("recurrent")
+IS_DENSE = np.array([kind == "dense" for kind in KINDS])
 FLASH_ARCHITECTURES = frozenset({"Ada", "Hopper", "Blackwell"})
 LARGE_CHIP = 10.0
 """Half precision over single from which a chip is a data centre's: 16 on A100, 15 on H100, 28 on B200, 8 on T4."""
@@ -196,7 +197,7 @@ def _at_rate(spec: GpuSpec, peak: Peak, table: OpTable, constants: Constants) ->
 def bandwidth_time(spec: GpuSpec, table: OpTable, constants: Constants) -> Floats:
     """Memory traffic of each operation in ms; what one kernel moves is faster where it fits in the card's cache."""
     own = constants.generations.get(generation_of(spec), AS_OTHERS).bandwidth
-    shares = np.minimum(1.0, constants.bandwidth_shares[table.kind] * own)
+    shares = np.minimum(1.0, constants.bandwidth_shares * np.where(IS_DENSE, 1.0, own))[table.kind]
     at_once = table.bytes / np.maximum(table.kernels, 1)
     kept = constants.cache_share * l2_mb_of(spec) * 1e6
     saved = (1 - 1 / constants.cache_speed) / (1 + (at_once / kept) ** 2)
