@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core.cli.study_command import NOTHING
+from core.hardware.host import KIND_WORDS
 from core.machine.environment import capture_environment
 from core.machine.lock import machine_lock
 from core.store import Store
@@ -124,7 +125,7 @@ def test_a_host_study_of_this_machine_is_what_is_predicted_with(cli: Command) ->
     store.add_study("host", "20260105-host00", elsewhere)
     store.close()
     done(cli("validate", "--minutes", 4, "--out", "found.json", "--host", "server"))
-    assert read(Path("found.json")).predictions.host == "assumed, a server"
+    assert read(Path("found.json")).predictions.host == f"assumed, {KIND_WORDS['server']}"
     store = Store()
     store.add_study("host", "20260105-host01", here)
     store.close()

@@ -118,7 +118,7 @@ def test_an_execution_that_was_not_measured_is_refused_and_another_machines_stud
     study = make_host_study(cells=[cell for cell in host_cells() if cell.execution == "graph"])
     with pytest.raises(ValueError, match="no xla steps in training; measure the host again"):
         host_of_study(study, "train", "xla")
-    assert host_of_study(study).host.eager_op_us == costs_of_kind("desktop", "graph").host.eager_op_us
+    assert host_of_study(study).host.eager_op_us == costs_of_kind("recent_desktop", "graph").host.eager_op_us
     study = make_host_study().model_copy(update={"label": "recorded"})
     assert (host_of_study(study).label, host_of_study(make_host_study()).label) == ("recorded", "measured")
 

@@ -121,13 +121,13 @@ def test_the_models_own_number_is_always_inside() -> None:
 def test_thin_evidence_widens_by_its_factors_and_is_named() -> None:
     usual = width(point())
     newer, amd, nobody = (
-        card(architecture="Blackwell"), card(vendor="AMD", architecture="CDNA 3"), card(vendor="Nobody"),
+        card(architecture="Rubin"), card(vendor="AMD", architecture="CDNA 3"), card(vendor="Nobody"),
     )  # fmt: skip
     eager = Target(device="gpu:0", execution="eager")
     for changes, factor in (
         ({"spec": newer}, 1.25), ({"target": eager}, 1.25), ({"spec": amd}, 1.5), ({"spec": nobody}, 2.0),
         ({"spec": newer, "target": eager}, 1.25**2), ({"target": XLA}, 1.25),
-        ({"target": XLA, "host": steady_host(label="assumed")}, 1.0),
+        ({"target": XLA, "host": steady_host(label="assumed")}, 1.0), ({"spec": card(architecture="Blackwell")}, 1.0),
     ):  # fmt: skip
         assert width(point(**changes)) == pytest.approx(factor * usual, rel=NEAR), changes
     reasons = [reason for _, reason in thin_evidence(newer, eager, host_known=True)]

@@ -9,7 +9,7 @@ import pytest
 
 from core.evidence import Interference, ProcessUse, Warning
 from core.hardware.host_kinds import costs_of_kind
-from core.hardware.recorded import card_curve
+from core.hardware.plausible import card_curve
 from core.schema import UserError
 from core.selfcheck.private import UNSAID
 from core.studies.kind import Context
