@@ -91,7 +91,8 @@ def test_what_was_changed_of_how_steps_run_is_said_and_nothing_else() -> None:
         "How steps run, changed: mixed_float16; execution eager; each batch over the link; a vendor's fused build; "
         "with what the loop of fit adds; driven by a server of before 2020."
     )
-    back = draft.changed_words(USUAL, replace(USUAL, conditions=Conditions(fed=True)))
+    fed = Conditions(fed=True, build="unnamed")
+    back = draft.changed_words(USUAL, replace(USUAL, conditions=fed))
     assert back == "How steps run, changed: data on the card."
 
 
