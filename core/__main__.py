@@ -1,4 +1,4 @@
-"""``python -m core`` and ``breakeven``. Ctrl-C is obeyed in one word while modules are loaded, too."""
+"""Entry point of ``python -m core`` and ``breakeven``, which answers Ctrl-C with one word, even while modules load."""
 
 import signal
 import sys
@@ -16,14 +16,14 @@ def main(arguments: list[str] | None = None, program: str = "python -m core") ->
 
 
 def run_to_end(arguments: list[str] | None = None, program: str = "python -m core") -> int:
-    """As :func:`main`; a Ctrl-C after that is not heard, which would be a traceback while Python itself ends."""
+    """Run :func:`main`, then ignore Ctrl-C, which would otherwise print a traceback while Python itself exits."""
     status = main(arguments, program)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return status
 
 
 def breakeven() -> int:
-    """The console script: a command, or without one the dashboard."""
+    """Run the console script: a command, or the dashboard if none is named."""
     return run_to_end(sys.argv[1:] or ["dashboard"], "breakeven")
 
 

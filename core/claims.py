@@ -1,8 +1,8 @@
-"""Every claim that the product can make, each with the test behind it.
+"""Table of every claim the product can make, each with the statistical test behind it.
 
-A picture without an interval, a recorded fact and a modelled value that is shown as one claim nothing.
+Figures without an interval, recorded facts and modelled values shown as such make no claim.
 
-:func:`document` makes docs/claims.md from this table; a test holds the two together.
+:func:`document` generates docs/claims.md from this table; a test keeps the two in step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Basis(NamedTuple):
-    """How a claim reads, the test behind it, and over what its 95 % hold together."""
+    """Wording of a claim, the test behind it, and the set over which its 95 % hold jointly."""
 
     reads: str
     test: str
@@ -66,7 +66,7 @@ class Claim(StrEnum):
 
     @property
     def basis(self) -> Basis:
-        """Return the test behind it."""
+        """Return the test behind the claim."""
         return BASES[self]
 
 

@@ -1,4 +1,4 @@
-"""What every record of a measurement says: label, status, machine, interference, blocks, outcomes, warnings."""
+"""Types shared by every record of a measurement: label, status, machine, interference, blocks, outcomes, warnings."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ TF32_CAPABILITY = (8, 0)  # of the first GPUs with it (NVIDIA Ampere architectur
 
 
 class Gpu(Frozen):
-    """A GPU as a framework gets it: with ``mig`` a slice of a card, whose memory this is; the power limit is the
-    card's. ``uuid_hash`` tells cards of one kind apart. None: not recorded.
+    """A GPU as a framework sees it; None means not recorded. With ``mig`` it is a slice of a card: the memory is the
+    slice's, the power limit the card's. ``uuid_hash`` tells cards of the same model apart.
     """
 
     name: str
@@ -46,11 +46,11 @@ class Gpu(Frozen):
 
 
 class Resources(Frozen):
-    """Cores and memory of a machine, and what of them this process may use.
+    """Cores and memory of a machine, and the share of them this process may use.
 
-    ``usable_cores``: those of its affinity, and of a container's CPU quota (in cores) the whole ones.
-    ``container_memory_bytes``: the memory limit of its control groups; ``process_memory_bytes``: of the process alone
-    (``ulimit -v`` or ``-d``). What is available heeds both.
+    ``usable_cores`` counts the cores in its CPU affinity, capped at the whole cores of a container's CPU quota (in
+    cores). ``container_memory_bytes`` is the memory limit of its control groups; ``process_memory_bytes`` that of the
+    process alone (``ulimit -v`` or ``-d``). The available memory respects both.
     """
 
     physical_cores: int | None = None
@@ -64,7 +64,7 @@ class Resources(Frozen):
 
     @property
     def cores_words(self) -> str:
-        """Such as ``1 of 64 cores, limited by the container's CPU quota of 1.5``; empty where nothing is known."""
+        """Usable cores, as in ``1 of 64 cores, limited by the container's CPU quota of 1.5``; empty if unknown."""
         usable, total = self.usable_cores, self.logical_cores
         if usable is None:
             return "" if total is None else counted(total, "core")
@@ -76,9 +76,7 @@ class Resources(Frozen):
 
     @property
     def memory_limit_words(self) -> str:
-        """What limits the memory beside the machine's own, such as ``the container's memory limit of 1.6 GB``; empty
-        where nothing does.
-        """
+        """Memory limits other than the machine's own, as in ``the container's memory limit of 1.6 GB``, or ""."""
         limits = []
         if self.container_memory_bytes is not None:
             limits.append(f"the container's memory limit of {byte_size(self.container_memory_bytes)}")
@@ -88,12 +86,12 @@ class Resources(Frozen):
 
     @property
     def limited_words(self) -> str:
-        """The same in brackets after a blank, or nothing."""
+        """The memory limits in parentheses after a space, or an empty string."""
         return f" ({self.memory_limit_words})" if self.memory_limit_words else ""
 
     @property
     def free_words(self) -> str:
-        """Memory that is free, as in ``24 GB free, limited by …``; empty where that is not known."""
+        """Free memory, as in ``24 GB free, limited by …``; empty if unknown."""
         if self.memory_available_bytes is None:
             return ""
         why = f", limited by {self.memory_limit_words}" if self.memory_limit_words else ""
@@ -101,16 +99,16 @@ class Resources(Frozen):
 
 
 def whole_cores(quota: float) -> int:
-    """The threads that a CPU quota in cores keeps busy all the time, at least one.
+    """Return the number of threads a CPU quota (in cores) can keep busy all the time, at least one.
 
-    Down, not up: with one thread more than the quota the kernel stops all of them for the rest of every period (of
-    mostly 100 ms), and the threads of an operation wait for the slowest, so that such stalls would be measured.
+    It rounds down: with one thread more than the quota, the kernel stops all of them for the rest of every period
+    (usually 100 ms). The threads of an operation wait for the slowest, so those stalls would be measured.
     """
     return max(1, int(quota))
 
 
 class Environment(Resources):
-    """The machine as it was when the sweep began. Versions come from package metadata, never from an import."""
+    """State of the machine when the sweep began. Versions come from package metadata, never from an import."""
 
     captured_at: str
     hostname_hash: str = ""
@@ -126,7 +124,7 @@ class Environment(Resources):
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What is known about the machine, name and value in words; what could not be seen says so."""
+        """Facts about the machine as pairs of name and text; those that could not be read are “not seen”."""
         cores = f"{self.physical_cores or '?'} physical, {self.logical_cores or '?'} logical"
         if self.usable_cores is not None:
             cores += f"; this process may use {self.cores_words}"
@@ -155,14 +153,14 @@ class Environment(Resources):
 
 
 def same_machine(first: Environment | None, second: Environment | None) -> bool | None:
-    """Whether two environments name the same machine; None where one is not known."""
+    """Return True if both environments name the same machine; None if either is unknown."""
     if first is None or second is None:
         return None
     return (first.hostname_hash, first.cpu) == (second.hostname_hash, second.cpu)
 
 
 def _unknown(value: object) -> bool:
-    """Left out of the JSON of a record that there are hundreds of thousands of."""
+    """Return True for values left out of the JSON of records that occur by the hundred thousand."""
     return value is None or value == {}
 
 
@@ -177,16 +175,16 @@ class ProcessUse(Frozen):
 
 
 DISTURBING_WAIT_PCT = 70.0
-"""On one core threads of a worker wait for each other for 30 to 55 % of the time (measured: docs/validation.md)."""
+"""Threads of a worker on a single core wait for each other 30 to 55 % of the time (measured: docs/validation.md)."""
 DISTURBING_STEAL_PCT, DISTURBING_OTHERS_PCT, PRESENT_PCT = 5.0, 25.0, 10.0
 
 
 class Interference(Frozen):
-    """What else the machine did during a round. ``None``: could not be seen on this system.
+    """Other activity on the machine during a round. ``None``: could not be read on this system.
 
     ``other_cpu_pct`` is in percent of one core, all other processes together; ``steal_pct`` is time the hypervisor
-    took, in percent of the machine; ``wait_pct`` is time that threads of our workers could have run and waited for a
-    core, in percent of one core. ``throttled``: heat or the hardware slowed a measured GPU while it computed.
+    took, in percent of the machine; ``wait_pct`` is time during which threads of our workers were runnable but waited
+    for a core, in percent of one core. ``throttled``: heat or the hardware slowed a measured GPU while it computed.
     """
 
     other_cpu_pct: float | None = None
@@ -199,10 +197,9 @@ class Interference(Frozen):
 
     @property
     def disturbed(self) -> bool | None:
-        """Tell that others took from our workers what they wanted, by this cause alone and never by how long a block
-        took; None where that cannot be seen.
+        """True if others took CPU time that our workers needed, judged by this cause alone, never by a block's length.
 
-        Our threads wait for each other, too, so that waits count only where others computed.
+        None if that cannot be told. Our threads also wait for each other, so waiting counts only if others computed.
         """
         if self.steal_pct is not None and self.steal_pct > DISTURBING_STEAL_PCT:
             return True
@@ -213,15 +210,15 @@ class Interference(Frozen):
 
 
 StoredInterference = Annotated[Interference, Field(alias="noise")]
-"""A round's field for it, ``interference``; JSON has called it ``noise`` since the first version."""
+"""Type of a round's field ``interference``; JSON has called it ``noise`` since the first version."""
 
 
 Slowdown = Literal["hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"]
-"""Reasons for a lower clock of a GPU that are heat or a fault: NVML's HwSlowdown, SwThermalSlowdown, …"""
+"""Reasons for a lower GPU clock that mean heat or a fault: NVML's HwSlowdown, SwThermalSlowdown, …"""
 ClockReason = Literal["power_cap", "applications_clocks", "sync_boost", "display_clocks"] | Slowdown
-"""What NVML names as setting a GPU's clock. ``power_cap`` (SwPowerCap) is the power limit, normal under load."""
+"""Reasons NVML names for a GPU's clock. ``power_cap`` (SwPowerCap) is the power limit, normal under load."""
 Spread = float | tuple[float, float, float]
-"""Mean, least and most of several samples; a single number where all are alike."""
+"""Mean, minimum and maximum of several samples; a single number if all are equal."""
 
 
 def mean_of(spread: Spread) -> float:
@@ -229,12 +226,12 @@ def mean_of(spread: Spread) -> float:
 
 
 class CardUse(Frozen):
-    """What a GPU did during a block or a window, by NVML. None: not answered, or not asked in so short a time.
+    """A GPU's activity during a block or a window, read through NVML. None: no answer, or too short a time to ask.
 
-    ``busy`` counts the samples in which the GPU did not call itself idle; clocks and temperature are of those alone,
-    and ``reasons`` says in how many of them each was named. ``tx_mb_s`` goes from the GPU over PCIe, ``rx_mb_s`` to it.
-    ``energy_from``: the GPU's energy counter, or the mean of power samples times the length. ``cpu_ms`` is the CPU time
-    that sampling took, ``ask_ms`` the time of one sample at the mean.
+    ``busy`` counts the samples in which the GPU did not report itself idle; clocks and temperature come from those
+    alone, and ``reasons`` counts the samples that named each reason. ``tx_mb_s`` is PCIe traffic from the GPU,
+    ``rx_mb_s`` to it. ``energy_from``: the GPU's energy counter, or mean sampled power times the length. ``cpu_ms`` is
+    the CPU time spent on sampling, ``ask_ms`` the mean time per sample.
     """
 
     length_s: Annotated[float, Field(ge=0)]
@@ -256,20 +253,20 @@ class CardUse(Frozen):
 
     @property
     def slowed(self) -> bool:
-        """Whether heat or a fault held the clock down in any sample of the busy GPU."""
+        """True if heat or a fault lowered the clock in any sample of the busy GPU."""
         return any(name in self.reasons for name in SLOWDOWNS)
 
 
 WHILE_BUSY = ("sm_mhz", "memory_mhz", "celsius")
-"""Fields of CardUse that an idle GPU would blur: between two blocks its clocks are its lowest, and it cools."""
+"""Fields of CardUse that idle samples would distort: between blocks a GPU's clocks fall to their lowest, it cools."""
 SLOWDOWNS: tuple[str, ...] = get_args(Slowdown)
 
 
 class Block(Frozen):
-    """``steps`` consecutive steps closed by one device synchronisation, on one target.
+    """A timed block: ``steps`` consecutive steps closed by one device synchronisation, on one target.
 
-    ``wake_ms``: untimed steps just before, on a GPU that had idled, to let its clocks rise; None on a CPU, and where it
-    was not recorded. ``cpu_ms`` is the CPU time of the worker's whole process meanwhile, where it was recorded.
+    ``wake_ms``: untimed steps just before, on an idle GPU, to let its clocks rise; None on a CPU, or if not recorded.
+    ``cpu_ms`` is the CPU time of the worker's whole process during the block, if recorded.
     """
 
     target: TargetIndex
@@ -283,21 +280,21 @@ class Block(Frozen):
 
     @property
     def cores(self) -> float | None:
-        """Cores that the worker kept busy on average; None where its CPU time was not recorded."""
+        """Cores the worker kept busy on average; None if its CPU time was not recorded."""
         return None if self.cpu_ms is None else self.cpu_ms / (self.steps * self.step_ms)
 
 
 Start = Literal["fresh", "forked"]
-"""Of a worker: a new interpreter, or a fork of a template that had imported the framework."""
+"""Start of a worker: a new interpreter, or a fork of a template that had already imported the framework."""
 
 
 class Started(Frozen):
-    """A worker process that is ready. ``startup_ms``: interpreter, import of the framework, device set-up; of a fork
-    the last alone. ``start``: None where that was not recorded.
+    """A worker process that is ready.
 
-    ``tf32``: whether products in float32 run as TF32 there; None where that is not known, or was not recorded.
-    ``niceness`` is its own, above 0 where everything else comes first; ``inherited_threads`` are the variables in its
-    environment that limit threads and that its target did not ask for. Both None: not recorded.
+    ``startup_ms`` covers the interpreter, the import of the framework and device set-up; for a fork only the last.
+    ``tf32``: True if float32 products run as TF32 there; None if unknown or not recorded. ``niceness`` is its own,
+    above 0 if everything else has priority; ``inherited_threads`` are the environment variables that limit threads and
+    that its target did not ask for. None in ``start`` and in these two: not recorded.
     """
 
     pid: int
@@ -313,17 +310,17 @@ class Started(Frozen):
 
 
 class Process(Started):
-    """One worker process: ``index`` counts the starts of this sweep, targets starting together share one."""
+    """One worker process. ``index`` counts the starts of this sweep; targets that start together share an index."""
 
     index: Annotated[int, Field(ge=0)]
     target: TargetIndex
 
 
 class OutputDifference(Frozen):
-    """How far a quantised network's outputs lie from its float32 outputs for the same samples and weights.
+    """Deviation of a quantised network's outputs from its float32 outputs for the same samples and weights.
 
-    ``largest`` and ``mean`` are of the absolute differences, as shares of the range of the float32 outputs;
-    ``agreeing`` is the share of samples for which both choose the same class. ``quantised`` says what is in int8.
+    ``largest`` and ``mean`` are absolute differences as shares of the range of the float32 outputs; ``agreeing`` is the
+    share of samples for which both predict the same class. ``quantised`` names the parts in int8.
     """
 
     samples: Annotated[int, Field(ge=1)]
@@ -334,13 +331,13 @@ class OutputDifference(Frozen):
 
 
 class CellSetup(Frozen):
-    """What preparing a cell took and found; none of it is inside the step time.
+    """Cost and outcome of preparing a cell; none of it is part of the step time.
 
-    ``memory_peak_bytes`` holds what the first call takes to try algorithms and to compile; ``memory_steady_bytes`` is
-    the peak after it, on a GPU only.
+    ``memory_peak_bytes`` includes the first call, which tries algorithms and compiles; ``memory_steady_bytes`` is the
+    peak after it, on a GPU only.
 
-    ``execution`` is how the step was compiled, and ``execution_why`` says why in the words that follow “graph, …”;
-    None: not recorded. ``output_difference`` is of int8 alone.
+    ``execution`` is the way the step was compiled, and ``execution_why`` the reason, worded to follow “graph, …”; None:
+    not recorded. ``output_difference`` is set for int8 only.
     """
 
     batch: Annotated[int, Field(ge=1)]
@@ -361,15 +358,16 @@ class CellSetup(Frozen):
 
 
 class Setup(CellSetup):
-    """A cell's setup in one process."""
+    """A cell's setup in one worker process."""
 
     target: TargetIndex
     process: Annotated[int, Field(ge=0)]
 
 
 class LoopPair(Frozen):
-    """Keras's own loop, ``fit`` or ``predict``, beside our blocks: a call of so many steps, one of three times as many,
-    and a block of twice as many. The calls' difference is free of what a call costs; the block has its number of steps.
+    """Keras's own loop (``fit`` or ``predict``) beside our blocks: calls of n and 3 n steps, and a block of 2 n.
+
+    The difference of the two calls cancels the fixed cost of a call and covers as many steps as the block.
     """
 
     short_ms: LoopMs
@@ -378,7 +376,7 @@ class LoopPair(Frozen):
 
 
 class LoopTimes(Frozen):
-    """``steps`` are those of a short call; each pair alternates with the next in who comes first."""
+    """Loop pairs of one batch. ``steps`` is the length of a short call; the order within pairs alternates."""
 
     batch: Annotated[int, Field(ge=1)]
     steps: Annotated[int, Field(ge=1, le=MAX_LOOP_STEPS)]
@@ -386,12 +384,12 @@ class LoopTimes(Frozen):
 
 
 class Warning(Frozen):
-    """Something a reader must know; ``code`` is stable, ``text`` is a sentence."""
+    """A message the reader must see; ``code`` is stable, ``text`` is a sentence."""
 
     code: str
     text: str
 
 
 def note_lines(warnings: Iterable[Warning]) -> list[str]:
-    """Warnings as lines of a text; their codes are for programs."""
+    """Return warnings as lines of text, without their codes, which are for programs."""
     return [f"Note: {warning.text}" for warning in warnings]

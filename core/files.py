@@ -1,7 +1,6 @@
-"""Files that users name: looked at, opened, read, refused and written in one way, which cannot hang, read without end
-or leave half a file.
+"""Access to files that users name, which cannot hang, read without end or leave half a file.
 
-Only regular files are opened: a pipe or a device could keep its reader for ever.
+Only regular files are opened: a pipe or a device could block its reader for ever.
 """
 
 from __future__ import annotations
@@ -20,43 +19,43 @@ from core.schema import UserError
 from core.text import clean, shown
 
 NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
-"""The folder takes no second file, or the file is a mount of its own, as in a container."""
+"""Errors raised if the folder accepts no second file, or the file is itself a mount, as in a container."""
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 READ_ONLY = "BREAKEVEN_READ_ONLY"
-"""Set for a server that only shows what is kept."""
+"""Environment variable for a server that only shows stored results."""
 
 
 def read_only() -> bool:
-    """Whether this program must not keep anything."""
+    """Return True if this program must not store anything."""
     return os.environ.get(READ_ONLY, "").strip().lower() not in ("", "0", "no", "false")
 
 
 def look(path: Path) -> os.stat_result | None:
-    """What lies at a path; None where nothing does. Raises UserError where that cannot be found out."""
+    """Return the status of a path, or None if nothing is there. Raises UserError if that cannot be determined."""
     with _refused(path, "read"):
         return _found(path)
 
 
 def is_folder(path: Path) -> bool:
-    """Raises UserError where that cannot be found out."""
+    """Return True if the path is a folder. Raises UserError if that cannot be determined."""
     found = look(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def reason(error: Exception) -> str:
-    """Why a path cannot be used, in the system's words."""
+    """Return the reason a path cannot be used, in the system's words."""
     return clean(getattr(error, "strerror", None) or str(error))
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A regular file, opened for reading. Raises UserError."""
+    """Open a regular file for reading. Raises UserError."""
     with _refused(path, "read"):
-        _check_regular(path.stat())  # for a device it may do something that it is opened at all
+        _check_regular(path.stat())  # before opening: merely opening a device may trigger an action
         file = os.fdopen(os.open(path, _FLAGS), "rb")
         try:
-            _check_regular(os.fstat(file.fileno()))  # nothing else came to lie there meanwhile
+            _check_regular(os.fstat(file.fileno()))  # again: the file may have been replaced in between
         except OSError:
             file.close()
             raise
@@ -64,16 +63,18 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a regular file that can be opened. Raises UserError."""
+    """Return the size in bytes of a regular file that can be opened. Raises UserError."""
     with open_file(path) as file:
         return os.fstat(file.fileno()).st_size
 
 
 def read_limited(path: Path, limit_bytes: int, what: str) -> bytes:
-    """The whole of a file of up to ``limit_bytes`` that is to be ``what``, such as "a plan". Raises UserError."""
+    """Return the content of a file of at most ``limit_bytes``; ``what`` names it in errors ("a plan"). Raises
+    UserError.
+    """
     with open_file(path) as file, _refused(path, "read"):
         size = os.fstat(file.fileno()).st_size
-        data = b"" if size > limit_bytes else file.read(limit_bytes + 1)  # the system's own files may say 0
+        data = b"" if size > limit_bytes else file.read(limit_bytes + 1)  # files in /proc and /sys may report 0
     if max(size, len(data)) > limit_bytes:
         raise UserError(
             f"{shown(str(path))} is too large for {what}; accepted are files of up to {byte_size(limit_bytes)}."
@@ -82,7 +83,7 @@ def read_limited(path: Path, limit_bytes: int, what: str) -> bytes:
 
 
 def check_place(path: Path) -> None:
-    """Raises UserError where no file can be put at a path, before any work is done for it."""
+    """Raise UserError if no file can be written at a path, before any work is done for it."""
     with _refused(path, "written"):
         found, folder = _found(path), path.parent
         able = folder.is_dir() and os.access(folder if found is None else path, os.W_OK)
@@ -93,10 +94,10 @@ def check_place(path: Path) -> None:
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """Make a file hold these bytes, or this text in UTF-8; until all of it is on the disk the old file stays as it was.
+    """Write bytes, or text as UTF-8, to a file atomically: the old file stays until all of it is on the disk.
 
-    A new file has the mode that the umask gives, a replaced one keeps its own. A link stays one: what it points to is
-    replaced. A file whose folder takes no other is written in place: only there a full disk cuts it. Raises OSError.
+    A new file gets the umask's mode, a replaced one keeps its own. A link stays a link: its target is replaced. If the
+    folder accepts no second file, the file is written in place; only then can a full disk truncate it. Raises OSError.
     """
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{secrets.token_hex(8)}.part")
@@ -135,7 +136,7 @@ def _found(path: Path) -> os.stat_result | None:
 
 @contextmanager
 def _refused(path: Path, what: str) -> Iterator[None]:
-    """One sentence for whatever the system, or Python for a NUL, refuses a path for."""
+    """Turn any error of the system about a path, or of Python about a NUL in it, into one sentence."""
     try:
         yield
     except (OSError, ValueError) as error:

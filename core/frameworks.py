@@ -1,4 +1,4 @@
-"""What each framework can be asked for: devices, executions, precisions, and the module that serves it.
+"""Table of frameworks: their devices, executions and precisions, and the module that serves each.
 
 A framework is one entry here and one folder under ``core/worker`` (docs/frameworks.md). The dashboard and the commands
 never import one; its worker process does, with the interpreter that the target names.
@@ -17,14 +17,16 @@ FrameworkName = Literal["tensorflow", "jax", "torch", "pytorch", "litert"]
 Precision = Literal["float32", "float32_strict", "mixed_float16", "mixed_bfloat16", "int8"]
 Execution = Literal["keras", "graph", "xla", "eager", "compile", "reduce-overhead", "interpreter"]
 Compiled = Literal["graph", "xla", "eager", "compile", "reduce-overhead", "interpreter"]
-"""What a target's execution comes to."""
+"""Execution modes after the default is resolved."""
 
 MAX_GPU_INDEX, MAX_REPLICAS = 63, 8
 
 
 @dataclass(frozen=True)
 class Several:
-    """How a framework runs a step on several devices at once: ``by`` what, and in which executions."""
+    """A framework's way of running one step on several devices: the mechanism (``by``) and the executions that allow
+    it.
+    """
 
     by: str
     executions: tuple[Execution, ...]
@@ -32,10 +34,12 @@ class Several:
 
 @dataclass(frozen=True)
 class Framework:
-    """``packages`` are the distributions whose presence says that it is installed. ``executions`` begin with what
-    ``keras``, the default, may be asked for; ``devices`` are those of ``cpu``, ``gpu``, ``mps``, ``tpu`` it can reach.
-    ``by_itself`` is what ``keras`` comes to where the framework has no choice to make; None where Keras makes one.
-    ``several``: None where it is measured on one device at a time.
+    """A framework and its capabilities.
+
+    ``packages`` are the distributions whose presence shows that it is installed. ``executions`` are the accepted
+    values, with the default, ``keras``, first; ``devices`` are those of ``cpu``, ``gpu``, ``mps`` and ``tpu`` it can
+    reach. ``by_itself`` is what ``keras`` resolves to if the framework leaves no choice; None if Keras makes one.
+    ``several`` is None if it is measured on one device at a time.
     """
 
     name: FrameworkName
@@ -125,15 +129,15 @@ EXAMPLES = {"cpu": "cpu", "gpu": "gpu:0, gpu:1, …", "mps": "mps", "tpu": "tpu:
 
 
 def device_kind(device: str) -> str:
-    """``gpu`` of ``gpu:1`` and of ``gpu:0+1``. Raises ValueError for what is no device."""
+    """Return the kind of a device: ``gpu`` for ``gpu:1`` and ``gpu:0+1``. Raises ValueError for an unknown device."""
     return single_devices(device)[0].partition(":")[0]
 
 
 @lru_cache(maxsize=256)
 def single_devices(device: str) -> tuple[str, ...]:
-    """``gpu:0`` and ``gpu:1`` of ``gpu:0+1``; ``cpu`` twice of ``cpu:2``, two logical devices of the CPU.
+    """Return the single devices of ``device``: ``gpu:0`` and ``gpu:1`` for ``gpu:0+1``; ``cpu`` twice for ``cpu:2``.
 
-    Raises ValueError for what is no device.
+    ``cpu:2`` are two logical devices of one CPU. Raises ValueError for an unknown device.
     """
     kind, _, numbers = device.partition(":")
     known = _DEVICE.fullmatch(device) is not None
@@ -154,7 +158,7 @@ def single_devices(device: str) -> tuple[str, ...]:
 
 
 def check_combination(framework: str, device: str, execution: str, precision: str) -> None:
-    """Raises ValueError where the framework cannot be asked for one of them."""
+    """Raise ValueError if the framework does not support the device, the execution or the precision."""
     known = FRAMEWORKS[framework]
     if device_kind(device) not in known.devices:
         accepted = ", ".join(EXAMPLES[kind] for kind in known.devices)
@@ -174,7 +178,7 @@ def check_combination(framework: str, device: str, execution: str, precision: st
 
 
 def _check_several(framework: str, device: str, execution: str, precision: str) -> None:
-    """Raises ValueError where a step does not run on several devices in step with each other."""
+    """Raise ValueError if a step cannot run synchronously on several devices."""
     several = FRAMEWORKS[framework].several
     if several is None:
         able = " or ".join(known.name for known in FRAMEWORKS.values() if known.several is not None)

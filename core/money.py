@@ -1,7 +1,7 @@
-"""The one money unit of every price and cost: on pages, in files and in commands.
+"""The single currency of every price and cost: on pages, in files and in commands.
 
 It is chosen once: by BREAKEVEN_CURRENCY, by a command's --currency, or on a page, whose address then holds it. List
-prices are in US dollars, so that another unit needs the user's own rate; none is looked up, and none is built in.
+prices are in US dollars, so any other currency needs the user's own rate; none is looked up, and none is built in.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pydantic import Field, model_validator
 from core.schema import Currency, Frozen, UserError
 
 LISTED = "USD"
-"""What list prices are in, and the unit where none is chosen."""
+"""Currency of list prices, and the default."""
 VARIABLE = "BREAKEVEN_CURRENCY"
 SECONDS_AN_HOUR = 3600.0
 NOTATION = "three letters, such as EUR, or with what a US dollar is worth: EUR=0.92"
 
 
 class Money(Frozen):
-    """``per_usd`` is what one US dollar is worth in ``currency``; None where the user gave no rate."""
+    """A currency; ``per_usd`` is the value of one US dollar in ``currency``, None if the user gave no rate."""
 
     currency: Currency = LISTED
     per_usd: Annotated[float, Field(gt=0, le=1e7)] | None = None
@@ -35,23 +35,23 @@ class Money(Frozen):
 
     @property
     def text(self) -> str:
-        """As :meth:`parse` reads it."""
+        """Notation that :meth:`parse` reads."""
         return self.currency if self.per_usd is None else f"{self.currency}={self.per_usd:g}"
 
     @property
     def rate_words(self) -> str:
-        """``at 0.92 EUR a US dollar``; empty without a rate."""
+        """The rate, as in ``at 0.92 EUR a US dollar``; empty without one."""
         return "" if self.per_usd is None else f"at {self.per_usd:g} {self.currency} a US dollar"
 
     def rate(self, currency: str) -> float | None:
-        """What one unit of ``currency`` is worth in this one; None where that is not known."""
+        """Return the value of one unit of ``currency`` in this currency; None if unknown."""
         if currency == self.currency:
             return 1.0
         return self.per_usd if currency == LISTED else None
 
     @classmethod
     def parse(cls, text: str) -> Money:
-        """From ``EUR`` or ``EUR=0.92``. Raises UserError."""
+        """Return the currency written as ``EUR`` or ``EUR=0.92``. Raises UserError."""
         name, equals, rate = text.strip().partition("=")
         try:
             values = {"currency": name.strip().upper()} | ({"per_usd": float(rate)} if equals else {})
@@ -61,12 +61,12 @@ class Money(Frozen):
 
 
 def cost_of_seconds(seconds: float, per_hour: float) -> float:
-    """In the unit of the price."""
+    """Return the cost in the currency of the hourly price."""
     return seconds * per_hour / SECONDS_AN_HOUR
 
 
 def usual(environment: Mapping[str, str] = os.environ) -> Money:
-    """What BREAKEVEN_CURRENCY names, else US dollars. Raises UserError."""
+    """Return the currency in BREAKEVEN_CURRENCY, or US dollars. Raises UserError."""
     chosen = environment.get(VARIABLE, "").strip()
     if not chosen:
         return Money()

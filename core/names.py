@@ -1,4 +1,4 @@
-"""What people call a target: what differs from the others beside it. The notation stays in files and commands."""
+"""Display names of targets, built from the options that tell them apart. Files and commands use the notation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from core.spec import TARGET_OPTIONS, Target
 
 MAX_IN_TITLE = 60
 ALWAYS = ("device", "framework")
-"""Options whose value is said wherever it differs, its default too."""
+"""Options whose value is named whenever it differs, even a default."""
 OPTIONS = ("framework", "device", *(name for name in TARGET_OPTIONS if name != "framework"))
 SEVERAL = ("threads", "graphs", "steps per execution", "logical CPUs")
 EXECUTIONS = {"keras": "default execution", "xla": "XLA", "compile": "compiled", "reduce-overhead": "CUDA graphs"}
 
 
 def shown_names(targets: Sequence[Target]) -> tuple[str, ...]:
-    """A name for each, such as “1 thread” and “2 threads”, or “CPU”, “GPU 0” and “GPU 0, mixed precision”.
+    """Return a name per target, such as “1 thread” and “2 threads”, or “CPU”, “GPU 0” and “GPU 0, mixed precision”.
 
-    Different targets have different names. A target that stands alone is named by its framework, where that is not
-    TensorFlow, its device and all that is not the default.
+    Different targets get different names. A single target is named by its device, its framework unless it is
+    TensorFlow, and everything that is not the default.
     """
     differing = [option for option in OPTIONS if len({getattr(target, option) for target in targets}) > 1]
     if not differing:
@@ -32,13 +32,13 @@ def shown_names(targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def full_name(target: Target) -> str:
-    """All that is not the default, and the device."""
+    """Return a name of the device and every option that is not the default."""
     options = [option for option in OPTIONS if option == "device" or not _is_default(target, option)]
     return _name(target, options, tell_16_bits_apart=True)
 
 
 def notations(targets: Sequence[str]) -> tuple[str, ...]:
-    """Names for targets in their notation; as they are where one of them is no notation (imported points)."""
+    """Return names for targets given in notation; unchanged if one of them is not valid notation (imported points)."""
     try:
         return shown_names([Target.parse(text) for text in targets])
     except UserError:
@@ -46,37 +46,37 @@ def notations(targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def side_by_side(names: Sequence[str]) -> str:
-    """``a against b``; more, whose names may hold commas, are set apart by dots."""
+    """Join names as ``a against b``; three or more, which may contain commas, are separated by dots."""
     return (" against " if len(names) < 3 else " · ").join(names)
 
 
 def in_title(names: Sequence[str]) -> str:
-    """The same where it is short enough for a title, else how many there are."""
+    """Return the joined names if short enough for a title, else the number of targets."""
     words = side_by_side(names)
     return words if len(words) <= MAX_IN_TITLE or len(names) < 3 else f"{len(names)} targets"
 
 
 def are(name: str) -> str:
-    """The verb of a target's name as people read it: ``are`` for 2 threads, ``is`` for GPU 0."""
+    """Return the verb for a displayed target name: ``are`` for 2 threads, ``is`` for GPU 0."""
     first = name.partition(",")[0]
     several = first.endswith(SEVERAL) and "(" not in first  # “this CPU's best (2 threads, XLA)” is one setting
     return "are" if name.startswith("GPUs ") or several else "is"
 
 
 def one_of(names: Sequence[str]) -> str:
-    """``a, b or c``."""
+    """Join names as ``a, b or c``."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def all_of(names: Sequence[str]) -> str:
-    """``a, b and c``."""
+    """Join names as ``a, b and c``."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def device_words(device: str) -> str:
-    """``GPU 0`` for ``gpu:0``, ``GPUs 0 and 1`` for ``gpu:0+1``, ``2 logical CPUs`` for ``cpu:2``."""
+    """Return ``GPU 0`` for ``gpu:0``, ``GPUs 0 and 1`` for ``gpu:0+1``, ``2 logical CPUs`` for ``cpu:2``."""
     kind, colon, number = device.partition(":")
     if kind == "cpu" and colon:
         return f"{number} logical CPUs"
@@ -87,7 +87,7 @@ def device_words(device: str) -> str:
 
 
 def _several(numbers: Sequence[str]) -> str:
-    """``0 and 1``, ``0 to 3``, or ``0, 2 and 3``."""
+    """Join indices as ``0 and 1``, ``0 to 3`` or ``0, 2 and 3``."""
     first, last = int(numbers[0]), int(numbers[-1])
     if len(numbers) > 2 and last - first + 1 == len(numbers):
         return f"{first} to {last}"

@@ -1,11 +1,11 @@
-"""For notebooks and scripts: measure a model here, and see what came of it.
+"""Interface for notebooks and scripts: measure a model on this machine and show the result.
 
     from core.notebook import measure
 
     result = measure(model, targets=["cpu,threads=1", "cpu"], budget_s=30)
 
-A Keras model is described by the text of its ``to_json()``; worker processes build that anew with fresh weights. The
-object itself, its weights and its code are never pickled, sent or run.
+A Keras model is described by the text of its ``to_json()``; worker processes rebuild it from that with fresh weights.
+The object itself, its weights and its code are never pickled, sent or run.
 """
 
 from __future__ import annotations
@@ -47,26 +47,27 @@ CODE = "A network that only code can build is measured with “breakeven sweep -
 
 @dataclass(frozen=True)
 class Measured:
-    """A run and what follows from it. In a notebook it shows its verdict, its picture and its table."""
+    """A run and its analysis. A notebook displays the verdict, the chart and the table."""
 
     run: Run
     answer: Answer
 
     @property
     def verdict(self) -> str:
-        """The sentence."""
+        """The verdict as a sentence."""
         return self.answer.verdict.sentence
 
     @property
     def crossover(self) -> Crossover | None:
-        """The batch from which the faster target changes, with its 95 % interval; the first, of two targets. None
-        where there is none in the measured range.
+        """Batch from which the faster target changes, with its 95 % interval.
+
+        The first one, for two targets; None if there is none in the measured range.
         """
         found = self.answer.against[0].verdict.crossovers if len(self.answer.against) == 1 else ()
         return found[0] if found else None
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each target and batch: step times (ms), their 95 % bounds, speed-ups over the first target."""
+        """Return a row per target and batch: step times (ms) with 95 % bounds, and speed-ups over the first target."""
         import pandas as pd
 
         ratios = {(one.target, found.batch): found for one in self.answer.against for found in one.speed_ups}
@@ -86,25 +87,25 @@ class Measured:
         return pd.DataFrame(rows)
 
     def figure(self) -> go.Figure:
-        """The picture as an interactive chart of plotly's."""
+        """Return the chart as an interactive Plotly figure."""
         from core.studies.sweep.report_parts import picture
 
         return picture(self.run, self.answer)
 
     def to_markdown(self) -> str:
-        """Verdict, table and notes, for a pull request."""
+        """Return verdict, table and notes as Markdown, for a pull request."""
         from core.studies.sweep.report_markdown import markdown_report
 
         return markdown_report(self.run, self.answer)
 
     def to_html(self) -> str:
-        """The whole report, a page that opens offline and sends nothing."""
+        """Return the whole report as a page that opens offline and sends nothing."""
         from core.studies.sweep.report import html_report
 
         return html_report(self.run, self.answer)
 
     def to_json(self) -> str:
-        """The run as a file: every command and the History page read it."""
+        """Return the run as JSON, which every command and the History page read."""
         return self.run.to_json()
 
     def _repr_html_(self) -> str:
@@ -129,9 +130,9 @@ def measure(
 ) -> Measured:
     """Measure a model on this machine for ``budget_s`` seconds: which target is faster, from which batch size on.
 
-    ``model`` is a Keras model (:data:`ACCEPTED` has the rest); a :class:`SweepPlan` holds all other choices. Without
-    ``targets`` they are the machine's, as of the commands. With ``keep`` the run is in the history. Interrupting the
-    kernel ends it and keeps what was measured. Raises UserError, one sentence.
+    ``model`` is a Keras model (:data:`ACCEPTED` lists the alternatives); a :class:`SweepPlan` holds all other choices.
+    Without ``targets`` the machine's defaults are used, as by the commands. With ``keep`` the run is saved in the
+    history. Interrupting the kernel ends the run and keeps what was measured. Raises UserError, one sentence.
     """
     plan = model if isinstance(model, SweepPlan) else _plan(model, targets, batches, mode, optimizer, budget_s)
     here = resources()
@@ -178,14 +179,14 @@ def _usual() -> tuple[Target, ...]:
 
 
 def _network(model: Any) -> Network | str:
-    """What describes the model. Raises UserError."""
+    """Return the description of the model. Raises UserError."""
     if isinstance(model, (Network, str)):
         return model
     if not callable(getattr(model, "to_json", None)) or not hasattr(model, "layers"):
         raise UserError(f"A {type(model).__name__} cannot be measured; {ACCEPTED}.")
     try:
         text = model.to_json()
-    except Exception as error:  # whatever the user's own layers raise
+    except Exception as error:  # layers of the user's own may raise anything
         raise UserError(f"This model has no description in JSON: {sentence_case(str(error))[:200]} {CODE}") from None
     try:
         return Own.from_file(text.encode(), f"{label_of(str(getattr(model, 'name', '')))}.json")
@@ -194,13 +195,13 @@ def _network(model: Any) -> Network | str:
 
 
 class _Forgetting(NullRecorder):
-    """A history that keeps nothing."""
+    """A recorder that stores nothing."""
 
     def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None: ...
 
 
 def _jobs(keep: bool) -> Jobs:
-    """What measures, with this machine's history or without one."""
+    """Return the job runner, with this machine's history or without one."""
     store: StudyStore = _Forgetting()
     if keep:
         from core.store import Store
@@ -210,7 +211,7 @@ def _jobs(keep: bool) -> Jobs:
 
 
 def _watched(jobs: Jobs) -> Snapshot:
-    """Show how far it is until it has ended."""
+    """Show the job's progress until it has ended."""
     line = _Line()
     try:
         while (at := jobs.snapshot(SWEEP.name)) is not None and at.active:
@@ -228,7 +229,7 @@ def _watched(jobs: Jobs) -> Snapshot:
 
 
 class _Line:
-    """One line of a notebook that is written over; nothing in a plain program."""
+    """A notebook output that is overwritten in place; does nothing outside a notebook."""
 
     def __init__(self) -> None:
         self._ipython: Any = sys.modules.get("IPython")

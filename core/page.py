@@ -1,7 +1,7 @@
-"""An HTML page that opens offline and sends nothing anywhere: its head, its style, tables and lists. Pure.
+"""An HTML page that opens offline and sends nothing: its head, style, tables and lists. Pure functions.
 
-Every text that came from outside is escaped, and a content security policy forbids the page any connection and any
-script, so that it can be passed on without thought.
+All outside text is escaped, and a content security policy forbids the page any connection and any script, so that it is
+safe to pass on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page(title: str, body: Iterable[str]) -> str:
-    """The whole page. ``body`` is HTML, the title is text."""
+    """Return the whole page. ``body`` is HTML, the title is plain text."""
     style = (files(__package__) / "page.css").read_text(encoding="utf-8")
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -28,7 +28,7 @@ def page(title: str, body: Iterable[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text from outside as a browser shows it as it is, in one line."""
+    """Return outside text escaped for HTML, in one line."""
     return html.escape(clean(text))
 
 
@@ -41,7 +41,7 @@ def folded(title: str, body: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str] = ()) -> str:
-    """A table of texts, which scrolls by itself where it is wide. The first column and ``words`` stand to the left."""
+    """Return a table of texts that scrolls if it is wide. The first column and ``words`` are left-aligned."""
     numbers = [bool(i) and name not in words for i, name in enumerate(columns)]
 
     def line(kind: str, texts: Sequence[str]) -> str:
@@ -55,6 +55,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collecti
 
 
 def pairs(facts: Iterable[tuple[str, str]]) -> str:
-    """A table of names and values."""
+    """Return a table of names and values."""
     lines = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
     return f"<table><tbody>{lines}</tbody></table>"

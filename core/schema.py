@@ -1,4 +1,4 @@
-"""Frozen models, what is refused with one sentence, and the fields of a price."""
+"""Base class of frozen models, errors in one sentence, and field types of a price."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchema
 from pydantic_core import CoreSchema, from_json
 
 MAX_KEYS = 1_000
-"""Of one JSON object; the largest that is written here, versions of packages, has about ten."""
+"""Limit per JSON object; the largest one written here, package versions, has about ten."""
 MAX_INTEGER = 2**63 - 1
-"""What fits the columns of a database, and a float."""
+"""Largest integer that fits a database column."""
 MAX_PER_HOUR = 1e6
 
 
@@ -27,15 +27,15 @@ def _a_day(value: str) -> str:
 PerHour = Annotated[float, Field(gt=0, le=MAX_PER_HOUR)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 PriceDay = Annotated[str, AfterValidator(_a_day)]
-"""A day in ISO 8601, as prices change."""
+"""A day in ISO 8601, the granularity of prices."""
 
 MAX_WHERE = 160
 
 
 class UserError(ValueError):
-    """What was asked cannot be done. The message is one sentence for the person who can change that.
+    """A request that cannot be met. The message is one sentence for the person who can change that.
 
-    A ValueError, so that validators may raise it, too.
+    It is a ValueError, so that validators may raise it, too.
     """
 
 
@@ -52,9 +52,10 @@ def _fail_fast(schema: Any) -> None:
 
 
 class Frozen(BaseModel):
-    """An alias is the name of a field in JSON; Python code uses the field's own.
+    """Base of all records and plans: immutable, no unknown fields, no NaN or infinity.
 
-    The first wrong item ends the reading of its list, since each error costs memory and only the first one is said.
+    An alias is the name of a field in JSON; Python code uses the field's own. Validation of a list stops at its first
+    wrong item, since each error costs memory and only the first one is reported.
     """
 
     model_config = ConfigDict(
@@ -69,14 +70,14 @@ class Frozen(BaseModel):
 
     @classmethod
     def read_json(cls, text: str | bytes) -> Self:
-        """The object in a text of unknown origin. Raises UserError, or pydantic's ValidationError."""
+        """Return the object described by untrusted text. Raises UserError, or pydantic's ValidationError."""
         return cls.model_validate(parse_json(text))
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What the JSON says, as plain data: pydantic's own reading of a text takes up to 300 times its size.
+    """Parse JSON into plain data; reading text directly with pydantic takes up to 300 times its size in memory.
 
-    Raises UserError where it is no JSON, an object has more than :data:`MAX_KEYS` keys, or a whole number is beyond
+    Raises UserError if it is not valid JSON, an object has more than :data:`MAX_KEYS` keys, or a whole number is beyond
     :data:`MAX_INTEGER`.
     """
     try:
@@ -103,7 +104,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def printable(text: str) -> str:
-    """The text. Raises ValueError where it holds characters that cannot be shown."""
+    """Return the text. Raises ValueError if it contains unprintable characters."""
     if not text.isprintable():
         raise ValueError("must hold printable characters only")
     return text
@@ -111,7 +112,7 @@ def printable(text: str) -> str:
 
 @contextmanager
 def as_user_error(where: str = "") -> Iterator[None]:
-    """What pydantic or a check refuses inside, as a UserError that begins with ``where``."""
+    """Re-raise any ValueError from the block, pydantic's included, as a UserError that begins with ``where``."""
     try:
         yield
     except ValidationError as error:
@@ -121,10 +122,10 @@ def as_user_error(where: str = "") -> Iterator[None]:
 
 
 def explain(error: ValidationError) -> str:
-    """One sentence for the first thing that pydantic found wrong, with the place it stands in."""
+    """Return one sentence for the first error that pydantic reports, with its location."""
     first = error.errors(include_url=False)[0]
     path = ".".join(str(part) for part in first["loc"] if part not in ("function-after", "function-before"))
-    where = "".join(c for c in path if c.isprintable())[:MAX_WHERE]  # a key of a file may be anything
+    where = "".join(c for c in path if c.isprintable())[:MAX_WHERE]  # a key in a file may contain anything
     what = first["msg"].removeprefix("Value error, ").rstrip(".")
     given = first.get("input")
     shown = f" (got {str(given)[:80]!r})" if isinstance(given, (str, int, float, bool)) else ""

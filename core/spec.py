@@ -1,4 +1,4 @@
-"""What to measure: workload, targets, pipeline and plan. Frozen, validated, hashable; every limit lives here.
+"""Description of a measurement: workload, targets, pipeline and limits. Frozen, validated, hashable.
 
 Nothing here imports a framework. The worker validates what it receives with the same classes, so that a plan that
 passed a form, a file or the command line is checked once more where it runs.
@@ -38,12 +38,12 @@ KERAS_ON_SEVERAL = "as Keras chooses on several devices"
 KERAS_XLA = "as Keras chooses by default"
 KERAS_WITHOUT_XLA = "as Keras chooses for {layers}, which do not support XLA"
 ONLY_WAY = "as {framework} runs by default"
-"""Why a target runs as it does, in the words that follow “graph, …”."""
+"""Reasons for a target's execution mode, worded to follow “graph, …”."""
 TARGET_OPTIONS = ("framework", "threads", "precision", "execution", "steps_per_execution", "python")
 
 
 class Workload(Frozen):
-    """What one step computes."""
+    """The computation of one step."""
 
     network: SerializeAsAny[Network]
     mode: Mode = "train"
@@ -67,21 +67,21 @@ class Workload(Frozen):
 
     @property
     def flops_per_sample(self) -> int:
-        """A multiply-add counts 2."""
+        """Floating-point operations per sample; a multiply-add counts 2."""
         return self.network.flops_per_sample(self.training)
 
 
 class Target(Frozen):
-    """Where and how a workload runs, written ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``.
+    """Device and options of a workload, as in ``cpu,threads=1`` or ``gpu:0,precision=mixed_float16,execution=xla``.
 
     A CPU target is the machine without its GPUs. ``gpu:0+1`` are two cards that run every step together, by
-    TensorFlow's MirroredStrategy or Keras's DataParallel on JAX, which share each batch out evenly among them;
-    ``cpu:2`` are two logical devices of one CPU and one process, which share its threads: they try that out and are no
-    faster. ``execution`` ``keras`` is what the framework itself chooses: of Keras on TensorFlow on a GPU XLA where
-    every layer supports it, else a graph. ``float32_strict`` is float32 with TF32 switched off, which many GPUs use for
-    products in float32. ``steps_per_execution`` is Keras's: how many steps one call of the compiled function runs.
-    ``python`` is the interpreter of the worker process, where the framework is installed in an environment of its own;
-    None: the variable BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
+    TensorFlow's MirroredStrategy or Keras's DataParallel on JAX, which split each batch evenly among them; ``cpu:2``
+    are two logical devices in one process, which share the CPU's threads: a way to try this out, and no faster. With
+    ``execution`` ``keras`` the framework chooses: Keras on TensorFlow takes XLA on a GPU if every layer supports it,
+    else a graph. ``float32_strict`` is float32 with TF32 switched off, which many GPUs use for float32 products.
+    ``steps_per_execution`` is Keras's: the number of steps per call of the compiled function. ``python`` is the
+    interpreter of the worker process, for a framework installed in its own environment; None: the variable
+    BREAKEVEN_PYTHON_<FRAMEWORK>, else this program's own.
     """
 
     device: str = "cpu"
@@ -133,27 +133,27 @@ class Target(Frozen):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Its single devices, each a ``device`` of its own: ``gpu:0`` and ``gpu:1``, or ``cpu`` twice for ``cpu:2``."""
+        """Its single devices, each a valid ``device``: ``gpu:0`` and ``gpu:1``, or ``cpu`` twice for ``cpu:2``."""
         return single_devices(self.device)
 
     @property
     def replicas(self) -> int:
-        """Among how many devices every batch is shared out."""
+        """Number of devices that share every batch."""
         return len(self.devices)
 
     @property
     def gpus(self) -> tuple[int, ...]:
-        """Indices of its GPUs, as the framework counts them; none for any other device."""
+        """Indices of its GPUs in the framework's numbering; empty for any other device."""
         return tuple(int(device.removeprefix("gpu:")) for device in self.devices) if self.is_gpu else ()
 
     @property
     def is_mixed(self) -> bool:
-        """Whether it computes in 16 bits."""
+        """True if it computes in 16 bits."""
         return self.precision.startswith("mixed_")
 
     @property
     def host(self) -> Target:
-        """The target whose worker process can serve this one, too: TF32 is on or off for a whole process."""
+        """Target whose worker process can also serve this one; TF32 is switched for a whole process."""
         strict: Precision = "float32_strict" if self.precision == "float32_strict" else "float32"
         place = {"device": self.device, "threads": self.threads, "framework": self.framework, "python": self.python}
         return Target(precision=strict, **place)
@@ -165,7 +165,7 @@ class Target(Frozen):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Target from its notation. Raises UserError."""
+        """Return the target written in ``text``. Raises UserError."""
         device, *options = (part.strip() for part in text.strip().split(","))
         values: dict[str, Any] = {"device": device.lower()}
         for option in options:
@@ -186,7 +186,7 @@ class Target(Frozen):
 
 
 def refuse_mode(workload: Workload, target: Target) -> None:
-    """Raises ValueError where the target can compute no step of that kind."""
+    """Raise ValueError if the target cannot compute the workload's kind of step."""
     returned, native = getattr(workload.network, "returns", None), target.framework == "pytorch"
     if native and returned != "pytorch":
         raise ValueError(
@@ -205,7 +205,7 @@ def refuse_mode(workload: Workload, target: Target) -> None:
 
 
 def refuse_batch(batch: int, target: Target) -> None:
-    """Raises ValueError where a batch is not shared out evenly among the target's devices."""
+    """Raise ValueError if a batch does not divide evenly among the target's devices."""
     if batch % target.replicas:
         raise ValueError(
             f"{counted(batch, 'sample')} cannot be shared out evenly among the {target.replicas} devices of "
@@ -214,20 +214,20 @@ def refuse_batch(batch: int, target: Target) -> None:
 
 
 def refuse_several(target: Target, what: str) -> None:
-    """Raises ValueError for a target of several devices where ``what`` is done on one at a time."""
+    """Raise ValueError for a target of several devices if ``what`` is done on one at a time."""
     if target.replicas > 1:
         raise ValueError(f"{what} on one device at a time; choose {target.devices[0]} in place of {target.device}")
 
 
 class Pipeline(Frozen):
-    """How a batch reaches the step.
+    """Path by which a batch reaches the step.
 
     ``resident``: the batch lives on the device. ``host``: a NumPy array is handed over in every step. ``tfdata``: a
-    ``tf.data`` input pipeline; the remaining fields describe it and must keep their defaults otherwise.
-    ``prefetch`` is 0 (off), a number of batches, or "auto". ``preprocess_us`` is real work a sample in the map.
-    With ``preprocess_python`` that work is Python code, one sample after the other, as a wrapped function is.
-    ``data`` is a path on this machine (an .npy or .npz file, TFRecord files, a folder of images), read by ``tf.data``
-    in the worker; without it samples are random.
+    ``tf.data`` input pipeline; the remaining fields describe it and must keep their defaults otherwise. ``prefetch`` is
+    0 (off), a number of batches, or "auto". ``preprocess_us`` is real work per sample in the map function. With
+    ``preprocess_python`` that work is Python code, one sample after the other, as with a wrapped function. ``data`` is
+    a path on this machine (an .npy or .npz file, TFRecord files, a folder of images), read by ``tf.data`` in the
+    worker; without it samples are random.
     """
 
     kind: PipelineKind = "resident"
@@ -276,7 +276,7 @@ Batch = Annotated[int, Field(ge=MIN_BATCH, le=MAX_BATCH)]
 
 
 def geometric_grid(low: int, high: int, per_octave: float = 1.0) -> tuple[int, ...]:
-    """Whole batch sizes from ``low`` to ``high``, both included, ``per_octave`` a doubling.
+    """Return whole batch sizes from ``low`` to ``high``, both included, ``per_octave`` of them per doubling.
 
     Raises UserError for an impossible range.
     """
@@ -293,7 +293,7 @@ def geometric_grid(low: int, high: int, per_octave: float = 1.0) -> tuple[int, .
 
 
 def parse_batches(text: str) -> tuple[int, ...]:
-    """``1:1024`` (a doubling grid), ``1:1024:2`` (two a doubling) or ``1,8,64``. Raises UserError."""
+    """Parse ``1:1024`` (a doubling grid), ``1:1024:2`` (two per doubling) or ``1,8,64``. Raises UserError."""
     try:
         if ":" in text:
             low, high, *rest = text.split(":")

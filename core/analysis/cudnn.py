@@ -1,6 +1,6 @@
-"""Whether Keras runs a network's recurrent layers by cuDNN's kernels on a GPU, and why not where it does not.
+"""Rules for whether Keras runs a network's recurrent layers with cuDNN kernels on a GPU, and why not.
 
-The conditions are those of Keras 3.15 on TensorFlow, read in its source: ``LSTM.inner_loop`` and ``GRU.inner_loop``
+The conditions are those of Keras 3.15 on TensorFlow, taken from its source: ``LSTM.inner_loop`` and ``GRU.inner_loop``
 (keras/src/layers/rnn/lstm.py, gru.py), ``cudnn_ok`` and ``_assert_valid_mask`` (keras/src/backend/tensorflow/rnn.py),
 ``model_supports_jit`` (keras/src/trainers/trainer.py). Half precision is no obstacle: TensorFlow 2.21 registers
 ``CudnnRNNV3`` for float16, bfloat16, float32 and float64.
@@ -16,7 +16,7 @@ from core.families.graph_network import GraphNetwork
 from core.spec import Target, Workload
 
 KERAS = "3.15"
-"""Keras's version whose conditions these are."""
+"""Version of Keras these conditions were read from."""
 
 CELLS = ("LSTM", "GRU")
 """Layers for which Keras has a cuDNN path."""
@@ -24,9 +24,9 @@ RECURRENT = (*CELLS, "SimpleRNN")
 
 
 def cudnn_reasons(graph: Graph, target: Target) -> tuple[str, ...]:
-    """Why recurrent layers of the graph do not take the cuDNN path on the target, a sentence for each layer.
+    """Return the reasons why recurrent layers do not take the cuDNN path on the target, one sentence per layer.
 
-    Empty: all of them take it, or there are none.
+    Empty if all of them take it, or there are none.
     """
     cells = tuple(_cells(graph))
     if cells and not target.is_gpu:
@@ -39,16 +39,16 @@ def cudnn_reasons(graph: Graph, target: Target) -> tuple[str, ...]:
 
 
 def turns_xla_off(graph: Graph) -> bool:
-    """Whether Keras runs the whole network without XLA on a GPU though ``jit_compile`` asks for it.
+    """Return True if Keras runs the whole network without XLA on a GPU although ``jit_compile`` asks for it.
 
-    It does so for any LSTM or GRU whose functions and biases fit cuDNN, also where recurrent dropout then keeps the
-    layer from it.
+    It does so for any LSTM or GRU whose activations and biases fit cuDNN, even if recurrent dropout then rules cuDNN
+    out.
     """
     return any(kind in CELLS and not _obstacles(kind, options) for _, kind, options in _cells(graph))
 
 
 def cudnn_note(workload: Workload, targets: Sequence[Target]) -> str | None:
-    """What Keras does with the recurrent layers on the GPU targets, in sentences; None where there are none."""
+    """Return sentences on how Keras runs the recurrent layers on the GPU targets; None if there are none."""
     network = workload.network
     gpus = tuple(target for target in targets if target.is_gpu)
     if not gpus or not isinstance(network, GraphNetwork):
@@ -74,7 +74,7 @@ def cudnn_note(workload: Workload, targets: Sequence[Target]) -> str | None:
 
 
 def _cells(graph: Graph) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Name, kind and options of every recurrent layer, also of those inside a Bidirectional."""
+    """Yield name, kind and options of every recurrent layer, including those inside a Bidirectional."""
     for layer in graph.layers:
         if layer.shares is None:
             kind, options = _inner(layer)
@@ -90,7 +90,7 @@ def _inner(layer: Layer) -> tuple[str, Mapping[str, Any]]:
 
 
 def _obstacles(kind: str, options: Mapping[str, Any]) -> list[str]:
-    """What of a layer's options Keras checks before it tries cuDNN; Keras's defaults all pass."""
+    """Return the obstacles in a layer's options that Keras checks before it tries cuDNN; its defaults all pass."""
     if kind not in CELLS:
         return ["has no cuDNN path in Keras"]
     found = []
@@ -110,5 +110,5 @@ def _obstacles(kind: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def _own_obstacles(kind: str, options: Mapping[str, Any]) -> list[str]:
-    """What keeps a layer from cuDNN when it runs, though XLA is left out for it all the same."""
+    """Return obstacles that apply only when the layer runs; XLA is left out for it all the same."""
     return ["drops recurrent values (recurrent_dropout)"] if kind in CELLS and options.get("recurrent_dropout") else []

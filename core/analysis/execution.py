@@ -1,9 +1,9 @@
-"""What a target's execution comes to, where no worker has said so yet: Keras's own choice, without Keras.
+"""Prediction of a target's execution mode before a worker reports it: Keras's own choice, without importing Keras.
 
 The rule is that of Keras 3.15 on TensorFlow (``Trainer._resolve_auto_jit_compile`` and ``model_supports_jit``,
-keras/src/trainers/trainer.py): XLA on a machine with a GPU where every layer supports it. Of the layers that networks
-here are made of, only LSTM and GRU may not (:mod:`core.analysis.cudnn`). What user code is made of is not known, so
-that its answer is not ``sure``. A worker asks Keras itself, and what it did stands in the record.
+keras/src/trainers/trainer.py): XLA on a machine with a GPU if every layer supports it. Of the layers used in networks
+here, only LSTM and GRU may not (:mod:`core.analysis.cudnn`). The layers of user code are unknown, so its result is not
+``sure``. A worker asks Keras itself, and the record holds the mode it used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from core.spec import AS_ASKED, KERAS_ON_CPU, KERAS_ON_SEVERAL, KERAS_WITHOUT_XL
 
 @dataclass(frozen=True)
 class Expected:
-    """``why`` in the words that follow “graph, …”, as :class:`core.evidence.CellSetup` has it."""
+    """Expected execution mode; ``why`` is worded to follow “graph, …”, as in :class:`core.evidence.CellSetup`."""
 
     execution: Compiled
     why: str
@@ -35,7 +35,7 @@ class Expected:
 
 @lru_cache(maxsize=512)
 def expected(network: Network, target: Target) -> Expected:
-    """How Keras runs the network's steps on the target."""
+    """Return the mode in which Keras runs the network's steps on the target."""
     if target.execution != "keras":
         return Expected(target.execution, AS_ASKED)
     framework = FRAMEWORKS[target.framework]
@@ -53,35 +53,35 @@ def expected(network: Network, target: Target) -> Expected:
 
 
 def keeps_from_xla(network: Network) -> bool:
-    """Whether a layer of the network does not support XLA on a GPU, as far as its layers are known."""
+    """Return True if a layer of the network does not support XLA on a GPU, as far as its layers are known."""
     return isinstance(network, GraphNetwork) and turns_xla_off(network.graph)
 
 
 def resolved(workload: Workload, target: Target) -> Target:
-    """The target with what its execution comes to for the workload, for all that reckons with it."""
+    """Return the target with its default execution replaced by the expected mode, for all later calculations."""
     if target.execution != "keras":
         return target
     return target.model_copy(update={"execution": expected(workload.network, target).execution})
 
 
 def place_words(target: Target) -> str:
-    """``GPU 0``, or ``CPU, 2 threads``."""
+    """Return the device in words: ``GPU 0``, or ``CPU, 2 threads``."""
     words = device_words(target.device)
     return words if target.threads is None else f"{words}, {counted(target.threads, 'thread')}"
 
 
 def precision_words(target: Target, tf32: bool | None) -> str:
-    """The precision with what float32 means there; ``tf32`` as :class:`core.evidence.Started` has it."""
+    """Return the precision in words, saying if float32 means TF32; ``tf32`` as in :class:`core.evidence.Started`."""
     if target.precision == "float32_strict":
         return "float32 without TF32"
     return "float32 (TF32)" if target.precision == "float32" and tf32 else target.precision
 
 
 def has_tf32(device: str, gpus: Sequence[Gpu]) -> bool | None:
-    """Whether that device, such as ``gpu:0``, computes products of float32 as TF32 unless that is switched off.
+    """Return True if the device, such as ``gpu:0``, computes float32 products as TF32 unless that is switched off.
 
-    By its compute capability, of several the first one's; ``gpus`` in the framework's order. None for the CPU, and
-    where that is not known.
+    Decided by its compute capability (the first card's, for several); ``gpus`` in the framework's order. None for the
+    CPU, and if the capability is unknown.
     """
     cards = Target(device=device).gpus
     capability = gpus[cards[0]].compute_capability if cards and cards[0] < len(gpus) else None
@@ -92,12 +92,12 @@ def has_tf32(device: str, gpus: Sequence[Gpu]) -> bool | None:
 
 
 def setting_words(target: Target, execution: Compiled, why: str | None, tf32: bool | None) -> str:
-    """Such as ``GPU 0: XLA, as Keras chooses by default; float32 (TF32)``. Plain float32 goes without saying."""
+    """Return the setting, as in ``GPU 0: XLA, as Keras chooses by default; float32 (TF32)``; omits plain float32."""
     return f"{place_words(target)}: {running_words(target, execution, why, tf32)}"
 
 
 def running_words(target: Target, execution: Compiled, why: str | None, tf32: bool | None) -> str:
-    """The same without the device."""
+    """Return the setting without the device."""
     compiled, precision = "XLA" if execution == "xla" else execution, precision_words(target, tf32)
     parts = [f"{compiled}, {why}" if why else compiled]
     parts += [precision] if precision != "float32" else []
@@ -106,13 +106,13 @@ def running_words(target: Target, execution: Compiled, why: str | None, tf32: bo
 
 
 def expected_words(workload: Workload, target: Target, tf32: bool | None = None) -> str:
-    """How the target is expected to run, without the device."""
+    """Return the expected setting of the target, without the device."""
     found = expected(workload.network, target)
     return running_words(target, found.execution, found.why, tf32)
 
 
 def chosen_line(workload: Workload, *targets: Target) -> tuple[str, ...]:
-    """What Keras is expected to choose on those of the targets that leave it the choice, in a line; none without any.
+    """Return a line with Keras's expected choice for each target that leaves it the choice; none without any.
 
     For studies whose records hold no cell's setup.
     """
@@ -122,7 +122,7 @@ def chosen_line(workload: Workload, *targets: Target) -> tuple[str, ...]:
 
 
 def refuse_same(workload: Workload, *targets: Target) -> None:
-    """Raises ValueError where two targets are the same, or certainly come to the same."""
+    """Raise ValueError if two targets are equal or certainly run in the same way."""
     for first, second in combinations(targets, 2):
         if first == second:
             raise ValueError(f"two targets are “{first}”; choose targets that differ")
@@ -132,6 +132,6 @@ def refuse_same(workload: Workload, *targets: Target) -> None:
 
 
 def same(workload: Workload, first: Target, second: Target) -> bool:
-    """Whether two targets certainly come to the same."""
+    """Return True if two targets certainly run in the same way."""
     sure = all(expected(workload.network, target).sure for target in (first, second))
     return first == second or (sure and resolved(workload, first) == resolved(workload, second))

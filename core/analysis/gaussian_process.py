@@ -1,10 +1,10 @@
-"""A Gaussian process over a few dimensions, for measurements that come in starts of the workers.
+"""Gaussian process over a few dimensions, for measurements grouped by starts of the workers.
 
 y = m(x) + g(x) + start + drift + unit: a linear mean with a normal prior on its coefficients, a Matérn-5/2 process with
-one length a dimension, an offset that all measurements of one start share, a drift that neighbours in time share
-(Ornstein and Uhlenbeck's process), and a unit's own error. All are normal, so mean and variance anywhere follow in
-closed form (Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning",
-equations 2.23, 2.24; 2.39 for the mean with a prior; 5.8 for the marginal likelihood that chooses the parameters).
+one length scale per dimension, an offset shared by all measurements of one start, a drift shared by neighbours in time
+(an Ornstein-Uhlenbeck process), and a unit's own error. All are normal, so mean and variance anywhere follow in closed
+form (Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", equations 2.23, 2.24; 2.39 for the mean
+with a prior; 5.8 for the marginal likelihood that chooses the parameters).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from core.analysis.statistics import Array
 
-INTERCEPT_SD, SLOPE_SD = 4.0, 1.0  # of the linear mean: log2 speed-up, and the same an octave
-DRIFT_S = 6.0  # in which a drift loses its memory; only of its order matters
-SWEEPS = 12  # of the search at most; each tries every parameter up and down
+INTERCEPT_SD, SLOPE_SD = 4.0, 1.0  # of the linear mean: log2 speed-up, and the same per octave
+DRIFT_S = 6.0  # correlation time of the drift; only its order of magnitude matters
+SWEEPS = 12  # at most; each tries every parameter up and down
 FIRST_STEP, LAST_STEP = 0.8, 0.1  # of the logarithm of a parameter
 JITTER = 1e-8
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Log-normal: the logarithm is normal around that of ``median`` with deviation ``spread``."""
+    """Log-normal prior: the logarithm is normal around that of ``median`` with standard deviation ``spread``."""
 
     median: float
     spread: float
@@ -35,7 +35,9 @@ class Prior:
 
 @dataclass(frozen=True)
 class Priors:
-    """``signal`` is of the process's standard deviation, ``length`` of its lengths; the others are of the errors."""
+    """Priors of the parameters: ``signal`` of the process's standard deviation, ``length`` of its length scales, the
+    others of the error terms.
+    """
 
     signal: Prior
     length: Prior
@@ -46,7 +48,7 @@ class Priors:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Standard deviations and lengths, in the units of y and x."""
+    """Standard deviations and length scales, in the units of y and x."""
 
     signal: float
     start: float
@@ -57,8 +59,9 @@ class Parameters:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """``x`` is n × d; the others have n entries: ``variance`` is the known part of a unit's error variance, ``at_s``
-    when it was measured.
+    """Measurements. ``x`` is n × d, the others have n entries.
+
+    ``variance`` is the known part of a unit's error variance, ``at_s`` the time of its measurement.
     """
 
     x: Array
@@ -70,7 +73,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The process given what was observed. Made by :func:`condition`."""
+    """The process conditioned on observations, made by :func:`condition`."""
 
     observed: Observed
     parameters: Parameters
@@ -78,7 +81,7 @@ class Surface:
     whiten: Array  # L⁻¹, K = L Lᵀ
 
     def at(self, x: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of the noiseless m + g at the rows of ``x`` (m × d)."""
+        """Return mean and standard deviation of the noiseless m + g at the rows of ``x`` (m × d)."""
         cross = _prior_covariance(x, self.observed.x, self.parameters)
         explained = np.einsum("ij,ij->i", half := cross @ self.whiten.T, half)
         own = INTERCEPT_SD**2 + SLOPE_SD**2 * np.einsum("ij,ij->i", x, x) + self.parameters.signal**2
@@ -86,16 +89,16 @@ class Surface:
 
 
 def condition(observed: Observed, parameters: Parameters) -> Surface:
-    """The surface for given parameters."""
+    """Return the surface for given parameters."""
     factor = np.linalg.cholesky(_covariance(observed, parameters))
     whiten = np.linalg.solve(factor, np.eye(len(observed.y)))
     return Surface(observed, parameters, whiten.T @ (whiten @ observed.y), whiten)
 
 
 def fit_parameters(observed: Observed, priors: Priors, begin: Parameters | None = None) -> Parameters:
-    """Parameters of the largest marginal likelihood times prior, by coordinate search in their logarithms.
+    """Maximise marginal likelihood times prior, by coordinate search in the logarithms of the parameters.
 
-    Deterministic. ``begin`` (those of an earlier fit) makes it quick.
+    Deterministic. ``begin`` (the parameters of an earlier fit) speeds it up.
     """
     dimensions = observed.x.shape[1]
     each = (priors.signal, priors.start, priors.drift, priors.unit, *(priors.length,) * dimensions)
@@ -150,7 +153,7 @@ def _linear(a: Array, b: Array) -> Array:
 
 
 def _matern(r2: Array) -> Array:
-    """Matérn correlation, ν = 5/2 (Rasmussen and Williams, equation 4.17), of squared scaled distances."""
+    """Return the Matérn correlation, ν = 5/2 (Rasmussen and Williams, equation 4.17), of squared scaled distances."""
     r = np.sqrt(5.0 * r2)
     return (1.0 + r + r * r / 3.0) * np.exp(-r)
 
@@ -163,7 +166,7 @@ def _prior_covariance(a: Array, b: Array, parameters: Parameters) -> Array:
 
 
 def _shared(observed: Observed) -> tuple[Array, Array]:
-    """What two units have in common: their start (1 or 0), and how much of its drift."""
+    """Return for each two units whether they share a start (1 or 0), and the correlation of their drift."""
     together = (observed.start[:, None] == observed.start[None, :]).astype(float)
     apart_s = np.abs(observed.at_s[:, None] - observed.at_s[None, :])
     return together, together * np.exp(-apart_s / DRIFT_S)

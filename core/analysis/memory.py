@@ -1,10 +1,10 @@
-"""Memory a workload needs, predicted before anything runs, part by part.
+"""Prediction of the memory a workload needs, part by part, before anything runs.
 
 Weights, gradients and optimizer state follow from the parameters: 4 + 4 + s bytes each in training, s = 0 for SGD, 4
 with momentum, 8 for Adam (Kingma and Ba 2015 keep two moments); mixed precision adds a 2-byte copy of the weights
-(Micikevicius et al. 2018). What layers put out, training keeps until the backward pass, with the gradients of a few of
-them beside; inference holds a few layers' outputs at a time. How many copies of each part TensorFlow really holds at
-its peak, :class:`Copies` says: its defaults are measured, and :mod:`core.studies.memory.forecast` fits them to a
+(Micikevicius et al. 2018). Training keeps the layers' outputs until the backward pass, along with the gradients of a
+few of them; inference holds a few layers' outputs at a time. :class:`Copies` states how many copies of each part
+TensorFlow really holds at its peak: its defaults are measured, and :mod:`core.studies.memory.forecast` fits them to a
 machine.
 """
 
@@ -22,18 +22,18 @@ from core.spec import Target, Workload
 CONTEXT_BYTES = 655_000_000  # a process with TensorFlow started, nothing built (measured: benchmarks/memory.py)
 _STATE_BYTES = {"sgd": 0, "momentum": 4, "adam": 8}
 _LABEL_BYTES = 8  # int64
-_INITIALISER_COPIES = 2.3  # random numbers, and the same scaled, while a layer is built (measured: likewise)
+_INITIALISER_COPIES = 2.3  # random numbers and their scaled copy while a layer is built (measured: likewise)
 _INSIDE_AT_ONCE = 1 / 3
 
 
 @dataclass(frozen=True)
 class Copies:
-    """What of each part is alive at the peak.
+    """Number of copies of each part alive at the peak.
 
-    ``model_bytes`` and ``layer_bytes`` are what a model and each of its layers cost however small: traced graphs,
-    compiled code. ``update`` counts copies of the largest layer's weights that an optimizer's update holds, ``kept``
-    those of all layers' outputs in training, ``passing`` those of the largest layer's outputs that come and go beside
-    them, ``feeding`` those of the batch while it is made (a step has one).
+    ``model_bytes`` and ``layer_bytes`` are fixed costs of a model and of each of its layers: traced graphs, compiled
+    code. ``update`` counts copies of the largest layer's weights held by an optimizer update, ``kept`` copies of all
+    layers' outputs in training, ``passing`` temporary copies of the largest layer's outputs beside them, ``feeding``
+    copies of the batch while it is made (a step has one).
     """
 
     model_bytes: float
@@ -44,8 +44,8 @@ class Copies:
     feeding: float
 
 
-# Measured on a CPU with TensorFlow: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured, and those
-# of a graph where there are none.
+# Measured on a CPU with TensorFlow: benchmarks/memory.py. On a GPU the same copies are assumed, unmeasured; modes not
+# listed use those of a graph.
 USUAL: dict[Compiled, Copies] = {
     "graph": Copies(19e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
     "eager": Copies(26e6, 1.4e6, update=1.5, kept=1.0, passing=2.4, feeding=3.0),
@@ -55,7 +55,7 @@ USUAL: dict[Compiled, Copies] = {
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes by part; ``total_bytes`` is without the framework's own process (:data:`CONTEXT_BYTES`)."""
+    """Bytes by part; ``total_bytes`` excludes the framework's own process (:data:`CONTEXT_BYTES`)."""
 
     weights_bytes: int
     gradients_bytes: int
@@ -66,7 +66,7 @@ class MemoryEstimate:
 
     @property
     def named(self) -> dict[str, int]:
-        """Bytes of each part by its name for people."""
+        """Bytes of each part, by its displayed name."""
         return {
             "weights": self.weights_bytes,
             "gradients": self.gradients_bytes,
@@ -83,8 +83,10 @@ class MemoryEstimate:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a network: parameters, those of the ``largest`` layer, and how many ``layers``. In values a sample: what all
-    layers put out or make inside (``kept``), the layer with the most (``passing``), and the sample itself.
+    """Sizes of a network.
+
+    Counts: all parameters, those of the ``largest`` layer, and the ``layers``. Values per sample: all layers' outputs
+    and internal values (``kept``), the maximum over layers (``passing``), and the sample itself.
     """
 
     parameters: int
@@ -97,10 +99,10 @@ class Sizes:
 
 @lru_cache(maxsize=512)
 def sizes(network: Network) -> Sizes:
-    """The sizes that memory depends on.
+    """Return the sizes that memory depends on.
 
-    A layer without weights that puts out as many values as the one before it (an activation, a sum, a flattening)
-    works in its memory. What a layer makes inside is not all there at once, measured: about a third.
+    A layer without weights that outputs as many values as the one before it (an activation, a sum, a flattening) works
+    in that layer's memory. A layer's internal values are not all alive at once: about a third, by measurement.
     """
     layers = network.layers
     first, rest = layers[0], layers[1:]
@@ -119,16 +121,16 @@ def sizes(network: Network) -> Sizes:
 
 
 def usual_copies(workload: Workload, target: Target) -> Copies:
-    """As measured for what the target's execution comes to; a graph's where that was not measured."""
+    """Return the measured copies for the target's expected execution mode; a graph's if that mode was not measured."""
     return USUAL.get(expected(workload.network, target).execution, USUAL["graph"])
 
 
 def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copies | None = None) -> MemoryEstimate:
-    """Predicted peak memory of one cell beyond the framework's own, with the usual copies unless others are given.
+    """Predict the peak memory of one cell beyond the framework's own, with the usual copies unless others are given.
 
-    The peak is reached in a step, or before it, where making the batch or the largest layer takes more than a step
-    does; workspace and data make up for that. Of several GPUs it is that of each, which holds the whole network and its
-    share of the batch; logical devices of a CPU hold all of that in one process.
+    The peak falls in a step, or before it if making the batch or the largest layer takes more than a step does; that
+    excess is added to workspace and data. For several GPUs it is the peak of each, which holds the whole network and
+    its share of the batch; logical devices of a CPU hold all of that in one process.
     """
     networks, batch = (target.replicas, batch) if target.on_cpu else (1, -(-batch // target.replicas))
     used = copies or usual_copies(workload, target)
@@ -139,7 +141,7 @@ def estimate_bytes(workload: Workload, target: Target, batch: int, copies: Copie
     gradients = 4 * parameters if training else 0
     state = _STATE_BYTES[workload.optimizer] * parameters if training else 0
     kept = (2 if mixed else 4) * used.kept * found.kept if training else 0.0
-    activations = batch * (kept + 4 * used.passing * found.passing)  # casts come and go: 4 bytes each
+    activations = batch * (kept + 4 * used.passing * found.passing)  # casts are temporary: 4 bytes each
     workspace = used.model_bytes + used.layer_bytes * found.layers + 4 * used.update * found.largest * training
     data = batch * (4 * found.sample + _LABEL_BYTES * training)
     beside_weights = gradients + state + activations + workspace

@@ -1,11 +1,11 @@
-"""Whether step times have one mode or two: a test for a gap between two clusters, with a stated false-alarm rate.
+"""Test whether step times have one mode or two: a gap between two clusters, with a stated false-alarm rate.
 
-Of any distribution with a single mode, and of three neighbouring bands of one width, the middle one holds no fewer
-samples in the long run than the emptier of the outer two. Two clusters found in the samples give the bands: one around
-the median of each and the one between them. It is decided by the binomial probability of so few in the middle. That the
-same samples choose the bands costs something: simulated on skewed times with one mode (normal, log-normal, gamma,
-exponential, Pareto, uniform, a narrow core with a long flat tail), 20 to 300 samples, the share of false alarms is
-0.2 % at most, and must be below 1 % (tests/core/analysis/test_modes.py).
+For any unimodal distribution and any three adjacent bands of equal width, the middle one holds in the long run no fewer
+samples than the emptier of the outer two. Two clusters in the samples define the bands: one around the median of each,
+and one between them. The test is the binomial probability of so few samples in the middle. Choosing the bands from the
+same samples costs something: simulated on skewed unimodal times (normal, log-normal, gamma, exponential, Pareto,
+uniform, a narrow core with a long flat tail), 20 to 300 samples, the false-alarm rate is 0.2 % at most, and must be
+below 1 % (tests/core/analysis/test_modes.py).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 
 LEVEL = 0.001
-MIN_SAMPLES = 20  # ten in each band is the least that LEVEL can be passed with
-MIN_RATIO = 1.25  # modes nearer to each other change no conclusion
+MIN_SAMPLES = 20  # with fewer than ten in each band LEVEL cannot be reached
+MIN_RATIO = 1.25  # modes closer to each other change no conclusion
 
 
 @dataclass(frozen=True)
 class TwoModes:
-    """The median of the quicker samples and of the slower ones, and how many are slower."""
+    """Median of the quicker and of the slower samples, the number of slower ones, and of all."""
 
     quick: float
     slow: float
@@ -32,7 +32,7 @@ class TwoModes:
 
 
 def two_modes(samples: Sequence[float]) -> TwoModes | None:
-    """The modes where there are two, else None; also None of fewer than ``MIN_SAMPLES`` positive samples."""
+    """Return the modes if there are two, else None; also None for fewer than ``MIN_SAMPLES`` positive samples."""
     times = np.sort(np.asarray(samples, dtype=float))
     count = len(times)
     if count < MIN_SAMPLES or times[-1] < MIN_RATIO * times[0]:
@@ -51,14 +51,14 @@ def two_modes(samples: Sequence[float]) -> TwoModes | None:
 
 
 def _at_most(few: int, count: int) -> float:
-    """The probability of at most ``few`` heads in ``count`` tosses."""
+    """Return the probability of at most ``few`` heads in ``count`` tosses."""
     number = np.arange(1, few + 1)
     logs = np.r_[0.0, np.cumsum(np.log((count - number + 1) / number))]
     return math.exp(float(np.logaddexp.reduce(logs)) - count * math.log(2))
 
 
 def _split(times: np.ndarray) -> int:
-    """How many of the sorted samples belong to the first of two clusters: least squares within them."""
+    """Return the number of sorted samples in the first of two clusters, by least squares within clusters."""
     below = np.arange(1, len(times))
     above = len(times) - below
     sums = np.cumsum(times)[:-1]

@@ -1,6 +1,6 @@
-"""Numerical methods under their standard names, each once: bisection, zero crossings, runs, least squares.
+"""Numerical methods under their standard names: bisection, zero crossings, runs, least squares.
 
-Pure functions on NumPy; what a method means for a question stands with its caller.
+Pure functions on NumPy; the caller documents the purpose.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-BISECTIONS = 64  # halvings: any interval of floats shrinks to its neighbours in double precision
+BISECTIONS = 64  # halvings until any interval of doubles has shrunk to neighbouring numbers
 HUGE = 1e300  # stands for infinity in an interpolation
 DIFFERENCE_STEP = 1e-3  # of a forward difference, in parameters of order one
 
 
 def bisect(below: Callable[[float], bool], low: float, high: float) -> float:
-    """Where ``below``, true at ``low`` and false at ``high``, changes."""
+    """Return the point at which ``below``, true at ``low`` and false at ``high``, changes."""
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if below(middle) else (low, middle)
@@ -27,7 +27,7 @@ def bisect(below: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def bisect_whole(below: Callable[[int], bool], low: int, high: int) -> int:
-    """The largest whole number at which ``below``, true at ``low`` and false at ``high`` (both taken for so), holds."""
+    """Return the largest integer for which ``below`` holds; it is assumed true at ``low`` and false at ``high``."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if below(middle) else (low, middle)
@@ -35,34 +35,34 @@ def bisect_whole(below: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def sign_changes(y: Array) -> list[int]:
-    """Indices i where of y[i] and y[i + 1] one is above zero and the other is not."""
+    """Return indices i for which one of y[i] and y[i + 1] is above zero and the other is not."""
     above = y > 0
     return np.flatnonzero(above[:-1] != above[1:]).tolist()
 
 
 def zero_between(x: Array, y: Array, i: int) -> float:
-    """Where the line from point i to point i + 1 is zero; at the finite one where the other is infinite."""
+    """Return the zero of the line from point i to point i + 1; the finite point if the other is infinite."""
     a, b = np.clip(y[i : i + 2], -HUGE, HUGE)
     return float(x[i] + (x[i + 1] - x[i]) * (a / (a - b)))
 
 
 def zeros(x: Array, y: Array) -> list[float]:
-    """Where the piecewise linear y changes its sign, rising in x."""
+    """Return the zeros of the piecewise linear y, in ascending x."""
     return [zero_between(x, y, i) for i in sign_changes(y)]
 
 
 def rising_zeros(x: Array, y: Array) -> list[float]:
-    """Where the piecewise linear y goes from at most zero to above it, rising in x."""
+    """Return the points at which the piecewise linear y rises above zero, in ascending x."""
     return [zero_between(x, y, i) for i in sign_changes(y) if y[i + 1] > 0]
 
 
 def runs(values: NDArray[Any]) -> list[tuple[int, int]]:
-    """First index and last index + 1 of each stretch of equal values."""
+    """Return first index and last index + 1 of each run of equal values."""
     return list(pairwise([0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]))
 
 
 class LeastSquares(NamedTuple):
-    """Parameters (p), residuals (n) and their derivatives (n × p) there."""
+    """Parameters (p), and the residuals (n) and their derivatives (n × p) at them."""
 
     parameters: Array
     residuals: Array
@@ -76,9 +76,10 @@ def levenberg_marquardt(
     tolerance: float = 1e-9,
     iterations: int = 60,
 ) -> LeastSquares:
-    """Parameters ≥ ``lowest`` with the least sum of squared residuals, by damped Gauss-Newton steps (Marquardt 1963).
+    """Minimise the sum of squared residuals over parameters ≥ ``lowest`` by damped Gauss-Newton steps.
 
-    ``model`` gives residuals (n) and their derivatives (n × p). Ends when a step is below ``tolerance``.
+    Marquardt 1963. ``model`` returns residuals (n) and their derivatives (n × p). Stops when a step is below
+    ``tolerance``.
     """
     damping = 1e-3
     best = LeastSquares(start, *model(start))
@@ -99,7 +100,7 @@ def levenberg_marquardt(
 
 
 def with_differences(residuals: Callable[[Array], Array]) -> Callable[[Array], tuple[Array, Array]]:
-    """Residuals with their derivatives by forward differences, as :func:`levenberg_marquardt` asks for them."""
+    """Wrap residuals to return their forward-difference derivatives, too, as :func:`levenberg_marquardt` requires."""
 
     def model(at: Array) -> tuple[Array, Array]:
         now, steps = residuals(at), DIFFERENCE_STEP * np.eye(len(at))

@@ -1,6 +1,6 @@
-"""Small statistics on NumPy and the standard library; the mathematics stands in the comments.
+"""Basic statistics on NumPy and the standard library; comments give the mathematics.
 
-Intervals are two-sided. Where the data cannot support one, bounds are infinite (never invented).
+Intervals are two-sided. If the data cannot support one, its bounds are infinite, never invented.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 from core.analysis.numerics import Array, bisect
 
 CONFIDENCE = 0.95
-MIN_UNITS = 3  # fewer say nothing about how units differ
-ROUNDING = 1e-12  # of a sum of squares: what is left below it after a subtraction is no variance
+MIN_UNITS = 3  # fewer say nothing about the variation between units
+ROUNDING = 1e-12  # relative to a sum of squares: a remainder below it after subtraction is rounding error
 TRIM = 0.2  # each side; Tukey and McLaughlin 1963, Yuen 1974: the usual amount for heavy-tailed samples
-FEWEST_FOR_TREND = 4  # columns from which a trend of their variances is taken
-STEEPEST = 1.0  # of that trend, in natural logarithms
+FEWEST_FOR_TREND = 4  # fewest columns for fitting a trend of their variances
+STEEPEST = 1.0  # limit of that trend's slope, in natural logarithms
 _LARGE_DF = 200
 
 
 @cache
 def t_quantile(probability: float, df: int) -> float:
-    """Quantile of Student's t with whole degrees of freedom ``df`` ≥ 1, for 0.5 ≤ probability < 1.
+    """Return the quantile of Student's t with integer degrees of freedom ``df`` ≥ 1, for 0.5 ≤ probability < 1.
 
-    The distribution function for whole df is a finite series (Abramowitz and Stegun 26.7.3, 26.7.4); inverted by
-    bisection in θ = atan(t / √df), which is finite even where t is huge. Above 200 degrees of freedom an expansion:
-    its error is below 1e-9 up to probability 0.9999 and below 2e-7 up to 1 − 1e-9.
+    The distribution function for integer df is a finite series (Abramowitz and Stegun 26.7.3, 26.7.4), inverted by
+    bisection in θ = atan(t / √df), which is finite even if t is huge. Above 200 degrees of freedom an expansion is
+    used: its error is below 1e-9 up to probability 0.9999 and below 2e-7 up to 1 − 1e-9.
     """
     if not 0.5 <= probability < 1 or df < 1:
         raise ValueError(f"t quantile asked at probability {probability} with {df} degrees of freedom")
@@ -40,7 +40,9 @@ def t_quantile(probability: float, df: int) -> float:
 
 
 def _t_expansion(z: float, df: int) -> float:
-    """Student's t from the normal quantile z: Cornish-Fisher to the fourth order (Abramowitz and Stegun 26.7.5)."""
+    """Compute Student's t from the normal quantile z: Cornish-Fisher to the fourth order (Abramowitz and Stegun
+    26.7.5).
+    """
     z2 = z * z
     terms = (
         (z2 + 1) / 4,
@@ -52,7 +54,7 @@ def _t_expansion(z: float, df: int) -> float:
 
 
 def _central_probability(theta: float, df: int) -> float:
-    """P(|t| ≤ √df·tan θ)."""
+    """Compute P(|t| ≤ √df·tan θ)."""
     sine, cosine = math.sin(theta), math.cos(theta)
     odd = df % 2 == 1
     term, total = (cosine, 0.0) if odd else (1.0, 0.0)
@@ -65,7 +67,7 @@ def _central_probability(theta: float, df: int) -> float:
 
 
 def normal_quantile(probability: float) -> float:
-    """Quantile of the standard normal distribution."""
+    """Return the quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(probability)
 
 
@@ -90,14 +92,14 @@ def chi_square_quantile(probability: float, df: int) -> float:
 
 
 class Estimate(NamedTuple):
-    """Columns' location, its standard error and the degrees of freedom behind that error (0: no error known)."""
+    """Location of each column, its standard error and that error's degrees of freedom (0: error unknown)."""
 
     center: Array
     error: Array
     df: Array
 
     def half_width(self, alpha: float) -> Array:
-        """Half the width of the 1 − alpha interval; infinite where there are no degrees of freedom."""
+        """Return half the width of the 1 − alpha interval; infinite if there are no degrees of freedom."""
         width = np.full(self.center.shape, np.inf)
         for df in np.unique(self.df[self.df > 0]):
             at = self.df == df
@@ -106,7 +108,7 @@ class Estimate(NamedTuple):
 
 
 def _t_between(probability: float, df: float) -> float:
-    """Quantile of Student's t for a fractional df ≥ 1: between whole ones its logarithm is linear in 1 / df to 1 %."""
+    """Return the quantile of Student's t for fractional df ≥ 1, with its logarithm interpolated in 1 / df (to 1 %)."""
     whole = math.floor(df)
     if df == whole:
         return t_quantile(probability, whole)
@@ -115,12 +117,14 @@ def _t_between(probability: float, df: float) -> float:
 
 
 def t_at(probability: Array | float, df: Array) -> Array:
-    """Quantiles of Student's t, each of its own probability and degrees of freedom, which count in quarters, rounded
-    down; infinite below one. Few different probabilities are worked out once each.
+    """Return quantiles of Student's t, each for its own probability and degrees of freedom.
+
+    Degrees of freedom are rounded down to quarters; below one the quantile is infinite. Each distinct probability is
+    computed once, so few distinct ones are fast.
     """
     quarters = np.floor(4 * np.minimum(df, _LARGE_DF)).astype(np.int64)
     present = [quarter for quarter in np.flatnonzero(np.bincount(quarters.ravel())).tolist() if quarter >= 4]
-    same = np.size(probability) and np.min(probability) == np.max(probability)  # sorting takes longer than all else
+    same = np.size(probability) and np.min(probability) == np.max(probability)  # sorting would dominate the time
     levels = [float(np.max(probability))] if same else np.unique(probability).tolist()
     quantiles = np.full(df.shape, np.inf)
     for level in levels:
@@ -131,12 +135,12 @@ def t_at(probability: Array | float, df: Array) -> Array:
 
 
 def estimate_columns(values: Array, trimmed: bool) -> Estimate:
-    """Location of each column of ``values`` (units × columns, NaN: missing).
+    """Estimate the location of each column of ``values`` (units × columns, NaN: missing).
 
     Mean and s/√n; with ``trimmed``, the trimmed mean and Yuen's error s_w / ((1 − 2γ) √n) with h − 1 degrees of
-    freedom, h the values left after trimming: heavy tails and stalls then neither move nor blow up the estimate.
+    freedom, h the values left after trimming: heavy tails and stalls then neither shift nor inflate the estimate.
     """
-    ordered = np.sort(values, axis=0)  # NaN goes last
+    ordered = np.sort(values, axis=0)  # NaN sorts last
     counts = np.sum(~np.isnan(values), axis=0)
     center = np.full(counts.shape, np.nan)
     error = np.full(counts.shape, np.inf)
@@ -157,11 +161,11 @@ def estimate_columns(values: Array, trimmed: bool) -> Estimate:
 def shared_scatter(values: Array) -> float:
     """Return the mean squared correlation r² between columns, over units that have both; 1 for a single column.
 
-    The variances of m columns are worth those of m / (1 + (m − 1) r²) independent ones. It is freed of the part that
-    chance alone gives n units, 1 / (n − 1).
+    The variances of m columns are worth those of m / (1 + (m − 1) r²) independent ones. The part expected by chance
+    alone from n units, 1 / (n − 1), is removed.
     """
     known = (~np.isnan(values)).astype(float)
-    # sums over the units that two columns share, as products of matrices; centred first, so that little cancels
+    # sums over the units that two columns share, as matrix products; centred first, to limit cancellation
     filled = np.nan_to_num(values)
     a = np.where(known > 0, filled - filled.sum(axis=0) / np.maximum(known.sum(axis=0), 1), 0.0)
     count, sums, own = known.T @ known, a.T @ known, (a * a).T @ known
@@ -179,14 +183,15 @@ def shared_scatter(values: Array) -> float:
 
 
 def pooled_variances(x: Array, variance: Array, df: Array) -> Array:
-    """Return the variance of each column as all of them together have it.
+    """Return the variance of each column after pooling over all columns.
 
-    Scatter falls or rises along ``x``: from four columns on the logarithms of the variances give a trend, a line, and
-    what is pooled are the variances over it (as limma's trended variances, Law et al. 2014).
+    Scatter falls or rises along ``x``: from four columns on, a line through the logarithms of the variances gives a
+    trend, and the variances relative to it are pooled (as in limma's trended variances, Law et al. 2014).
 
     Args:
-        x: place of each column.
-        variance: of each column, with so many ``df``; zero degrees where it is unknown.
+        x: position of each column.
+        variance: variance of each column.
+        df: degrees of freedom of each variance; zero if unknown.
     """
     known = (df > 0) & (variance > ROUNDING)
     slope, total = 0.0, float(df.sum())
@@ -199,13 +204,13 @@ def pooled_variances(x: Array, variance: Array, df: Array) -> Array:
 
 
 def median_interval(samples: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Distribution-free interval of the median from order statistics; infinite for too few samples (n < 6 at 95 %).
+    """Return the distribution-free interval of the median from order statistics; infinite for n < 6 at 95 %.
 
     P(x_(k) ≤ median ≤ x_(n+1−k)) = 1 − 2·P(Binomial(n, ½) ≤ k − 1); the largest k that keeps the confidence is taken.
     """
     n = len(samples)
     tail, k = 0.0, 0
-    for i in range(n // 2 + 1):  # by logarithms: the coefficients themselves have thousands of digits
+    for i in range(n // 2 + 1):  # in logarithms: the coefficients themselves have thousands of digits
         tail += math.exp(math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) - n * math.log(2))
         if 2 * tail > 1 - confidence:
             break
@@ -217,7 +222,7 @@ def median_interval(samples: Array, confidence: float = CONFIDENCE) -> tuple[flo
 
 
 def bounded_median(samples: Array) -> tuple[float, float | None, float | None]:
-    """Median with its 95 % interval (:func:`median_interval`); bounds are None for too few samples."""
+    """Return the median with its 95 % interval (:func:`median_interval`); bounds are None for too few samples."""
     low, high = median_interval(samples)
     known = math.isfinite(low)
     return float(np.median(samples)), low if known else None, high if known else None

@@ -1,7 +1,7 @@
-"""The description of the model inside a .keras file. Its weights and other members are never opened.
+"""Reading of the model's description in a .keras file. Its weights and other members are never opened.
 
-A .keras file is a ZIP archive (keras.io, "Serialization & saving"); only its member ``config.json`` is read, in
-memory, after the archive's own directory was found small enough to be listed.
+A .keras file is a ZIP archive (keras.io, "Serialization & saving"); only its member ``config.json`` is read, in memory,
+after the archive's own directory has proved small enough to be listed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from core.numbers import byte_size
 SIGNATURE = b"PK\x03\x04"
 MEMBER = "config.json"
 MAX_ARCHIVE_BYTES = 500_000_000
-"""The file is in memory while its one small member is taken out."""
+"""The file is held in memory while its one small member is extracted."""
 MAX_MEMBERS = 1_000
 MAX_DIRECTORY_BYTES = 1_000_000
 MAX_RATIO = 500
-"""Unpacked over packed size. Deflate's own limit is about 1030; descriptions of models reach about 40."""
+"""Limit of unpacked over packed size. Deflate's own limit is about 1030; descriptions of models reach about 40."""
 DAMAGED = "The .keras file is damaged or cut short; save it again."
 
 _END = b"PK\x05\x06"
@@ -32,7 +32,7 @@ _MAX_COMMENT = 0xFFFF
 
 
 def config_json(data: bytes) -> bytes:
-    """The bytes of ``config.json`` in a .keras file. Raises ArchitectureError."""
+    """Return the bytes of ``config.json`` in a .keras file. Raises ArchitectureError."""
     if len(data) > MAX_ARCHIVE_BYTES:
         raise ArchitectureError(
             f"The file is too large ({byte_size(len(data))}); accepted are .keras files of up to "
@@ -46,12 +46,12 @@ def config_json(data: bytes) -> bytes:
                 return file.read(MAX_BYTES + 1)
     except ArchitectureError:
         raise
-    except Exception:  # a damaged archive makes zipfile raise nearly anything
+    except Exception:  # zipfile may raise almost anything on a damaged archive
         raise ArchitectureError(DAMAGED) from None
 
 
 def _check_directory(data: bytes) -> None:
-    """Refuse, before anything is listed, a directory that would take a lot of memory to list."""
+    """Refuse a directory that would take a lot of memory to list, before listing it."""
     start = data.rfind(_END, max(0, len(data) - _END_BYTES - _MAX_COMMENT))
     if start < 0 or start + _END_BYTES > len(data):
         raise ArchitectureError(DAMAGED)

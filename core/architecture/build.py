@@ -1,4 +1,4 @@
-"""The Keras model of a graph, layer by layer; nothing is deserialised."""
+"""Construction of a graph's Keras model, layer by layer; nothing is deserialised."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ MAX_NAME = 60
 
 
 def build(keras: Any, graph: Graph) -> Any:
-    """Uncompiled functional ``keras.Model`` with fresh weights; ``keras`` is passed in because only a worker may
-    import it. Raises ArchitectureError for a graph that cannot be.
+    """Build an uncompiled functional ``keras.Model`` with fresh weights. Raises ArchitectureError for an invalid graph.
+
+    ``keras`` is passed in because only a worker may import it.
     """
     count(graph)
-    # int64, as the feed gives them: TensorFlow keeps int32 on the host, and a cast would be part of every step
+    # int64, the type the feed supplies: TensorFlow keeps int32 on the host, and a cast would be part of every step
     tokens = None if graph.vocabulary is None else "int64"
     tensors = {INPUT: keras.layers.Input(graph.input_shape, dtype=tokens, name=INPUT)}
     owners = {layer.name: layer.shares or layer.name for layer in graph.layers}
@@ -35,7 +36,7 @@ def build(keras: Any, graph: Graph) -> Any:
 
 
 def _made(keras: Any, kind: str, options: Any, **more: Any) -> Any:
-    """A new layer of a kind on the allow-list."""
+    """Build a new layer of an allowed kind."""
     checked = RULES[kind].check(options)
     if "layer" in checked:
         checked["layer"] = _made(keras, checked["layer"]["class_name"], checked["layer"]["config"])
@@ -43,7 +44,7 @@ def _made(keras: Any, kind: str, options: Any, **more: Any) -> Any:
 
 
 def _names(graph: Graph) -> dict[str, str]:
-    """A name for each layer that Keras and TensorFlow accept, none twice."""
+    """Return a unique name for each layer that Keras and TensorFlow accept."""
     names: dict[str, str] = {}
     taken = {INPUT}
     for layer in (layer for layer in graph.layers if layer.shares is None):

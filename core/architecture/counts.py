@@ -1,4 +1,4 @@
-"""Shapes and counts of a graph's layers, from its description alone."""
+"""Shapes and counts of a graph's layers, computed from its description alone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from core.schema import UserError
 
 
 class ArchitectureError(UserError):
-    """A network that cannot be; the message names the layer and what is wrong."""
+    """An invalid network; the message names the layer and the problem."""
 
     @classmethod
     def at(cls, name: str, kind: str, reason: str) -> ArchitectureError:
-        """The error at one layer: Layer “conv_3” (Conv2D): the reason."""
+        """Return the error at one layer, as in: Layer “conv_3” (Conv2D): the reason."""
         return cls(f"Layer {shown(name)} ({shown(kind)[1:-1]}): {reason}.")
 
 
@@ -31,9 +31,9 @@ class _Counted:
 
 
 def count(graph: Graph) -> tuple[LayerCount, ...]:
-    """Per-sample counts of each call of a layer, first to last; :mod:`core.architecture.rule` says what counts.
+    """Count each call of a layer, per sample, first to last; :mod:`core.architecture.rule` defines what counts.
 
-    A shared layer's parameters count at its first call. ``input_gradient_flops`` is zero where no trained weights come
+    A shared layer's parameters count at its first call. ``input_gradient_flops`` is zero if no trained weights come
     before the layer, since nothing needs the gradient there. Raises ArchitectureError.
     """
     counts = tuple(_count_layer(each) for each in _walk(graph))
@@ -45,12 +45,12 @@ def count(graph: Graph) -> tuple[LayerCount, ...]:
 
 
 def shapes(graph: Graph) -> dict[str, Shape]:
-    """Output shape of each layer by name, without the batch, and the input's. Raises ArchitectureError."""
+    """Return the output shape of each layer by name, without the batch, and the input's. Raises ArchitectureError."""
     return {INPUT: graph.input_shape, **{each.layer.name: each.work.output for each in _walk(graph)}}
 
 
 def output_shape(graph: Graph) -> Shape:
-    """Shape of what the network gives for one sample. Raises ArchitectureError."""
+    """Return the shape of the network's output for one sample. Raises ArchitectureError."""
     return shapes(graph)[graph.output]
 
 
@@ -113,7 +113,7 @@ def _positive(value: int) -> bool:
 
 
 def _placed(layer: Layer, known: dict[str, Shape], made: dict[str, _Counted]) -> tuple[Layer, Rule, tuple[Shape, ...]]:
-    """The layer whose weights this call uses, its rule, and the shapes that go in."""
+    """Return the layer whose weights this call uses, its rule, and the shapes of its inputs."""
     refused = partial(ArchitectureError.at, layer.name, layer.kind)
     if layer.name in known:
         raise refused("another layer has the same name")
@@ -137,7 +137,7 @@ def _placed(layer: Layer, known: dict[str, Shape], made: dict[str, _Counted]) ->
 
 
 def _check_shared(layer: Layer, first: _Counted, given: tuple[Shape, ...], work: Work) -> None:
-    """Weights made for one input fit another that asks for as many and has as many axes and the same last one."""
+    """Check that shared weights fit: the new input needs the same number of weights, axes and last-axis values."""
     ends = [[(len(shape), shape[-1]) for shape in each] for each in (first.given, given)]
     asked = [(each.weights, each.statistics) for each in (first.work, work)]
     if any(asked[0]) and (ends[0] != ends[1] or asked[0] != asked[1]):
@@ -146,7 +146,7 @@ def _check_shared(layer: Layer, first: _Counted, given: tuple[Shape, ...], work:
 
 
 def _check_tokens(graph: Graph, layer: Layer, owner: Layer, rule: Rule) -> None:
-    """Token ids go into embeddings and nowhere else, and an embedding takes them straight from the input."""
+    """Check that token ids go into embeddings only, and that an embedding takes them straight from the input."""
     refused = partial(ArchitectureError.at, layer.name, layer.kind)
     if rule.takes_tokens and (graph.vocabulary is None or layer.inputs != (INPUT,)):
         raise refused("it takes token ids, which the network's input must be")
@@ -171,9 +171,8 @@ class LayerCount:
     """Per-sample counts of one layer.
 
     ``forward_flops`` counts a multiply-add as 2. ``activations`` is the number of values the layer outputs,
-    ``internal`` the number that it makes inside and training keeps for the backward pass (gates of an LSTM, attention
-    scores).
-    ``input_gradient_flops`` is what the backward pass spends on the layer's input (zero for the first layer).
+    ``internal`` the number it computes inside and training keeps for the backward pass (gates of an LSTM, attention
+    scores). ``input_gradient_flops`` is the backward pass's work for the layer's input (zero for the first layer).
     """
 
     name: str

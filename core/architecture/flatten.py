@@ -1,4 +1,4 @@
-"""Models inside models, and layers called twice, as one list of layers in an order in which they can run."""
+"""Flattening of nested models and repeated layer calls into one list of layers in executable order."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ HINTS = {"Lambda": "it holds code, which is never read from a file; --model pack
 NOT_READ = "it is not among the built-in layers that are read; --model package.module:function runs your own code"
 
 MAX_STEPS = 20_000
-"""Layers read and calls followed, each time a model is called: what a file may cost, whatever it nests."""
+"""Limit on layers read and calls followed over all model calls, so that nesting cannot make a file costly."""
 
 Key = tuple[str, int]
 
 
 def graph_of(model: Spec) -> Graph:
-    """The whole model as one graph, its options not yet checked. Raises ArchitectureError, which names the layer."""
+    """Return the whole model as one graph, its options not yet checked. Raises ArchitectureError, which names the
+    layer.
+    """
     if model.kind not in MODELS:
         raise model.refused("the file holds one layer; accepted are Sequential and Functional models")
     shape, whole_numbers = _input(model)
@@ -43,7 +45,7 @@ def graph_of(model: Spec) -> Graph:
 
 
 def _input(model: Spec) -> tuple[tuple[int, ...], bool]:
-    """Shape of one sample, and whether it holds whole numbers. Raises ArchitectureError."""
+    """Return the shape of one sample, and True if it holds integers. Raises ArchitectureError."""
     specs = layers_of(model)
     if model.kind != "Sequential":
         ends = ends_of(model, "input_layers")
@@ -59,7 +61,7 @@ def _input(model: Spec) -> tuple[tuple[int, ...], bool]:
         shape, dtype = shape_of(model, model.config["build_input_shape"]), "float32"
     else:
         shape, dtype = input_of(specs[0])
-        dtype = dtype if specs[0].kind == "InputLayer" else "float32"  # a layer's own type is that of its weights
+        dtype = dtype if specs[0].kind == "InputLayer" else "float32"  # a layer's own dtype is that of its weights
     whole = dtype.startswith(("int", "uint"))
     if not whole and not dtype.startswith(("float", "bfloat")):
         raise model.refused(f"its input is of type {shown(dtype)}; accepted are numbers")
@@ -68,7 +70,7 @@ def _input(model: Spec) -> tuple[tuple[int, ...], bool]:
 
 @dataclass(frozen=True)
 class _Parts:
-    """One model of the file, read once however often it is called. Only functional models have more than layers."""
+    """One model of the file, read once however often it is called. Only functional models use all fields."""
 
     specs: Mapping[str, Spec]
     inputs: Sequence[Ref] = ()
@@ -82,7 +84,7 @@ class _Parts:
 
 
 class _Flattener:
-    """Collects the layers of a model and of the models inside it, each under a name of its own."""
+    """Collector of the layers of a model and of the models inside it, each under a unique name."""
 
     def __init__(self) -> None:
         self.layers: list[Layer] = []
@@ -93,12 +95,12 @@ class _Flattener:
         self._steps = 0
 
     def options(self, layer: Layer) -> dict[str, object]:
-        """The layer's options, also where it is a further call of another."""
+        """Return the layer's options, or its first call's if it is a further call."""
         return dict(self._by_name[layer.shares or layer.name].options)
 
     def model(self, model: Spec, path: tuple[str, ...], sources: Sequence[str]) -> tuple[str, ...]:
-        """Follow one call of a model; gives the names of what it outputs."""
-        parts = self._parts.get(id(model.config))  # of data that stays until the whole file is read
+        """Follow one call of a model; return the names of its outputs."""
+        parts = self._parts.get(id(model.config))  # configs live until the file is read, so ids are unique
         if parts is None:
             parts = self._parts[id(model.config)] = _parts_of(model)
         self._steps += parts.steps
@@ -143,7 +145,7 @@ class _Flattener:
     def _add(
         self, spec: Spec, kind: str, options: dict[str, object] | None, path: tuple[str, ...], inputs: tuple[str, ...]
     ) -> str:
-        """One more layer; ``options`` are an operation's, None stands for those of the layer itself."""
+        """Add a layer; ``options`` are those of an operation, None stands for the layer's own."""
         if kind not in RULES:
             raise spec.refused(HINTS.get(kind, NOT_READ))
         identity = (*path, spec.name)
@@ -159,7 +161,7 @@ class _Flattener:
         return name
 
     def _fresh(self, wanted: str) -> str:
-        """A name nothing else has: printable, and short enough for a table."""
+        """Return an unused name: printable, and short enough for a table."""
         base = "".join(c for c in wanted if c.isprintable())[:MAX_NAME].strip() or "layer"
         name = base
         while name in self._by_name or name == INPUT:
@@ -169,7 +171,7 @@ class _Flattener:
 
 
 def _parts_of(model: Spec) -> _Parts:
-    """What a model consists of, each layer's calls after those whose outputs they take. Raises ArchitectureError."""
+    """Return the parts of a model, each call placed after those whose outputs it takes. Raises ArchitectureError."""
     specs: dict[str, Spec] = {}
     for spec in layers_of(model):
         if spec.name in specs:
@@ -198,7 +200,7 @@ def _made(spec: Spec, made: dict[Key, tuple[str, ...]], ref: Ref) -> str:
 
 
 def _in_order(specs: Mapping[str, Spec], calls: Mapping[Key, tuple[Ref | float, ...]], given: set[Key]) -> list[Key]:
-    """The calls, each after those whose outputs it takes, else in the file's order. A cycle raises an error."""
+    """Return the calls, each after those whose outputs it takes, else in the file's order. A cycle raises an error."""
     position = {key: number for number, key in enumerate(calls)}
     sorter: TopologicalSorter[Key] = TopologicalSorter()
     for key, arguments in calls.items():

@@ -1,4 +1,4 @@
-"""A network as a graph of Keras layers: plain data, from which counts follow and a worker builds the model."""
+"""A network as a graph of Keras layers: plain data from which counts are derived and a worker builds the model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 INPUT = "input"
-"""Name by which layers refer to the sample that goes in."""
+"""Name by which layers refer to the input sample."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One call of a Keras layer. ``kind`` is Keras's class name, ``options`` its constructor's arguments where they
-    differ from Keras's defaults. ``inputs`` name earlier layers, or :data:`INPUT`. ``shares`` names an earlier layer
-    that this is a further call of: same weights, no options of its own.
+    """One call of a Keras layer.
+
+    ``kind`` is Keras's class name, ``options`` its constructor's arguments that differ from Keras's defaults.
+    ``inputs`` name earlier layers, or :data:`INPUT`. ``shares`` names the earlier layer that this call repeats, with
+    the same weights and no options of its own.
     """
 
     name: str
@@ -26,9 +28,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Graph:
-    """Layers in an order in which each comes after its inputs. ``input_shape`` is one sample's, without the batch.
+    """Layers, each placed after its inputs.
 
-    ``output`` names the layer whose output the network gives. With ``vocabulary`` samples are whole numbers below it.
+    ``input_shape`` is one sample's, without the batch. ``output`` names the layer whose output is the network's. With
+    ``vocabulary``, samples are integers below it.
     """
 
     input_shape: tuple[int, ...]
@@ -38,7 +41,7 @@ class Graph:
 
 
 def chain(*layers: Layer, after: str = INPUT) -> tuple[Layer, ...]:
-    """The layers one after the other, each taking the one before it; the first takes ``after``."""
+    """Return the layers chained one after the other; the first takes ``after``."""
     chained: list[Layer] = []
     for layer in layers:
         chained.append(Layer(layer.name, layer.kind, layer.options, (chained[-1].name if chained else after,)))

@@ -1,4 +1,4 @@
-"""What one layer of a Keras file says: its kind, options and calls, read as plain data and never deserialised.
+"""Reader of one layer in a Keras file: its kind, options and calls, read as plain data and never deserialised.
 
 Formats: ``model.to_json()`` and ``config.json`` of Keras 3, and of Keras 2 (``tf.keras``), whose calls are lists
 ``[layer, call, output, arguments]`` and whose input shape is ``batch_input_shape``.
@@ -22,21 +22,21 @@ IRRELEVANT = frozenset(
     {"name", "trainable", "dtype", "autocast", "seed", "batch_shape", "batch_input_shape", "input_length"}
     | {"implementation", "zero_output_for_mask", "query_shape", "key_shape", "value_shape"}
 )
-"""Options that change neither shapes nor the work of a layer that is trained (:mod:`core.architecture.read`)."""
+"""Options that change neither the shapes nor the work of a trained layer (:mod:`core.architecture.read`)."""
 IRRELEVANT_ENDINGS = ("_initializer", "_regularizer", "_constraint")
 DEFAULTS = {"attention_axes": ([1], 1), "time_major": (False,)}
-"""Values that Keras writes for what is its default on inputs of steps and features."""
+"""Values Keras writes for defaults on inputs of steps and features."""
 LAYERS_INSIDE = frozenset({"layer", "backward_layer"})
 RENAMED = {("LeakyReLU", "alpha"): "negative_slope"}
-"""Options of Keras 2 under their names in Keras 3."""
+"""Options of Keras 2, mapped to their names in Keras 3."""
 TENSOR_ARGUMENTS = ("inputs", "input", "x", "sequences", "query", "value", "key")
-"""Keywords under which layers take tensors, in the order in which they take them without keywords."""
+"""Keywords under which layers take tensors, in positional order."""
 NO_MATTER = frozenset({"training", "name"})
 
 
 @dataclass(frozen=True)
 class Ref:
-    """An output of a layer's call: the layer's name, which of its calls, which of that call's outputs."""
+    """An output of a layer's call: layer name, index of the call, index of the output."""
 
     layer: str
     call: int
@@ -45,7 +45,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Spec:
-    """One layer (or nested model) as the file describes it."""
+    """One layer (or nested model) as described in the file."""
 
     kind: str
     name: str
@@ -58,7 +58,7 @@ class Spec:
 
 
 def spec_of(value: Any) -> Spec:
-    """The layer that a JSON object describes. Raises ArchitectureError where it is none of Keras's own."""
+    """Return the layer that a JSON object describes. Raises ArchitectureError if it is not one of Keras's own."""
     if not isinstance(value, dict) or not isinstance(value.get("class_name"), str):
         raise ArchitectureError(f"The file holds {shown(value)} where a layer belongs.")
     kind, config = value["class_name"], value.get("config")
@@ -82,7 +82,7 @@ def spec_of(value: Any) -> Spec:
 
 
 def layers_of(model: Spec) -> list[Spec]:
-    """The layers of a model, in the file's order. Raises ArchitectureError."""
+    """Return the layers of a model, in the file's order. Raises ArchitectureError."""
     layers = model.config.get("layers")
     if not isinstance(layers, list) or not layers:
         raise model.refused("it holds no layers")
@@ -90,7 +90,7 @@ def layers_of(model: Spec) -> list[Spec]:
 
 
 def calls_of(spec: Spec) -> list[tuple[Ref | float, ...]]:
-    """For each call of a layer, the tensors (and, for an operation, numbers) it takes. Raises ArchitectureError."""
+    """Return the tensors (and, for an operation, numbers) of each call of a layer. Raises ArchitectureError."""
     return [_call(spec, node) for node in spec.nodes]
 
 
@@ -148,7 +148,7 @@ def _ref(spec: Spec, value: Any) -> Ref:
 
 
 def ends_of(model: Spec, which: str) -> list[Ref]:
-    """The ``input_layers`` or ``output_layers`` of a functional model. Raises ArchitectureError."""
+    """Return the ``input_layers`` or ``output_layers`` of a functional model. Raises ArchitectureError."""
     value = model.config.get(which)
     if isinstance(value, dict):
         value = list(value.values())
@@ -160,7 +160,7 @@ def ends_of(model: Spec, which: str) -> list[Ref]:
 
 
 def options_of(spec: Spec) -> dict[str, Any]:
-    """The options of a layer that matter. Raises ArchitectureError."""
+    """Return the options that affect a layer's shapes or work. Raises ArchitectureError."""
     options: dict[str, Any] = {}
     for key, value in spec.config.items():
         if key in IRRELEVANT or key.endswith(IRRELEVANT_ENDINGS) or value in DEFAULTS.get(key, ()):
@@ -178,7 +178,7 @@ def _inner(value: Any) -> dict[str, Any]:
 
 
 def _check_backward(spec: Spec, forward: Any, backward: Any) -> None:
-    """Keras writes the layers of both directions, which its rule takes to be alike."""
+    """Check that the layers of both directions are alike, which the rule assumes."""
     if backward is None or not isinstance(forward, dict) or not isinstance(backward, dict):
         return
     unlike = "go_backwards"
@@ -190,7 +190,7 @@ def _check_backward(spec: Spec, forward: Any, backward: Any) -> None:
 
 
 def plain(spec: Spec, key: str, value: Any) -> Any:
-    """An option's value as plain data. Raises ArchitectureError for objects, which stand for code or custom classes."""
+    """Return an option's value as plain data. Raises ArchitectureError for objects (code or custom classes)."""
     if isinstance(value, list):
         return [plain(spec, key, item) for item in value]
     if not isinstance(value, dict):
@@ -201,7 +201,7 @@ def plain(spec: Spec, key: str, value: Any) -> Any:
 
 
 def input_of(spec: Spec) -> tuple[tuple[int, ...], str]:
-    """One sample's shape and type from an InputLayer, or a layer that says its own. Raises ArchitectureError."""
+    """Return one sample's shape and type from an InputLayer or a layer with its own. Raises ArchitectureError."""
     config = spec.config
     shape = config.get("batch_shape", config.get("batch_input_shape"))
     if shape is None:
@@ -216,7 +216,7 @@ def input_of(spec: Spec) -> tuple[tuple[int, ...], str]:
 
 
 def shape_of(spec: Spec, value: Any) -> tuple[int, ...]:
-    """One sample's shape from a shape with the batch axis. Raises ArchitectureError."""
+    """Return one sample's shape from a shape with the batch axis. Raises ArchitectureError."""
     if isinstance(value, dict):
         value = plain(spec, "shape", value)
     if not isinstance(value, list) or not 2 <= len(value) <= MAX_RANK:

@@ -1,4 +1,4 @@
-"""Arithmetic on a model's tensors (``x + y``, ``x * 2``), which Keras 3 writes as operations, as built-in layers."""
+"""Conversion of arithmetic on tensors (``x + y``, ``x * 2``), which Keras 3 writes as operations, to layers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SCALED: Mapping[tuple[str, bool], Callable[[float], dict[str, object]]] = {
     ("Divide", True): lambda c: {"scale": 1.0 / c},
     ("TrueDivide", True): lambda c: {"scale": 1.0 / c},
 }
-"""Rescaling's options for an operation with a number; the key says whether the tensor comes first."""
+"""Options of Rescaling for an operation with a number; the key's flag is True if the tensor comes first."""
 
 
 def as_layer(spec: Spec, arguments: Sequence[str | float]) -> tuple[str, dict[str, object], tuple[str, ...]]:
-    """Kind, options and inputs of the built-in layer that does what the operation does. Raises ArchitectureError."""
+    """Return kind, options and inputs of the built-in layer equivalent to the operation. Raises ArchitectureError."""
     tensors = tuple(a for a in arguments if isinstance(a, str))
     if len(arguments) == 2 and len(tensors) == 2 and spec.kind in MERGES:
         return spec.kind, {}, tensors

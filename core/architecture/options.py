@@ -1,4 +1,4 @@
-"""Checks of what a layer's constructor takes: one :class:`Option` for each argument, with Keras's default."""
+"""Checks of the arguments of a layer's constructor: one :class:`Option` per argument, with Keras's default."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from core.architecture.limits import MAX_OPTION, MAX_RANK
 
 REQUIRED: Any = object()
-"""The default of an option that has none."""
+"""Marks an option that has no default."""
 
 MAX_NUMBERS = 10_000
 MAX_SHOWN = 40
@@ -19,13 +19,15 @@ Options = Mapping[str, Any]
 
 
 class WrongInside(ValueError):
-    """What is wrong within an option's value, already a sentence."""
+    """An error inside an option's value, already worded as a sentence."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """``read`` turns a value from JSON or code into its one normal form and raises ValueError for any other;
-    ``accepted`` ends the sentence that says so.
+    """An argument of a layer.
+
+    ``read`` converts a value from JSON or code to its normal form, or raises ValueError; ``accepted`` ends the sentence
+    of that error.
     """
 
     accepted: str
@@ -42,7 +44,7 @@ class Option:
 
 
 def shown(value: Any) -> str:
-    """``value`` for a sentence: printable and short."""
+    """Return ``value`` printable and short, for use in a sentence."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) >= 10**15:
         return "a number of more than 15 digits"
     if isinstance(value, (dict, list, tuple)):
@@ -54,7 +56,7 @@ def shown(value: Any) -> str:
 
 
 def read_options(known: Mapping[str, Option], given: Options) -> dict[str, Any]:
-    """Every known option in its normal form, Keras's default where it is not given. Raises ValueError."""
+    """Return every known option in its normal form, with Keras's defaults for the rest. Raises ValueError."""
     for name in given:
         if name not in known:
             accepted = ", ".join(known) or "none"
@@ -97,7 +99,7 @@ def word(*words: str, default: Any = REQUIRED) -> Option:
 
 
 def only(value: Any) -> Option:
-    """An option that Breakeven supports at one value, Keras's default."""
+    """Return an option that is supported only at one value, Keras's default."""
 
     def read(given: Any) -> Any:
         if given != value or isinstance(given, bool) != isinstance(value, bool):
@@ -108,13 +110,13 @@ def only(value: Any) -> Option:
 
 
 def maybe(option: Option, default: Any = None) -> Option:
-    """The option or nothing."""
+    """Return the option, with None accepted as well."""
 
     return Option(f"{option.accepted}, or none", lambda v: None if v is None else option.read(v), default)
 
 
 def sizes(rank: int, low: int = 1, high: int = MAX_OPTION, default: Any = REQUIRED) -> Option:
-    """``rank`` whole numbers, or one that stands for all."""
+    """Return an option of ``rank`` integers, or one integer that stands for all."""
 
     def read(value: Any) -> tuple[int, ...]:
         if isinstance(value, (list, tuple)):
@@ -129,12 +131,12 @@ def sizes(rank: int, low: int = 1, high: int = MAX_OPTION, default: Any = REQUIR
 
 
 def pair(default: Any) -> Option:
-    """(before, after) of one axis; one number stands for equal ones."""
+    """Return an option of (before, after) on one axis; a single number stands for both."""
     return sizes(2, low=0, default=default)
 
 
 def pairs(rank: int, default: Any) -> Option:
-    """(before, after) for each of ``rank`` axes; one number, or one for each axis, stands for equal pairs."""
+    """Return an option of (before, after) on ``rank`` axes; one number, or one per axis, stands for equal pairs."""
     one = pair(REQUIRED)
 
     def read(value: Any) -> tuple[tuple[int, int], ...]:
@@ -147,7 +149,7 @@ def pairs(rank: int, default: Any) -> Option:
 
 
 def wholes(low: int, high: int, default: Any = REQUIRED) -> Option:
-    """One to :data:`core.architecture.limits.MAX_RANK` whole numbers, as a tuple."""
+    """Return an option of one to :data:`core.architecture.limits.MAX_RANK` integers, read as a tuple."""
 
     def read(value: Any) -> tuple[int, ...]:
         many = value if isinstance(value, (list, tuple)) else (value,)
@@ -159,7 +161,7 @@ def wholes(low: int, high: int, default: Any = REQUIRED) -> Option:
 
 
 def axis(default: Any = REQUIRED) -> Option:
-    """One axis, counted as Keras does with the batch as axis 0; a list of one means the same."""
+    """Return an option of one axis, numbered as in Keras with the batch as axis 0; a one-element list is accepted."""
 
     def read(value: Any) -> int:
         if isinstance(value, (list, tuple)) and len(value) == 1:
@@ -173,7 +175,7 @@ def axis(default: Any = REQUIRED) -> Option:
 
 
 def numbers(default: Any = REQUIRED) -> Option:
-    """One finite number, or a list (of lists) of them, as a number or nested tuples."""
+    """Return an option of one finite number, or (nested) lists of them, read as a number or nested tuples."""
 
     def read(value: Any) -> Any:
         if isinstance(value, (list, tuple)):

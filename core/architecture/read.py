@@ -1,14 +1,14 @@
-"""A user's own architecture from a file of unknown origin: Keras JSON, or the config.json inside a .keras file.
+"""Reader of a user's own architecture from an untrusted file: Keras JSON, or the config.json in a .keras file.
 
 Nothing from the file is executed, unpickled, unpacked to disk or deserialised by Keras: its text is parsed as plain
 data and turned into a :class:`core.architecture.graph.Graph` of layers on the allow-list
 (:data:`core.architecture.rules.RULES`), which is built with fresh weights.
 
-Dropped, since a step's time does not depend on it: weights, initialisers, regularisers, constraints, seeds, types of
-numbers (a target's precision says them), how the model was compiled, and names of nested models, whose layers are
-taken one by one. Dropped as well, and worth knowing: ``trainable`` and ``training=…``. The network is measured as
-trained whole, also where the file froze a part of it. A layer that is used both inside and outside of a nested model
-stands in the file twice, and is two layers here as it is for Keras when it loads the file.
+Dropped, since a step's time does not depend on them: weights, initialisers, regularisers, constraints, seeds, dtypes
+(the target's precision decides), how the model was compiled, and names of nested models, whose layers are taken one by
+one. Also dropped, and worth knowing: ``trainable`` and ``training=…``. The whole network is measured as trained, even
+if the file froze a part of it. A layer used both inside and outside a nested model appears in the file twice, and is
+two layers here, as it is for Keras when it loads the file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ ACCEPTED = "accepted are the text of model.to_json() and .keras files"
 
 
 def read_architecture(data: bytes, filename: str = "", *, public: bool = True) -> Graph:
-    """The network that the file describes.
+    """Return the network described by a file.
 
-    ``public`` as in :func:`core.architecture.text.checked`. Raises UserError, which names the layer where one is at
-    fault.
+    ``public`` as in :func:`core.architecture.text.checked`. Raises UserError, which names the faulty layer, if there is
+    one.
     """
     if not data.strip():
         raise ArchitectureError(f"The file is empty; {ACCEPTED}.")

@@ -1,11 +1,11 @@
-"""What Breakeven knows about one kind of Keras layer: its options, its output's shape and its counts.
+"""Rule for one kind of Keras layer: its options, its output shape and its counts.
 
-Conventions of all counts, for one sample. A multiply-add counts 2 and a bias added 1 for each value. Element-wise work
-counts as TensorFlow's profiler counts where it does (``tensorflow/python/profiler/internal/flops_registry.py``): 1 for
-each value and primitive operation, 5 for each value of a softmax, and for pooling the window's size for each output
-value. Activation functions other than softmax, dropout and moving values about count 0, as they do there. Gradients of
-matrix products and convolutions count as the products do, once for the weights and once for the input; gradients of
-other work count like that work unless a rule says otherwise.
+Conventions of all counts, for one sample. A multiply-add counts 2 and an added bias 1 per value. Element-wise work
+counts as in TensorFlow's profiler if that covers it (``tensorflow/python/profiler/internal/flops_registry.py``): 1 per
+value and primitive operation, 5 per value of a softmax, and for pooling the window's size per output value. Activation
+functions other than softmax, dropout and moving values count 0, as they do there. Gradients of matrix products and
+convolutions count as the products do, once for the weights and once for the input; gradients of other work count like
+that work unless a rule says otherwise.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ GRID = {1: "steps and channels", 2: "rows, columns and channels", 3: "depth, row
 class Work:
     """Counts of one call of a layer for one sample.
 
-    ``weights`` are trained, ``statistics`` are parameters that are not (moving averages). ``weight_gradient`` holds all
-    of the backward pass but the gradient of the layer's own input: also what passes through time in a recurrent layer
-    and through the scores of an attention. ``internal`` counts values made inside that the backward pass needs again.
+    ``weights`` are trained parameters, ``statistics`` untrained ones (moving averages). ``weight_gradient`` is the
+    backward pass without the gradient of the layer's own input, but with backpropagation through time in a recurrent
+    layer and through the scores of an attention. ``internal`` counts inner values that the backward pass needs again.
     """
 
     output: Shape
@@ -41,14 +41,15 @@ class Work:
 
 
 Counting = Callable[[Options, tuple[Shape, ...]], Work]
-"""Work of one call from complete options and the inputs' shapes. Raises ValueError with what is wrong."""
+"""Function that counts one call from complete options and the inputs' shapes. Raises ValueError with the reason."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of layer. ``settle`` brings options that say the same to one form. ``call`` says how a built layer takes
-    its inputs: one tensor, a list of them, or several arguments. Kinds that are not ``public`` occur in
-    ``keras.applications`` and nowhere else.
+    """Rule for one kind of layer.
+
+    ``settle`` brings equivalent options to one form. ``call`` says how a built layer takes its inputs: one tensor, a
+    list of them, or several arguments. Kinds that are not ``public`` occur only in ``keras.applications``.
     """
 
     options: Mapping[str, Option]
@@ -60,33 +61,33 @@ class Rule:
     settle: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def check(self, options: Options) -> dict[str, Any]:
-        """The options in normal form without those that equal Keras's default.
+        """Return the options in normal form without those that equal Keras's default.
 
-        Raises ValueError that names the option and what is accepted; the caller adds which layer it is.
+        Raises ValueError that names the option and what is accepted; the caller adds the layer.
         """
         complete = self.complete(options)
         return {name: value for name, value in complete.items() if value != self.options[name].default}
 
     def complete(self, options: Options) -> dict[str, Any]:
-        """Every option in normal form, Keras's defaults included. Raises ValueError as :meth:`check` does."""
+        """Return every option in normal form, Keras's defaults included. Raises ValueError as :meth:`check` does."""
         read = read_options(self.options, options)
         return self.settle(read) if self.settle else read
 
 
 def size(shape: Shape) -> int:
-    """Values in a tensor of that shape."""
+    """Return the number of values in a tensor of that shape."""
     return math.prod(shape)
 
 
 def with_axes(shape: Shape, axes: int, words: str) -> Shape:
-    """``shape`` if it has that many axes. Raises ValueError that says what the layer takes."""
+    """Return ``shape`` if it has that many axes, else raise ValueError with what the layer takes."""
     if len(shape) != axes:
         raise ValueError(f"takes {words}, {counted(axes, 'axis', 'axes')}; its input has the shape {shape}")
     return shape
 
 
 def on_grid(count: Callable[[Options, Shape, int], Work]) -> Callable[[int], Counting]:
-    """The rule's ``work`` by number of axes, for a layer whose ``count`` takes options, grid and channels."""
+    """Make a rule's ``work`` by number of axes from a ``count`` of options, grid and channels."""
 
     def over(axes: int) -> Counting:
         def work(options: Options, shapes: tuple[Shape, ...]) -> Work:
@@ -99,7 +100,7 @@ def on_grid(count: Callable[[Options, Shape, int], Work]) -> Callable[[int], Cou
 
 
 def position(axis: int, rank: int) -> int:
-    """Index into a shape without the batch of Keras's ``axis``, which counts the batch. Raises ValueError."""
+    """Return the index of Keras's ``axis``, which counts the batch, in a shape without it. Raises ValueError."""
     place = axis - 1 if axis > 0 else rank + axis
     if not 0 <= place < rank:
         raise ValueError(f"option “axis” is {axis}; its input has {rank} axes beside the batch")
@@ -107,8 +108,11 @@ def position(axis: int, rank: int) -> int:
 
 
 def joined(output: Shape, *parts: Work) -> Work:
-    """The parts one after the other as one layer: inner gradients belong to the layer, the first part's input
-    gradient alone is the layer's, and what all parts but the last output is internal."""
+    """Count parts in sequence as one layer.
+
+    Inner gradients belong to the layer, its input gradient is the first part's, and all outputs but the last are
+    internal.
+    """
     first, *rest = parts
     return Work(
         output=output,
@@ -122,7 +126,7 @@ def joined(output: Shape, *parts: Work) -> Work:
 
 
 def repeated(work: Work, times: int) -> Work:
-    """The same layer on each of ``times`` steps: the weights are there once."""
+    """Count the same layer on each of ``times`` steps, with one set of weights."""
     return replace(
         work,
         output=(times, *work.output),
@@ -134,5 +138,5 @@ def repeated(work: Work, times: int) -> Work:
 
 
 def pointwise(output: Shape, forward: int = 0, internal: int = 0) -> Work:
-    """A layer without weights whose gradient counts like its forward work."""
+    """Count a layer without weights whose gradient counts like its forward work."""
     return Work(output, forward=forward, input_gradient=forward, internal=internal)

@@ -1,4 +1,4 @@
-"""The allow-list: every built-in Keras layer that Breakeven can count and build, by Keras's class name."""
+"""Allow-list of every built-in Keras layer that can be counted and built, by Keras's class name."""
 
 from __future__ import annotations
 

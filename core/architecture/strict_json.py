@@ -1,4 +1,4 @@
-"""JSON of unknown origin as plain data: what the standard library's parser lets through is refused first."""
+"""Strict parser of untrusted JSON to plain data, which refuses what the standard library's parser lets through."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from core.numbers import byte_size
 from core.schema import UserError
 
 MAX_BYTES = 2_000_000
-"""Of JSON text; the largest of keras.applications, NASNetLarge, takes half of it."""
+"""Limit of the JSON text; the largest network of keras.applications, NASNetLarge, takes half of it."""
 MAX_NESTING = 60
-"""Keras writes about 12 levels for a model, and 3 more for each model inside it."""
+"""Nesting limit; Keras writes about 12 levels for a model, and 3 more for each model inside it."""
 MAX_DIGITS = 25
 
-# a string that does not end is taken to the end of the text, so that the search stays linear
+# an unterminated string is matched to the end of the text, so that the search stays linear
 _TOKENS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def parse(data: bytes | str) -> Any:
-    """The value that the text describes. Raises UserError for what is no JSON, larger than
-    :data:`MAX_BYTES`, nested deeper than :data:`MAX_NESTING`, ambiguous (a key twice) or no number (NaN, Infinity).
+    """Return the value that the text describes.
+
+    Raises UserError if it is not JSON, larger than :data:`MAX_BYTES`, nested deeper than :data:`MAX_NESTING`, ambiguous
+    (a repeated key) or contains NaN or Infinity.
     """
     if len(data) > MAX_BYTES:
         raise UserError(

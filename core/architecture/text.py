@@ -1,8 +1,8 @@
-"""A graph as text: the one form in which an architecture travels in plans, stores and to workers.
+"""A graph as text: the one form in which an architecture is stored in plans and files and sent to workers.
 
-The text is compact JSON: ``input`` (a sample's shape), ``vocabulary`` where samples are token ids, ``layers`` and,
-where it is not the last layer, ``output``. A layer holds ``name`` and ``kind`` and, where they are not empty or the
-layer before it, ``options``, ``inputs`` and ``shares``. Equal graphs have equal texts.
+The text is compact JSON: ``input`` (a sample's shape), ``vocabulary`` if samples are token ids, ``layers`` and, unless
+it is the last layer, ``output``. A layer holds ``name`` and ``kind`` and, unless empty or the previous layer,
+``options``, ``inputs`` and ``shares``. Equal graphs have equal texts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _GraphText(_Text):
 
 
 def dump(graph: Graph) -> str:
-    """The graph's text. Options are written as they are: :func:`checked` brings them to their normal form."""
+    """Return the graph's text. Options are written as they are: :func:`checked` normalises them."""
     layers: list[dict[str, Any]] = []
     before = INPUT
     for layer in graph.layers:
@@ -68,7 +68,7 @@ def dump(graph: Graph) -> str:
 
 @lru_cache(maxsize=64)
 def load(text: str, *, public: bool = True) -> Graph:
-    """The graph that a text describes, checked as :func:`checked` does. Raises UserError."""
+    """Return the graph that a text describes, checked as by :func:`checked`. Raises UserError."""
     if len(text) > MAX_CHARACTERS:
         raise ArchitectureError(
             f"The architecture's text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are accepted."
@@ -77,9 +77,9 @@ def load(text: str, *, public: bool = True) -> Graph:
 
 
 def checked(graph: Graph, *, public: bool = True) -> Graph:
-    """The graph with its options in normal form, once every layer was checked and counted.
+    """Return the graph with normalised options after checking and counting every layer.
 
-    With ``public`` no kinds are accepted that occur in keras.applications alone. Raises ArchitectureError for what
+    With ``public``, kinds that occur only in keras.applications are refused. Raises ArchitectureError for anything
     :func:`core.architecture.counts.count` refuses, and for layers that do not lead to the output.
     """
     layers = []
@@ -101,7 +101,7 @@ def checked(graph: Graph, *, public: bool = True) -> Graph:
 
 
 def _check_all_used(graph: Graph) -> None:
-    """Keras leaves layers that lead nowhere out of a model; counting them would be wrong."""
+    """Check that every layer leads to the output; Keras drops the others, so counting them would be wrong."""
     used = {graph.output}
     for layer in reversed(graph.layers):
         if layer.name not in used:

@@ -1,1 +1,1 @@
-"""The batch to train with: time to a loss, throughput and cost, from a run and what was measured beside it."""
+"""The batch to train with: time to a loss, throughput and cost, from a run and the studies beside it."""

@@ -1,8 +1,8 @@
-"""Which batch to train with: throughput, time to a loss and cost by batch on every target of a run.
+"""Analysis for the choice of batch: throughput, time to a loss and cost by batch on every target of a run.
 
 At equal batch all targets need the same steps, so the batch at which two of them reach a loss equally soon *is* the
-crossover in step time. What a choice of batch needs is another one: the batch from which on a target reaches the loss
-faster than the other does at its own best batch.
+crossover in step time. A choice of batch needs another crossover: the batch from which a target reaches the loss faster
+than the other does at its own best batch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class _Target:
-    """One target with all that its points are made of. ``allowed`` marks the batches that fit into memory."""
+    """One target with the inputs of its points. ``allowed`` marks the batches that fit into memory."""
 
     index: int
     name: str
@@ -66,10 +66,16 @@ def batch_answer(
     prices: Sequence[Price] = (),
     epoch_samples: int | None = None,
 ) -> BatchAnswer:
-    """The answer for a finished run; ``memory`` by target name, ``epoch_samples`` in an epoch.
+    """Return the answer for a finished run.
 
-    Targets without a measured batch are left out. Raises UserError where none has one, prices do not fit the run, or
-    the noise study is of another workload.
+    Targets without a measured batch are left out.
+
+    Args:
+        memory: memory limits by target name.
+        epoch_samples: number of samples in an epoch.
+
+    Raises UserError if no target has a measured batch, prices do not fit the run, or the noise study is of another
+    workload.
     """
     check_prices(prices, run.target_names)
     if epoch_samples is not None and not 1 <= epoch_samples <= MAX_EPOCH_SAMPLES:
@@ -160,8 +166,8 @@ def _point(
 
 
 def _best(points: Sequence[BatchPoint], target: _Target, cost: Array) -> BestBatch | None:
-    """Where ``cost`` is lowest within memory, and its neighbours within 5 %."""
-    allowed = int(target.allowed.sum())  # points rise by batch, so these are the first ones
+    """Return the batch with the lowest ``cost`` within memory, and its neighbours within 5 %."""
+    allowed = int(target.allowed.sum())  # points are sorted by batch, so these are the first ones
     if not allowed:
         return None
     best = int(np.argmin(cost[:allowed]))
@@ -182,7 +188,7 @@ def _best(points: Sequence[BatchPoint], target: _Target, cost: Array) -> BestBat
 def _loss_crossovers(
     noise: TrainingNoise | None, known: Sequence[_Target], targets: Sequence[TargetBatches]
 ) -> tuple[LossCrossover, ...]:
-    """Each target against the baseline at its best; of two also the baseline against the other."""
+    """Compare each target with the baseline at its best; for two targets also the baseline with the other."""
     if noise is None or noise.value is None:
         return ()
     found = []
@@ -215,7 +221,9 @@ def _batch(x: float | None) -> float | None:
 
 
 def _ahead(x: Array, y: Array) -> tuple[float | None, float | None]:
-    """Where the piecewise linear y is first at or below zero, and where it rises above it again (None: nowhere)."""
+    """Return the points at which the piecewise linear y first is at or below zero and then rises above it (None:
+    nowhere).
+    """
     below = np.flatnonzero(y <= 0)
     if len(below) == 0:
         return None, None
@@ -226,8 +234,9 @@ def _ahead(x: Array, y: Array) -> tuple[float | None, float | None]:
 
 
 def limit_of(study: MemoryStudy, earlier: Sequence[MemoryStudy]) -> MemoryLimit:
-    """As tried, between the largest batch that fitted and the smallest that ran out; where one of them is missing,
-    predicted from what was tried and the ``earlier`` studies.
+    """Return a tried target's limit, between the largest batch that fitted and the smallest that ran out of memory.
+
+    If one of them is missing, it is predicted from the tried batches and the ``earlier`` studies.
     """
     fitted, refused, plan = study.largest_fitted, study.smallest_refused, study.plan
     if refused is not None and (fitted is not None or refused == MIN_BATCH):

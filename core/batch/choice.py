@@ -1,4 +1,4 @@
-"""Which target and batch to take, and whether it is clear that no other target does better at its own best batch."""
+"""Choice of target and batch, and a test that no other target does better at its own best batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.studies.gradient_noise.answer import TrainingNoise
 def choose(
     targets: Sequence[TargetBatches], curves: Mapping[str, StepCurve], noise: TrainingNoise | None
 ) -> Choice | None:
-    """By the time to a loss where a noise study knows it, else by throughput; None where no batch fits.
+    """Choose by the time to a loss if a noise study provides it, else by throughput; None if no batch fits.
 
     ``curves`` by target name.
     """
@@ -53,7 +53,7 @@ def _most_samples(targets: Sequence[TargetBatches]) -> Choice:
 
 
 def samples_per_s(target: TargetBatches) -> Quantity:
-    """Throughput at the target's best batch, of which it must have one."""
+    """Return the throughput at the target's best batch, which must exist."""
     best = target.best_throughput
     return next(point.samples_per_s for point in target.points if best and point.batch == best.batch)
 

@@ -1,7 +1,7 @@
-"""What samples cost on each target at the user's prices, and the batch at which the cheaper target changes.
+"""Cost of samples on each target at the user's prices, and the batch at which the cheaper target changes.
 
-Cost a sample is price · t / b, so log(cost_A / cost_B) is the curve of log(t_A / t_B) moved by log(price_A / price_B).
-Its crossings are found as the crossover's own are: the same units, the same sign segments and intervals, another level.
+The cost of a sample is price · t / b, so log(cost_A / cost_B) is the curve of log(t_A / t_B) shifted by log(price_A /
+price_B). Its crossings are found like the crossover itself: same units, sign segments and intervals, at another level.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from core.text import sentence_case
 
 
 def cost_of(seconds: Quantity, price: Price) -> Quantity:
-    """Cost of so many seconds, in the price's currency."""
+    """Return the cost of a duration, in the price's currency."""
     return seconds.times(cost_of_seconds(1.0, price.per_hour))
 
 
 def cost_answers(run: Run, prices: Sequence[Price]) -> tuple[CostAnswer, ...]:
-    """Each target that has a price against the baseline, which is the first; none where that has no price."""
+    """Compare each priced target with the baseline, which is the first; none if that has no price."""
     by_name = {price.target: price for price in prices}
     known = [index for index, name in enumerate(run.target_names) if name in by_name]
     if not known or known[0] != 0:
@@ -37,7 +37,7 @@ def cost_answers(run: Run, prices: Sequence[Price]) -> tuple[CostAnswer, ...]:
 
 
 def _answer(run: Run, targets: tuple[int, int], both: tuple[Price, Price]) -> CostAnswer:
-    """From which batch the more expensive of two targets is cheaper for a sample."""
+    """Compare the cost per sample of two targets by batch."""
     dearer = None if both[0].per_hour == both[1].per_hour else max(both, key=lambda price: price.per_hour).target
     curve, named = _curve(run, targets, both), _Named(run, both)
     if curve is None:
@@ -54,7 +54,7 @@ def _answer(run: Run, targets: tuple[int, int], both: tuple[Price, Price]) -> Co
 
 @dataclass(frozen=True)
 class _Named:
-    """The two prices with what people call their targets."""
+    """Two prices with the display names of their targets."""
 
     run: Run
     prices: tuple[Price, Price]
@@ -69,7 +69,7 @@ class _Named:
 
 
 def _curve(run: Run, targets: tuple[int, int], prices: tuple[Price, Price]) -> Curve | None:
-    """log(cost_A / cost_B) of a sample; above zero the second target is the cheaper one."""
+    """Return log(cost_A / cost_B) per sample; above zero the second target is the cheaper one."""
     seen = observe(run, *targets)
     if len(seen.batches) == 0:
         return None

@@ -1,4 +1,4 @@
-"""The batch to use as one JSON object: what it says, and the records that it follows from."""
+"""The answer on the batch to use as one JSON object: results, and the records they follow from."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from core.userdata.source import RANDOM_LABELS
 
 
 def batch_data(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> dict[str, Any]:
-    """What it says, derived; the noise study as measured under ``record``. The run is exported by itself.
+    """Return the derived results, with the noise study as measured under ``record``. The run is exported separately.
 
     Times are in the unit of their name; noise scales and batches in samples, costs in the prices' currency. ``steps``,
-    ``time_s``, ``relative_time`` and what a loss costs are predicted from measured parts. ``cost`` compares two
-    targets; of more ``costs`` has each against the first.
+    ``time_s``, ``relative_time`` and costs to a loss are predicted from measured parts. ``cost`` compares two targets;
+    for more, ``costs`` compares each with the first.
     """
     data = asdict(answer)
     del data["step_verdict"]

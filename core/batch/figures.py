@@ -1,7 +1,7 @@
-"""The charts of “which batch should we train with?”: time to the loss, throughput, time per sample and cost by batch.
+"""Charts of “which batch should we train with?”: time to the loss, throughput, time per sample and cost by batch.
 
-Markers stand where a step time was measured; the line between them is interpolated. What is predicted is dashed and
-hollow and says so. Memory is a wall: no batch beyond it can be had.
+Markers show measured step times; the line between them is interpolated. Predictions are dashed, hollow and marked as
+such. The memory limit is a wall: no batch beyond it is possible.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from core.text import sentence_case
 Known = Literal["time", "relative"]
 Get = Callable[[BatchPoint], Quantity | None]
 Best = Callable[[TargetBatches], BestBatch | None]
-MAIN_PX = 280  # of the plot, so that a picture with its words fits below a verdict
-REACH = 3.0  # a band is followed so many times beyond the curves; hover texts have its end
+MAIN_PX = 280  # height of the plot, so that a picture with its text fits below a verdict
+REACH = 3.0  # bands are drawn up to this factor beyond the curves; hover texts have their end
 WALL_PX, BEST_PX, NAME = 3.5, 7.0, 16
-MOST_WALLS = 2  # memory limits that are named above the plot
-MOST_NAMED = 3  # targets whose best batch is named above the plot; of more the stars alone stand there
+MOST_WALLS = 2  # most memory limits named above the plot
+MOST_NAMED = 3  # most targets whose best batch is named above the plot; with more there are only the stars
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What a chart shows of every point. ``best`` marks a batch on each curve, ``predicted`` how all of it looks."""
+    """Quantity shown in a chart. ``best`` marks a batch on each curve, ``predicted`` sets the style of the chart."""
 
     title: str
     axis: str
@@ -60,7 +60,7 @@ class Measure:
 
 
 def known_time(answer: BatchAnswer) -> Known | None:
-    """Whether the time to the loss is known, only its ratio to the best, or nothing of it."""
+    """Return “time” if the time to the loss is known, “relative” if only its ratio to the best is, else None."""
     points = [point for target in answer.targets for point in target.points]
     if any(point.time_s is not None for point in points):
         return "time"
@@ -68,10 +68,10 @@ def known_time(answer: BatchAnswer) -> Known | None:
 
 
 def time_to_loss_figure(run: Run, answer: BatchAnswer, noise: NoiseStudy) -> go.Figure:
-    """Predicted time (s) to the target loss by batch, its best batch, both crossovers and the memory limits.
+    """Draw predicted time (s) to the target loss by batch, its best batch, both crossovers and the memory limits.
 
-    Where the target loss was not reached, the time over each target's own best, in which no two curves can be
-    compared. ``answer`` must know one of the two.
+    If the target loss was not reached, draw the time over each target's own best, in which curves cannot be compared.
+    ``answer`` must contain one of the two.
     """
     timed = known_time(answer) == "time"
     if timed:
@@ -96,14 +96,14 @@ def time_to_loss_figure(run: Run, answer: BatchAnswer, noise: NoiseStudy) -> go.
 
 
 def throughput_figure(run: Run, answer: BatchAnswer) -> go.Figure:
-    """Samples a second of both targets by batch, with the batch that gives most and the memory limits."""
+    """Draw samples per second of all targets by batch, with the best batch and the memory limits."""
     measure = Measure("Throughput by batch", "Samples a second", "samples/s", lambda p: p.samples_per_s,
                       lambda t: t.best_throughput)  # fmt: skip
     return _figure(run, answer, measure, [], [], [_band_note(run)])
 
 
 def sample_time_figure(run: Run, answer: BatchAnswer) -> go.Figure:
-    """Time per sample (µs) of both targets by batch, with the crossover in step time and the memory limits."""
+    """Draw time per sample (µs) of all targets by batch, with the crossover in step time and the memory limits."""
     measure = Measure(
         "Time per sample by batch", "Time per sample (µs)", "µs", lambda p: p.us_per_sample, lambda _: None
     )
@@ -111,7 +111,7 @@ def sample_time_figure(run: Run, answer: BatchAnswer) -> go.Figure:
 
 
 def cost_figure(run: Run, answer: BatchAnswer) -> go.Figure:
-    """Cost of a million samples by batch, with the batch from which the cheaper target is another one."""
+    """Draw the cost of a million samples by batch, with the batch from which the cheaper target changes."""
     currency = next((target.price.currency for target in answer.targets if target.price is not None), "")
     measure = Measure(
         "Cost of a million samples by batch", f"Cost of a million samples ({currency})", currency,
@@ -131,12 +131,12 @@ def cost_figure(run: Run, answer: BatchAnswer) -> go.Figure:
 
 
 def _colour(answer: BatchAnswer, target: TargetBatches) -> str:
-    """Of a line that stands for a target; where there are only two, a line is of both."""
+    """Return the colour of a target's line; neutral for two targets, where a line belongs to both."""
     return GUIDE if len(answer.targets) == 2 else TARGET_LOOKS[target.index].colour
 
 
 def scale_words(answer: BatchAnswer) -> str:
-    """``Gradient noise scale 612 (540 to 700) samples``, or its lower bound."""
+    """Return ``Gradient noise scale 612 (540 to 700) samples``, or its lower bound."""
     noise = answer.noise
     if noise is None or noise.value is None or noise.high is None:
         return f"Gradient noise scale at least {0 if noise is None else noise.low:,.0f} samples"
@@ -164,7 +164,7 @@ def _figure(
             named_best = _add_best(figure, target, best, look, measure)
             spans += [named_best] if len(answer.targets) <= MOST_NAMED else []
     walls, limits = memory_walls(answer.targets, x)
-    named = len(walls) <= MOST_WALLS  # of more the line below the plot says which is whose
+    named = len(walls) <= MOST_WALLS  # with more, the lines below the plot name them
     rows = add_spans(figure, [*spans, *(walls if named else [])], x)
     for wall in walls:
         if not named:
@@ -180,7 +180,7 @@ def _figure(
 
 
 def _add_target(figure: go.Figure, target: TargetBatches, look: Look, measure: Measure, label: Label) -> int:
-    """One target's curve, dotted beyond its memory; returns how many lines the legend gets."""
+    """Draw one target's curve, dotted beyond its memory limit; return the number of legend rows."""
     points = [(point, value) for point in target.points if (value := measure.get(point)) is not None]
     if not points:
         return 0
@@ -222,7 +222,7 @@ def _hover(point: BatchPoint, value: Quantity, measure: Measure) -> str:
 
 
 def _add_best(figure: go.Figure, target: TargetBatches, best: BestBatch, look: Look, measure: Measure) -> Span:
-    """The best batch as a star, those within 5 % of it as a thick stretch; returns its words for above the plot."""
+    """Draw the best batch as a star and those within 5 % of it as a thick line; return its label above the plot."""
     near = [p for p in target.points if best.low <= p.batch <= best.high and measure.get(p) is not None]
     values = {p.batch: value.value for p in near if (value := measure.get(p)) is not None}
     figure.add_scatter(
@@ -246,7 +246,7 @@ def _step_crossings(answer: BatchAnswer) -> list[Span]:
 
 
 def _loss_crossings(answer: BatchAnswer) -> list[Span]:
-    """Where a target becomes faster than the other at its best, inside the range of its batches."""
+    """Return the batches where a target becomes faster than the other at its best, inside the range of its batches."""
     spans = []
     for found in answer.loss_crossovers:
         target = answer.target(found.target)
@@ -259,8 +259,9 @@ def _loss_crossings(answer: BatchAnswer) -> list[Span]:
 
 
 def memory_walls(targets: Sequence[TargetBatches], x: tuple[float, float]) -> tuple[list[Span], list[str]]:
-    """Each target's memory limit as a wall with all batches beyond it shaded, and a line for each limit in bytes with
-    what it means for every target. Equal limits are one wall.
+    """Return memory limits as walls with the batches beyond them shaded, and their descriptions.
+
+    Equal limits share one wall; each limit in bytes has a line with the largest batch of every target.
     """
     shared: dict[MemoryLimit, list[TargetBatches]] = {}
     for target in targets:
@@ -294,7 +295,7 @@ def _limit_words(limit: MemoryLimit, x: tuple[float, float]) -> str:
 
 
 def _values(answer: BatchAnswer, get: Get) -> list[float]:
-    """All values, and the bounds that lie within reach of them."""
+    """Return all values, and their bounds clipped to a limited range around them."""
     found = [value for target in answer.targets for point in target.points if (value := get(point)) is not None]
     middles = [value.value for value in found]
     ends = [end for value in found for end in (value.low, value.high)]

@@ -1,4 +1,4 @@
-"""What an hour on each target costs: the user's own numbers, dated, since prices change."""
+"""Hourly prices of targets: the user's own numbers, dated, since prices change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ MAX_EPOCH_SAMPLES = 10**12
 
 
 class Price(Frozen):
-    """``target`` is the target's name in a run; ``currency`` three capital letters, ``dated`` a day in ISO 8601."""
+    """Price of a target per hour. ``target`` is its name in a run; ``currency`` three capital letters, ``dated`` a day
+    in ISO 8601.
+    """
 
     target: Annotated[str, Field(min_length=1, max_length=200)]
     per_hour: PerHour
@@ -24,12 +26,12 @@ class Price(Frozen):
 
     @property
     def amount(self) -> str:
-        """Such as ``2.5 EUR an hour (2026-11-01)``."""
+        """The price, as in ``2.5 EUR an hour (2026-11-01)``."""
         return f"{self.per_hour:g} {self.currency} an hour ({self.dated})"
 
     @classmethod
     def parse(cls, text: str, currency: str, dated: str) -> Price:
-        """Price from ``target=amount``, such as ``gpu:0=2.50``. Raises UserError."""
+        """Return the price written as ``target=amount``, such as ``gpu:0=2.50``. Raises UserError."""
         target, equals, amount = text.strip().rpartition("=")
         if not equals:
             raise UserError(f"Price “{text[:80]}” is not understood; write a target and its price an hour: cpu=0.20.")
@@ -38,7 +40,7 @@ class Price(Frozen):
 
 
 def check_prices(prices: Sequence[Price], target_names: Sequence[str]) -> None:
-    """Raises UserError for an unknown target, two prices of one target, or two currencies."""
+    """Raise UserError for an unknown target, two prices of one target, or two currencies."""
     for price in prices:
         if price.target not in target_names:
             raise UserError(f"“{price.target}” is no target of this run; it has {all_of(target_names)}.")

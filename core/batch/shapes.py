@@ -1,4 +1,4 @@
-"""The shapes of the answer to “which batch should we train with?”, for pages, figures, export and the command line."""
+"""Data types of the answer to “which batch should we train with?”, for pages, figures, export and the command line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from core.studies.sweep.answer import Verdict
 PointLabel = Label | Literal["interpolated"]
 Edge = Literal["smallest", "largest", "memory"]
 NEAR_BEST = 0.05
-"""Batches within 5 % of the best are as good as it: so far a choice may lie from it."""
+"""Batches within 5 % of the best are considered equally good."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A value with its 95 % interval; bounds are None where the data cannot support one."""
+    """A value with its 95 % interval; bounds are None if the data cannot support one."""
 
     value: float
     low: float | None
@@ -30,15 +30,16 @@ class Quantity:
         return Quantity(factor * self.value, *bounds)
 
     def inverse(self, factor: float = 1.0) -> Quantity:
-        """``factor`` over it."""
+        """Return ``factor`` divided by the quantity."""
         bounds = (None if bound is None else factor / bound for bound in (self.high, self.low))
         return Quantity(factor / self.value, *bounds)
 
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """The largest batch that fits a target within ``limit_bytes``, with its interval; ``label`` tells whether it was
-    predicted or tried.
+    """Largest batch that fits a target within ``limit_bytes``, with its interval.
+
+    ``label`` tells if it was predicted or tried.
     """
 
     largest: int
@@ -49,17 +50,17 @@ class MemoryLimit:
 
     @property
     def within(self) -> str:
-        """The limit as the end of a clause: “ within 4 GB”, empty where it is not known."""
+        """The limit as the end of a clause: “ within 4 GB”, empty if unknown."""
         return "" if self.limit_bytes is None else f" within {byte_size(self.limit_bytes)}"
 
 
 @dataclass(frozen=True)
 class BatchPoint:
-    """One target at one batch. ``label`` is the step time's; what is predicted from it is labelled ``predicted``.
+    """One target at one batch.
 
-    ``steps`` and ``time_s`` lead to the target loss (None where no loss was reached, or without a noise study);
-    ``relative_time`` is over the best of this target. Costs are in the prices' currency. ``fits`` is None where no
-    memory limit is known.
+    ``label`` is that of the step time; values predicted from it are labelled ``predicted``. ``steps`` and ``time_s``
+    lead to the target loss (None if no loss was reached, or without a noise study); ``relative_time`` is relative to
+    this target's best. Costs are in the prices' currency. ``fits`` is None if no memory limit is known.
     """
 
     batch: int
@@ -78,8 +79,10 @@ class BatchPoint:
 
 @dataclass(frozen=True)
 class BestBatch:
-    """The best batch and, from ``low`` to ``high``, those within 5 % of it. ``edge``: where the range ends it, more
-    might be gained beyond (``smallest``, ``largest`` measured) or cannot be had (``memory``).
+    """The best batch and, from ``low`` to ``high``, those within 5 % of it.
+
+    ``edge`` is set if the best is at the end of the range: larger or smaller ones might be better (``largest``,
+    ``smallest`` measured) or are impossible (``memory``).
     """
 
     batch: int
@@ -91,9 +94,9 @@ class BestBatch:
 
 @dataclass(frozen=True)
 class TargetBatches:
-    """One target: its points by rising batch, measured ones and those between, with the best batch by each measure.
+    """One target: its points by rising batch, measured and in between, with the best batch by each measure.
 
-    ``index`` is its number in the run, ``name`` its notation and ``title`` what people call it.
+    ``index`` is its number in the run, ``name`` its notation and ``title`` its display name.
     """
 
     index: int
@@ -108,8 +111,10 @@ class TargetBatches:
 
 @dataclass(frozen=True)
 class Choice:
-    """The target and batch to take. ``clear``: at 95 % better ``by`` that measure than every other target at its own
-    best batch; True where there is no other. ``target`` is a name in notation.
+    """The recommended target and batch.
+
+    ``clear``: better by the measure ``by`` at 95 % than every other target at its own best batch; True if there is no
+    other. ``target`` is in notation.
     """
 
     target: str
@@ -123,8 +128,8 @@ class LossCrossover:
     """The batch from which ``target`` reaches the loss faster than ``other`` does at *its own best* batch.
 
     ``until`` is the batch beyond which it no longer does (None: up to the end of its range). ``low`` and ``high`` are
-    the 95 % interval of ``batch``, None where the range does not show them. ``batch`` is None, with ``sentence`` saying
-    why, where the target does so nowhere.
+    the 95 % interval of ``batch``, None if outside the range. ``batch`` is None if the target does so nowhere;
+    ``sentence`` then gives the reason.
     """
 
     target: str
@@ -139,7 +144,7 @@ class LossCrossover:
 
 @dataclass(frozen=True)
 class CostCrossover:
-    """A batch at which the target with the cheaper sample changes; ``cheaper_after`` is so above it."""
+    """A batch at which the target with the cheaper sample changes to ``cheaper_after``, for batches above it."""
 
     batch: float
     low: float | None
@@ -149,8 +154,10 @@ class CostCrossover:
 
 @dataclass(frozen=True)
 class CostAnswer:
-    """Of two targets. ``dearer`` is the more expensive one an hour (None: equal prices). ``cheaper`` is set where one
-    has the cheaper sample throughout.
+    """Cost comparison of two targets.
+
+    ``dearer`` has the higher hourly price (None: equal prices). ``cheaper`` is set if one target has the cheaper sample
+    throughout.
     """
 
     prices: tuple[Price, Price]
@@ -162,11 +169,11 @@ class CostAnswer:
 
 @dataclass(frozen=True)
 class BatchAnswer:
-    """``sentences`` begin with the verdict, in which ``choice`` (None where no batch fits) is put into words.
+    """Answer on the batch to train with.
 
-    ``step_verdict`` is the run's own, on step times. ``noise`` and what follows from it is None without a noise study.
-    ``targets`` are those that have a measured batch; ``costs`` are of each that has a price against the baseline,
-    which is the first.
+    ``sentences`` begin with the verdict, the wording of ``choice`` (None if no batch fits). ``step_verdict`` is the
+    run's own, on step times. ``noise`` and everything derived from it is None without a noise study. ``targets`` are
+    those with a measured batch; ``costs`` compare each priced target with the baseline, which is the first.
     """
 
     targets: tuple[TargetBatches, ...]

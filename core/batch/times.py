@@ -1,8 +1,9 @@
-"""Step time against batch with an interval, between measured batches too, and the time to a loss that follows.
+"""Step time by batch with intervals, also between measured batches, and the resulting time to a loss.
 
 time(B) = S(B) · t(B): steps from the noise scale (:mod:`core.studies.gradient_noise.answer`), step time from the run.
-Errors of both are independent and multiply, so their logarithms add in squares. S depends on the noise scale the same
-way at every batch, so a ratio of two times is bounded by the ends of the noise scale's interval, not by two intervals.
+Errors of both are independent and multiply, so their logarithms add in squares. S depends on the noise scale in the
+same way at every batch, so a ratio of two times is bounded by the ends of the noise scale's interval, not by two
+intervals.
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ from core.evidence import Label
 from core.studies.gradient_noise.answer import TrainingNoise
 from core.studies.sweep.answer import CellStats, Fit
 
-PER_OCTAVE = 8  # points between measured batches, a doubling
+PER_OCTAVE = 8  # points per doubling between measured batches
 TRAINING_ALLOWANCE = 0.08
-"""Standard deviation of log steps to a loss from one seed to another, of which a study sees one (measured:
+"""Standard deviation of log steps to a loss between seeds, of which a study sees one (measured:
 benchmarks/noise_scale.py)."""
 
 LAW_ALLOWANCE = 0.05
-"""The same for every doubling of the batch, for what the law S(B) itself is off by (measured: the same benchmark)."""
+"""Additional deviation per doubling of the batch, for the error of the law S(B) itself (measured likewise)."""
 
 
 @dataclass(frozen=True)
 class StepCurve:
-    """log(step time / ms) of one target at its measured batches and between them; ``half`` is half the 95 % interval's
-    width (``below`` and ``above`` the value), infinite where it is not known.
+    """log(step time / ms) of one target at its measured batches and between them.
+
+    ``below`` and ``above`` are the distances to the bounds of the 95 % interval, infinite if unknown.
     """
 
     batches: Array
@@ -46,17 +48,17 @@ class StepCurve:
 
 
 def from_log(middle: float, below: float, above: float) -> Quantity:
-    """exp(middle) with its bounds."""
+    """Return exp(middle) with its bounds."""
     low = math.exp(middle - below) if math.isfinite(below) else None
     high = math.exp(middle + above) if math.isfinite(above) else None
     return Quantity(math.exp(middle), low, high)
 
 
 def step_curve(cells: Sequence[CellStats], fit: Fit | None, label: Label) -> StepCurve | None:
-    """Curve of one target's cells, None without any.
+    """Return the curve of one target's cells, None without any.
 
-    Between measured batches the fit gives the shape, and what it misses the neighbours by is interpolated over
-    log(batch); half of what that differs by between the two widens the interval, most in the middle.
+    Between measured batches the fit gives the shape; its residuals are interpolated over log(batch). Half the
+    difference between neighbouring residuals widens the interval, most in the middle.
     """
     mine = sorted(cells, key=lambda cell: cell.batch)
     if not mine:
@@ -87,7 +89,7 @@ def _half(upper: float | None, lower: float | None) -> float:
 
 
 def _between(at: Array, x: Array, values: Array) -> Array:
-    """Interpolated; infinite next to a value that is."""
+    """Interpolate values; infinite next to an infinite one."""
     finite = np.where(np.isfinite(values), values, 1e9)
     found = np.interp(at, x, finite)
     return np.where(found > 1e6, np.inf, found)
@@ -98,7 +100,7 @@ def _shape(batches: Array, fit: Fit | None) -> Array:
 
 
 def _grid(measured: Array) -> Array:
-    """Measured batches and whole ones between them, rising."""
+    """Return measured batches and whole ones between them, rising."""
     count = max(2, math.ceil(math.log2(measured[-1] / measured[0]) * PER_OCTAVE) + 1)
     between = np.round(np.geomspace(measured[0], measured[-1], count))
     near = np.abs(np.log2(between[:, None] / measured[None, :])).min(axis=1) < 0.5 / PER_OCTAVE
@@ -106,7 +108,7 @@ def _grid(measured: Array) -> Array:
 
 
 def steps_at(noise: TrainingNoise, batch: float) -> Quantity | None:
-    """Steps to the target loss at a batch, S(B) (McCandlish et al. 2018, eq. 2.12); None where it was not reached."""
+    """Return the steps to the target loss, S(B) (McCandlish et al. 2018, eq. 2.12); None if it was not reached."""
     if noise.steps is None or noise.value is None:
         return None
     factors = np.log([noise.step_factor(batch, scale) for scale in (noise.value, noise.low, noise.high)])
@@ -120,15 +122,16 @@ def steps_at(noise: TrainingNoise, batch: float) -> Quantity | None:
 
 
 def product(one: Quantity, other: Quantity) -> Quantity:
-    """Product of two quantities whose errors are independent."""
+    """Return the product of two quantities with independent errors."""
     below = math.hypot(_half(one.value, one.low), _half(other.value, other.low))
     above = math.hypot(_half(one.high, one.value), _half(other.high, other.value))
     return from_log(math.log(one.value * other.value), below, above)
 
 
 def log_times(noise: TrainingNoise, curve: StepCurve) -> Array:
-    """log of the time to the loss, but for a constant that is the same at every batch and target: three rows, for the
-    noise scale, its lower and its upper bound.
+    """Return the log of the time to the loss, up to a constant shared by all batches and targets.
+
+    Three rows: for the noise scale, its lower and its upper bound.
     """
     scales = (noise.value, noise.low, noise.high)
     factors = [[noise.step_factor(float(batch), scale) for batch in curve.batches] for scale in scales]
@@ -149,8 +152,10 @@ class Ratios:
 
 
 def over_best(noise: TrainingNoise, curve: StepCurve, other: StepCurve, allowed: Array) -> Ratios:
-    """Times on ``curve`` over the shortest on ``other`` at its ``allowed`` batches (a mask), for every noise scale in
-    its interval. A target against its own best: at that batch the step time is the same one, so it adds no error.
+    """Return times on ``curve`` over the shortest on ``other`` at its ``allowed`` batches (a mask).
+
+    Covers every noise scale in its interval. At its own best batch a target is compared with itself, so its step time
+    adds no error there.
     """
     mine, theirs = log_times(noise, curve), log_times(noise, other)
     theirs = np.where(allowed, theirs, np.inf)

@@ -1,4 +1,4 @@
-"""The sentences of the answer to “which batch should we train with?”, verdict first."""
+"""Sentences of the answer to “which batch should we train with?”, verdict first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.studies.gradient_noise.export import noise_sentence
 from core.studies.sweep.answer import Answer
 from core.studies.sweep.record import Run
 
-MOST_NAMED = 3  # targets that a verdict names; of more it names the best
+MOST_NAMED = 3  # most targets named in a verdict; with more it names only the best
 TUNED = (
     "Steps at batches other than the reference are predicted, for a learning rate that is tuned at each of them; their "
     "intervals allow for what such predictions missed real trainings by."
@@ -35,7 +35,7 @@ def sentences(
     *,
     taught: bool,
 ) -> tuple[str, ...]:
-    """Verdict, how long it takes, how sure, the crossovers, memory, cost, and what is missing."""
+    """Return the verdict, the times, their certainty, the crossovers, memory, cost, and what is missing."""
     found = [_verdict(targets, noise, choice)]
     if times := _times(targets):
         found.append(times)
@@ -61,7 +61,7 @@ def sentences(
 
 
 def _verdict(targets: Sequence[TargetBatches], noise: TrainingNoise | None, choice: Choice | None) -> str:
-    """One sentence; times with their intervals stand in the next one."""
+    """Return the verdict in one sentence; the next sentence has the times with their intervals."""
     if choice is None:
         which = {1: "this target", 2: "either target"}.get(len(targets), "any target")
         return f"No measured batch fits into memory on {which}."
@@ -75,14 +75,14 @@ def _verdict(targets: Sequence[TargetBatches], noise: TrainingNoise | None, choi
 
 
 def _best(targets: Sequence[TargetBatches], choice: Choice) -> dict[str, BestBatch]:
-    """The best batch by the title of each target that has one, the chosen target first."""
+    """Return the best batch of each target that has one, by title, the chosen target first."""
     order = sorted(targets, key=lambda target: target.name != choice.target)
     found = {one.title: one.best_time if choice.by == "time" else one.best_throughput for one in order}
     return {title: best for title, best in found.items() if best is not None}
 
 
 def _taken(best: dict[str, BestBatch], choice: Choice) -> str:
-    """What to take; where that is not clear, what it is between."""
+    """Return the recommendation, or the alternatives if it is not clear."""
     (title, first), *others = best.items()
     if not others:
         return _near(first)
@@ -96,13 +96,13 @@ def _taken(best: dict[str, BestBatch], choice: Choice) -> str:
 
 
 def time_at_best(target: TargetBatches) -> Quantity | None:
-    """Time to the target loss at the target's best batch, in seconds."""
+    """Return the time to the target loss at the target's best batch, in seconds."""
     best = target.best_time
     return next((point.time_s for point in target.points if best is not None and point.batch == best.batch), None)
 
 
 def _times(targets: Sequence[TargetBatches]) -> str:
-    """The time to the loss of each target at its best batch, with its interval; empty where none has one."""
+    """Return the time to the loss of each target at its best batch, with its interval; empty if none has one."""
     found = []
     for target in targets:
         time_s = time_at_best(target)
@@ -119,9 +119,10 @@ def _near(best: BestBatch) -> str:
 
 
 def loss_sentence(found: LossCrossover, names: tuple[str, str], reach: tuple[float, float], possible: bool) -> str:
-    """One :class:`LossCrossover` in words, with the ``names`` of target and other.
+    """Return a :class:`LossCrossover` in words, with the ``names`` of target and other.
 
-    ``reach`` is the range of batches, ``possible`` whether its interval holds any at which the target is faster.
+    ``reach`` is the range of batches; ``possible`` is True if its interval contains a batch at which the target is
+    faster.
     """
     who, other = names
     than = f"faster than {other} at its best batch ({found.other_best:,})"
@@ -139,7 +140,7 @@ def loss_sentence(found: LossCrossover, names: tuple[str, str], reach: tuple[flo
 
 
 def _memory(targets: Sequence[TargetBatches]) -> list[str]:
-    """One sentence for each limit in bytes, with every target that is held to it."""
+    """Return one sentence per limit in bytes, with every target that it applies to."""
     held: dict[int | None, list[TargetBatches]] = {}
     for target in targets:
         if target.memory is not None:

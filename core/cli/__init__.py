@@ -1,9 +1,8 @@
-"""The engine without a browser: ``python -m core sweep``, ``verdict``, ``frontier``, ``memory``, ``batch`` and others.
+"""The command line: ``python -m core sweep``, ``verdict``, ``frontier``, ``memory``, ``batch`` and others.
 
-Installed as a package the same program is called ``breakeven``, and without a command it opens the dashboard.
-
-Exit status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
-failure, also of a check that ``selfcheck`` makes; ``check`` has its own (:mod:`core.cli.check`). Modules that take long
+Installed as a package the same program is called ``breakeven``, and without a command it opens the dashboard. Exit
+status: 0 for any honest verdict (a cancelled sweep's, too), 2 for bad input with one sentence on stderr, 1 for a
+failure, also of a check that ``selfcheck`` makes; ``check`` has its own (:mod:`core.cli.check`). Modules that are slow
 to load are imported where a command needs them; only worker processes, and the one that ``devices --probe`` starts,
 ever load a framework.
 """
@@ -70,7 +69,7 @@ for command in (
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m core") -> int:
-    """Run a command and return its exit status. ``program`` is what help and usage call it."""
+    """Run a command and return its exit status. ``program`` is its name in help and usage."""
     before = headers.set(set())
     try:
         return int(commands.main(arguments, prog_name=program, standalone_mode=False) or 0)
@@ -80,10 +79,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m core"
     except UserError as error:
         say(str(error))
         return 2
-    except click.Abort:  # Ctrl-C before or after a sweep; during one it is a way to end it
+    except click.Abort:  # Ctrl-C before or after a sweep; during one it ends the sweep
         say("Stopped.")
         return 1
-    except Exception as error:  # a defect of this program; what it names may come from outside, too
+    except Exception as error:  # a defect of this program; its message may quote outside text, too
         lost = unprinted(error)
         say_lines(lost.format_message() if lost else traceback.format_exc().rstrip())
         return 1

@@ -1,4 +1,4 @@
-"""``verdict``: what a stored or imported run says."""
+"""The ``verdict`` command, on a stored or imported run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def verdict(path: Path, as_json: bool, margin: float | None) -> None:
 
 
 def answer_of(run: Run, margin: float | None = None) -> Answer:
-    """The analysis of a run. Raises BadInput when there is nothing to analyse."""
+    """Return the analysis of a run. Raises BadInput if there is nothing to analyse."""
     if margin is not None and not 0 < margin <= 1:
         raise BadInput(f"The margin {margin:g} is not possible; accepted is more than 0 and at most 1 (0.05 is 5 %).")
     with refusing():

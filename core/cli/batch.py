@@ -1,4 +1,4 @@
-"""``batch``: which batch to train with, from a finished sweep, the gradient noise scale and the prices of an hour."""
+"""The ``batch`` command: a recommendation from a finished sweep, the gradient noise scale and hourly prices."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def batch_command(context: click.Context, path: Path, **_: Any) -> None:
         with refusing():
             return batch_answer(run, answer, noise, memory, prices, samples)
 
-    answered(None)  # a price that does not fit is refused before anything is measured
+    answered(None)  # refuse an unsuitable price before anything is measured
     noise = _noise(run, given)
     unwritten = None if noise is None else write_out(given["noise_out"], noise.to_json(indent=1))
     batches = answered(noise)
@@ -102,7 +102,7 @@ def batch_command(context: click.Context, path: Path, **_: Any) -> None:
 
 
 def _memory(run: Run, paths: tuple[Path, ...]) -> dict[str, MemoryLimit]:
-    """The memory limit of each target that a file knows. Raises BadInput where a file is of something else."""
+    """Return the memory limit of each target for which there is a file. Raises BadInput for an unrelated file."""
     studies: dict[str, MemoryStudy] = {}
     for path in paths:
         study = read_study(MEMORY, path)
@@ -120,7 +120,7 @@ def _prices(given: dict[str, Any]) -> tuple[Price, ...]:
 
 
 def _epoch_samples(run: Run, given: dict[str, Any]) -> int | None:
-    """The user's number, else that of their data where it is known without reading them."""
+    """Return the user's number of samples, else that of their data if it is known without reading them."""
     if given["epoch_samples"] is not None or given["data"] is None or run.plan is None:
         return given["epoch_samples"]
     with refusing():
@@ -128,7 +128,7 @@ def _epoch_samples(run: Run, given: dict[str, Any]) -> int | None:
 
 
 def _noise(run: Run, given: dict[str, Any]) -> NoiseStudy | None:
-    """The noise study of a file, or one that is measured now; None where neither is asked for."""
+    """Return the noise study from a file or measured now; None if neither is requested."""
     chosen = [flag_of(name) for name in MEASURING if given[name] is not None]
     if given["noise"] is not None:
         if chosen or given["budget_s"] is not None:
@@ -145,7 +145,7 @@ def _noise(run: Run, given: dict[str, Any]) -> NoiseStudy | None:
 
 
 def _plan(run: Run, given: dict[str, Any]) -> NoisePlan:
-    """The plan of the flags. Raises BadInput."""
+    """Return the plan from the flags. Raises BadInput."""
     if run.plan is None:
         raise BadInput("Only points were imported for this run; without its plan there is no workload to train.")
     values = {"data": given["data"], "target_loss": given["target_loss"], "learning_rate": given["learning_rate"]}
@@ -162,7 +162,7 @@ def _plan(run: Run, given: dict[str, Any]) -> NoisePlan:
 
 
 def batch_text(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> str:
-    """Verdict first, then every measured batch on each target, and what was measured where."""
+    """Return the verdict, then every measured batch on each target, and the origin of the measurements."""
     lines = [*answer.sentences, ""]
     for target in answer.targets:
         lines += [f"{sentence_case(target.title)}:", *_rows(target), ""]
@@ -179,7 +179,7 @@ def batch_text(run: Run, answer: BatchAnswer, noise: NoiseStudy | None) -> str:
 
 
 def _rows(target: TargetBatches) -> list[str]:
-    """A table of the measured batches; columns that nothing is known of are left out."""
+    """Return a table of the measured batches, without columns that are entirely unknown."""
     points = [point for point in target.points if point.label != "interpolated"]
     columns: dict[str, Callable[[BatchPoint], Quantity | None]] = {
         "step ms": lambda point: point.step_ms,

@@ -1,4 +1,4 @@
-"""``check``: has the step got slower? Two checkouts measured in turn, or the current folder against a stored run."""
+"""The ``check`` command: two checkouts measured in turn, or the current folder against a stored run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_command(**given: Any) -> None:
 
 
 def _measured(given: dict[str, Any]) -> CheckRecord:
-    """Measure what the flags ask for. Raises KeyboardInterrupt where that was stopped before there was anything."""
+    """Measure what the flags request. Raises KeyboardInterrupt if stopped before there was a result."""
     stop = Stop()
 
     def check() -> None:
@@ -77,7 +77,7 @@ def _measured(given: dict[str, Any]) -> CheckRecord:
 
 @contextmanager
 def _own_status() -> Iterator[None]:
-    """A failure is no slowdown, and neither is Ctrl-C: 1 is for a step that got slower."""
+    """Map failures and Ctrl-C to exit statuses other than 1, which means a slower step."""
     try:
         yield
     except Failure as error:

@@ -1,4 +1,4 @@
-"""The files that ``check`` writes beside its answer."""
+"""Files that ``check`` writes beside its answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LIST_BYTES = 20_000_000
 
 
 def check_out(out: Path | None, bencher: Path | None, asv: Path | None) -> None:
-    """Raises BadInput where something could not be written there, before any work is done for it."""
+    """Raise BadInput if a file could not be written, before any work is done for it."""
     for path in (out, bencher):
         if path is not None:
             check_writable(path)
@@ -29,7 +29,7 @@ def check_out(out: Path | None, bencher: Path | None, asv: Path | None) -> None:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a name that is too long, or that no file can have
+    except (OSError, ValueError):  # the name may be too long or invalid
         return False
 
 
@@ -41,7 +41,7 @@ def write_files(
     bencher: Path | None,
     asv: Path | None,
 ) -> tuple[Failure | None, ...]:
-    """Write what was asked for; what could not be."""
+    """Write the requested files; return the failures."""
     failures = [write_out(out, json_text(data)), write_out(bencher, json_text(bencher_data(record, answer)))]
     if asv is not None:
         failures.append(_write_asv(record, asv))
@@ -52,7 +52,7 @@ def _write_asv(record: CheckRecord, folder: Path) -> Failure | None:
     with refusing():
         files = asv_files(record)
     listed = folder / LIST
-    if listed.exists():  # the project's own benchmarks stay
+    if listed.exists():  # keep the project's own benchmarks
         with refusing(f"{shown(str(listed))}: "):
             known = parse_json(read_limited(listed, MAX_LIST_BYTES, "a list of asv's benchmarks"))
         files[LIST] = {**known, **files[LIST]} if isinstance(known, dict) else files[LIST]

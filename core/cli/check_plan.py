@@ -1,4 +1,4 @@
-"""From the flags of ``check`` to its plan, and what starts its workers."""
+"""Conversion of the flags of ``check`` to its plan, and the launcher of its workers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OTHER_MACHINE = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be checked: which target of which run, and the choices that were made. ``check`` ends a wait."""
+    """Request of a check: the target of a run, and the choices made. ``check`` interrupts waiting."""
 
     run: Run
     plan: SweepPlan
@@ -55,7 +55,7 @@ class Wanted:
 
     @classmethod
     def of(cls, run: Run, given: dict[str, Any], check: Check) -> Wanted:
-        """From the flags. Raises UserError."""
+        """Return the request from the flags. Raises UserError."""
         target, batches, slowdown = given["target"], given["batches"], given["max_slowdown"]
         if run.plan is None:
             raise UserError("Only points were imported for this run; without its plan nothing can be measured.")
@@ -72,7 +72,7 @@ class Wanted:
         return self.plan.targets[self.index]
 
     def workload_in(self, entry: str, where: Checkout, apart_from: str | None = None) -> Workload:
-        """The run's workload with what the code builds there now. Raises BadInput."""
+        """Return the run's workload with the network that the code in a checkout builds now. Raises BadInput."""
         try:
             network = network_from_code(entry, self.budget_s, [str(self.target)], where.folder, apart_from, self.check)
         except BadInput as error:
@@ -80,7 +80,7 @@ class Wanted:
         return self.plan.workload.model_copy(update={"network": network})
 
     def checked(self, sides: tuple[Side, ...], slowdown: float, stored: StoredSteps | None = None) -> CheckPlan:
-        """The plan, at the batches that were asked for. Raises pydantic's ValidationError."""
+        """Return the plan, at the requested or default batches. Raises pydantic's ValidationError."""
         known = median_steps(self.run, self.index) or {self.plan.batches[0]: 0.0}
         if stored is not None:
             known = {batch: median(values) for batch, values in stored.steps_ms.items()}
@@ -97,7 +97,7 @@ class Wanted:
 
 
 def share(text: str) -> float:
-    """``5%`` or ``0.05``. Raises UserError."""
+    """Parse ``5%`` or ``0.05``. Raises UserError."""
     number = text.strip().removesuffix("%").strip()
     try:
         value = float(number) / (100 if "%" in text else 1)
@@ -111,12 +111,12 @@ def share(text: str) -> float:
 
 
 def check_asked(wanted: Wanted, against: str | None, checkouts: ExitStack) -> Asked:
-    """The plan; a checkout that it needs is removed with ``checkouts``. Raises UserError or BadInput."""
+    """Return the plan; a checkout made for it is removed with ``checkouts``. Raises UserError or BadInput."""
     return _of_stored(wanted) if against is None else _of_checkouts(wanted, against, checkouts)
 
 
 def _of_stored(wanted: Wanted) -> Asked:
-    """The same plan once more, against the times of the run."""
+    """Return a check that repeats the run's plan and compares with its times."""
     run, workload = wanted.run, wanted.plan.workload
     if same_machine(run.environment, capture_environment()) is False:
         raise UserError(OTHER_MACHINE)
@@ -138,7 +138,7 @@ def _of_stored(wanted: Wanted) -> Asked:
 
 
 def _of_checkouts(wanted: Wanted, against: str, checkouts: ExitStack) -> Asked:
-    """The user's code in the current folder, and in another checkout of it."""
+    """Return a check of the user's code in the current folder against another checkout of it."""
     if wanted.model is None:
         raise UserError(
             "--against compares checkouts of your own code: measure the baseline with sweep --model "
@@ -162,7 +162,7 @@ def _of_checkouts(wanted: Wanted, against: str, checkouts: ExitStack) -> Asked:
 
 
 def _launcher(folders: tuple[str, ...]) -> Launcher:
-    """Starts a worker in each folder, the first and the second one first in turn."""
+    """Return a launcher of one worker per folder, which alternates the folder that starts first."""
     turns = itertools.count()
 
     def launch(targets: tuple[Target, ...], deadline_s: float, check: Check = go_on) -> tuple[Worker, ...]:

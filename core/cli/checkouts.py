@@ -1,4 +1,4 @@
-"""Two checkouts of a user's code: the current folder, and a folder or a commit of the same repository beside it.
+"""Checkouts of a user's code: the current folder, and another folder or a commit of the same repository.
 
 A commit is checked out with ``git worktree`` into a temporary folder, which is removed afterwards. The repository's own
 hooks are not run.
@@ -18,13 +18,14 @@ from core.text import shown
 
 GIT = ("git", "-c", "core.hooksPath=/dev/null")
 GIT_S = 300.0
-SHORT = 10  # characters of a commit's name that people are shown
+SHORT = 10  # characters of a commit's name shown to people
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """``folder`` is where modules are looked for, ``root`` what belongs to the checkout; ``commit`` as it lies there,
-    None where something was changed since.
+    """A checkout. ``folder`` is searched for modules, ``root`` contains the whole checkout.
+
+    ``commit`` is the one checked out, None if files were changed since.
     """
 
     title: str
@@ -34,13 +35,13 @@ class Checkout:
 
     @property
     def committed_ms(self) -> int | None:
-        """When the commit was made, in milliseconds since 1970."""
+        """Time of the commit, in milliseconds since 1970."""
         seconds = None if self.commit is None else _git("show", "-s", "--format=%ct", self.commit)
         return None if seconds is None else 1000 * int(seconds)
 
 
 def current() -> Checkout:
-    """The current folder."""
+    """Return the checkout in the current folder."""
     folder = str(Path.cwd())
     root = _git("rev-parse", "--show-toplevel")
     is_clean = root is not None and not _git("status", "--porcelain", "--untracked-files=no")
@@ -50,7 +51,7 @@ def current() -> Checkout:
 
 @contextmanager
 def checkout_of(text: str) -> Iterator[Checkout]:
-    """A folder as it lies there, or else a commit of the current folder's repository. Raises BadInput."""
+    """Open a folder as it is, or else a commit of the current folder's repository. Raises BadInput."""
     folder = Path(text)
     if folder.is_dir():
         where = str(folder.resolve())
@@ -87,7 +88,7 @@ def _worktree(commit: str) -> Iterator[Path]:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says; None where it fails, or is not there."""
+    """Return git's output; None if it fails or is missing."""
     try:
         done = subprocess.run(
             (*GIT, *arguments), capture_output=True, timeout=GIT_S, check=True, stdin=subprocess.DEVNULL

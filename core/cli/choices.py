@@ -1,4 +1,4 @@
-"""The flags of ``sweep`` and the plan they make; limits are in :mod:`core.spec`."""
+"""Flags of ``sweep`` and their conversion to a plan; limits are in :mod:`core.spec`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.userdata.source import check_data, check_fits
 
 MAX_PLAN_BYTES = 1_000_000
 DEFAULT_BATCHES = "1:1024"
-FLAGS = ("cache", "shuffle", "preprocess_python")  # of a pipeline, set by naming them
+FLAGS = ("cache", "shuffle", "preprocess_python")  # boolean flags of a pipeline
 NOT_OF_THE_PLAN = {"plan_file", "out", "name", "store", "model", "as_json"}
 
 
@@ -29,7 +29,7 @@ workload_options = together(
     click.option("--mode", type=click.Choice(get_args(Mode)), default="train", show_default=True),
     click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adam", show_default=True),
 )
-"""How the network is run."""
+"""Flags of the mode and the optimizer."""
 plan_options = together(
     click.option("--plan", "plan_file", type=FILE, help="All choices from a plan in JSON."),
     network_options(),
@@ -64,14 +64,14 @@ plan_options = together(
 
 
 def workload_of(given: dict[str, Any]) -> Workload:
-    """The workload of the flags. Raises UserError."""
+    """Return the workload from the flags. Raises UserError."""
     return Workload.model_validate(
         {"network": network_of(given), "mode": given["mode"], "optimizer": given["optimizer"]}
     )
 
 
 def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target, ...]]) -> SweepPlan:
-    """The plan of the flags, or of the file given by ``--plan``. Raises BadInput."""
+    """Return the plan from the flags, or from the file given by ``--plan``. Raises BadInput."""
     given = context.params
     if given["plan_file"] is not None:
         return _plan_of_file(context, given["plan_file"])
@@ -92,7 +92,7 @@ def make_plan(context: click.Context, default_targets: Callable[[], tuple[Target
 
 
 def _with_data(plan: SweepPlan, path: str) -> SweepPlan:
-    """The plan with the data at a path, kept absolute. Raises UserError where they cannot be used."""
+    """Return the plan with the data at a path, made absolute. Raises UserError if they cannot be used."""
     source = check_data(path)
     check_fits(source, plan.workload)
     pipeline = Pipeline.model_validate(plan.pipeline.model_dump() | {"data": source.path})
@@ -100,7 +100,7 @@ def _with_data(plan: SweepPlan, path: str) -> SweepPlan:
 
 
 def pipeline_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a Pipeline from its flags, where they are given. Raises UserError."""
+    """Return the fields of a Pipeline whose flags are given. Raises UserError."""
     options: dict[str, Any] = {name: True for name in FLAGS if given[name]}
     for name in ("prefetch", "parallel_calls"):
         if (text := given[name]) is not None:
@@ -135,7 +135,7 @@ def _plan_of_file(context: click.Context, path: Path) -> SweepPlan:
 
 
 def read_plan(path: Path) -> SweepPlan:
-    """The plan in a file. Raises BadInput."""
+    """Return the plan in a file. Raises BadInput."""
     data = read_bytes(path, MAX_PLAN_BYTES, "a plan")
     try:
         return SweepPlan.read_json(data)

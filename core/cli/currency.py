@@ -1,4 +1,4 @@
-"""``--currency``: the money unit of one command, else that of BREAKEVEN_CURRENCY."""
+"""The ``--currency`` flag: the currency of one command, by default that of BREAKEVEN_CURRENCY."""
 
 from __future__ import annotations
 

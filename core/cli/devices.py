@@ -1,4 +1,4 @@
-"""``devices``: what can be measured here, and what to do where no GPU is found."""
+"""The ``devices`` command: lists what can be measured here, with advice if no GPU is found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROBE_DEADLINE_S = 120.0
 
 
 def target_of(text: str | None) -> Target:
-    """The target that is written, else the GPU, else the CPU. Raises UserError."""
+    """Return the target in ``text``, by default the GPU, else the CPU. Raises UserError."""
     if text is not None:
         return Target.parse(text)
     usual = list_devices().default_targets()[1]
@@ -29,7 +29,7 @@ def target_of(text: str | None) -> Target:
 
 
 def is_this_machine(environment: Environment | None) -> bool:
-    """Whether something was measured here; not where its machine is unknown."""
+    """Return True for a measurement made here; False if its machine is unknown."""
     return same_machine(environment, capture_environment()) is True
 
 
@@ -75,7 +75,7 @@ def _lines(
 
 
 def _framework_lines(one: FrameworkHere) -> list[str]:
-    """Its versions, or what to install; then what it makes of the devices that it was asked for."""
+    """Return its versions, or what to install; then its findings on the probed devices."""
     if one.missing is not None:
         return [one.missing]
     lines = [f"{one.title}: {', '.join(f'{name} {version}' for name, version in one.versions.items())}"]

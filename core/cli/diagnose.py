@@ -1,4 +1,4 @@
-"""``diagnose``: what would help one target of a finished sweep, tried and measured here."""
+"""The ``diagnose`` command: remedies for one target of a finished sweep, tried and measured here."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def diagnose_command(given: dict[str, Any], _: History) -> Asked:
     answer = answer_of(run)
     with refusing():
         plan = DiagnosisPlan(run, *_choices(run, answer, given["target"], given["batch"]), given["budget_s"])
-    assert run.plan is not None  # DiagnosisPlan refuses a run without one
+    assert run.plan is not None  # DiagnosisPlan refuses a run without a plan
     launcher = launcher_for(run.plan.workload.network, given["model"])
     return Asked(plan, Context(run=run), _other_machine(run), launcher)
 
 
 def _choices(run: Run, answer: Answer, target: str | None, batch: int | None) -> tuple[int, int]:
-    """Index of the target, and the batch. Raises BadInput."""
+    """Return the index of the target, and the batch. Raises BadInput."""
     if target is not None and target not in run.target_names:
         raise BadInput(f"“{target}” is no target of this run; it has {all_of(run.target_names)}.")
     if batch is not None and not MIN_BATCH <= batch <= MAX_BATCH:

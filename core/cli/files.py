@@ -1,4 +1,4 @@
-"""Flags and files that commands share, and how they refuse: one sentence, exit status 2 or 1."""
+"""Flags, files and errors shared by commands: an error is one sentence with exit status 2 or 1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class _File(click.ParamType):
-    """A path as it was given; whatever reads or writes there says what is wrong with it."""
+    """A path as given; reading or writing it reports any problem."""
 
     name = "path"
 
@@ -38,7 +38,7 @@ json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """One decorator of several, which keeps their order in the help."""
+    """Combine decorators into one that keeps their order in the help."""
 
     def decorate(function: F) -> F:
         for option in reversed(options):
@@ -49,27 +49,27 @@ def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 class _Refusal(click.ClickException):
-    """The message is one sentence, whatever the names in it hold."""
+    """Base of errors whose message is one clean sentence, whatever the names quoted in it contain."""
 
     def __init__(self, message: str) -> None:
         super().__init__(clean(message))
 
 
 class BadInput(_Refusal):
-    """What was given cannot be used."""
+    """The input cannot be used."""
 
     exit_code = 2
 
 
 class Failure(_Refusal):
-    """The input was fine and it went wrong all the same."""
+    """The operation failed although the input was valid."""
 
     exit_code = 1
 
 
 @contextmanager
 def refusing(prefix: str = "") -> Iterator[None]:
-    """Whatever a plan or file is refused for inside the block becomes BadInput, with one sentence."""
+    """Convert any refusal of a plan or file inside the block to BadInput, with one sentence."""
     try:
         yield
     except ValidationError as error:
@@ -79,27 +79,28 @@ def refusing(prefix: str = "") -> Iterator[None]:
 
 
 def read_bytes(path: Path, limit_bytes: int, what: str) -> bytes:
-    """A whole file that is to be ``what``. Raises BadInput."""
+    """Return the content of a file; ``what`` names what it should be, in errors. Raises BadInput."""
     with refusing():
         return read_limited(path, limit_bytes, what)
 
 
 def read_file(path: Path) -> Run:
-    """The run in a JSON or CSV file. Raises BadInput."""
+    """Return the run in a JSON or CSV file. Raises BadInput."""
     data = read_bytes(path, MAX_BYTES, "a run in JSON or CSV")
     with refusing(f"{shown(str(path))}: "):
         return read_run(data, path.name)
 
 
 def check_writable(path: Path) -> None:
-    """Raises BadInput when no file can be written there, before any work is done for it."""
+    """Raise BadInput if no file can be written there, before any work is done for it."""
     with refusing():
         check_place(path)
 
 
 def write_out(path: Path | None, made: str | bytes) -> Failure | None:
-    """Write what was asked for by ``--out``, and say so; why not, where the file cannot be written after all. A text
-    ends its last line.
+    """Write the file of ``--out`` and report it; return the failure if it cannot be written after all.
+
+    A text is ended with a line break.
     """
     if path is None:
         return None
@@ -112,8 +113,9 @@ def write_out(path: Path | None, made: str | bytes) -> Failure | None:
 
 
 def conclude(words: str | None, data: Any, *failures: Failure | None) -> None:
-    """Print an answer, its data as JSON where there are any, and whatever went wrong before, then raise the first
-    failure: neither costs the other.
+    """Print an answer, or its data as JSON if given, then raise the first failure.
+
+    Earlier failures do not prevent printing, and a failed print does not hide them.
     """
     lost: Unprinted | None = None
     try:
@@ -129,7 +131,7 @@ def conclude(words: str | None, data: Any, *failures: Failure | None) -> None:
 
 
 def read_study(kind: Kind[Any, R, Any], path: Path) -> R:
-    """A record of that kind from a file: the record itself, or what a command's --out wrote. Raises BadInput."""
+    """Read a record of that kind from a file: the record itself, or the file of a command's --out. Raises BadInput."""
     data = read_bytes(path, MAX_RECORD_BYTES, f"a {kind.record.noun}")
     with refusing(f"{shown(str(path))}: "):
         record: R = read_record(kind, data)

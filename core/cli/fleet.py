@@ -1,4 +1,4 @@
-"""``fleet``: one plan on the machines of a Ray cluster, or runs of several machines from files, compared."""
+"""The ``fleet`` command: one plan on the machines of a Ray cluster, or a comparison of several machines' run files."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def fleet_kind() -> Kind[Any, Any, Any]:
 
 
 def _bare(study: FleetStudy) -> FleetStudy:
-    """Without its runs, which the history has."""
+    """Return the study without its runs, which are in the history."""
     return study.model_copy(update={"runs": ()})
 
 
 def _measured(given: dict[str, Any], history: History) -> tuple[FleetStudy | None, Failure | None]:
-    """Measure what the flags ask for. No study where that was stopped before there was anything. Raises BadInput."""
+    """Measure what the flags request; no study if stopped before there was a result. Raises BadInput."""
     from core.studies.fleet.coordinator import run_fleet
     from core.studies.fleet.run import connected
     from core.studies.fleet.spool import Spool
@@ -104,7 +104,7 @@ def _measured(given: dict[str, Any], history: History) -> tuple[FleetStudy | Non
 
 @contextmanager
 def told(show: Any) -> Iterator[Any]:
-    """Progress, and once each what a machine waits for or was started again for; the end says what others ended by."""
+    """Report progress, and each machine's reason for waiting or restarting once; the end reports other reasons."""
     said: set[tuple[str, str]] = set()
 
     def report(progress: Progress) -> None:
@@ -119,7 +119,7 @@ def told(show: Any) -> Iterator[Any]:
 
 
 def _plan(given: dict[str, Any]) -> FleetPlan:
-    """Raises BadInput."""
+    """Return the plan from the flags. Raises BadInput."""
     if given["path"] is None:
         raise BadInput("A fleet run needs a plan in JSON, as for “sweep --plan”, or --collect and files of runs.")
     sweep = read_plan(given["path"])
@@ -135,7 +135,7 @@ def _plan(given: dict[str, Any]) -> FleetPlan:
 
 
 def _prices(given: dict[str, Any]) -> dict[str, MachinePrice]:
-    """By machine. Raises UserError."""
+    """Return the prices by machine. Raises UserError."""
     dated, found = given["priced_on"] or date.today().isoformat(), {}
     for text in given["prices"]:
         name, equals, amount = text.rpartition("=")
@@ -150,7 +150,7 @@ def _prices(given: dict[str, Any]) -> dict[str, MachinePrice]:
 
 
 def _collected(given: dict[str, Any]) -> tuple[FleetStudy, Failure | None]:
-    """The fleet run of files; those that cannot be read are said, and cost only themselves. Raises BadInput."""
+    """Return the fleet run of several files; unreadable ones are reported and left out. Raises BadInput."""
     if chosen := [flag for flag in ("path", "machines", "each") if given[flag]]:
         raise BadInput(f"--collect measures nothing; leave out {' and '.join(_flag(flag) for flag in chosen)}.")
     found: list[Found] = []
@@ -175,7 +175,7 @@ def _flag(name: str) -> str:
 
 
 def found_in(path: Path) -> Sequence[Found]:
-    """The run in a file, or the runs of a fleet run. Raises BadInput."""
+    """Return the run in a file, or the runs of a fleet run. Raises BadInput."""
     data = read_bytes(path, MAX_RECORD_BYTES, "a run in JSON")
     with refusing(f"{shown(str(path))}: "):
         try:
@@ -189,7 +189,7 @@ def found_in(path: Path) -> Sequence[Found]:
 
 
 def fleet_in(data: bytes) -> FleetStudy | None:
-    """The fleet run that a file holds, by itself or under ``record``; None where it holds none."""
+    """Return the fleet run in a file, at the top or under ``record``; None if there is none."""
     try:
         parsed = parse_json(data)
         record = parsed.get("record", parsed) if isinstance(parsed, dict) else None

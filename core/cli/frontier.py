@@ -1,4 +1,4 @@
-"""``frontier``: how large depth, width and batch must be before the second target is faster."""
+"""The ``frontier`` command: the depth, width and batch from which the second target is faster."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _plan(given: dict[str, Any]) -> FrontierPlan:
             raise UserError(f"--{name} is an axis of the map; write --{name}s {given[name]} for a single value.")
     sizes = {n: v for n, v in sizes_of(given["family"], given).items() if n not in ("depth", "width")}
     depths, widths = parse_values(given["depths"], "depth"), parse_values(given["widths"], "width")
-    if ":" in given["widths"]:  # a list is taken by its word
+    if ":" in given["widths"]:  # a list is taken literally
         widths = buildable_widths(given["family"], sizes, depths[0], widths)
     targets = tuple(Target.parse(text) for text in given["targets"] or ())
     return FrontierPlan.model_validate(

@@ -1,4 +1,4 @@
-"""``gpus``: the cards that times can be modelled for, with the source of each fact; users add their own here."""
+"""The ``gpus`` command: cards whose times can be modelled, with the source of each fact; users add their own here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def gpus_command(add: Path | None, money: Money, as_json: bool) -> None:
 
 
 def own_path() -> Path:
-    """The file of the user's own cards."""
+    """Return the file of the user's own cards."""
     from core.store.database import data_dir  # takes a second to load
 
     return data_dir() / FILE_NAME

@@ -1,4 +1,4 @@
-"""Flags that take several values: ``--targets a b c`` as well as ``--targets a --targets b``."""
+"""Support for flags with several values: ``--targets a b c`` as well as ``--targets a --targets b``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ListsCommand(click.Command):
 
 
 def _repeated(args: list[str], flags: set[str]) -> list[str]:
-    """Each further value of such a flag with the flag before it."""
+    """Repeat the flag before each further value of such a flag."""
     found: list[str] = []
     flag = ""
     for place, arg in enumerate(args):

@@ -1,4 +1,4 @@
-"""``memory``: the largest batch that fits, predicted, then confirmed under a limit."""
+"""The ``memory`` command: the largest batch that fits, predicted, then confirmed under a limit."""
 
 from __future__ import annotations
 

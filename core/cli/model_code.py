@@ -1,4 +1,4 @@
-"""``--model package.module:function``: user code, which only a worker imports, and only for this flag."""
+"""The flag ``--model package.module:function``: user code, which only a worker imports, and only with this flag."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from core.spec import Target
 from core.studies.deadlines import first_s
 from core.worker.protocol import Check, Describe, Described, Launcher, go_on
 
-USUAL_BUDGET_S = 90.0  # where a command has none
+USUAL_BUDGET_S = 90.0  # for commands without a budget
 NATIVE: Final = "pytorch"
 
 model_permission = click.option(
     "--model", help="Let workers import the code that the run's network is built by, package.module:function."
 )
-"""For commands that take a run: the network is the run's, and the flag allows its code to be imported."""
+"""For commands that take a run: the network is the run's, and the flag permits importing its code."""
 
 
 def network_from_code(
@@ -35,11 +35,11 @@ def network_from_code(
     apart_from: str | None = None,
     check: Check = go_on,
 ) -> Network:
-    """The network that the function builds, as a worker that called it describes it: native PyTorch's where one of the
-    targets is, else one with Keras.
+    """Return the network that the function builds, as described by a worker that called it.
 
-    Its module is looked for in ``folder`` first, by default the current one, and nothing may come from ``apart_from``.
-    The budget bounds how long it is waited for, and ``check`` may end that. Raises BadInput.
+    It is native PyTorch if one of the targets is, else a Keras network. Its module is looked for in ``folder`` first,
+    by default the current one, and nothing may be imported from ``apart_from``. The budget bounds the wait, and
+    ``check`` may end it. Raises BadInput.
     """
     folder = folder or str(Path.cwd())
     try:
@@ -54,14 +54,14 @@ def network_from_code(
 
 
 def _describing(targets: Iterable[str]) -> Target:
-    """Where a function is called that these targets will run: on the CPU."""
+    """Return the CPU target on which to call a function that these targets will run."""
     asked = [Target.parse(text) for text in targets]
     native = next((target for target in asked if target.framework == NATIVE), None)
     return Target() if native is None else Target(framework=NATIVE, python=native.python)
 
 
 def described_network(entry: str, folder: str, described: Described, framework: str = "tensorflow") -> Code:
-    """Raises pydantic's ValidationError where the model is beyond the limits."""
+    """Return the network of a description. Raises pydantic's ValidationError if the model is beyond the limits."""
     said = {
         "entry": entry,
         "folder": folder,
@@ -88,14 +88,14 @@ def _describe(request: Describe, budget_s: float, target: Target, check: Check) 
 
 
 def launcher_of(targets: Sequence[Target]) -> Launcher:
-    """What starts workers for targets that were given to the command itself, with the interpreters that they name."""
+    """Return the launcher for targets given to the command itself, with the interpreters that they name."""
     from core.worker.process import launch_processes
 
     return functools.partial(launch_processes, allow_python=True) if _named(targets) else launch_processes
 
 
 def check_same_code(network: Network, model: str) -> Code:
-    """The network, which code named ``model`` builds. Raises BadInput where it is another, or none."""
+    """Return the network if it is built by the code named ``model``. Raises BadInput if by other code, or none."""
     if not isinstance(network, Code):
         raise BadInput(f"The network is {network.name}, which no code builds; leave --model out.")
     if model != network.entry:
@@ -110,10 +110,10 @@ def _named(targets: Sequence[Target]) -> bool:
 
 
 def launcher_for(network: Network, model: str | None, targets: Sequence[Target] = ()) -> Launcher:
-    """What starts the workers of a command whose ``--model`` was ``model``; they import code only if it names theirs.
+    """Return the launcher of a command with the given ``--model``; workers import code only if it names theirs.
 
-    ``targets`` are those that were given to the command itself, whose interpreters may be run; a stored run's may not.
-    Raises BadInput where a plan or run names code that this command does not, or the other way round.
+    ``targets`` are those given to the command itself, whose interpreters may be run; a stored run's may not. Raises
+    BadInput if the plan or run names code but the command does not, or the other way round.
     """
     from core.worker.process import launch_processes
 

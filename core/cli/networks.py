@@ -1,4 +1,4 @@
-"""The flags that name a network, alike in every command: a preset, sizes, an architecture file, or a function."""
+"""Flags that name a network, the same in every command: a preset, sizes, an architecture file, or a function."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from core.families.own import Own
 from core.schema import UserError
 
 DEFAULT_FAMILY = "mlp"
-OF_CODE = "code"  # a family of its own, which --model makes
-FEW_WORDS = 4  # as many are listed in a flag's help
+OF_CODE = "code"  # a family of its own, made by --model
+FEW_WORDS = 4  # most values listed in a flag's help
 
 
 def network_options() -> Callable[[F], F]:
-    """Decorator: a flag for every way to name a network, and for every size of every family."""
+    """Return a decorator with a flag for every way to name a network, and for every size of every family."""
     names = [name for name in families() if name != OF_CODE]
     return together(
         click.option(
@@ -42,17 +42,17 @@ def network_options() -> Callable[[F], F]:
 
 
 def network_flags() -> list[str]:
-    """Their names in what a command is given."""
+    """Return the names of these flags' parameters."""
     return ["family", "preset", *_sizes(), "architecture", "model"]
 
 
 def size_options() -> Callable[[F], F]:
-    """Decorator: a flag for every size of every family."""
+    """Return a decorator with a flag for every size of every family."""
     return together(*(click.option(flag_of(name), name, help=_help(name), metavar=_metavar(name)) for name in _sizes()))
 
 
 def network_of(given: dict[str, Any]) -> Network:
-    """The network of the flags. Raises UserError."""
+    """Return the network from the flags. Raises UserError."""
     sizes = {name: given[name] for name in _sizes() if given[name] is not None}
     ways = [name for name in ("preset", "architecture", "model") if given[name] is not None]
     if ways:
@@ -72,13 +72,13 @@ def network_of(given: dict[str, Any]) -> Network:
         targets = given.get("targets") or filter(None, [given.get("target")])
         return network_from_code(given["model"], given.get("budget_s"), tuple(targets))
     family = given["family"] or _family_with(list(sizes))
-    if [*sizes] == ["application"]:  # named alone it is as keras.applications makes it, not as small as a form starts
+    if [*sizes] == ["application"]:  # named alone: the defaults of keras.applications, not a form's
         return network_from_name(sizes["application"], family)
     return families()[family].from_choices(sizes_of(family, sizes))
 
 
 def _family_with(sizes: list[str]) -> str:
-    """The only family that has all these sizes; the default one where it has them, or no family has."""
+    """Return the only family with all these sizes, or the default one if it has them or none has. Raises UserError."""
     having = [name for name, kind in families().items() if {*sizes} <= {choice.name for choice in kind.choices}]
     if DEFAULT_FAMILY in having or not having:
         return DEFAULT_FAMILY
@@ -92,7 +92,7 @@ def _family_of(way: str) -> str:
 
 
 def sizes_of(family: str, given: dict[str, Any]) -> dict[str, int]:
-    """Every size of a family, from its flags or its defaults. Raises UserError."""
+    """Return every size of a family, from its flags or its defaults. Raises UserError."""
     choices = {choice.name: choice for choice in families()[family].choices}
     if not choices:
         raise UserError("Your own architecture comes from a file; name it with --architecture.")
@@ -114,17 +114,17 @@ def _number(choice: Choice, text: str) -> int:
 
 
 def flag_of(name: str) -> str:
-    """``--feed-forward`` for feed_forward."""
+    """Return the flag of a parameter: ``--feed-forward`` for feed_forward."""
     return f"--{name.replace('_', '-')}"
 
 
 def _sizes() -> list[str]:
-    """Names of all choices of all families, once each."""
+    """Return the distinct names of all choices of all families."""
     return list({choice.name: None for kind in families().values() for choice in kind.choices})
 
 
 def _having(name: str) -> Iterator[tuple[str, Choice]]:
-    """The families that have a choice of that name, and the choice."""
+    """Yield the families that have a choice of that name, with the choice."""
     for family, kind in families().items():
         for choice in kind.choices:
             if choice.name == name:
@@ -132,7 +132,7 @@ def _having(name: str) -> Iterator[tuple[str, Choice]]:
 
 
 def _help(name: str) -> str:
-    """What the flag means in each family that has it, families that say the same together."""
+    """Return the help of a size flag; families with the same meaning share an entry."""
     said: dict[str, list[str]] = {}
     for family, choice in _having(name):
         said.setdefault(f"{choice.label}, {_accepted(choice)}", []).append(family)

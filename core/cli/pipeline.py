@@ -1,4 +1,4 @@
-"""``pipeline``: how much of a step the input takes, measured by feeding the same step in several ways."""
+"""The ``pipeline`` command: the input's share of a step, measured by feeding the same step in several ways."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def pipeline_command(given: dict[str, Any], _: History) -> Asked:
 
 
 def _study(given: dict[str, Any]) -> tuple[PipelinePlan, list[str]]:
-    """The study of the flags, and what to say of its data."""
+    """Return the study from the flags, and notes on its data."""
     data, says = given["data"], []
     workload = workload_of(given)
     if data is not None:

@@ -1,4 +1,4 @@
-"""``predict``: step times on a GPU that need not be here, modelled, with their interval."""
+"""The ``predict`` command: modelled step times, with intervals, on a GPU that need not be here."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ KINDS: tuple[HostKind, ...] = tuple(kind for kind in get_args(HostKind) if kind 
 
 
 class _Host(click.ParamType):
-    """A kind of host by its word, anything else a path."""
+    """Parameter type of --host: a kind of host by its word, anything else a path."""
 
     name = "host"
 
@@ -157,7 +157,7 @@ def _card(name: str) -> tuple[GpuSpec, dict[str, GpuSpec]]:
 
 
 def _workload(given: dict[str, Any], run: Run | None) -> Workload:
-    """Of the flags, or of the run, which flags must not contradict. Raises BadInput."""
+    """Return the workload of the flags, or of the run, which flags must not contradict. Raises BadInput."""
     named = [key for key in ("mode", "optimizer") if given[key] is not None]
     if run is None:
         with refusing():
@@ -176,13 +176,13 @@ def _target(given: dict[str, Any]) -> Target:
 
 
 def _conditions(given: dict[str, Any], run: Run | None) -> Conditions:
-    """As asked; data come over the link also where the run's own are not resident on the device."""
+    """Return the requested conditions; data also come over the link if the run's data do."""
     fed = given["fed"] or (run is not None and run.plan is not None and conditions_of(run.plan).fed)
     return Conditions(fed=fed, build=given["implementation"], under_fit=given["under_fit"])
 
 
 def _cpu_of(run: Run) -> tuple[Answer, int]:
-    """The run's answer and its CPU target. Raises BadInput."""
+    """Return the run's answer and its CPU target. Raises BadInput."""
     answer = answer_of(run)
     index = cpu_index(run, answer)
     if index is None:
@@ -197,8 +197,9 @@ def _costs(
     run: Run | None,
     against: tuple[Answer, int] | None,
 ) -> tuple[HostCosts, Failure | None]:
-    """The host's overhead: read, measured now, or assumed; and why its file was not written. Raises BadInput or
-    Failure.
+    """Return the host's overhead, read, measured now, or assumed, and the failure to write its file.
+
+    Raises BadInput or Failure.
     """
     host: HostKind | Path | None = given["host"]
     if host is not None and given["measure_host"]:
@@ -219,7 +220,7 @@ def _costs(
 
 
 def _read(path: Path) -> HostStudy:
-    """A study, or that of a self-check; one of another machine is recorded, not measured. Raises BadInput."""
+    """Read a host study, or a self-check's; one from another machine counts as recorded. Raises BadInput."""
     if look(path) is None and path.name == str(path) and path.name not in KINDS:
         raise BadInput(f"“{shown(str(path))}” is neither a kind of host ({', '.join(KINDS)}) nor a file.")
     study = _of_self_check(path) or read_study(HOST, path)
@@ -227,7 +228,7 @@ def _read(path: Path) -> HostStudy:
 
 
 def _of_self_check(path: Path) -> HostStudy | None:
-    """None where the file is no self-check. Raises BadInput where it has no host study."""
+    """Return a self-check's host study, None if the file is another kind. Raises BadInput if it has none."""
     try:
         record, _ = read_self_check(path)
     except UserError:
@@ -255,7 +256,7 @@ def predict_text(
     crossover: ModelledCrossover | None,
     named: str = "",
 ) -> str:
-    """What it says of the crossover first, then every batch, what is withheld and why, and what it rests on."""
+    """Return the crossover first, then every batch, what is withheld and why, and the basis of the numbers."""
     loop = loop_of(workload)
     lines = [] if crossover is None else [crossover.sentence, *([named] if named else []), ""]
     if crossover is not None and conditions.under_fit:
@@ -290,6 +291,6 @@ def predict_text(
 
 
 def _us(cost: Cost) -> str:
-    """Microseconds, in brackets the interval where one is known."""
+    """Format microseconds, with the interval in parentheses if known."""
     known = cost.low_us is not None and cost.high_us is not None
     return f"{number(cost.us)} µs" + (f" ({number(cost.low_us or 0)} to {number(cost.high_us or 0)})" if known else "")

@@ -1,4 +1,4 @@
-"""``prune``: old studies that nobody has tagged make room in the history."""
+"""The ``prune`` command: deletes old untagged studies from the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``report``: a run as a file for people: HTML, Markdown with a picture, or the picture alone."""
+"""The ``report`` command: a run as a file for people: HTML, Markdown with a picture, or the picture alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def report(path: Path, kind: str | None, out: Path | None, picture: str | None, 
 
 
 def _beside(kind: str, out: Path | None, picture: str | None) -> Path | None:
-    """Where the picture of a Markdown file lies. Raises BadInput for flags that do not go together."""
+    """Return the path of a Markdown file's picture. Raises BadInput for flags that exclude each other."""
     if kind != "md":
         if out is None:
             raise BadInput("Say where to write it with --out; only Markdown (--format md) is printed without it.")
@@ -90,7 +90,7 @@ def _markdown(
 
 
 def _drawn(run: Run, answer: Answer, kind: str, theme: Theme | None) -> str | bytes:
-    """The run's picture as SVG or PNG."""
+    """Return the run's picture as SVG or PNG."""
     from core.figures.png import png
     from core.figures.svg import svg
     from core.studies.sweep.report_parts import picture, picture_words

@@ -1,4 +1,4 @@
-"""``resolution``: which differences show on this machine, by measuring one target against itself."""
+"""The ``resolution`` command: the differences that show on this machine, by measuring one target against itself."""
 
 from __future__ import annotations
 

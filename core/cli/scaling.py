@@ -1,4 +1,4 @@
-"""``scaling``: from which batch size several devices are faster than one, how efficiently, and why not earlier."""
+"""The ``scaling`` command: the batch size from which several devices beat one, their efficiency, and obstacles."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def scaling_command(given: dict[str, Any], _: History) -> Asked:
 def _plan(given: dict[str, Any]) -> ScalingPlan:
     targets = tuple(map(Target.parse, given["targets"])) or usual_targets(list_devices().usable_gpus)
     batches = parse_batches(given["batches"])
-    if ":" in given["batches"]:  # a list is taken by its word
+    if ":" in given["batches"]:  # a list is taken literally
         batches = shared_grid(batches, targets)
     return ScalingPlan.model_validate(
         {

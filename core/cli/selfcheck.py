@@ -1,4 +1,4 @@
-"""``selfcheck``: whether what the numbers rest on is so on this machine, and a file for an issue report."""
+"""The ``selfcheck`` command: tests what the numbers rest on, on this machine, and writes a file for an issue report."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def selfcheck_command(target: str | None, as_json: bool, out: Path | None) -> No
 
 
 def _default() -> Target:
-    """The first GPU that the driver shows, also one that TensorFlow cannot use: why not is what a check then says."""
+    """Return the first GPU the driver shows, even one that TensorFlow cannot use: a check then reports why."""
     return Target(device="gpu:0") if list_devices().gpus else Target()
 
 
 def _host(target: Target) -> Target:
-    """Raises BadInput where more than a device and its threads is asked for."""
+    """Return the target's device and threads. Raises BadInput if it has any other option, or several devices."""
     if target != (host := Target(device=target.device, threads=target.threads)):
         raise BadInput(f"selfcheck tries each way of executing by itself; accepted is a device, such as {host}.")
     if target.replicas > 1:

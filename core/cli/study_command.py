@@ -1,7 +1,7 @@
-"""One shape for the commands that measure: flags, progress, Ctrl-C, the history, ``--out``, exit status.
+"""Common behaviour of commands that measure: flags, progress, Ctrl-C, the history, ``--out``, exit status.
 
-Ctrl-C ends a study and keeps what was measured, as pressing Cancel on a page does; SIGTERM or the terminal's end
-interrupts it, which keeps as much.
+Ctrl-C ends a study and keeps its measurements, like Cancel on a page; SIGTERM or closing the terminal interrupts it,
+and keeps as much.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command was asked for: the plan, what its answer rests on, what to say first, and, where workers need a
-    permission, what starts them.
+    """Request of a command: plan, context of the answer, messages to print first, and the launcher if workers need a
+    permission.
     """
 
     plan: Any
@@ -56,10 +56,10 @@ store_option = click.option(
 
 
 def study_command(kind: Kind[Any, Any, Any], name: str | None = None) -> Callable[[Make], click.Command]:
-    """Decorator: a command that runs a study of that kind.
+    """Return a decorator that makes a command which runs a study of that kind.
 
     The decorated function makes the plan from the flags, raising BadInput; its docstring is the command's help. Flags
-    that it is decorated with come first.
+    added to it by its own decorators come first.
     """
     flags = together(
         click.option("--out", type=FILE, help="Write what it says and was measured, in JSON."),
@@ -84,7 +84,7 @@ def _run(kind: Kind[Any, Any, Any], make: Make, given: dict[str, Any]) -> None:
         check_writable(out)
     stop = Stop()
     with History(given["store"]) as history:
-        asked = make(given, history)  # Ctrl-C ends this at once, also while user code builds its model
+        asked = make(given, history)  # Ctrl-C ends this at once, even while user code builds its model
         with stop_signals(stop):
             record, error = measured(kind, asked, history, stop, given["name"])
             if record is None:
@@ -98,9 +98,11 @@ def _run(kind: Kind[Any, Any, Any], make: Make, given: dict[str, Any]) -> None:
 def answered(
     kind: Kind[Any, Any, Any], record: Any, context: Context, given: dict[str, Any], error: Failure | None = None
 ) -> None:
-    """Write and print what a record says, as ``--out`` and ``--json`` ask. Raises ``error``, or another Failure."""
+    """Write and print the answer of a record, as ``--out`` and ``--json`` request. Raises ``error``, or another
+    Failure.
+    """
     data, words = _said(kind, record, context)
-    unwritten = write_out(given["out"], json_text(data))  # before anything is printed, which may fail and be stopped
+    unwritten = write_out(given["out"], json_text(data))  # before printing, which may fail or be stopped
     if words is None and record.status not in ("cancelled", "interrupted"):
         error = error or Failure(data["reason"])
     if error is not None:
@@ -109,7 +111,7 @@ def answered(
 
 
 def _said(kind: Kind[Any, R, Any], record: R, context: Context) -> tuple[dict[str, Any], str | None]:
-    """The export and the text of a record; where too little was measured for an answer, the record and why."""
+    """Return a record's export and text; if too little was measured for an answer, the record and the reason."""
     try:
         answer = kind.answer(record, context)
     except UserError as error:
@@ -121,10 +123,10 @@ def _said(kind: Kind[Any, R, Any], record: R, context: Context) -> tuple[dict[st
 def measured(
     kind: Task[Any, R], asked: Asked, history: History, stop: Stop, name: str | None = None
 ) -> tuple[R | None, Failure | None]:
-    """Measure in this thread, under the machine's lock, and keep the record in the history.
+    """Measure in this thread, under the machine's lock, and store the record in the history.
 
-    The record, None where nothing was measured; and what ended it early other than a wish to stop. Raises BadInput
-    where a GPU is asked for that cannot be used.
+    Returns the record, None if nothing was measured, and the failure that ended it early, unless it was stopped on
+    request. Raises BadInput if a requested GPU cannot be used.
     """
     from core.machine.environment import refuse_unusable
     from core.machine.interference import InterferenceSampler
@@ -169,8 +171,9 @@ def measured(
 
 
 def measured_part(kind: Task[Any, R], asked: Asked, store: bool) -> R:
-    """A record that a command needs for its answer, measured now. Raises Failure; leaves the command, with success,
-    where it was stopped before there was anything.
+    """Measure a record that a command needs for its answer.
+
+    Raises Failure; exits the command with success if it was stopped before there was a result.
     """
     stop = Stop()
     with stop_signals(stop), History(store) as history:
@@ -184,7 +187,7 @@ def measured_part(kind: Task[Any, R], asked: Asked, store: bool) -> R:
 
 
 class History:
-    """The store, without which a study still goes on; what it could not take is said at the end."""
+    """The store, without which a study still runs; failures to store are reported at the end."""
 
     def __init__(self, wanted: bool) -> None:
         self._store: Store | None = None
@@ -213,7 +216,7 @@ class History:
         self._store.close()
 
     def records(self, kind: Kind[Any, R, Any]) -> tuple[R, ...]:
-        """Stored records of a kind, newest first; what cannot be read is said and left out."""
+        """Return stored records of a kind, newest first; unreadable ones are reported and left out."""
         from core.store import StoreError
 
         if self._store is None:
@@ -227,8 +230,9 @@ class History:
 
 @contextmanager
 def stop_signals(stop: Stop) -> Iterator[None]:
-    """The first signal ends the study in order, by its user's wish or as interrupted; a second one the program. The end
-    of the terminal is not heard where this program was started not to, by nohup.
+    """Handle signals: the first ends the study in order, as cancelled or interrupted, a second one the program.
+
+    SIGHUP is left alone if the program was started to ignore it, by nohup.
     """
 
     def asked(number: int, _: FrameType | None) -> None:
@@ -239,7 +243,7 @@ def stop_signals(stop: Stop) -> Iterator[None]:
         else:
             stop.interrupt()
         with suppress(OSError):
-            os.write(2, STOPPING)  # a handler may interrupt a print, so it does not print
+            os.write(2, STOPPING)  # written directly, since a handler may interrupt a print
 
     heard = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

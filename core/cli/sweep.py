@@ -1,4 +1,4 @@
-"""``sweep``: measure a plan here; every round is kept in the history as it is measured."""
+"""The ``sweep`` command: measures a plan here; every round is stored in the history as it is measured."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def sweep(given: dict[str, Any], _: History) -> Asked:
 
 
 def _preset(context: click.Context) -> str | None:
-    """The set of targets that ``--compare`` names; mode and batches become its own where none were chosen. Raises
-    BadInput.
-    """
+    """Return the set of targets named by ``--compare``; sets mode and batches if none were chosen. Raises BadInput."""
     name: str | None = context.params["compare"]
     if name is None:
         return None
@@ -69,7 +67,7 @@ def _preset(context: click.Context) -> str | None:
 
 
 def _usual(preset: str | None) -> tuple[Target, ...]:
-    """The targets where none are named."""
+    """Return the targets if none are named."""
     here = list_devices()
     if preset is None:
         return compared_targets(here.default_targets(), here.usable_cores)
@@ -79,7 +77,7 @@ def _usual(preset: str | None) -> tuple[Target, ...]:
 
 
 def _description(plan: SweepPlan) -> tuple[str, ...]:
-    """What will run and what it needs."""
+    """Return a description of what will run and the resources it needs."""
     network, largest = plan.workload.network, plan.batches[-1]
     lines = [
         plan.title,

@@ -1,7 +1,7 @@
-"""All that commands print: answers on stdout, what is said beside them on stderr, a bar while something is measured.
+"""Output of commands: answers on stdout, messages on stderr, a progress bar during measurements.
 
-Nothing else prints. What may come from outside is cleaned (:mod:`core.text`). In a terminal a table's header stands
-out; a pipe gets plain lines.
+Nothing else prints. Outside text is cleaned (:mod:`core.text`). In a terminal a table's header is highlighted; a pipe
+gets plain lines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BAR_CHARS = 20
 
 
 class Unprinted(click.ClickException):
-    """An answer that nobody can read."""
+    """An answer that could not be printed."""
 
     exit_code = 1
 
@@ -36,18 +36,18 @@ class Unprinted(click.ClickException):
 
 
 def say(text: str) -> None:
-    """A line on stderr. Where nobody reads it any more, it is lost, and nothing else is."""
+    """Print a line on stderr; it is silently lost if nobody reads it any more."""
     with suppress(OSError):
         click.echo(clean(text), err=True)
 
 
 def say_lines(text: str) -> None:
-    """Lines on stderr, such as those of a traceback."""
+    """Print lines on stderr, such as those of a traceback."""
     click.echo(in_lines(text.split("\n")), err=True)
 
 
 def show(text: str) -> None:
-    """The lines of an answer on stdout; headers of tables stand out where it is a terminal that shows colours.
+    """Print an answer on stdout; table headers are highlighted in a terminal with colours.
 
     Raises Unprinted.
     """
@@ -60,7 +60,7 @@ def show(text: str) -> None:
 
 
 def show_json(data: Any) -> None:
-    """One JSON object on stdout. Raises Unprinted."""
+    """Print one JSON object on stdout. Raises Unprinted."""
     _print(json_text(data))
 
 
@@ -74,7 +74,7 @@ def _print(text: str) -> None:
 
 
 def unprinted(error: Exception) -> Unprinted | None:
-    """What went wrong where click prints by itself, which it does with help and the version."""
+    """Return the failure if click itself could not print, as with help and the version; else None."""
     frames = traceback.walk_tb(error.__traceback__)
     if isinstance(error, OSError) and any(frame.f_code is click.echo.__code__ for frame, _ in frames):
         return Unprinted(error)
@@ -82,7 +82,9 @@ def unprinted(error: Exception) -> Unprinted | None:
 
 
 def leave_streams() -> None:
-    """What is left in a stream that cannot be written is lost: Python would write it at its end, and end with 120."""
+    """Flush the streams and discard the rest of one that cannot be written; Python would otherwise exit with status
+    120.
+    """
     for stream in (sys.stdout, sys.stderr):
         if stream is None:
             continue
@@ -97,7 +99,7 @@ def leave_streams() -> None:
 
 @contextmanager
 def shown_progress() -> Iterator[Callable[[Progress], None]]:
-    """What shows progress on stderr: a bar with the time left in a terminal, plain lines elsewhere."""
+    """Show progress on stderr: a bar with the time left in a terminal, plain lines elsewhere."""
     if not sys.stderr.isatty():
         yield _PlainLines()
         return
@@ -108,14 +110,14 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
     from rich.text import Text
 
     class TimeLeft(rich.ProgressColumn):
-        """What is left of the budget at most; it runs down between two reports."""
+        """Column with the most time left of the budget, counting down between two reports."""
 
         def render(self, task: rich.Task) -> Text:
             left_s = max(0, round(task.fields["end_s"] - time.monotonic()))
             return Text(f"{duration(left_s)} left" if left_s else "", style="progress.remaining")
 
     words = rich.TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
-    # drawn once a second: drawing more often would take time from what is measured
+    # redrawn once a second: more often would take time from the measurement
     bar = rich.Progress(
         rich.BarColumn(BAR_CHARS), TimeLeft(), words, console=Console(stderr=True), transient=True, expand=True,
         refresh_per_second=1,
@@ -130,18 +132,18 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
     try:
         yield show
     finally:
-        with suppress(OSError):  # the terminal hung up meanwhile
+        with suppress(OSError):  # the terminal may have been closed
             bar.stop()
 
 
 class _PlainLines:
-    """A line whenever the phase changes, and otherwise what is new, every two seconds at most."""
+    """Progress as lines: one on every change of phase, and new activity at most every two seconds."""
 
     def __init__(self) -> None:
         self._phase, self._activity, self._last_s = "", "", 0.0
 
     def __call__(self, at: Progress) -> None:
-        waited = not 0 <= at.elapsed_s - self._last_s < REFRESH_S  # below 0: a study within one has its own clock
+        waited = not 0 <= at.elapsed_s - self._last_s < REFRESH_S  # below 0: a study within a study has its own clock
         if at.phase != self._phase or (at.activity != self._activity and waited):
             self._phase, self._activity, self._last_s = at.phase, at.activity, at.elapsed_s
             say(f"{at.elapsed_s:6.1f} s  {_words(at)}")

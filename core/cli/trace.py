@@ -1,4 +1,4 @@
-"""``trace``: what a profiler trace says about each device's steps, whoever recorded it."""
+"""The ``trace`` command: the content of a profiler trace from any source, by device and step."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _report(file: Path) -> TraceReport:
 
 
 def _find(path: Path) -> Path:
-    """The file itself, or the only trace below a folder. Raises BadInput."""
+    """Return the file itself, or the only trace below a folder. Raises BadInput."""
     place = shown(str(path))
     with refusing():
         if look(path) is None:
@@ -85,7 +85,7 @@ def _find(path: Path) -> Path:
 
 
 def trace_data(file: str, report: TraceReport) -> dict[str, Any]:
-    """What ``--json`` prints. Durations are milliseconds."""
+    """Return the data of ``--json``. Durations are milliseconds."""
     return {
         "file": file,
         "devices": [_device_data(device) for device in report.devices],
@@ -112,7 +112,7 @@ def _device_data(device: DeviceTrace) -> dict[str, Any]:
 
 
 def trace_text(file: str, report: TraceReport) -> str:
-    """What is printed otherwise, a paragraph each."""
+    """Return the printed text, one paragraph per topic."""
     parts = [[f"{file}: times of profiled steps, recorded"], *(_device_lines(device) for device in report.devices)]
     if report.host_ops:
         parts.append(["Operations that ran on the host:", *_host_lines(report.host_ops)])
@@ -164,5 +164,5 @@ def _host_lines(ops: tuple[HostOp, ...]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """The begin of a long name (a kernel with its template arguments can have hundreds of characters)."""
+    """Shorten a long name (a kernel with its template arguments can have hundreds of characters)."""
     return name if len(name) <= NAME_CHARS else name[: NAME_CHARS - 1] + "…"

@@ -1,4 +1,4 @@
-"""Network families, found by looking through this package: adding a module adds a family."""
+"""Network families, discovered in this package: adding a module adds a family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Choice", "LayerCount", "Network", "families", "network_from_dict", "
 
 @cache
 def families() -> dict[str, type[Network]]:
-    """Every family by name, in alphabetical order of their modules."""
+    """Return every family by name, in alphabetical order of their modules."""
     by_name: dict[str, type[Network]] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
@@ -29,7 +29,7 @@ def families() -> dict[str, type[Network]]:
 
 
 def network_from_dict(data: dict[str, Any]) -> Network:
-    """Validated network from JSON data; ``family`` chooses the class. Raises UserError or ValidationError."""
+    """Return a validated network from JSON data; ``family`` selects the class. Raises UserError or ValidationError."""
     family = data.get("family")
     known = families()
     if not isinstance(family, str) or family not in known:
@@ -38,9 +38,9 @@ def network_from_dict(data: dict[str, Any]) -> Network:
 
 
 def network_from_name(name: str, family: str | None = None) -> Network:
-    """Network by its short name, such as 784-512-512-10, in that family, or in the first one that knows the name.
+    """Return a network by its short name, such as 784-512-512-10, in that family, or the first that knows the name.
 
-    Raises UserError, or pydantic's ValidationError where a name is understood and its sizes are not accepted.
+    Raises UserError, or pydantic's ValidationError if a name is understood but its sizes are not accepted.
     """
     known = families()
     if family is not None:

@@ -1,7 +1,7 @@
-"""The networks of ``keras.applications`` by name, with fresh weights, for images of any size.
+"""Networks of ``keras.applications`` by name, with fresh weights, for images of any size.
 
-Shapes and counts come from ``core/data/applications.json.gz``, which benchmarks/record_applications.py makes of what
-each constructor builds, so that they are known without a framework; a worker builds with the constructor itself.
+Shapes and counts come from ``core/data/applications.json.gz``, which benchmarks/record_applications.py records from
+each constructor's model, so that they are known without a framework; a worker builds with the constructor itself.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ NAMES = (
 BY_LOWER = {name.lower(): name for name in NAMES}
 DEFAULT = "MobileNetV2"
 SIZE_STEP, MAX_SIZE, DEFAULT_SIZE = 32, 512, 224
-"""The networks halve an image five times; other sizes would change the padding that is recorded in the file."""
+"""The networks halve an image five times; other sizes would change the padding recorded in the file."""
 RECORDED_OUTPUTS = 1009
-"""Classes in the recorded graphs: a number none of the networks has elsewhere, so that it marks their last layers."""
+"""Classes in the recorded graphs: a number that occurs nowhere else in them, so that it marks their last layers."""
 DEFAULT_OUTPUTS = 1000
 CHANNELS = 3
 PATTERN = re.compile(r"(?P<name>[a-z0-9]{1,40})(@(?P<image>\d{1,6}))?(:(?P<outputs>\d{1,9}))?", re.ASCII)
@@ -51,15 +51,16 @@ PATTERN = re.compile(r"(?P<name>[a-z0-9]{1,40})(@(?P<image>\d{1,6}))?(:(?P<outpu
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the file holds for one network: its graph at 224 × 224 for 1009 classes, and the smallest image, in pixels
-    a side, that its constructor takes."""
+    """A recorded network: its graph at 224 × 224 with 1009 classes, and the smallest image accepted, in pixels per
+    side.
+    """
 
     graph: Graph
     smallest: int
 
 
 class Application(GraphNetwork):
-    """``application`` for ``image`` × ``image`` × 3 values and ``outputs`` classes (1: sigmoid, more: logits)."""
+    """Network ``application`` for ``image`` × ``image`` × 3 values, ``outputs`` classes (1: sigmoid, more: logits)."""
 
     title: ClassVar[str] = "Known network (keras.applications)"
     notation: ClassVar[str] = "Network, @ size of the image unless 224, : classes unless 1000."
@@ -160,13 +161,13 @@ def _with_outputs(layer: Layer, outputs: int) -> Layer:
 
 @cache
 def recorded(name: str) -> Recorded:
-    """One network as it was recorded. Raises KeyError for a name that is not in :data:`NAMES`."""
+    """Return one recorded network. Raises KeyError for a name that is not in :data:`NAMES`."""
     data = recorded_networks()[name]
     return Recorded(load(data["graph"], public=False), data["smallest"])
 
 
 @cache
 def recorded_networks() -> Mapping[str, Any]:
-    """The recorded networks by name, each with its graph's text, which is read when it is first wanted."""
+    """Return the recorded networks by name, each with its graph as text, which is parsed on first use."""
     networks: Mapping[str, Any] = json.loads(gzip.decompress(FILE.read_bytes()))["networks"]
     return networks

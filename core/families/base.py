@@ -1,6 +1,6 @@
-"""What a network family must provide. A family is one module in this package; nothing else names it.
+"""Interface of a network family. A family is one module in this package; nothing else names it.
 
-A module that defines a subclass of :class:`Network` with a ``family`` literal is found by the package and becomes
+A module that defines a subclass of :class:`Network` with a ``family`` literal is discovered by the package and becomes
 part of the specification, the pages' forms and the command line.
 """
 
@@ -20,11 +20,11 @@ MAX_CLASSES = 10_000
 
 @dataclass(frozen=True)
 class Choice:
-    """One whole number that describes a network; pages draw it as an input, the CLI as a flag.
+    """One integer that describes a network; pages draw it as an input, the CLI as a flag.
 
-    ``words`` name the values from ``low`` to ``high`` where they are kinds and no amounts (LSTM, GRU). Families whose
-    networks grow call what grows them ``depth`` and ``width``; the label says what that is in the family. ``field``
-    is the network's field that it sets, where that has another name.
+    ``words`` name the values from ``low`` to ``high`` if they stand for kinds rather than amounts (LSTM, GRU). Families
+    whose networks grow call the sizes that do so ``depth`` and ``width``; the label says what they are in the family.
+    ``field`` is the network's field to set, if its name differs.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Choice:
     field: str = ""
 
     def word(self, number: int) -> str:
-        """The word for a number. Raises UserError."""
+        """Return the word for a number. Raises UserError."""
         if not self.low <= number <= self.high:
             raise UserError(f"{self.label} is {number:,}; accepted are {', '.join(self.words)}.")
         return self.words[number - self.low]
 
     def number(self, word: str) -> int:
-        """The number that stands for a word, in any case. Raises UserError."""
+        """Return the number of a word, ignoring case. Raises UserError."""
         words = [each.lower() for each in self.words]
         if word.strip().lower() not in words:
             raise UserError(f"{self.label} is “{word[:40]}”; accepted are {', '.join(self.words)}.")
@@ -64,9 +64,9 @@ class Network(BaseModel, ABC):
     choices: ClassVar[tuple[Choice, ...]] = ()
     presets: ClassVar[tuple[str, ...]] = ()
     notation: ClassVar[str] = ""
-    """What a short name says, for the help beside the presets."""
+    """Explains the parts of a short name, for the help beside the presets."""
     given_by: ClassVar[str] = ""
-    """How a network is chosen in a family without choices, as the end of a sentence."""
+    """Way to choose a network in a family without choices, as the end of a sentence."""
 
     @property
     @abstractmethod
@@ -85,17 +85,17 @@ class Network(BaseModel, ABC):
 
     @property
     def vocabulary(self) -> int | None:
-        """Samples hold whole numbers from 0 below this (token ids); None: they hold real numbers."""
+        """Number of token ids, if samples hold integers from 0 below it; None if they hold real numbers."""
         return None
 
     @property
     def label_shape(self) -> tuple[int, ...]:
-        """Shape of one sample's labels: () for one class a sample, (n,) for one at each of n positions."""
+        """Shape of one sample's labels: () for one class per sample, (n,) for one at each of n positions."""
         return ()
 
     @property
     def from_logits(self) -> bool:
-        """Whether the outputs are logits rather than probabilities (a sigmoid's or a softmax's)."""
+        """True if the outputs are logits rather than probabilities (of a sigmoid or a softmax)."""
         return True
 
     @property
@@ -106,11 +106,11 @@ class Network(BaseModel, ABC):
     @classmethod
     @abstractmethod
     def from_name(cls, name: str) -> Self:
-        """Network of that short name. Raises UserError when the name is none of this family's."""
+        """Return the network of that short name. Raises UserError if the name is not in this family's notation."""
 
     @classmethod
     def from_choices(cls, values: dict[str, int]) -> Self:
-        """Network for the picked :attr:`choices`. Raises UserError or pydantic's ValidationError outside the limits."""
+        """Return the network for the picked :attr:`choices`. Raises UserError or ValidationError outside the limits."""
         if not cls.choices:
             raise UserError(f"{cls.title} has no sizes to choose; {cls.given_by}.")
         fields = {choice.field or choice.name: choice for choice in cls.choices}
@@ -119,7 +119,7 @@ class Network(BaseModel, ABC):
         return cls.model_validate(numbers | words)
 
     def as_choices(self) -> dict[str, int] | None:
-        """What :meth:`from_choices` makes this network of; None where the choices cannot say it."""
+        """Return the values from which :meth:`from_choices` makes this network; None if choices cannot express it."""
         values: dict[str, int] = {}
         for choice in self.choices:
             value = getattr(self, choice.field or choice.name)
@@ -133,7 +133,7 @@ class Network(BaseModel, ABC):
 
     @abstractmethod
     def build(self, keras: Any) -> Any:
-        """Uncompiled ``keras.Model``; ``keras`` is passed in because only a worker may import it."""
+        """Build an uncompiled ``keras.Model``; ``keras`` is passed in because only a worker may import it."""
 
     @property
     def parameters(self) -> int:
@@ -141,11 +141,11 @@ class Network(BaseModel, ABC):
 
     @property
     def activations(self) -> int:
-        """Values that all layers output or make inside, for one sample."""
+        """Values that all layers output or compute inside, for one sample."""
         return sum(layer.activations + layer.internal for layer in self.layers)
 
     def flops_per_sample(self, training: bool) -> int:
-        """Floating point operations for one sample; a multiply-add counts 2.
+        """Return the floating-point operations for one sample; a multiply-add counts 2.
 
         Training adds the gradients of weights and inputs (about twice the forward pass) and leaves out the optimizer,
         whose work does not grow with the batch.

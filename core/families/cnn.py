@@ -27,7 +27,7 @@ NAME = number_pattern(
 )
 RESNET = number_pattern(r"resnet{number}(-{image}x(?P=image)x{channels}-{outputs})?")
 RESNET_DEPTHS = {3: 8, 9: 20, 15: 32, 21: 44, 27: 56, 54: 110}
-"""Blocks and number of the published ones: He et al. 2016, section 4.2 (20 to 110), and MLPerf Tiny's ResNet-8."""
+"""Blocks and number of the published networks: He et al. 2016, section 4.2 (20 to 110), and MLPerf Tiny's ResNet-8."""
 RESNET_SIZES: dict[str, Any] = {"layout": "residual", "width": 16, "kernel": 3, "batch_norm": True} | {
     "pooling": "strides"
 }
@@ -40,10 +40,10 @@ LENET5: dict[str, Any] = {
 
 
 class Cnn(SizedNetwork):
-    """``depth`` blocks of convolutions with ReLU, then global average pooling and a Dense output.
+    """Network of ``depth`` blocks of convolutions with ReLU, then global average pooling and a Dense output.
 
     A plain block is one convolution (same padding), a residual block two with a shortcut, projected by a 1 × 1
-    convolution where the shape changes (He et al. 2016, option B); residual networks begin with one more convolution.
+    convolution if the shape changes (He et al. 2016, option B); residual networks begin with one more convolution.
     ``width`` filters double each time the image is halved. With ``pooling``, blocks are spread evenly over as many
     stages as the image can be halved to a side of 7 at least: max and average pooling end a stage, strides begin every
     stage but the first. ``lenet5`` is LeCun et al. 1998 in today's layers: tanh, average pooling, Dense layers of 120
@@ -111,7 +111,7 @@ class Cnn(SizedNetwork):
 
     @property
     def stages(self) -> tuple[int, ...]:
-        """Blocks of each stage; filters double from one to the next."""
+        """Number of blocks in each stage; filters double from one stage to the next."""
         halvings = 0
         while self.pooling != "none" and self.image >> (halvings + 1) >= SMALLEST_MAP:
             halvings += 1
@@ -158,7 +158,7 @@ class Cnn(SizedNetwork):
     def _convolution(
         self, name: str, source: str, filters: int, stride: int = 1, kernel: int | None = None, relu: bool = True
     ) -> Iterator[Layer]:
-        """A convolution with its normalisation and activation, as they are chosen."""
+        """Yield a convolution with the chosen normalisation and activation."""
         size = kernel or self.kernel
         options: dict[str, Any] = {"filters": filters, "kernel_size": (size, size), "padding": "same"}
         options |= {"strides": (stride, stride)} if stride > 1 else {}

@@ -1,4 +1,4 @@
-"""A network that user code builds, named ``package.module:function`` and described by a worker that ran it.
+"""Networks built by user code, named ``package.module:function`` and described by a worker that ran the code.
 
 A plan or a run that names code is plain data: reading, showing and validating it imports nothing. Only
 :meth:`Code.build` and a worker's ``describe`` import the user's module, in a worker that was allowed to
@@ -36,24 +36,24 @@ NOT_OWN = (
     *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     str(Path(tempfile.gettempdir(), "__autograph_generated_file")),
 )
-"""Where files begin that are not the user's."""
+"""Path prefixes of files that are not the user's."""
 TRACED_FROM = re.compile(r'File "([^"<>\n]+)", line (\d+)')
 
 Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
 
 
 class CodeError(UserError):
-    """User code could not be called, or built what cannot be measured."""
+    """User code could not be called, or built something that cannot be measured."""
 
 
 class Code(Network):
-    """What ``entry`` built when a worker described it. ``folder`` is where its module is looked for first.
+    """A network as ``entry`` built it when a worker described it.
 
-    ``sample_shape`` is one sample's; ``tokens`` the number of different whole numbers where samples are such;
-    ``positions`` the axes of the output before its last one, which has ``outputs`` values, logits or probabilities.
-    ``counts`` come from the architecture where all its layers are known ones, and else from Keras and TensorFlow's
-    profiler (:mod:`core.worker.tensorflow.code`), or PyTorch's counter where it ``returns`` a module of PyTorch
-    (:mod:`core.worker.pytorch.code`), which only framework=pytorch runs.
+    ``folder`` is searched first for its module. ``sample_shape`` is one sample's; ``tokens`` the number of token ids,
+    if samples hold them; ``positions`` the axes of the output before its last one, which has ``outputs`` values, logits
+    or probabilities. ``counts`` come from the architecture if all its layers are known, else from Keras and
+    TensorFlow's profiler (:mod:`core.worker.tensorflow.code`), or from PyTorch's counter
+    (:mod:`core.worker.pytorch.code`) if it ``returns`` a PyTorch module, which only framework=pytorch runs.
     """
 
     title: ClassVar[str] = "Your own code"
@@ -78,7 +78,7 @@ class Code(Network):
     @field_validator("folder")
     @classmethod
     def _folder(cls, value: str) -> str:
-        # a run may come from either
+        # POSIX or Windows: a run may come from either
         absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
         if len(value) > MAX_FOLDER or not value.isprintable() or not absolute:
             raise ValueError("folder must be an absolute path")
@@ -128,7 +128,7 @@ class Code(Network):
         raise UserError(f"“{name[:MAX_NAME]}” names no network of your own code; {cls.given_by}.")
 
     def build(self, keras: Any) -> Any:
-        """The model that the code builds now, checked to be the one that was described, in the precision that is set.
+        """Return the model that the code builds now, checked against its description and the precision in force.
 
         Raises CodeError.
         """
@@ -145,11 +145,11 @@ class Code(Network):
         return model
 
     def _check_precision(self, keras: Any, model: Any, policy: Any) -> None:
-        """A saved model, or a policy that the code sets, may compute in another precision than the target says."""
+        """Check that the layers compute in the target's precision; a saved model or the code may set another one."""
         keras.mixed_precision.set_dtype_policy(policy)
         computes = {str(layer.compute_dtype) for layer in model._flatten_layers(include_self=False) if layer.weights}
         wanted = str(policy.compute_dtype)
-        # under mixed precision a layer may well stay in float32; where float32 is asked for, none may leave it
+        # under mixed precision some layers may stay in float32; under float32 no layer may use another type
         if computes and (wanted not in computes or (wanted == "float32" and computes != {wanted})):
             raise CodeError(
                 f"The layers that {self.entry} builds compute in {', '.join(sorted(computes))}, where this target asks "
@@ -158,14 +158,14 @@ class Code(Network):
 
 
 def refuse_code(network: Network) -> None:
-    """Raises CodeError where a network would have user code imported, for callers that may not."""
+    """Raise CodeError if the network would import user code, for callers that must not."""
     if isinstance(network, Code):
         entry = network.entry
         raise CodeError(f"This workload is built by code ({entry}); run it from the command line with --model {entry}.")
 
 
 def check_entry(text: str) -> str:
-    """The text, if it is of the form package.module:function. Raises CodeError."""
+    """Return the text if it has the form package.module:function. Raises CodeError."""
     if len(text) > MAX_ENTRY or not ENTRY.fullmatch(text):
         shown = "".join(c for c in text[:MAX_NAME] if c.isprintable())
         raise CodeError(f"“{shown}” names no function; write package.module:function, such as train.models:make.")
@@ -180,14 +180,14 @@ def check_entry(text: str) -> str:
 def call_entry(entry: str, folder: str) -> Any:
     """Import the module and call its function without arguments. Raises CodeError.
 
-    ``folder`` stays first on the path of modules, as where Python was started with a script in it.
+    ``folder`` stays first on the module path, as if Python had been started with a script in it.
     """
     module_name, _, function_name = entry.partition(":")
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
-    except BaseException as error:  # SystemExit, or one of its own
+    except BaseException as error:  # SystemExit, or an exception class of the user's
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module_name}.".startswith(f"{missing}."):
             where = f"in {folder} or among the installed packages"
@@ -199,13 +199,14 @@ def call_entry(entry: str, folder: str) -> Any:
         raise CodeError(f"The module “{module_name}” {what} “{function_name}”.")
     try:
         return function()
-    except BaseException as error:  # SystemExit, or one of its own
+    except BaseException as error:  # SystemExit, or an exception class of the user's
         raise CodeError(f"{entry} failed, called without arguments: {in_words(error)}") from error
 
 
 def refuse_modules_of(apart_from: str, folder: str) -> None:
-    """Raises CodeError where a module was imported from ``apart_from``, a checkout that is held against the one that
-    ``folder`` is of: both would then run the same code. Either may lie inside the other.
+    """Raise CodeError if a module was imported from ``apart_from``, the checkout that ``folder``'s is compared with.
+
+    Both sides would then run the same code. Either checkout may lie inside the other.
     """
     own, other = Path(folder).resolve(), Path(apart_from).resolve()
     for name, module in list(sys.modules.items()):
@@ -222,7 +223,7 @@ def refuse_modules_of(apart_from: str, folder: str) -> None:
 
 
 def in_words(error: BaseException) -> str:
-    """Type and first line of an exception, and where it was raised, as the end of a sentence."""
+    """Return type, first line and origin of an exception, as the end of a sentence."""
     text = _text(error)
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     detail = "".join(c for c in first if c.isprintable())[:MAX_DETAIL].rstrip(".")
@@ -232,14 +233,14 @@ def in_words(error: BaseException) -> str:
 
 
 def own_place(error: BaseException) -> str:
-    """Where in a person's own code an exception was raised, as in `` (models.py, line 3)``; empty where in none."""
+    """Return the place in the user's own code where an exception was raised, as in `` (models.py, line 3)``, or ""."""
     return "".join(map(_shown, _frames(error)[0][-1:]))
 
 
 def _frames(error: BaseException) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """File and line of each call that led to an exception, but for ours: those in the user's own code, and all."""
+    """Return file and line of each call that led to an exception, without ours: those in the user's code, and all."""
     called = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(error.__traceback__)]
-    # a traced function's frames are gone; what it was traced from stands in the message
+    # a traced function's frames are gone; its source position is in the message
     called += [(name, int(line)) for name, line in TRACED_FROM.findall(_text(error))]
     frames = [frame for frame in called if not frame[0].startswith((OURS, "<"))]
     return [frame for frame in frames if not frame[0].startswith(NOT_OWN)], frames
@@ -248,7 +249,7 @@ def _frames(error: BaseException) -> tuple[list[tuple[str, int]], list[tuple[str
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except BaseException:  # it is the user's class, with a __str__ of its own
+    except BaseException:  # the user's own exception class may have a failing __str__
         return ""
 
 
@@ -257,14 +258,14 @@ def _shown(frame: tuple[str, int]) -> str:
 
 
 def is_torch_module(value: Any) -> bool:
-    """Whether it is an ``nn.Module``, or begins with one, and no model of Keras; nothing is imported to know."""
+    """Return True for an ``nn.Module``, or a sequence that begins with one, but not a Keras model; imports nothing."""
     first = value[0] if isinstance(value, tuple | list) and value else value
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(first).__mro__}
     return "torch.nn.modules.module.Module" in kinds and not any(kind.startswith("keras.") for kind in kinds)
 
 
 def shapes_of(keras: Any, model: Any, entry: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes of one sample and of its output. Raises CodeError where the network is none that can be fed and scored."""
+    """Return the shapes of one sample and of its output. Raises CodeError if the network cannot be fed and scored."""
     if is_torch_module(model):
         raise CodeError(
             f"{entry} returned a module of PyTorch; measure it with targets of framework=pytorch, such as "

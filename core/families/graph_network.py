@@ -1,4 +1,4 @@
-"""Families whose networks are graphs, so that everything follows from the graph, and how they read short names."""
+"""Base classes of families whose networks are defined by a graph, and the parsing of short names."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOVING = frozenset({"Flatten", "Reshape", "Permute", "Identity", "Dropout"})
 
 
 class GraphNetwork(Network):
-    """A family gives :attr:`graph`; its class, which is frozen, must be hashable, since counts are kept by network."""
+    """A family defined by its :attr:`graph`. The frozen class must be hashable, since counts are cached per network."""
 
     @property
     @abstractmethod
     def graph(self) -> Graph:
-        """The network's layers."""
+        """The network's layers as a graph."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ class GraphNetwork(Network):
 
     @property
     def from_logits(self) -> bool:
-        """Whether the outputs still await their softmax or, with one class, their sigmoid."""
+        """True if the outputs still lack their softmax or, with one class, their sigmoid."""
         return ends_in(_graph(self)) != ("sigmoid" if self.classes == 1 else "softmax")
 
     @property
@@ -57,26 +57,26 @@ class GraphNetwork(Network):
 
 
 class SizedNetwork(GraphNetwork):
-    """A graph that follows from a few sizes, which may together be too large to count."""
+    """A graph determined by a few sizes, which may in combination be too large to count."""
 
     def check_sizes(self) -> None:
-        """Raises ValueError with a clause where the sizes do not go together."""
+        """Raise ValueError with a clause if the sizes are inconsistent."""
 
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
         self.check_sizes()
-        _ = self.layers  # counting refuses what is too large
+        _ = self.layers  # counting refuses anything too large
         return self
 
 
 def outputs_layer(classes: int, source: str) -> Layer:
-    """The Dense layer at the end: logits, or with one class its probability."""
+    """Return the Dense layer at the end: logits, or the probability if there is one class."""
     sigmoid = {"activation": "sigmoid"} if classes == 1 else {}
     return Layer("outputs", "Dense", {"units": classes, **sigmoid}, (source,))
 
 
 def ends_in(graph: Graph) -> str:
-    """Name of the activation function that the network's output comes out of, through layers that only move values."""
+    """Return the activation function of the network's output, ignoring layers that only move values."""
     by_name = {layer.name: layer for layer in graph.layers}
     last = by_name[graph.output]
     while last.kind in MOVING and last.inputs[0] in by_name:
@@ -101,7 +101,7 @@ def _output_shape(network: GraphNetwork) -> tuple[int, ...]:
 
 
 def parts_of(name: str, pattern: re.Pattern[str], what: str, example: str) -> dict[str, str]:
-    """The named groups of a short name, without those that are absent. Raises UserError."""
+    """Return the named groups of a short name, without absent ones. Raises UserError."""
     match = pattern.fullmatch(name.strip().lower()) if len(name) <= MAX_NAME else None
     if match is None:
         raise UserError(f"“{name[:60]}” is no {what}; write it as in {example}.")
@@ -109,5 +109,5 @@ def parts_of(name: str, pattern: re.Pattern[str], what: str, example: str) -> di
 
 
 def number_pattern(text: str) -> re.Pattern[str]:
-    """Pattern of a short name, where ``{group}`` stands for a whole number of at most nine digits."""
+    """Return the pattern of a short name, in which ``{group}`` stands for an integer of at most nine digits."""
     return re.compile(re.sub(r"\{([a-z_]+)\}", r"(?P<\1>\\d{1,9})", text), re.ASCII)

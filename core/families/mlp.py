@@ -19,7 +19,9 @@ Width = Annotated[int, Field(ge=MIN_WIDTH, le=MAX_WIDTH)]
 
 
 class Mlp(Network):
-    """``hidden`` Dense layers with ReLU, then a Dense output of ``outputs`` units (1: sigmoid, more: logits)."""
+    """Perceptron of ``hidden`` Dense layers with ReLU, then a Dense output of ``outputs`` units (1: sigmoid, more:
+    logits).
+    """
 
     title: ClassVar[str] = "Multi-layer perceptron"
     notation: ClassVar[str] = "Inputs, hidden layers, classes."

@@ -1,4 +1,4 @@
-"""A user's own architecture, read from a file by :func:`core.architecture.read.read_architecture`."""
+"""Networks of a user's own architecture, read by :func:`core.architecture.read.read_architecture`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from core.schema import UserError
 
 MAX_LABEL = 60
 UNNAMED = "own architecture"
-STRANGE = re.compile(r"[^\w .,()+@:-]")  # labels stand in titles of pages and pictures, where < or * would be markup
+STRANGE = re.compile(r"[^\w .,()+@:-]")  # labels appear in titles of pages and charts, where < or * would be markup
 
 
 class Own(GraphNetwork):
-    """``architecture`` is the graph's canonical text (:mod:`core.architecture.text`), checked and counted
-    again wherever a network is made of it; ``label`` the name of the file it came from.
+    """A user's own architecture.
+
+    ``architecture`` is the graph's canonical text (:mod:`core.architecture.text`), checked and counted again whenever a
+    network is made from it; ``label`` is the name of its file.
     """
 
     title: ClassVar[str] = "Your own architecture"
@@ -54,7 +56,7 @@ class Own(GraphNetwork):
 
     @classmethod
     def from_file(cls, data: bytes, filename: str) -> Self:
-        """Network from Keras JSON or a .keras file. Raises UserError, which names the layer at fault."""
+        """Return the network in Keras JSON or a .keras file. Raises UserError, which names the faulty layer."""
         return cls(architecture=dump(read_architecture(data, filename)), label=label_of(filename))
 
     @classmethod
@@ -63,9 +65,7 @@ class Own(GraphNetwork):
 
 
 def label_of(filename: str) -> str:
-    """A name to show for a file: without folders and ending, without what could be markup, at most
-    :data:`MAX_LABEL` characters.
-    """
+    """Return a display name for a file: no folders, extension or markup, at most :data:`MAX_LABEL` characters."""
     stem = PurePosixPath(filename.replace("\\", "/")).name.rsplit(".", 1)[0]
     return STRANGE.sub("", stem).strip()[:MAX_LABEL] or UNNAMED
 

@@ -20,10 +20,10 @@ NAME = number_pattern(r"(?P<cell>lstm|gru)-{width}x{depth}-{sequence}x{features}
 
 
 class Recurrent(SizedNetwork):
-    """``depth`` layers of ``width`` units over a sequence; the last one hands its last output to a Dense output.
+    """Network of ``depth`` layers of ``width`` units over a sequence; the last output goes to a Dense output.
 
-    The layers are Keras's with their own defaults (tanh, sigmoid gates, GRU that resets after the product), with which
-    Keras calls cuDNN on a GPU.
+    The layers have Keras's defaults (tanh, sigmoid gates, GRU that resets after the product), with which Keras calls
+    cuDNN on a GPU.
     """
 
     title: ClassVar[str] = "Recurrent network"

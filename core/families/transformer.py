@@ -28,13 +28,13 @@ BERT_SIZES = {"tiny": (2, 128, 2), "mini": (4, 256, 4), "small": (4, 512, 8), "b
 
 
 class Transformer(SizedNetwork):
-    """Token embedding, ``depth`` encoder layers of ``width`` (d_model), average over the positions, Dense output.
+    """Network of token embedding, ``depth`` encoder layers of ``width`` (d_model), mean over positions, Dense output.
 
     An encoder layer is self-attention of ``heads`` heads of size d_model / heads, and two Dense layers, the inner one
-    ``feed_forward`` times as wide, with GELU; each with its residual. ``norm`` says where layer normalisation stands:
-    ``post`` after the residual (Vaswani et al. 2017), ``pre`` before each part and once at the end (Xiong et al.
-    2020). There is no dropout, and no position embedding, which would cost one addition; the networks that are like
-    BERT leave out its position and segment embeddings and its pooler.
+    ``feed_forward`` times as wide, with GELU; each with its residual. ``norm`` places layer normalisation: ``post``
+    after the residual (Vaswani et al. 2017), ``pre`` before each part and once at the end (Xiong et al. 2020). There is
+    no dropout, and no position embedding, which would cost one addition; the BERT-like networks leave out its position
+    and segment embeddings and its pooler.
     """
 
     title: ClassVar[str] = "Transformer encoder"

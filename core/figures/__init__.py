@@ -1,1 +1,1 @@
-"""Marks, colours and layout that charts share. Pure: no Streamlit, no storage, no clock."""
+"""Marks, colours and layout shared by charts. Pure: no Streamlit, no storage, no clock."""

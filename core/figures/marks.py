@@ -1,4 +1,4 @@
-"""Marks that several charts share: curves with interval bands, guides, labels above the plot, failed cells."""
+"""Marks shared by several charts: curves with interval bands, guides, labels above the plot, failed cells."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FAILED_WORDS = {
     "skipped": "skipped",
 }
 INTERVAL_NOTE, NO_INTERVAL_NOTE = "Bands: 95 % intervals.", "Hollow: no interval, too few starts of the workers."
-LONE_WIDTH = 1.04  # half of the band of a point without neighbours, as a ratio of batch sizes
+LONE_WIDTH = 1.04  # half the band's width at a point without neighbours, as a ratio of batch sizes
 CHARACTER_PX, NARROW_PLOT_PX = 6.4, 400.0  # label width estimate, and the narrowest plot it must fit
 
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a curve; bounds are None where there is no interval. ``few``: it rests on too few starts."""
+    """One point of a curve; bounds are None without an interval. ``few``: it rests on too few starts of the workers."""
 
     batch: float
     value: float
@@ -41,17 +41,17 @@ class Point:
 
     @property
     def hollow(self) -> bool:
-        """Tell that it is drawn hollow, since nothing may be read off it as exactly as off the others."""
+        """True if it is drawn hollow: it has no interval, or one that rests on too few starts."""
         return self.few or self.low is None or self.high is None
 
 
 def few_starts(starts: int | None) -> bool:
-    """Tell that a value rests on too few starts of the workers to show how much they differ."""
+    """Return True if a value rests on too few starts of the workers to show the variation between them."""
     return starts is not None and starts < MIN_UNITS
 
 
 def interval_note(points: Sequence[Point]) -> str:
-    """Return what bands and hollow points mean, for the foot of a picture."""
+    """Return the explanation of bands and hollow points, for the foot of a picture."""
     without = [p.low is None or p.high is None for p in points]
     if all(without):
         return NO_INTERVAL_NOTE
@@ -68,7 +68,7 @@ def interval_note(points: Sequence[Point]) -> str:
 
 
 def symbols(look: Look, label: Label, points: Sequence[Point]) -> str | list[str]:
-    """Return the marker of each point: that of the curve, hollow where the point is; one for all that are alike."""
+    """Return the markers of the points, hollow ones included; a single marker if all are equal."""
     symbol = str(look.marker(label)["symbol"])
     if label in ("modelled", "published") or symbol.endswith("-open") or not any(p.hollow for p in points):
         return symbol
@@ -76,12 +76,12 @@ def symbols(look: Look, label: Label, points: Sequence[Point]) -> str | list[str
 
 
 def values_of(points: Sequence[Point]) -> list[float]:
-    """Values and known bounds: what an axis must hold."""
+    """Return values and known bounds, which an axis must cover."""
     return [v for p in points for v in (p.value, p.low, p.high) if v is not None]
 
 
 def add_curve(figure: go.Figure, points: Sequence[Point], name: str, look: Look, label: Label, group: str) -> None:
-    """A curve with markers, hollow where a point has no interval of its own, and its 95 % band behind it."""
+    """Add a curve with markers, hollow at points without an interval of their own, and its 95 % band behind it."""
     shown = literal(f"{name} ({label})" if label in ("modelled", "published") else name)
     add_band(figure, points, shown, look.band(), group)
     figure.add_scatter(
@@ -92,7 +92,7 @@ def add_curve(figure: go.Figure, points: Sequence[Point], name: str, look: Look,
 
 
 def add_band(figure: go.Figure, points: Sequence[Point], curve: str, colour: str, group: str) -> None:
-    """The 95 % band of a curve as one filled trace; nothing where no point has an interval."""
+    """Add the 95 % band of a curve as one filled trace; nothing if no point has an interval."""
     x, y = band_outline(points)
     if x:
         figure.add_scatter(
@@ -102,7 +102,7 @@ def add_band(figure: go.Figure, points: Sequence[Point], curve: str, colour: str
 
 
 def band_outline(points: Sequence[Point]) -> tuple[list[float | None], list[float | None]]:
-    """Outline of the interval band: forth along the upper bounds and back along the lower, once for each stretch."""
+    """Return the outline of the interval band: the upper bounds, then the lower ones backwards, per stretch."""
     around = []
     for part in _stretches(points):
         edges = [(p.batch, p.low, p.high) for p in part]
@@ -116,7 +116,7 @@ def band_outline(points: Sequence[Point]) -> tuple[list[float | None], list[floa
 def with_gaps(
     pieces: Iterable[Iterable[tuple[float | None, float | None]]],
 ) -> tuple[list[float | None], list[float | None]]:
-    """Pieces of (x, y) as one trace, a gap between them."""
+    """Join pieces of (x, y) into one trace with gaps between them."""
     x: list[float | None] = []
     y: list[float | None] = []
     for piece in pieces:
@@ -129,7 +129,7 @@ def with_gaps(
 def whiskers(
     values: Sequence[tuple[float, float | None, float | None]], colour: str, thickness: float, width: float
 ) -> dict[str, Any]:
-    """Error bars from (value, low, high); none on a side whose bound is not known."""
+    """Return error bars from (value, low, high); none on a side whose bound is unknown."""
     return {
         "type": "data", "symmetric": False, "color": colour, "thickness": thickness, "width": width,
         "array": [0.0 if high is None else max(0.0, high - value) for value, _, high in values],
@@ -150,7 +150,7 @@ def _stretches(points: Sequence[Point]) -> list[list[Point]]:
 def add_level(
     figure: go.Figure, y: float, colour: str = GUIDE, width: float = 1.5, dash: str | None = "dot", **more: Any
 ) -> None:
-    """A line across the plot at ``y``."""
+    """Add a line across the plot at ``y``."""
     line = {"color": colour, "width": width, "dash": dash}
     figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=y, y1=y, line=line, **{"layer": "below", **more})
 
@@ -158,13 +158,13 @@ def add_level(
 def add_upright(
     figure: go.Figure, x: float, colour: str = GUIDE, width: float = 1.5, dash: str | None = "dash", **more: Any
 ) -> None:
-    """A line from the bottom of the plot to its top at ``x``."""
+    """Add a line from the bottom of the plot to its top at ``x``."""
     line = {"color": colour, "width": width, "dash": dash}
     figure.add_shape(type="line", yref="paper", y0=0, y1=1, x0=x, x1=x, line=line, **{"layer": "below", **more})
 
 
 def add_zone(figure: go.Figure, low: float, high: float, colour: str, opacity: float, upright: bool = True) -> None:
-    """A pale strip from ``low`` to ``high``: over the whole height, or with ``upright`` False over the whole width."""
+    """Add a pale strip from ``low`` to ``high``, over the full height, or the full width if ``upright`` is False."""
     places: dict[str, Any] = {"x0": low, "x1": high, "yref": "paper", "y0": 0, "y1": 1}
     if not upright:
         places = {"y0": low, "y1": high, "xref": "paper", "x0": 0, "x1": 1}
@@ -173,7 +173,7 @@ def add_zone(figure: go.Figure, low: float, high: float, colour: str, opacity: f
 
 @dataclass(frozen=True)
 class Span:
-    """A batch with its interval and the words for it, drawn as a vertical band with a line."""
+    """A batch with its interval and its label, drawn as a vertical band with a line."""
 
     batch: float
     low: float | None
@@ -185,11 +185,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Overlay:
-    """Something drawn beside a run's own curves in its charts, such as a modelled card.
+    """Additional curves in a run's charts, such as a modelled card.
 
-    ``add_steps`` draws step times (ms), ``add_speed_ups`` those over the measured target of that name; both return
-    the values that must be in sight. ``suffix`` ends the chart's title, ``foot`` its notes; ``legend_rows`` is what
-    the step times take of the legend.
+    ``add_steps`` draws step times (ms), ``add_speed_ups`` speed-ups over the measured target of that name; both return
+    the values that must be visible. ``suffix`` ends the chart's title, ``foot`` its notes; ``legend_rows`` is the
+    number of legend rows for the step times.
     """
 
     add_steps: Callable[[go.Figure], list[float]]
@@ -202,7 +202,7 @@ class Overlay:
 
 
 def label_rows(spans: Sequence[Span], bounds: tuple[float, float]) -> list[int]:
-    """Row above the plot for each span's words, so that no two overlap even in a narrow chart."""
+    """Return the row above the plot for each span's label, so that no two overlap even in a narrow chart."""
     ends: list[float] = []
     order = sorted(range(len(spans)), key=lambda i: spans[i].batch)
     placed = dict.fromkeys(order, 0)
@@ -215,12 +215,12 @@ def label_rows(spans: Sequence[Span], bounds: tuple[float, float]) -> list[int]:
 
 
 def position(batch: float, bounds: tuple[float, float]) -> float:
-    """Where a batch stands on a logarithmic axis: 0 at its left end, 1 at its right."""
+    """Return the place of a batch on a logarithmic axis: 0 at its left end, 1 at its right."""
     return math.log(batch / bounds[0]) / math.log(bounds[1] / bounds[0])
 
 
 def anchor(position: float) -> str:
-    """Which part of a label stands at its position (0 to 1), so that it stays inside the plot."""
+    """Return the anchor of a label at a position (0 to 1) that keeps it inside the plot."""
     return "left" if position < 0.35 else "right" if position > 0.65 else "center"
 
 
@@ -231,7 +231,7 @@ def _left_edge(span: Span, bounds: tuple[float, float]) -> float:
 
 
 def add_spans(figure: go.Figure, spans: Sequence[Span], bounds: tuple[float, float]) -> int:
-    """Vertical bands with their words above the plot; returns how many rows of words were used."""
+    """Add vertical bands with labels above the plot; return the number of label rows."""
     rows = label_rows(spans, bounds)
     for span, row in zip(spans, rows, strict=True):
         if span.low is not None and span.high is not None:
@@ -245,7 +245,7 @@ def add_spans(figure: go.Figure, spans: Sequence[Span], bounds: tuple[float, flo
 
 
 def bounds_text(value: float, low: float | None, high: float | None, unit: str) -> str:
-    """A value with its interval for hover texts."""
+    """Return a value with its interval for hover texts."""
     if low is None or high is None:
         return f"{number(value)} {unit} (no interval)"
     return f"{number(value)} {unit} (95 %: {number(low)} to {number(high)})"

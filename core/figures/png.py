@@ -1,15 +1,15 @@
-"""A static picture as PNG. Letters come from fonts beside this file, so that no machine is without them."""
+"""Rendering of a static picture as PNG. Fonts come with this package, so that no machine lacks them."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
 FONT = "DejaVu Sans"
-SCALE = 2.0  # as sharp as a dense screen or a slide has it
+SCALE = 2.0  # as sharp as on a high-density screen or a slide
 
 
 def png(svg: str, scale: float = SCALE) -> bytes:
-    """The picture, with ``scale`` times as many pixels each way.
+    """Return the picture as PNG, with ``scale`` times as many pixels in each direction.
 
     Letters of other scripts come from the system's fonts.
     """

@@ -1,7 +1,7 @@
-"""What every chart shares: colours, markers, log ticks, the frame with title and footnote, and the menu's settings.
+"""Style shared by all charts: colours, markers, log ticks, the frame with title and footnote, and the menu's settings.
 
-A chart must survive being pasted into a slide: the environment and the label measured, recorded or modelled stand
-inside the picture, and colour is never the only difference between two curves.
+A chart must survive being pasted into a slide: the environment and the label measured, recorded or modelled are inside
+the picture, and colour is never the only difference between two curves.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ DARK_INK, DARK_PAPER = "#E6EDF3", "#10161C"
 FONT = "Source Sans, Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif"
 WRAP_AT = 92  # characters of a footnote line; fits a chart 520 px wide
 TITLE_PX, LINE_PX, ROW_PX, FOOT_PX, PLOT_PX = 26, 18, 21, 15, 330
-STRIP_SIZES = (17.01, 12.51, 10.51)  # of title, lines and footnote: no other words have exactly these
+STRIP_SIZES = (17.01, 12.51, 10.51)  # of title, lines and footnote; no other text has exactly these sizes
 MAX_TICKS = 11
 COLUMN_CHARS = 26  # of a name in a legend of two columns
 
 # The chart's own menu. Nothing may leave the machine, so the cloud button stays off. A picture is wide enough for its
-# title and footnote, whatever the screen, and as high as the strips around the plot make it (None).
+# title and footnote on any screen, and as high as the strips around the plot require (None).
 CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
@@ -41,16 +41,16 @@ CONFIG: dict[str, Any] = {
 
 
 def chart_config(image: str, filename: str) -> dict[str, Any]:
-    """:data:`CONFIG` with the menu's picture button set to ``svg`` or ``png`` and a file name."""
+    """Return :data:`CONFIG` with the picture button set to ``svg`` or ``png`` and a file name."""
     options = {**CONFIG["toImageButtonOptions"], "format": "png" if image == "png" else "svg", "filename": filename}
     return {**CONFIG, "toImageButtonOptions": options}
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one curve is drawn; colour, marker and dash all differ, so that any one of them is enough.
+    """Style of one curve; colour, marker and dash all differ, so that any one of them is enough.
 
-    Modelled is dashed and hollow, published thin with filled markers that have a dot in the middle.
+    Modelled curves are dashed and hollow, published ones thin with filled markers that have a dot in the middle.
     """
 
     colour: str
@@ -82,34 +82,34 @@ TARGET_LOOKS = (
     Look("#CDA400", "cross", "longdashdot"),
     Look("#A179FF", "star", "10px,3px,3px,3px,3px,3px"),
 )
-"""One a target. The first two are Okabe and Ito's. The others were searched for, so that all six are far from each
-other under simulated protanopia, deuteranopia and tritanopia, too, and stand out from paper, light and dark."""
+"""One per target. The first two are Okabe and Ito's. The others were searched for, so that all six are far apart under
+simulated protanopia, deuteranopia and tritanopia, too, and stand out on light and dark paper."""
 RUN_LOOKS = (Look("#009E73", "square", "solid"), Look("#CC79A7", "triangle-up", "dashdot"))
 
 
 def on_colour(colour: str) -> str:
-    """Ink or paper, whichever is easier to read on a filled area of that colour (luminance as WCAG 2 has it)."""
+    """Return ink or paper, whichever reads better on an area of that colour (luminance as in WCAG 2)."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return INK if 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.25 else PAPER
 
 
 def short(text: str, limit: int) -> str:
-    """Text of at most ``limit`` characters, cut with an ellipsis."""
+    """Return text of at most ``limit`` characters, cut with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def literal(text: str) -> str:
-    """Text from outside as plotly shows it as it is: one line in which nothing is a tag, an entity or a value."""
+    """Escape outside text so that Plotly shows it literally, in one line without tags, entities or fields."""
     return html.escape(clean(text), quote=False).replace("%{", "&#37;{")
 
 
 @dataclass(frozen=True)
 class Words:
-    """What stands around the plot of a picture: its title, lines under that, and the footnote.
+    """Text around the plot of a picture: title, lines under it, and footnote.
 
-    ``above_px`` and ``below_px``: what title and lines, and the footnote take of the picture at its edges.
-    ``more_rows``: how many more rows than there is room for the legend takes where one name fills a row, on a phone.
+    ``above_px`` is the height of title and lines, ``below_px`` that of the footnote. ``more_rows``: legend rows beyond
+    those reserved if each name takes a row, as on a phone.
     """
 
     title: str
@@ -127,7 +127,7 @@ class Words:
 
 
 def words_of(figure: go.Figure) -> Words:
-    """What :func:`frame` has put around a plot, for a page that shows it as text instead."""
+    """Return the text that :func:`frame` placed around a plot, for a page that shows it as text instead."""
     kept, flat = figure.layout.meta["words"], figure.layout.legend.orientation == "h"
     names = sum(bool(trace.name) and trace.showlegend is not False for trace in figure.data) if flat else 0
     more = max(0, names - kept["legend_rows"])
@@ -135,7 +135,7 @@ def words_of(figure: go.Figure) -> Words:
 
 
 class Evidence(Protocol):
-    """Any result that says how it came about: a run, a study."""
+    """Any result with a label, a date and an environment: a run, a study."""
 
     @property
     def label(self) -> Label: ...
@@ -146,7 +146,7 @@ class Evidence(Protocol):
 
 
 def environment_line(run: Evidence) -> str:
-    """Label, day and machine in one line, for the inside of a picture."""
+    """Return label, day and machine in one line, for the inside of a picture."""
     parts = [run.label, *([run.created_at[:10]] if run.created_at else [])]
     environment = run.environment
     if environment is None:
@@ -160,26 +160,26 @@ def environment_line(run: Evidence) -> str:
 
 
 def machine_parts(environment: Environment) -> list[str]:
-    """Processor and GPUs, as far as they are known."""
+    """Return processor and GPUs, as far as they are known."""
     cores = environment.usable_cores or environment.logical_cores
     cpu = f"{environment.cpu} ({counted(cores, 'core')})" if environment.cpu and cores else environment.cpu
     return [*([cpu] if cpu else []), *sorted({gpu.name for gpu in environment.gpus})]
 
 
 def wrapped(lines: Iterable[str], width: int = WRAP_AT) -> list[str]:
-    """Lines cut to ``width`` characters at word boundaries; plotly itself never wraps."""
+    """Wrap lines to ``width`` characters at word boundaries; Plotly itself never wraps."""
     return [part for line in lines for part in textwrap.wrap(line, width) or [""]]
 
 
 def batch_ticks(batches: Sequence[float]) -> list[int]:
-    """Powers of 2 covering the batches, thinned evenly so that the labels never touch."""
+    """Return powers of 2 that cover the batches, thinned evenly so that the labels never touch."""
     low, high = math.floor(math.log2(min(batches))), math.ceil(math.log2(max(batches)))
     stride = max(1, math.ceil((high - low + 1) / MAX_TICKS))
     return [2**exponent for exponent in range(low, high + 1, stride)]
 
 
 def decade_ticks(low: float, high: float) -> list[float]:
-    """1-2-5 ticks between two positive numbers, finer within one decade; 1 and 3 beyond 3 decades, 1 alone beyond 5."""
+    """Return 1-2-5 ticks between positive numbers, finer within one decade; 1 and 3 beyond 3 decades, 1 beyond 5."""
     decades = math.log10(high / low)
     fine = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
     steps = fine if decades <= 0.8 else (1.0, 2.0, 5.0) if decades <= 3 else (1.0, 3.0) if decades <= 5 else (1.0,)
@@ -189,7 +189,7 @@ def decade_ticks(low: float, high: float) -> list[float]:
 
 
 def ratio_ticks(low: float, high: float) -> list[float]:
-    """Powers of 2 around 1 between two positive numbers; halves of an octave where the range is narrow."""
+    """Return powers of 2 around 1 between two positive numbers, or finer steps if the range is narrow."""
     span = math.log2(high / low)
     if span < 0.5:
         step = 0.05 if span > 0.15 else 0.01
@@ -207,7 +207,7 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 
 
 def log_range(values: Iterable[float], pad: float = 0.06) -> tuple[float, float]:
-    """Range for a log axis that holds all positive values, with padding, in the values' own unit."""
+    """Return a padded range for a log axis that holds all positive values, in the values' own unit."""
     found = [value for value in values if value > 0 and math.isfinite(value)]
     low, high = (min(found), max(found)) if found else (0.5, 2.0)
     room = max(math.log10(high / low) * pad, 0.03)
@@ -217,7 +217,7 @@ def log_range(values: Iterable[float], pad: float = 0.06) -> tuple[float, float]
 def log_axis(
     title: str, bounds: tuple[float, float], ticks: Sequence[float] | None = None, suffix: str = ""
 ) -> dict[str, Any]:
-    """Axis settings; on a log axis plotly wants the range as exponents of ten, ticks as plain values."""
+    """Return log axis settings; Plotly takes the range as exponents of ten, but ticks as plain values."""
     ticks = decade_ticks(*bounds) if ticks is None else ticks
     return {
         "type": "log",
@@ -234,7 +234,7 @@ def log_axis(
 def linear_axis(
     title: str, bounds: tuple[float, float], suffix: str = "", ticks: Sequence[float] = ()
 ) -> dict[str, Any]:
-    """Axis settings; plotly chooses the ticks where none are given."""
+    """Return axis settings; Plotly chooses the ticks if none are given."""
     axis = {"title": axis_title(title), "range": list(bounds), "gridcolor": GRID, "zeroline": False}
     if ticks:
         axis |= {"tickvals": list(ticks), "ticktext": [f"{number(tick)}{suffix}" for tick in ticks]}
@@ -242,25 +242,25 @@ def linear_axis(
 
 
 def within_reach(middles: Sequence[float], ends: Iterable[float | None], factor: float) -> list[float]:
-    """``middles``, and the known ``ends`` no farther than ``factor`` beyond them: what an axis must hold."""
+    """Return ``middles`` and the known ``ends`` clipped to ``factor`` beyond them, which an axis must cover."""
     low, high = min(middles) / factor, max(middles) * factor
     return [*middles, *(min(high, max(low, end)) for end in ends if end is not None)]
 
 
 def flat_legend(figure: go.Figure, entry_px: int = 168, **font: Any) -> go.Figure:
-    """Legend entries beside each other in columns of ``entry_px`` pixels; two fit in the narrowest chart."""
+    """Arrange legend entries in columns of ``entry_px`` pixels; two fit in the narrowest chart."""
     legend: dict[str, Any] = {"orientation": "h", "entrywidth": entry_px, "entrywidthmode": "pixels"}
     figure.update_layout(legend=legend | ({"font": font} if font else {}))
     return figure
 
 
 def name_rows(names: Sequence[str]) -> int:
-    """Rows that the legend of a chart with these curves takes: see :func:`name_legend`."""
+    """Return the legend rows of a chart with these curves; see :func:`name_legend`."""
     return math.ceil(len(names) / 2) if _in_columns(names) else len(names)
 
 
 def name_legend(figure: go.Figure, names: Sequence[str]) -> go.Figure:
-    """A legend of two columns where more than three names are all short enough for it; else one name a row."""
+    """Arrange the legend in two columns if there are more than three names, all short enough; else one name per row."""
     return flat_legend(figure) if _in_columns(names) else figure
 
 
@@ -291,12 +291,10 @@ def frame(
     label_rows: int = 0,
     plot_px: int = PLOT_PX,
 ) -> go.Figure:
-    """Title, lines under it, legend rows, rows for labels above the plot, and the footnote, each in its own strip.
+    """Lay out title, lines under it, legend, label rows above the plot and footnote, each in a strip of plain text.
 
-    The footnote ends with the environment of ``evidence``.
-    All of it is text, without markup.
-    Everything outside the plot is placed in pixels from an edge of the plot, so nothing can overlap at any width.
-    :func:`words_of` gives title and lines back.
+    The footnote ends with the environment of ``evidence``. Everything outside the plot is placed in pixels from one of
+    its edges, so nothing can overlap at any width. :func:`words_of` returns title and lines.
     """
     foot = foot if evidence is None else [*foot, environment_line(evidence)]
     words = {
@@ -334,13 +332,13 @@ def frame(
         *_strip(map(literal, under), 1, top - 8 - TITLE_PX, middle, LINE_PX),
         *_strip(map(literal, foot), 0, -54, small, FOOT_PX),
     ]
-    # at once, since Plotly checks all that are there again with each one that is added
+    # all at once, since Plotly revalidates every annotation with each one added
     figure.layout.annotations = (*figure.layout.annotations, *strips)
     return figure
 
 
 def on_dark(figure: go.Figure) -> go.Figure:
-    """The same figure for a dark page; the background goes with it, so that a saved picture stays readable."""
+    """Return the figure for a dark page; its background is included, so that a saved picture stays readable."""
     dark = go.Figure(figure)
     dark.update_layout(font={"color": DARK_INK}, paper_bgcolor=DARK_PAPER, plot_bgcolor=DARK_PAPER)
     return dark

@@ -1,7 +1,8 @@
-"""A figure as a static picture: SVG from the very data that plotly draws, without a browser.
+"""Drawing of a figure as a static SVG from the data Plotly would draw, without a browser.
 
 The figures of this program are laid out in pixels around the plot (:func:`core.figures.style.frame`), so that they can
-be drawn as they are; what they do not use of plotly is not known here. Nothing in a picture acts or asks for anything.
+be drawn as they are; features of Plotly that they do not use are not supported. A picture holds nothing active and
+loads nothing.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ Paper = Literal["light", "dark", "both", "page"]
 WIDTH_PX = 960
 FONTS = "Source Sans Pro, Segoe UI, Helvetica, Arial, DejaVu Sans, Liberation Sans, sans-serif"
 TICK_PX, ROW_PX, SAMPLE_PX = 12, 19, 30
-COLUMN_PX = 44  # of a legend's column, beside its words
+COLUMN_PX = 44  # width of a legend column, without its words
 BOTH = f"@media(prefers-color-scheme:dark){{.ink{{fill:{DARK_INK}}}.paper{{fill:{DARK_PAPER}}}}}"
 
 
 def svg(
     figure: go.Figure, paper: Paper = "both", *, name: str = "chart", width_px: int = WIDTH_PX, alt: str = ""
 ) -> str:
-    """The picture, as high as the figure. ``name`` tells apart pictures in one page; ``alt`` says what is seen.
+    """Return the picture, as high as the figure. ``name`` distinguishes pictures in one page; ``alt`` describes it.
 
-    Raises ValueError for a kind of trace that no static picture has.
+    Raises ValueError for an unsupported kind of trace.
     """
     if unknown := {trace.type for trace in figure.data} - TRACES.keys():
         raise ValueError(f"A static picture has no {', '.join(sorted(unknown))}.")
@@ -71,7 +72,7 @@ def svg(
 
 
 def _stacked(traces: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Traces of a stack at their sums, each over the field that it fills."""
+    """Yield stacked traces at their sums, each preceded by the area that it fills."""
     sums: dict[str, list[float]] = {}
     for trace in traces:
         stack = trace.get("stackgroup")
@@ -87,7 +88,7 @@ def _stacked(traces: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 class _Box:
-    """Where the plot lies in the picture."""
+    """Position of the plot in the picture, in pixels."""
 
     def __init__(self, layout: Spec, width_px: int) -> None:
         margin = layout["margin"]
@@ -128,12 +129,12 @@ def _axis(key: str, layout: Spec, traces: list[dict[str, Any]], box: _Box) -> Ax
 
 
 def _place(trace: Spec, letter: str) -> str:
-    """The axis of a trace: ``yaxis2`` for y2."""
+    """Return the axis of a trace: ``yaxis2`` for y2."""
     return f"{letter}axis{(trace.get(f'{letter}axis') or letter)[1:]}"
 
 
 def _below(layout: Spec, axes: dict[str, Axis], box: _Box, name: str) -> list[str]:
-    """Grid, ticks, titles, and the shapes under the traces."""
+    """Draw the grid, ticks, titles, and the shapes under the traces."""
     parts = [_ticks(key, layout.get(key, {}), axis, box) for key, axis in axes.items()]
     below = (_shape(shape, axes, box) for shape in layout.get("shapes", ()) if shape.get("layer") == "below")
     return [*parts, element("g", "".join(below), clip_path=f"url(#{name})")]
@@ -174,7 +175,7 @@ def _ticks(key: str, given: Spec, axis: Axis, box: _Box) -> str:
 
 
 def _labelled(given: Spec, axis: Axis) -> list[tuple[float, str]]:
-    """Pixels and words of the ticks: those chosen, or even steps of 1, 2 or 5."""
+    """Return pixels and labels of the ticks: the given ones, or even steps of 1, 2 or 5."""
     values, texts = given.get("tickvals"), given.get("ticktext")
     if values is None:
         if axis.names:
@@ -199,7 +200,7 @@ def _even(axis: Axis, count: int = 6) -> Iterator[float]:
 
 
 def _end(value: float, reference: str, axes: dict[str, Axis], is_shape: bool) -> float:
-    """Pixel of an end of a shape, or of an annotation, whose positions are exponents on a logarithmic axis."""
+    """Return the pixel of an end of a shape or annotation; annotations use exponents on a logarithmic axis."""
     letter = "x" if reference.startswith("x") else "y"
     axis = axes[f"{letter}axis{reference[1:]}"]
     found = axis.at(value) if is_shape else axis.px(float(value))
@@ -252,7 +253,7 @@ def _annotation(note: Spec, axes: dict[str, Axis], box: _Box) -> str:
 
 
 def _ground(note: Spec, x: float, y: float, size: float, anchor: str) -> str:
-    """Paper under words that stand in the middle of their line."""
+    """Draw paper under words centred vertically on their line."""
     width, height = width_px(note["text"], size) + 8, 1.3 * size + 4
     left = x - {"left": 4, "center": width / 2, "right": width - 4}[anchor]
     return element("rect", x=left, y=y - height / 2, width=width, height=height, rx=2, fill=note["bgcolor"])
@@ -281,7 +282,7 @@ def _legend(layout: Spec, traces: list[dict[str, Any]], box: _Box) -> list[str]:
 
 
 def _entries(traces: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Traces that the legend names, in its order."""
+    """Yield the traces named in the legend, in its order."""
     ranked = sorted((trace.get("legendrank", 1000), i, trace) for i, trace in enumerate(traces) if _is_named(trace))
     yield from (trace for _, _, trace in ranked)
 
@@ -291,7 +292,7 @@ def _is_named(trace: Spec) -> bool:
 
 
 def _sample(trace: Spec, x: float, y: float) -> str:
-    """What stands for a trace in the legend."""
+    """Draw the sample of a trace in the legend."""
     if trace["type"] == "bar":
         marker = trace.get("marker") or {}
         return element("rect", x=x + 8, y=y - 6, width=14.0, height=12.0, fill=each(marker.get("color"), 0))
@@ -315,7 +316,7 @@ def _sample(trace: Spec, x: float, y: float) -> str:
 
 
 def _scale(trace: Spec, box: _Box) -> str:
-    """The colours of a map and what they stand for, right of the plot."""
+    """Draw the colour bar of a map and its labels, right of the plot."""
     bar, low, high = trace["colorbar"], float(trace["zmin"]), float(trace["zmax"])
     scale, rows = trace["colorscale"], 48
     x, width, size = box.right + float(bar.get("xpad") or 10), float(bar.get("thickness") or 30), 11

@@ -1,6 +1,6 @@
-"""What static pictures are drawn with: places on axes, words, symbols, dashes, colours, hatching. Pure.
+"""Building blocks of static pictures: positions on axes, words, symbols, dashes, colours, hatching. Pure functions.
 
-Names and units are plotly's: sizes in pixels, positions on a logarithmic axis as exponents of ten.
+Names and units are Plotly's: sizes in pixels, positions on a logarithmic axis as exponents of ten.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 Spec = Mapping[str, Any]
-"""A part of a figure as plotly keeps it."""
+"""A part of a figure in Plotly's own form."""
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
-LINE_HEIGHT, ASCENT = 1.3, 0.35  # of a font's size; the second is half the height of a capital
-CHARACTER = 0.54  # mean width of a character, of a font's size
+LINE_HEIGHT, ASCENT = 1.3, 0.35  # relative to the font size; the second is half the height of a capital
+CHARACTER = 0.54  # mean width of a character, relative to the font size
 DASHES = {"dot": (1, 1), "dash": (3, 3), "longdash": (5, 5), "dashdot": (3, 1, 1, 1), "longdashdot": (5, 2, 1, 2)}
-"""In multiples of the line's width, as plotly has them."""
+"""Multiples of the line width, as in Plotly."""
 _TAG = re.compile(r"(</?[bi]>)")
 _FIELD = re.compile(r"%\{(\w+)(?:\[(\d+)\])?(?::([^}]*))?\}")
 STYLES = {"<b>": 'font-weight="bold"', "<i>": 'font-style="italic"'}
@@ -31,7 +31,7 @@ STYLES = {"<b>": 'font-weight="bold"', "<i>": 'font-style="italic"'}
 
 @dataclass(frozen=True)
 class Axis:
-    """From values to pixels. ``low`` and ``high`` are in the axis's own unit, which they may run against."""
+    """Mapping of values to pixels. ``low`` and ``high`` are in the axis's own unit and may be reversed."""
 
     log: bool
     low: float
@@ -41,7 +41,7 @@ class Axis:
     names: tuple[str, ...] = ()
 
     def at(self, value: Any) -> float | None:
-        """Pixel of a value of the data; None where it has no place."""
+        """Return the pixel of a data value; None if it has no place on the axis."""
         if isinstance(value, str):
             return self.px(float(self.names.index(value))) if value in self.names else None
         if value is None or not math.isfinite(value) or (self.log and value <= 0):
@@ -49,19 +49,19 @@ class Axis:
         return self.px(math.log10(value) if self.log else float(value))
 
     def px(self, unit: float) -> float:
-        """Pixel of a position in the axis's own unit."""
+        """Return the pixel of a position in the axis's own unit."""
         return self.start_px + (unit - self.low) / (self.high - self.low) * (self.end_px - self.start_px)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The axes of a trace."""
+    """The two axes of a trace."""
 
     x: Axis
     y: Axis
 
     def points(self, xs: Iterable[Any], ys: Iterable[Any]) -> list[tuple[float, float] | None]:
-        """Places in pixels, None at every gap."""
+        """Return positions in pixels, with None at every gap."""
         found: list[tuple[float, float] | None] = []
         for x, y in zip(xs, ys, strict=False):
             across, up = self.x.at(x), self.y.at(y)
@@ -70,7 +70,7 @@ class Panel:
 
 
 def element(name: str, content: str = "", /, **given: object) -> str:
-    """An element; attributes that are None are left out, ``_`` stands for ``-`` (and ``class_`` for ``class``)."""
+    """Return an SVG element; None attributes are left out, ``_`` stands for ``-`` (and ``class_`` for ``class``)."""
     pairs = ((key.rstrip("_").replace("_", "-"), value) for key, value in given.items() if value is not None)
     text = "".join(f' {key}="{_value(value)}"' for key, value in pairs)
     return f"<{name}{text}>{content}</{name}>" if content else f"<{name}{text}/>"
@@ -81,19 +81,19 @@ def _value(value: object) -> str:
 
 
 def short_number(value: float) -> str:
-    """A pixel to a tenth."""
+    """Return a pixel rounded to a tenth."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def escaped(markup: str) -> str:
-    """Plotly's text without a tag in it, as XML."""
+    """Return Plotly's text, free of tags, as XML."""
     return html.escape(html.unescape(markup), quote=False)
 
 
 def words(
     markup: str, x: float, y: float, size: float, *, anchor: str = "left", place: str = "middle", **given: object
 ) -> str:
-    """Text with plotly's ``<b>``, ``<i>`` and ``<br>``, beside, above or below a place."""
+    """Draw text with Plotly's ``<b>``, ``<i>`` and ``<br>``, beside, above or below a position."""
     lines = markup.split("<br>")
     height, step = len(lines) * LINE_HEIGHT * size, LINE_HEIGHT * size
     top = {"top": 0.0, "middle": -height / 2, "bottom": -height}[place]
@@ -119,12 +119,12 @@ def _styled(line: str) -> str:
 
 
 def width_px(markup: str, size: float) -> float:
-    """About how wide the widest line is."""
+    """Estimate the width of the widest line."""
     return max(len(html.unescape(_TAG.sub("", line))) for line in markup.split("<br>")) * CHARACTER * size
 
 
 def hover(trace: Spec, index: int) -> str:
-    """What plotly shows beside a point, as a tooltip in plain lines; empty where it shows nothing."""
+    """Return Plotly's hover text of a point as a tooltip in plain lines; empty if it has none."""
     template = trace.get("hovertemplate")
     if not template or trace.get("hoverinfo") == "skip":
         return ""
@@ -149,7 +149,7 @@ def dashes(dash: str | None, width: float) -> str | None:
 
 
 def each(value: Any, index: int) -> Any:
-    """A property that is one for all points, or one a point."""
+    """Return a point's value of a property that is either shared or per point."""
     return value[index] if isinstance(value, (list, tuple, np.ndarray)) else value
 
 
@@ -162,14 +162,14 @@ def rgba(colour: str) -> tuple[float, float, float, float]:
 
 
 def on_scale(values: Any, scale: Sequence[Sequence[Any]], low: float, high: float) -> np.ndarray:
-    """Red, green, blue (0 to 255) and opacity (0 to 1) of values on a colour scale, in a last axis."""
+    """Return red, green, blue (0 to 255) and opacity (0 to 1) of values on a colour scale, in a last axis."""
     place = np.clip((np.asarray(values, dtype=float) - low) / (high - low), 0, 1)
     stops, colours = [float(stop) for stop, _ in scale], np.array([rgba(colour) for _, colour in scale])
     return np.stack([np.interp(place, stops, colours[:, channel]) for channel in range(4)], axis=-1)
 
 
 def png_of(pixels: np.ndarray) -> str:
-    """Pixels (rows from the top, red, green, blue, opacity in bytes) as an address that holds a PNG file."""
+    """Encode pixels (rows from the top; red, green, blue, opacity in bytes) as a data address of a PNG file."""
     rows, columns, _ = pixels.shape
     raw = b"".join(b"\0" + row.tobytes() for row in pixels.astype(np.uint8))
     header = struct.pack(">IIBBBBB", columns, rows, 8, 6, 0, 0, 0)
@@ -181,7 +181,7 @@ def png_of(pixels: np.ndarray) -> str:
 
 
 def hatch(name: str, pattern: Spec, paper: str | None = None) -> str:
-    """A tile of plotly's pattern: its strokes, on ``paper`` where that is given."""
+    """Return a tile of Plotly's pattern: its strokes, on ``paper`` if given."""
     size, shape = float(pattern.get("size") or 8), pattern.get("shape") or "/"
     stroke = {
         "stroke": pattern.get("fgcolor") or "#444444", "stroke_width": size * float(pattern.get("solidity") or 0.3) / 2,
@@ -205,7 +205,7 @@ def hatch(name: str, pattern: Spec, paper: str | None = None) -> str:
 
 
 def symbol(name: str, x: float, y: float, size: float, look: Spec, tip: str = "") -> str:
-    """A marker of plotly's names and sizes; ``look`` has colour, line and opacity."""
+    """Draw a marker with Plotly's name and size; ``look`` has colour, line and opacity."""
     base = name.removesuffix("-open").removesuffix("-dot")
     colour, edge = look["color"], look.get("line") or {}
     only_lines = base in LINES
@@ -236,7 +236,7 @@ CORNERS = {
         for i in range(10)
     ),
 }  # fmt: skip
-"""Outlines around a circle of radius 1, downwards."""
+"""Outlines around a circle of radius 1, with y pointing down."""
 
 
 def _outline(base: str, x: float, y: float, r: float) -> str:
@@ -256,7 +256,7 @@ def _outline(base: str, x: float, y: float, r: float) -> str:
 
 
 def path_of(points: Iterable[tuple[float, float] | None], closed: bool = False) -> str:
-    """A path through places, broken at gaps."""
+    """Return a path through positions, broken at gaps."""
     pieces: list[list[str]] = [[]]
     for point in points:
         if point is None:

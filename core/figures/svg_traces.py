@@ -1,4 +1,4 @@
-"""The traces of a figure as SVG: curves with bands, markers and whiskers, bars, maps."""
+"""Drawing of a figure's traces as SVG: curves with bands, markers and whiskers, bars, maps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHISKER_END = 4.0
 
 
 def scatter(trace: Spec, panel: Panel, name: str) -> str:
-    """A curve: what it fills, its line, its whiskers, its markers."""
+    """Draw a curve: its filled area, line, whiskers and markers."""
     points = panel.points(trace["x"], trace["y"])
     mode, parts = trace.get("mode") or "lines+markers", []
     if trace.get("fill") == "toself":
@@ -57,7 +57,7 @@ def _filled(trace: Spec, path: str, name: str) -> str:
 
 
 def _coloured(marker: Spec) -> dict[str, Any]:
-    """Colours in place of the numbers on a scale."""
+    """Replace numbers on a colour scale by colours."""
     found = dict(marker)
     colours, scale = found.get("color"), found.get("colorscale")
     if scale is not None and isinstance(colours, (list, tuple)):
@@ -81,7 +81,7 @@ def _marker(trace: Spec, marker: Spec, index: int, point: tuple[float, float]) -
 
 
 def _whiskers(trace: Spec, panel: Panel, points: list[tuple[float, float] | None]) -> list[str]:
-    """Error bars of a trace, each as one path."""
+    """Draw the error bars of a trace, one path per axis."""
     parts = []
     for axis, values, key in (("x", trace["x"], "error_x"), ("y", trace["y"], "error_y")):
         bars = trace.get(key)
@@ -115,7 +115,7 @@ def _whisker(axis: str, point: tuple[float, float], low: float, high: float, end
 
 
 def bar(trace: Spec, panel: Panel, name: str) -> str:
-    """Bars, upright or lying, each with its whisker, its hatching and its text."""
+    """Draw bars, upright or lying, each with its whisker, hatching and text."""
     lying = trace.get("orientation") == "h"
     along, across = (panel.x, panel.y) if lying else (panel.y, panel.x)
     sizes, places = (trace["x"], trace["y"]) if lying else (trace["y"], trace["x"])
@@ -144,7 +144,7 @@ def bar(trace: Spec, panel: Panel, name: str) -> str:
 
 
 def _sides(across: Any, place: Any, width: float, offset: float | None) -> tuple[float, float]:
-    """The edges of a bar in pixels, the smaller first."""
+    """Return the edges of a bar in pixels, the smaller first."""
     unit = float(across.names.index(place)) if isinstance(place, str) else float(place)
     start = unit - width / 2 if offset is None else unit + offset
     ends = [across.px(one) if across.names else across.at(one) for one in (start, start + width)]
@@ -152,7 +152,7 @@ def _sides(across: Any, place: Any, width: float, offset: float | None) -> tuple
 
 
 def _overlay(marker: Spec, index: int, name: str, look: Spec) -> str:
-    """The hatching of a bar over its colour."""
+    """Draw the hatching of a bar over its colour."""
     pattern = marker.get("pattern") or {}
     shape = each(pattern.get("shape"), index)
     if not shape:
@@ -167,12 +167,12 @@ def _texts(trace: Spec, tops: list[tuple[float, float]]) -> list[str]:
 
 
 def heatmap(trace: Spec, panel: Panel, name: str) -> str:  # noqa: ARG001
-    """A map on an even grid, as a picture in the picture."""
+    """Draw a map on an even grid as an embedded image."""
     z = np.asarray(trace["z"], dtype=float)
     xs, ys = (np.asarray(trace[axis], dtype=float) for axis in ("x", "y"))
     colours = on_scale(z, trace["colorscale"], trace["zmin"], trace["zmax"])
     colours[..., 3] *= 255
-    colours = np.nan_to_num(colours)  # blank where there is no value
+    colours = np.nan_to_num(colours)  # transparent if there is no value
     half_x, half_y = (float(at[1] - at[0]) / 2 if len(at) > 1 else 0.5 for at in (xs, ys))
     left, right = panel.x.px(float(xs[0]) - half_x), panel.x.px(float(xs[-1]) + half_x)
     bottom, top = panel.y.px(float(ys[0]) - half_y), panel.y.px(float(ys[-1]) + half_y)
@@ -183,4 +183,4 @@ def heatmap(trace: Spec, panel: Panel, name: str) -> str:  # noqa: ARG001
 
 
 TRACES: dict[str, Callable[[Spec, Panel, str], str]] = {"scatter": scatter, "bar": bar, "heatmap": heatmap}
-"""What a static picture can hold, by plotly's types."""
+"""Trace types that a static picture supports, by Plotly's names."""

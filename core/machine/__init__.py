@@ -1,1 +1,1 @@
-"""What machine this is, what else runs on it, and the lock that keeps measurements apart."""
+"""Information on this machine, its load, and the lock that keeps measurements apart."""

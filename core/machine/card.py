@@ -1,7 +1,7 @@
-"""GPUs asked through NVML, and their answers as one summary. A question that one does not answer is asked once.
+"""Queries of GPUs through NVML, and summaries of the answers. A query that fails once is not repeated.
 
-Periods by NVIDIA's NVML reference: utilisation is that of a sample period of 1/6 s to 1 s before the question, power
-from Ampere on (GA100 aside) the mean of the last second, and PCIe throughput is counted over 20 ms while the caller
+Periods according to NVIDIA's NVML reference: utilisation covers a sample period of 1/6 s to 1 s before the query, power
+from Ampere on (except GA100) is the mean of the last second, and PCIe throughput is counted over 20 ms while the caller
 waits. The energy counter moves every 20 to 100 ms.
 """
 
@@ -27,21 +27,21 @@ REASONS: dict[str, ClockReason] = {
     "HwThermalSlowdown": "hw_thermal",
     "HwPowerBrakeSlowdown": "power_brake",
 }
-"""NVML's names and ours."""
+"""NVML's names, mapped to ours."""
 PCIE = ("tx_mb_s", "rx_mb_s")
 OF_ALL_SLICES = ("util_pct", "power_w", "energy_j", *PCIE)
-"""What NVML knows of a GPU divided by MIG as a whole only: other slices' work is in it."""
+"""Quantities that NVML reports only for a whole GPU, even if MIG divides it: they include the work of other slices."""
 ENERGY_S = 2.0
-"""A shorter block has no energy: the counter and the mean of power reach too far beyond it."""
+"""Shortest block with an energy: the counter and the mean power reach too far beyond a shorter one."""
 DIGITS = 4
-"""Significant digits that are kept: a clock of 1,590 MHz needs them, and nothing is measured better."""
+"""Significant digits stored: a clock of 1,590 MHz needs them, and nothing is measured more precisely."""
 
 
 @dataclass
 class CardSample:
-    """What was answered at a moment, by field of :class:`CardUse`; ``energy_j`` counts from whenever.
+    """Answers at one moment, by field of :class:`CardUse`; ``energy_j`` counts from an arbitrary start.
 
-    ``reasons`` is None where they are not known, ``idle`` whether the GPU called itself that.
+    ``reasons`` is None if unknown; ``idle`` is True if the GPU reported itself idle.
     """
 
     at_s: float
@@ -55,11 +55,11 @@ TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
     "util_pct": fmean, "sm_mhz": fmean, "memory_mhz": fmean, "celsius": max,
     "power_w": sum, "used_mb": sum, "energy_j": sum, "tx_mb_s": sum, "rx_mb_s": sum,
 }  # fmt: skip
-"""What is asked, and what several GPUs that work together answer as one."""
+"""Quantities to query, and how to combine the answers of several GPUs that work together."""
 
 
 class Card:
-    """The GPU of a target that can be asked, or its several as one; ``library`` is pynvml, initialised."""
+    """The GPU of a target, or its several GPUs as one; ``library`` is pynvml, initialised."""
 
     def __init__(self, library: Any, *handles: Handle) -> None:
         self._library = library
@@ -72,30 +72,30 @@ class Card:
 
         self._bits = [
             reasons("nvmlDeviceGetCurrentClocksEventReasons"),
-            reasons("nvmlDeviceGetCurrentClocksThrottleReasons"),  # what drivers before 535 call them
+            reasons("nvmlDeviceGetCurrentClocksThrottleReasons"),  # their name in drivers before 535
         ]
         for name in OF_ALL_SLICES if self.divided else ():
             del self._questions[name]
 
     @property
     def answers(self) -> frozenset[str]:
-        """The questions that it has not left unanswered so far."""
+        """Names of queries that have not failed so far."""
         return frozenset(self._questions)
 
     def ask(self, names: Iterable[str]) -> dict[str, float]:
-        """Answers to those of ``names`` that it answers."""
+        """Return the answers to those of ``names`` that the card supports."""
         found: dict[str, float] = {}
         for name in names:
             if (question := self._questions.get(name)) is None:
                 continue
             try:
                 found[name] = float(question())
-            except Exception:  # not supported here, or the GPU is lost; it will not be asked again
+            except Exception:  # not supported here, or the GPU is lost; not asked again
                 del self._questions[name]
         return found
 
     def sample(self, at_s: float) -> CardSample:
-        """All but PCIe throughput, which takes 20 ms a direction."""
+        """Query everything but PCIe throughput, which takes 20 ms per direction."""
         sample = CardSample(at_s, self.ask([name for name in self._questions if name not in PCIE]))
         while self._bits:
             try:
@@ -140,7 +140,7 @@ def _as_one(joined: Callable[[Sequence[float]], float], questions: Sequence[Ques
 
 
 def summarise(samples: Sequence[CardSample], length_s: float, cpu_ms: float, ask_ms: float) -> CardUse:
-    """Of at least one sample of a block or window that lasted ``length_s``."""
+    """Summarise at least one sample of a block or window that lasted ``length_s``."""
     busy = [sample for sample in samples if not sample.idle]
     counted: dict[ClockReason, int] = {}
     for name in (name for sample in busy for name in sample.reasons or ()):
@@ -167,10 +167,10 @@ def summarise(samples: Sequence[CardSample], length_s: float, cpu_ms: float, ask
 def energy(
     samples: Sequence[CardSample], length_s: float
 ) -> tuple[float, Literal["counter", "power"]] | tuple[None, None]:
-    """Joules over ``length_s``: mean power times the length, None where that is under two seconds.
+    """Return joules over ``length_s``, as mean power times length, and their source; None below two seconds.
 
-    Mean power is that from the first to the last change of the energy counter, so that how seldom it moves costs no
-    more than the time between two samples; without such a counter, the mean of the power samples.
+    Mean power is taken between the first and the last change of the energy counter, so that its slow updates cost at
+    most the time between two samples; without such a counter, it is the mean of the power samples.
     """
     if length_s < ENERGY_S:
         return None, None
@@ -183,7 +183,7 @@ def energy(
 
 
 def kept(value: float) -> float:
-    """With the digits that are worth storing."""
+    """Round to the digits worth storing."""
     return float(f"{value:.{DIGITS}g}")
 
 

@@ -1,6 +1,6 @@
-"""A thread that samples a GPU through NVML while a block runs on it, and waits without cost in between.
+"""Background thread that samples a GPU through NVML while a block runs on it, and waits at no cost in between.
 
-It lives in the process that asks the workers, so a slow answer of NVML delays no step; what it costs is measured.
+It lives in the process that drives the workers, so a slow answer of NVML delays no step; its cost is measured.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from core.evidence import CardUse
 from core.machine.card import PCIE, Card, CardSample, summarise
 
 EVERY_S = 0.05  # between two samples of a block
-APART_S = 0.1  # between the last sample of a block and the first of a later one: short blocks need not all be seen
-FIRST_S = 0.01  # into a block, of which the shortest lasts 20 ms: the GPU is at work by then
-ENDING_S = 2.0  # that closing waits for an answer of the driver
+APART_S = 0.1  # minimum between samples of different blocks: short blocks need not all be sampled
+FIRST_S = 0.01  # after a block's start; the shortest lasts 20 ms, and the GPU is at work by then
+ENDING_S = 2.0  # for which closing waits for an answer of the driver
 Open = Callable[[str], Card | None]
 
 
 class CardSampler:
-    """Samples the card of a device between :meth:`begin` and :meth:`end`; one at a time.
+    """Sampler of a device's card between :meth:`begin` and :meth:`end`, one at a time.
 
-    ``open_card`` is called once for each device, with ``gpu:0`` and so on. The thread starts with the first block of a
-    card that answers, and ends with :meth:`close`.
+    ``open_card`` is called once per device, with ``gpu:0`` and so on. The thread starts with the first block on a card
+    that answers, and ends with :meth:`close`.
     """
 
     def __init__(self, open_card: Open) -> None:
@@ -34,18 +34,18 @@ class CardSampler:
         self._closed = False
         self._now: Card | None = None  # being sampled
         self._samples: list[CardSample] = []
-        self._block = 0  # counts blocks, so that an answer that comes late is not the next one's
+        self._block = 0  # numbers blocks, so that a late answer is not attributed to the next one
         self._begin_s = self._last_s = float("-inf")
         self._cpu_s = self._ask_s = 0.0
 
     def card(self, device: str) -> Card | None:
-        """The card of a device, None where NVML does not show it."""
+        """Return the card of a device; None if NVML does not list it."""
         if device not in self._cards:
             self._cards[device] = self._open(device)
         return self._cards[device]
 
     def begin(self, device: str) -> None:
-        """A block begins on a device."""
+        """Start sampling a block on a device."""
         card = self.card(device)
         if card is None or self._closed:
             return
@@ -60,7 +60,7 @@ class CardSampler:
             self._changed.notify()
 
     def end(self) -> CardUse | None:
-        """The block has ended; None where there was no time for a sample."""
+        """Stop sampling; return the block's summary, None if there was no time for a sample."""
         with self._changed:
             samples, self._samples = self._samples, []
             sampled, self._now = self._now is not None, None
@@ -92,7 +92,7 @@ class CardSampler:
             self._sample(card, block, nth)
 
     def _sample(self, card: Card, block: int, nth: int) -> None:
-        """One sample; from a block's second one on also one direction of PCIe, which takes 20 ms."""
+        """Take one sample; from a block's second one on with one direction of PCIe, which takes 20 ms."""
         cpu_s, begin_s = time.thread_time(), time.perf_counter()
         sample = card.sample(begin_s)
         self._keep(block, sample, cpu_s, begin_s)

@@ -1,8 +1,8 @@
-"""What a container or a service manager allows this process: its control groups, of version 1, 2 or both.
+"""Limits on this process set by a container or service manager: its control groups, version 1, 2 or both.
 
-A group's limit holds for all groups below it, so that every level counts, from the process's own group up to the
-mount. The files are those of Linux's documentation (admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst); where there
-are none, nothing is limited. ``root`` is the file system's, another folder in tests.
+A group's limit holds for all groups below it, so every level counts, from the process's own group up to the mount. The
+files are those of Linux's documentation (admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst); if they are missing,
+nothing is limited. ``root`` is the root of the file system, or another folder in tests.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from core.numbers import byte_size
 from core.schema import Frozen
 
 ROOT = Path("/")
-UNLIMITED = 2**60  # version 1 says "none" with a number close to 2**63
-FULL = 0.99  # of a limit: the kernel charges pages in batches, and to each processor
+UNLIMITED = 2**60  # version 1 writes a number close to 2**63 for "no limit"
+FULL = 0.99  # share of a limit: the kernel charges pages in batches, per processor
 
 
 class Killed(Frozen):
-    """What ended a worker with SIGKILL, which no limit of ours does: the kernel, at the memory limit of a container
-    (``limit_bytes``) or for want of memory on the machine, or something unknown.
+    """Cause of a worker's SIGKILL that was not sent by us.
+
+    The kernel at a container's memory limit (``limit_bytes``), the kernel when the machine ran out of memory, or
+    unknown.
     """
 
     by: Literal["container", "machine", "unknown"]
@@ -37,7 +39,7 @@ class Killed(Frozen):
 
     @property
     def words(self) -> str:
-        """A clause that says so."""
+        """The cause as a clause."""
         if self.by == "unknown":
             return "something outside killed it, as the system does when memory runs out"
         if self.limit_bytes is None:
@@ -47,8 +49,9 @@ class Killed(Frozen):
 
 @dataclass(frozen=True)
 class Limits:
-    """``cpus``: the smallest CPU quota, in cores; ``memory_bytes``: the smallest limit of memory;
-    ``memory_free_bytes``: the least that any limit leaves now. None where there is no such limit.
+    """Smallest CPU quota (``cpus``, in cores), smallest memory limit, and least memory that any limit leaves now.
+
+    None if there is no such limit.
     """
 
     cpus: float | None = None
@@ -58,8 +61,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class KillCounts:
-    """``kills``: processes of the own group that the kernel ended for want of memory, None where that is not counted;
-    ``hits``: each limit from the own group up, in bytes, and how often it led to that.
+    """Counters of kills for lack of memory.
+
+    ``kills``: processes of the own group killed, None if not counted; ``hits``: each limit from the own group up, in
+    bytes, with the number of times it led to a kill.
     """
 
     kills: int | None
@@ -67,7 +72,7 @@ class KillCounts:
 
 
 def read_limits(root: Path = ROOT) -> Limits:
-    """The limits now. Never raises: what cannot be read limits nothing."""
+    """Return the limits now. Never raises: an unreadable file limits nothing."""
     rooms = [room for level in _levels(root, "memory") if (room := _memory(level)) is not None]
     quotas = [quota for level in _levels(root, "cpu") if (quota := _quota(level)) is not None]
     return Limits(
@@ -78,23 +83,23 @@ def read_limits(root: Path = ROOT) -> Limits:
 
 
 def read_kills(root: Path = ROOT) -> KillCounts:
-    """The counters now, for :func:`who_killed`."""
+    """Return the counters now, for :func:`who_killed`."""
     kills, hits = None, []
     for level in _levels(root, "memory"):
         limit, most = _limit(level, hard=True), _number(level / "memory.max_usage_in_bytes")
         events = _pairs(level / "memory.events") or _pairs(level / "memory.oom_control")
-        kills = events.get("oom_kill") if kills is None else kills  # of the lowest level that counts
-        # version 1 does not count this, where swap is limited alike not even that a limit was reached (Linux 6.18)
+        kills = events.get("oom_kill") if kills is None else kills  # of the lowest level that counts them
+        # version 1 does not count this event and, with an equal swap limit, not even that a limit was reached (Linux
+        # 6.18)
         full = limit is not None and most is not None and most >= FULL * limit
         hits.append((limit, events.get("oom", (kills or 0) if full else 0)))
     return KillCounts(kills, tuple(hits))
 
 
 def who_killed(before: KillCounts, after: KillCounts) -> Killed:
-    """What ended a process of this group with SIGKILL between the two: the lowest limit that was reached meanwhile.
+    """Return the cause of a SIGKILL in this group between two readings: the lowest limit reached in between.
 
-    A kill that was counted without any of them reached is for want of the machine's memory, or of a group above all
-    that can be seen from here.
+    A counted kill without a reached limit means a lack of memory on the machine, or in a group above all visible ones.
     """
     if before.kills is None or after.kills is None or after.kills <= before.kills:
         return Killed(by="unknown")
@@ -105,8 +110,9 @@ def who_killed(before: KillCounts, after: KillCounts) -> Killed:
 
 
 def _levels(root: Path, controller: str) -> list[Path]:
-    """The folders of the process's group and those above it, up to the mount; the group of version 1 where the
-    controller is mounted so, else that of version 2.
+    """Return the folders of the process's group and those above it, up to the mount.
+
+    The group is that of version 1 if the controller is mounted so, else that of version 2.
     """
     groups: dict[str, str] = {}
     for line in (_read(root / "proc/self/cgroup") or "").splitlines():
@@ -121,7 +127,7 @@ def _levels(root: Path, controller: str) -> list[Path]:
 
 
 def _mounts(root: Path) -> dict[str, tuple[str, str]]:
-    """Root and mount point of each controller of version 1, and of ``cgroup2``."""
+    """Return root and mount point of each controller of version 1, and of ``cgroup2``."""
     found: dict[str, tuple[str, str]] = {}
     for line in (_read(root / "proc/self/mountinfo") or "").splitlines():
         fields, _, rest = line.partition(" - ")
@@ -135,8 +141,10 @@ def _mounts(root: Path) -> dict[str, tuple[str, str]]:
 
 
 def _climb(point: Path, top: str, path: str) -> list[Path]:
-    """From a group's folder up to the mount point. ``top`` is the group that is mounted there: a container may see its
-    own as the root of all, or be told a path that begins above it.
+    """Return the folders from a group's up to the mount point.
+
+    ``top`` is the group mounted there: a container may see its own group as the root, or be given a path that begins
+    above it.
     """
     top = top.rstrip("/")
     below = path[len(top) :] if path == top or path.startswith(f"{top}/") else ""
@@ -145,19 +153,20 @@ def _climb(point: Path, top: str, path: str) -> list[Path]:
 
 
 def _memory(level: Path) -> tuple[int, int] | None:
-    """A level's limit and what it leaves, in bytes; page cache that the kernel can drop at once counts as free."""
+    """Return a level's limit and its remaining bytes; page cache that the kernel can drop at once counts as free."""
     limit = _limit(level)
     used = _first_number(level, "memory.current", "memory.usage_in_bytes")
     if limit is None or used is None:
         return None
     stat = _pairs(level / "memory.stat")
-    cache = stat.get("total_inactive_file", stat.get("inactive_file", 0))  # "total" of version 1 is with groups below
+    cache = stat.get("total_inactive_file", stat.get("inactive_file", 0))  # version 1's "total" includes groups below
     return limit, min(limit, max(0, limit - max(0, used - cache)))
 
 
 def _limit(level: Path, hard: bool = False) -> int | None:
-    """Beyond ``memory.high`` the kernel slows a group down so much that nothing can be measured; only what is ``hard``
-    kills.
+    """Return a level's memory limit, without ``memory.high`` if ``hard``.
+
+    Above ``memory.high`` the kernel slows a group too much for any measurement; only the hard limits kill.
     """
     names = ("memory.max", "memory.limit_in_bytes") if hard else ("memory.max", "memory.high", "memory.limit_in_bytes")
     found = [number for name in names if (number := _number(level / name)) is not None and 0 <= number < UNLIMITED]
@@ -175,7 +184,7 @@ def _first_number(level: Path, *names: str) -> int | None:
 
 
 def _pairs(path: Path) -> dict[str, int]:
-    """Names and numbers of a file of such lines."""
+    """Return names and numbers from a file with one pair per line."""
     lines = (line.split() for line in (_read(path) or "").splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}
 
@@ -186,7 +195,7 @@ def _number(path: Path) -> int | None:
 
 
 def _unescaped(text: str) -> str:
-    """A path of mountinfo, where space, tab, newline and backslash stand as octal numbers."""
+    """Decode a path of mountinfo, which writes space, tab, newline and backslash as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 

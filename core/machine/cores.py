@@ -1,4 +1,4 @@
-"""Which cores a worker is bound to, and what holds a process back that others start: niceness and limits of threads."""
+"""Binding of workers to cores, and removal of inherited handicaps: niceness and thread limits."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that limit the threads of a library from the moment it is loaded."""
 IN_A_STEP = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Those of libraries that compute in a step; OpenBLAS serves NumPy alone."""
+"""Variables of libraries that compute in a step; OpenBLAS serves NumPy alone."""
 SIBLINGS = "/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"
 SPEEDS = (
     "/sys/devices/system/cpu/cpu{core}/cpu_capacity",
     "/sys/devices/system/cpu/cpu{core}/cpufreq/cpuinfo_max_freq",
 )
-"""Files that tell fast cores from slow ones (big.LITTLE, Intel's P and E cores)."""
+"""Files that distinguish fast cores from slow ones (big.LITTLE, Intel's P and E cores)."""
 
 
 class Place:
     """The cores of a worker: as many as its target has threads, or all that this process was started with.
 
     Targets with the same number of threads get the same cores, so that a core that is slow for seconds slows them alike
-    (measured: benchmarks/turns.py). Where the system does not let a process be bound nothing changes.
+    (measured: benchmarks/turns.py). If the system does not allow binding, nothing changes.
     """
 
     def __init__(self, threads: int | None) -> None:
@@ -32,8 +32,9 @@ class Place:
         self._now = self._all
 
     def take(self, own: bool = True) -> bool:
-        """Bind all threads, and with them those that they start from here on, to the target's cores, or let them use
-        all again. False where the system refuses.
+        """Bind all threads, and those started later, to the target's cores, or release them to all cores.
+
+        Returns False if the system refuses.
         """
         cores = self._own if own else self._all
         if cores != self._now and bind(cores):
@@ -42,11 +43,11 @@ class Place:
 
 
 def bind(cores: Collection[int], pid: int | None = None) -> bool:
-    """Bind every thread of a process, or of this one, to these cores; False where the system does not let it."""
+    """Bind every thread of a process, by default this one, to these cores; return False if the system refuses."""
     tasks = Path(f"/proc/{os.getpid() if pid is None else pid}/task")
     try:
         for thread in tasks.iterdir():
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
+            with contextlib.suppress(ProcessLookupError):  # the thread has just ended
                 os.sched_setaffinity(int(thread.name), cores)
     except OSError:
         return False
@@ -61,7 +62,7 @@ def _siblings(core: int) -> str:
 
 
 def _speed(core: int) -> int:
-    """Return a core's speed as the system states it, in a unit of its own; 0 where it states none."""
+    """Return a core's speed as stated by the system, in arbitrary units; 0 if not stated."""
     for file in SPEEDS:
         with contextlib.suppress(OSError, ValueError):
             return int(Path(file.format(core=core)).read_text())
@@ -74,9 +75,9 @@ def spread(
     siblings: Callable[[int], str] = _siblings,
     speed: Callable[[int], int] = _speed,
 ) -> set[int]:
-    """``count`` of the logical cores: one of each physical core before a second of any, the fastest first, as the
-    scheduler would choose them, and of equal ones the last, since the first serve most interrupts.
+    """Choose ``count`` logical cores: one per physical core before a second of any, the fastest first.
 
+    A scheduler would choose them so. Among equal ones the last come first, since the first serve most interrupts.
     ``siblings`` names the physical core of a logical one.
     """
     turns: dict[str, int] = {}
@@ -89,17 +90,18 @@ def spread(
 
 
 def niceness() -> int | None:
-    """Of this process, above 0 where everything else comes first; None where the system has no such thing."""
+    """Return this process's niceness, above 0 if everything else has priority; None if the system has no such value."""
     return os.nice(0) if hasattr(os, "nice") else None
 
 
 def unhindered(environment: MutableMapping[str, str] = os.environ) -> int | None:
-    """Take limits of threads out of the environment and put this process at niceness 0, as far as it may; what it
-    starts from here on inherits both. Returns the niceness that is left.
+    """Remove thread limits from the environment and set niceness 0 as far as permitted; return the remaining niceness.
+
+    Processes started later inherit both.
     """
     for name in THREAD_LIMITS:
         environment.pop(name, None)
     if (niceness() or 0) > 0:
-        with contextlib.suppress(OSError):  # only root, or who was given CAP_SYS_NICE, may come first again
+        with contextlib.suppress(OSError):  # only root or a holder of CAP_SYS_NICE may lower it
             os.setpriority(os.PRIO_PROCESS, 0, 0)
     return niceness()

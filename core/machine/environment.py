@@ -1,4 +1,4 @@
-"""What machine this is: processor, memory, devices, versions, load. Never imports a framework; every probe may fail."""
+"""Description of this machine: processor, memory, devices, versions, load. Imports no framework; any probe may fail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PACKAGES = (
 
 
 class Devices(Resources):
-    """Devices as far as they can be seen without starting a framework, what stands in a GPU's way, and what to do.
+    """Devices visible without starting a framework, obstacles to using a GPU, and advice.
 
     ``gpus`` are those that TensorFlow sees, in its order: ``gpus[n]`` is the target ``gpu:n``.
     """
@@ -46,29 +46,30 @@ class Devices(Resources):
 
     @property
     def usable_gpus(self) -> tuple[str, ...]:
-        """Targets that nothing known forbids."""
+        """GPU targets without a known obstacle."""
         names = (f"gpu:{index}" for index in range(len(self.gpus) if self.tensorflow else 0))
         return tuple(name for name in names if self.why_unusable(Target(device=name)) is None)
 
     @property
     def gpus_at_once(self) -> str | None:
-        """The device of a target that uses them all (at most :data:`core.frameworks.MAX_REPLICAS`), such as gpu:0+1;
+        """Device of a target that uses all GPUs (at most :data:`core.frameworks.MAX_REPLICAS`), such as gpu:0+1.
+
         None with fewer than two.
         """
         first, *others = self.usable_gpus[:MAX_REPLICAS] or ("",)
         return "+".join([first, *(name.removeprefix("gpu:") for name in others)]) if others else None
 
     def why_unusable(self, target: Target) -> str | None:
-        """Why a target cannot be measured, where that is known without starting a framework."""
+        """Return the reason a target cannot be measured, if known without starting a framework; else None."""
         return why_unusable(self.notes, len(self.gpus), target)
 
     def default_targets(self) -> tuple[Target, Target]:
-        """What a sweep compares where nothing else is asked for."""
+        """Return the targets that a sweep compares by default."""
         return default_targets(self.usable_gpus, self.usable_cores)
 
 
 def default_targets(gpus: Sequence[str], cores: int | None) -> tuple[Target, Target]:
-    """The CPU against the first GPU; without one, one thread against all; with one core, graph against XLA."""
+    """Return the CPU and the first GPU; without a GPU, one thread and all; with one core, graph and XLA."""
     if gpus:
         return Target(), Target(device=gpus[0])
     if cores is not None and cores > 1:
@@ -77,8 +78,9 @@ def default_targets(gpus: Sequence[str], cores: int | None) -> tuple[Target, Tar
 
 
 def refuse_unusable(targets: Iterable[Target]) -> tuple[str, ...]:
-    """What is to be said of the GPUs among these targets before they are measured. Raises UserError where one cannot
-    be, before any worker is started.
+    """Return notes on the GPUs among these targets, to show before they are measured.
+
+    Raises UserError if one of them cannot be measured, before any worker is started.
     """
     asked = tuple(target for target in targets if target.is_gpu)
     if not asked:
@@ -92,7 +94,7 @@ def refuse_unusable(targets: Iterable[Target]) -> tuple[str, ...]:
 
 
 def capture_environment() -> Environment:
-    """The machine now. Versions come from package metadata."""
+    """Return the state of the machine now. Versions come from package metadata."""
     return Environment(
         **resources().model_dump(),
         captured_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -110,7 +112,7 @@ def capture_environment() -> Environment:
 
 
 def list_devices() -> Devices:
-    """CPU and NVIDIA GPUs, with advice in plain words where a GPU cannot be used. Takes milliseconds."""
+    """Return CPU and NVIDIA GPUs, with advice in plain words if a GPU cannot be used. Takes milliseconds."""
     installed = versions()
     facts = gpu_facts()
     here = Devices(
@@ -124,7 +126,7 @@ def list_devices() -> Devices:
 
 
 def with_notes(devices: Devices, notes: tuple[GpuNote, ...]) -> Devices:
-    """The devices with what is to be said of their GPUs, and the advice that follows from it."""
+    """Return the devices with notes on their GPUs, and the advice that follows from them."""
     here = devices.model_copy(update={"notes": notes})
     forbidding = tuple(note.sentence for note in notes if note.severity == "unusable")
     system, machine, tensorflow = platform.system(), platform.machine(), here.tensorflow is not None
@@ -137,8 +139,9 @@ def with_notes(devices: Devices, notes: tuple[GpuNote, ...]) -> Devices:
 def gpu_advice(
     system: str, machine: str, virtual: str | None, tensorflow: bool, gpu: bool, forbidding: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """What the user can do, one sentence each; empty where every GPU is ready. ``gpu``: TensorFlow would see one;
-    ``forbidding``: what is known to stand in the way of one that the driver lists.
+    """Return what the user can do, one sentence each; empty if every GPU is ready.
+
+    ``gpu``: TensorFlow would see one; ``forbidding``: known obstacles to using a GPU that the driver lists.
     """
     advice = [] if tensorflow else ["TensorFlow is not installed; run “pip install -r requirements.txt”."]
     advice += forbidding
@@ -164,7 +167,7 @@ def gpu_advice(
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of the packages that matter here."""
+    """Return the installed versions of relevant packages."""
     installed = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -179,15 +182,15 @@ def cpu_name() -> str:
 
 
 def cpu_mhz() -> float | None:
-    """Mean present clock of the cores, MHz."""
-    with contextlib.suppress(Exception):  # psutil raises various errors where the clock is hidden
+    """Return the mean current clock of the cores, MHz."""
+    with contextlib.suppress(Exception):  # psutil raises various errors if the clock is hidden
         if frequency := psutil.cpu_freq():
             return float(frequency.current) or None
     return None
 
 
 def resources() -> Resources:
-    """Cores and memory now, and what limits this process: control groups, CPU affinity, limits of a process."""
+    """Return cores and memory now, and this process's limits: control groups, CPU affinity, process limits."""
     memory, limits, own = psutil.virtual_memory(), read_limits(), process_memory_limit()
     container = limits.memory_bytes if limits.memory_bytes is not None and limits.memory_bytes < memory.total else None
     rooms = (int(memory.available), limits.memory_free_bytes, own)
@@ -204,21 +207,23 @@ def resources() -> Resources:
 
 
 def available_memory_bytes() -> int:
-    """Memory that can be taken without swapping: the system's, or what a container or the process's limit leaves."""
+    """Return the memory available without swapping: the system's, or less under a container's or process's limit."""
     available = resources().memory_available_bytes
     assert available is not None
     return available
 
 
 def usable_cores() -> int | None:
-    """Cores that this process may use: its affinity, and the whole cores of a CPU quota (at least one)."""
+    """Return the number of cores this process may use: its affinity, capped at the whole cores of a quota (at least
+    one).
+    """
     return quota_cores() or _affine_cores()
 
 
 def quota_cores() -> int | None:
-    """The whole cores of a CPU quota where that is what limits this process, else None.
+    """Return the whole cores of a CPU quota if that is what limits this process, else None.
 
-    A framework sees its affinity by itself, a quota it does not.
+    A framework notices the affinity by itself, but not a quota.
     """
     affine, quota = _affine_cores(), read_limits().cpus
     cores = None if quota is None else whole_cores(quota)
@@ -230,7 +235,9 @@ def _affine_cores() -> int | None:
 
 
 def process_memory_limit() -> int | None:
-    """Bytes that a process started from here may take: its limit of address space or of data; None without one."""
+    """Return the bytes that a process started from here may take, by its limit of address space or data; None without
+    one.
+    """
     with contextlib.suppress(ImportError):  # Windows has no such limits
         import resource
 
@@ -240,7 +247,7 @@ def process_memory_limit() -> int | None:
 
 
 def virtualisation() -> str | None:
-    """``WSL2``, ``WSL1``, ``container``, ``virtual machine``, both joined by “ in a ”, or None."""
+    """Return ``WSL2``, ``WSL1``, ``container``, ``virtual machine``, both joined by “ in a ”, or None."""
     if "microsoft" in (release := platform.release().lower()):
         return "WSL2" if "wsl2" in release else "WSL1"
     layers = []

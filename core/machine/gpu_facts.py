@@ -1,4 +1,4 @@
-"""Gathers what :mod:`core.machine.gpu_notes` needs to know. No framework is imported; every probe may fail."""
+"""Collection of the facts that :mod:`core.machine.gpu_notes` needs. No framework is imported; every probe may fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from core.machine.visible import ORDER, VISIBLE
 BUILD_INFO = Path("python", "platform", "build_info.py")
 EXTRA = 'extra == "and-cuda"'
 FILES: dict[str, tuple[str, Literal["gpu", "trace", "xla"]]] = {
-    # what TensorFlow loads before it looks for a GPU (tsl/platform/default/dlopen_checker.cc)
+    # libraries that TensorFlow loads before it looks for a GPU (tsl/platform/default/dlopen_checker.cc)
     "nvidia-cuda-runtime": ("libcudart.so", "gpu"),
     "nvidia-cublas": ("libcublas.so", "gpu"),
     "nvidia-cufft": ("libcufft.so", "gpu"),
@@ -35,9 +35,8 @@ FILES: dict[str, tuple[str, Literal["gpu", "trace", "xla"]]] = {
     "nvidia-cuda-cupti": ("libcupti.so", "trace"),
     "nvidia-cuda-nvcc": ("libdevice", "xla"),
 }
-"""Of a package, without the CUDA version that its name ends in: the file that counts, and what it is for. A library's
-name ends in the major version that is asked for.
-"""
+"""Decisive file of each package (named without its CUDA version) and its purpose. A library's file name ends in the
+required major version."""
 SYSTEM_FOLDERS = (
     "/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/nvvm/libdevice",
     "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", f"{sys.prefix}/lib",  # the last: conda's
@@ -46,7 +45,7 @@ LOADER_CACHE = "/etc/ld.so.cache"
 
 
 def gpu_facts() -> GpuFacts:
-    """The machine's GPUs and what is installed for them. Takes milliseconds."""
+    """Return the machine's GPUs and the software installed for them. Takes milliseconds."""
     with contextlib.closing(Nvml()) as nvml:
         gpus = nvml.gpus()
         cards = tuple(_card(nvml, handle, gpu) for handle, gpu in zip(nvml.handles, gpus, strict=True))
@@ -77,8 +76,8 @@ def _card(nvml: Nvml, handle: Handle, gpu: Gpu) -> Card:
 
 
 def tensorflow_build() -> Build | None:
-    """What ``tensorflow.sysconfig.get_build_info()`` returns, read from its file; None where there is none."""
-    with contextlib.suppress(Exception):  # whatever stands in its place
+    """Return the content of ``tensorflow.sysconfig.get_build_info()``, read from its file; None if there is none."""
+    with contextlib.suppress(Exception):  # the file may hold anything
         spec = importlib.util.find_spec("tensorflow")
         folders = (spec.submodule_search_locations if spec is not None else None) or ()
         for folder in folders:
@@ -93,7 +92,7 @@ def tensorflow_build() -> Build | None:
 
 
 def _build_info(source: str) -> dict[str, Any]:
-    """The items of ``build_info = collections.OrderedDict([…])``."""
+    """Return the items of ``build_info = collections.OrderedDict([…])``."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             return dict(ast.literal_eval(node.value.args[0]))
@@ -101,7 +100,7 @@ def _build_info(source: str) -> dict[str, Any]:
 
 
 def cuda_libraries() -> Iterator[Library]:
-    """Those that TensorFlow's own metadata ask for, as they are installed; none where it asks for none."""
+    """Yield the CUDA libraries that TensorFlow's own metadata require, as installed; none if it requires none."""
     try:
         asked = importlib.metadata.requires("tensorflow") or []
     except importlib.metadata.PackageNotFoundError:
@@ -134,7 +133,7 @@ def _library(wanted: Requirement, file: str, purpose: Literal["gpu", "trace", "x
 
 
 def _in_system(file: str) -> bool:
-    """Whether the dynamic loader knows a library of that name, or one of the usual folders has the file."""
+    """Return True if the dynamic loader knows a library of that name, or a usual folder has the file."""
     with contextlib.suppress(OSError):
         if f"{file}\0".encode() in Path(LOADER_CACHE).read_bytes():
             return True

@@ -1,4 +1,4 @@
-"""Memory that is free on a GPU, by the driver."""
+"""Free memory of a GPU, as reported by the driver."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from core.spec import Target
 
 
 def free_gpu_bytes(target: Target) -> int | None:
-    """Bytes that nobody holds of the GPU (or slice) that a target names, of several of the fullest; None where the
-    driver does not say.
-    """
+    """Return the free bytes of a target's GPU (or slice), of several GPUs the least; None if unknown to the driver."""
     with contextlib.closing(Nvml()) as nvml:
         asked = [nvml.ask("nvmlDeviceGetMemoryInfo", handle.own) for handle in nvml.handles_of(target)]
         return min(int(memory.free) for memory in asked) if asked and None not in asked else None

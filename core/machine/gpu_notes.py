@@ -1,4 +1,4 @@
-"""What stands in the way of measuring on a GPU that NVML lists, in one sentence each: pure, from facts.
+"""Obstacles to measuring on a GPU that NVML lists, in one sentence each; pure functions of facts.
 
 Sources: TensorFlow's own start-up (it loads CUDA's libraries, then leaves out cards older than its code), NVIDIA's
 table of drivers for each major version of CUDA (CUDA compatibility, table 1), and for cards newer than all built code
@@ -21,11 +21,11 @@ from core.spec import Target
 Severity = Literal["unusable", "limited", "fact"]
 SEVERITIES: tuple[Severity, ...] = ("unusable", "limited", "fact")
 OF_USE = ("memory_taken", "memory_short", "exclusive_taken")
-"""Codes that our own workers give rise to, too, while they run."""
+"""Codes that our own running workers also cause."""
 
-OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}  # of CUDA's major version
-LEAST_FREE_BYTES = 800_000_000  # what CUDA, cuBLAS and cuDNN take of a card before any data
-MOSTLY_FREE = 0.8  # of a card: a desktop and the driver take less than the rest
+OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}  # by CUDA's major version
+LEAST_FREE_BYTES = 800_000_000  # needed on a card by CUDA, cuBLAS and cuDNN before any data
+MOSTLY_FREE = 0.8  # share of a card; a desktop and the driver take less than the rest
 EXCLUSIVE, PROHIBITED = (1, 3), 2  # NVML's compute modes
 INSTALL = "“pip install -r requirements-gpu.txt”"
 NO_WINDOWS = (
@@ -145,9 +145,9 @@ SENTENCES: dict[str, tuple[Severity, str]] = {
 
 
 class GpuNote(Frozen):
-    """``code`` is stable, ``sentence`` says what it is and what to do. ``target``: the GPU concerned, None for all.
+    """A note on a GPU or all (``target`` None); ``code`` is stable, ``sentence`` states the problem and the remedy.
 
-    A plan that names an ``unusable`` GPU is refused; ``limited`` and ``fact`` are said.
+    A plan that names an ``unusable`` GPU is refused; ``limited`` and ``fact`` are only reported.
     """
 
     code: str
@@ -158,7 +158,7 @@ class GpuNote(Frozen):
 
 @dataclass(frozen=True)
 class Build:
-    """What the installed TensorFlow was built for; ``capabilities`` as it writes them (sm_80, compute_90)."""
+    """Build options of the installed TensorFlow; ``capabilities`` in its notation (sm_80, compute_90)."""
 
     cuda: bool
     cuda_major: int | None = None
@@ -167,10 +167,10 @@ class Build:
 
 @dataclass(frozen=True)
 class Library:
-    """A CUDA library that TensorFlow wants: ``package`` in versions ``wanted``, of which ``version`` is installed.
+    """A CUDA library that TensorFlow requires: ``package`` in versions ``wanted``, of which ``version`` is installed.
 
-    ``purpose``: what fails without it. ``fits``: that version will do and its file is there. ``elsewhere``: the system
-    has a library of that name.
+    ``purpose``: the feature that fails without it. ``fits``: the version is suitable and its file exists.
+    ``elsewhere``: the system has a library of that name.
     """
 
     package: str
@@ -183,7 +183,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU as a framework would get it. ``mode`` is NVML's compute mode; ``taken``: some process computes on it."""
+    """A GPU as a framework would see it. ``mode`` is NVML's compute mode; ``taken``: some process computes on it."""
 
     gpu: Gpu
     free_bytes: int | None = None
@@ -193,10 +193,11 @@ class Card:
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """``cards`` in the framework's order (:mod:`core.machine.visible`), ``listed`` in NVML's.
+    """Facts about GPUs and their software.
 
-    ``problem``: why NVIDIA's driver, which is here, does not answer. ``cuda_driver``: the newest CUDA that it knows.
-    ``hidden_by`` and ``order``: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the user set them.
+    ``cards`` are in the framework's order (:mod:`core.machine.visible`), ``listed`` in NVML's. ``problem``: the reason
+    an installed NVIDIA driver does not answer. ``cuda_driver``: the newest CUDA that it supports. ``hidden_by`` and
+    ``order``: the user's CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
     """
 
     system: str
@@ -213,7 +214,7 @@ class GpuFacts:
 
 
 def gpu_notes(facts: GpuFacts) -> tuple[GpuNote, ...]:
-    """Everything to be said about the GPUs that the driver lists, what forbids to use them first."""
+    """Return all notes on the GPUs that the driver lists, the most severe first."""
     notes = [*_of_driver(facts), *_of_framework(facts), *_of_visibility(facts)]
     for index, card in enumerate(facts.cards):
         notes += _of_card(facts, index, card)
@@ -221,7 +222,9 @@ def gpu_notes(facts: GpuFacts) -> tuple[GpuNote, ...]:
 
 
 def why_unusable(notes: Iterable[GpuNote], gpus: int, target: Target) -> str | None:
-    """Why a target cannot be measured, where that is known before its worker starts. ``gpus``: how many are visible."""
+    """Return the reason a target cannot be measured, if known before its worker starts. ``gpus``: number of visible
+    GPUs.
+    """
     if not target.is_gpu:
         return None
     for note in notes:
@@ -249,7 +252,7 @@ def _of_driver(facts: GpuFacts) -> Iterator[GpuNote]:
 
 
 def _of_framework(facts: GpuFacts) -> Iterator[GpuNote]:
-    """Of TensorFlow and its libraries; nothing where there is no card to use."""
+    """Yield notes on TensorFlow and its libraries; none if there is no card to use."""
     if not facts.listed:
         return
     if facts.system == "Windows":
@@ -261,7 +264,7 @@ def _of_framework(facts: GpuFacts) -> Iterator[GpuNote]:
 
 
 def _of_libraries(libraries: tuple[Library, ...]) -> Iterator[GpuNote]:
-    """Where the system has a library of the right name, TensorFlow alone can tell whether it will do."""
+    """Yield notes on libraries; if the system has one of the right name, only TensorFlow can tell whether it works."""
     absent = [one for one in libraries if not one.fits and not one.elsewhere]
     needed = sorted((one for one in absent if one.purpose == "gpu"), key=lambda one: one.version is None)
     if needed:
@@ -277,7 +280,7 @@ def _of_libraries(libraries: tuple[Library, ...]) -> Iterator[GpuNote]:
 
 
 def _of_visibility(facts: GpuFacts) -> Iterator[GpuNote]:
-    """What CUDA's variables and MIG leave of the cards, and in which order."""
+    """Yield notes on the cards left visible by CUDA's variables and MIG, and on their order."""
     total, shown, entry = len(facts.listed), len(facts.cards), facts.visible.broken_by
     names = ", ".join(f"gpu:{index} is {card.gpu.name}" for index, card in enumerate(facts.cards))
     value = (facts.hidden_by or "")[:60]
@@ -298,7 +301,7 @@ def _of_visibility(facts: GpuFacts) -> Iterator[GpuNote]:
 
 
 def _of_card(facts: GpuFacts, index: int, card: Card) -> Iterator[GpuNote]:
-    """Of one card. Where the order is not known it is no target's, and refuses none."""
+    """Yield notes on one card. If the order is unknown, a note belongs to no target and refuses none."""
     known, name = facts.visible.known, card.gpu.name
     gpu = f"gpu:{index} ({name})" if known else name
     memory = {"free": byte_size(card.free_bytes or 0), "total": byte_size(card.gpu.memory_bytes or 0)}
@@ -314,7 +317,7 @@ def _of_card(facts: GpuFacts, index: int, card: Card) -> Iterator[GpuNote]:
 
 
 def _states(card: Card) -> Iterator[str]:
-    """Codes of what a card is in: compute mode, memory, MIG."""
+    """Yield the codes of a card's states: compute mode, memory, MIG."""
     free, total = card.free_bytes, card.gpu.memory_bytes
     if card.mode == PROHIBITED:
         yield "prohibited"
@@ -329,11 +332,10 @@ def _states(card: Card) -> Iterator[str]:
 
 
 def _capability(build: Build, gpu: Gpu) -> tuple[str, str] | None:
-    """What a card's compute capability means for this build, with the end of it that the card lies beyond; None where
-    it has code for the card, or that is not known.
+    """Return a code for a card outside a build's range of compute capabilities, with the end that it lies beyond.
 
-    Binary code runs on cards of its major version from its minor one on. ``compute_…`` adds source (PTX), which can be
-    compiled for any newer card.
+    None if the build has code for the card, or that is unknown. Binary code runs on cards of its major version from its
+    minor version on. ``compute_…`` adds source (PTX), which can be compiled for any newer card.
     """
     codes = [_code(text) for text in build.capabilities]
     known = [code for code in codes if code is not None]
@@ -347,6 +349,6 @@ def _capability(build: Build, gpu: Gpu) -> tuple[str, str] | None:
 
 
 def _code(text: str) -> tuple[int, int] | None:
-    """``(9, 0)`` of sm_90, compute_90, sm_90a or 9.0."""
+    """Parse ``(9, 0)`` from sm_90, compute_90, sm_90a or 9.0."""
     found = re.fullmatch(r"(?:(?:sm|compute)_)?(\d+)\.?(\d)[af]?", text)
     return (int(found[1]), int(found[2])) if found else None

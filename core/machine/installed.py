@@ -1,7 +1,7 @@
-"""Which frameworks can be used here, with which versions, without importing one.
+"""Detection of usable frameworks and their versions, without importing one.
 
-A framework may live in an environment of its own, whose interpreter the variable ``BREAKEVEN_PYTHON_<FRAMEWORK>``
-names (a target may name another): its packages are asked for there, by a process that imports none of them.
+A framework may live in an environment of its own, whose interpreter the variable ``BREAKEVEN_PYTHON_<FRAMEWORK>`` names
+(a target may name another): a process there looks up the packages without importing any.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ NEEDED = {
     "numpy": "numpy", "packaging": "packaging", "protobuf": "google.protobuf", "psutil": "psutil",
     "pydantic": "pydantic",
 }  # fmt: skip
-"""What a worker imports beside the framework: packages, and the module of each."""
+"""Packages a worker imports beside the framework, and the module of each."""
 OLDEST = (3, 11)
 ASK_S = 30.0
 
 
 def found(modules: Mapping[str, str]) -> dict[str, str]:
-    """Versions of the packages whose module can be imported here; empty text where a module has no package's name."""
+    """Return versions of the packages whose module can be imported here; "" for a module without package metadata."""
     versions = {}
     for name, module in modules.items():
         try:
@@ -53,12 +53,12 @@ from collections.abc import Mapping
 {inspect.getsource(found)}
 print(json.dumps([sys.version_info[:2], found(json.loads(sys.argv[1]))]))
 """
-"""The same, asked of another interpreter, to which this program is not known."""
+"""The same function, run in another interpreter, which does not know this program."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an interpreter has: its version, and those of packages. ``why_not``: why it could not be asked."""
+    """Python version of an interpreter and versions of its packages. ``why_not``: the reason it could not be asked."""
 
     python: tuple[int, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class Found:
 
 
 def python_of(framework: str) -> str | None:
-    """The interpreter that the environment names for a framework; None: this program's own."""
+    """Return the interpreter that the environment names for a framework; None: this program's own."""
     return os.environ.get(VARIABLE.format(framework=framework.upper())) or None
 
 
 def why_missing(framework: str, python: str | None = None) -> str | None:
-    """One sentence that says what to install, None where a worker can be started.
+    """Return a sentence on what to install, or None if a worker can be started.
 
     ``python``: the interpreter that a target names, instead of the environment's.
     """
@@ -91,7 +91,7 @@ def why_missing(framework: str, python: str | None = None) -> str | None:
 
 
 def versions(framework: str) -> dict[str, str]:
-    """Versions of the framework's packages, as far as they are installed."""
+    """Return the versions of the framework's packages, as far as they are installed."""
     there = _look(framework, python_of(framework)).packages
     return {name: there[name] for name in FRAMEWORKS[framework].packages if there.get(name)}
 
@@ -115,7 +115,7 @@ def _look(framework: str, python: str | None) -> Found:
         return Found(why_not="cannot be executed")
     answer = _ask(python, json.dumps(modules))
     if set(modules) - set(answer.packages):
-        _ask.cache_clear()  # what is missing may be installed meanwhile
+        _ask.cache_clear()  # missing packages may be installed later
     return answer
 
 

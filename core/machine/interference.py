@@ -1,9 +1,8 @@
-"""What else the machine did between two moments: other processes, steal time, the CPU's clock, neighbours on a GPU.
+"""Other activity on the machine between two moments: other processes, steal time, the CPU's clock, GPU neighbours.
 
-What slows a GPU itself is read while it computes (:mod:`core.machine.card_sampler`).
-
-Cheap enough to be asked after every round: the busiest processes are looked for only where others use more than 5 %
-of a core, and then at most every two seconds.
+Causes that slow a GPU itself are read while it computes (:mod:`core.machine.card_sampler`). Sampling is cheap enough
+for every round: the busiest processes are only looked for if others use more than 5 % of a core, and then at most every
+two seconds.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from core.spec import Target
 
 SCAN_FROM_PCT = 5.0  # percent of one core, all other processes together
 SCAN_EVERY_S = 2.0
-MIN_INTERVAL_S = 0.1  # the kernel counts in ticks of 10 ms: shorter intervals are added to the next
-SLOW_EVERY_S = 1.0  # clocks and GPUs are asked this often at most; reading them costs milliseconds
+MIN_INTERVAL_S = 0.1  # the kernel counts in ticks of 10 ms: a shorter interval is added to the next
+SLOW_EVERY_S = 1.0  # minimum interval for clocks and GPUs, which take milliseconds to read
 BUSIEST = 3
-NOT_BUSY = ("idle", "iowait", "steal", "guest", "guest_nice")  # guest time is within user time already
+NOT_BUSY = ("idle", "iowait", "steal", "guest", "guest_nice")  # guest time is already part of user time
 
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Seconds since boot, all cores together. ``steal_s`` is None where the system does not count it."""
+    """Seconds since boot, summed over all cores. ``steal_s`` is None if the system does not count it."""
 
     at_s: float
     busy_s: float
@@ -42,7 +41,7 @@ class CpuTimes:
 
 
 def read_cpu_times() -> CpuTimes:
-    """System-wide times, and this process's own."""
+    """Read system-wide CPU times, and this process's own."""
     times = psutil.cpu_times()
     fields = times._asdict()
     own = os.times()
@@ -56,22 +55,22 @@ def read_cpu_times() -> CpuTimes:
 
 
 Waits = dict[tuple[int, int], float]
-"""Seconds that threads, by process and thread, could have run and waited for a core."""
+"""Seconds during which threads, by process and thread, were runnable but waited for a core."""
 
 
 def read_waits(pids: Iterable[int]) -> Waits:
-    """Waits of all threads of these processes so far; empty where the system does not tell (proc(5), schedstat)."""
+    """Return the waits of all threads of these processes so far; empty if not available (proc(5), schedstat)."""
     waits = {}
     for pid in pids:
         with contextlib.suppress(OSError):
             for task in Path(f"/proc/{pid}/task").iterdir():
-                with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
+                with contextlib.suppress(OSError, ValueError, IndexError):  # the thread has just ended
                     waits[pid, int(task.name)] = int((task / "schedstat").read_bytes().split()[1]) * 1e-9
     return waits
 
 
 class InterferenceSampler:
-    """Interference since the last call. Make it before any worker starts, and close it afterwards.
+    """Sampler of the interference since the last call. Create it before any worker starts, and close it afterwards.
 
     ``read`` and ``read_waits`` replace the system in tests.
     """
@@ -94,18 +93,19 @@ class InterferenceSampler:
         self._neighbours: set[int] = set()
 
     def watch(self, targets: Iterable[Target]) -> None:
-        """Look at the GPUs among these targets, and at no other. Whoever computes there by now is a neighbour."""
+        """Watch the GPUs among these targets only. Processes that compute there already are neighbours."""
         self._gpus = self._nvml.measured(targets)
         self._neighbours = self._nvml.computing_pids(self._gpus)
 
     def close(self) -> None:
-        """Close the GPU's management library; what was sampled stays valid."""
+        """Close the GPU's management library; earlier samples stay valid."""
         self._nvml.close()
 
     def sample(self, our_cpu_s: float, our_pids: Iterable[int]) -> Interference:
-        """Interference since the last call. ``our_cpu_s``: CPU seconds of all workers so far (a fall means a restart).
+        """Return the interference since the last call.
 
-        Within 0.1 s of the last sample that one is returned again: the kernel's counters are too coarse for less.
+        ``our_cpu_s``: CPU seconds of all workers so far (a drop means a restart). Within 0.1 s of the last sample that
+        one is returned again: the kernel's counters are too coarse for less.
         """
         workers = tuple(our_pids)
         now = self._read()
@@ -129,7 +129,7 @@ class InterferenceSampler:
         return self._last
 
     def _wait_pct(self, pids: Iterable[int], elapsed_s: float) -> float | None:
-        """Return the waits of the threads that live now; one not asked for last time counts from its next sample."""
+        """Return the waits of living threads in percent of one core; a new process counts from its next sample."""
         before, self._waits = self._waits, self._read_waits(pids)
         known = {pid for pid, _ in before} & {pid for pid, _ in self._waits}
         if not known:
@@ -138,7 +138,7 @@ class InterferenceSampler:
         return round(100 * max(0.0, waited_s) / elapsed_s, 1)
 
     def _busiest(self, now_s: float, ours: set[int]) -> tuple[ProcessUse, ...]:
-        """The busiest others since the last look; that of the last look where it was a moment ago."""
+        """Return the busiest other processes since the last scan, or that scan's result if it is recent."""
         since_s = now_s - self._scan_at_s
         if since_s < SCAN_EVERY_S:
             return self._last.busiest
@@ -165,10 +165,10 @@ class InterferenceSampler:
         return cpu_mhz(), self._sharing(ours)
 
     def _sharing(self, ours: set[int]) -> tuple[str, ...]:
-        """Who else computes on the measured GPUs: those from before our workers, and those known not to be ours.
+        """Return the names of others that compute on the measured GPUs: neighbours, and processes known not to be ours.
 
-        In a container the driver gives the host's numbers, also for our own workers, and they name nobody here. Then
-        who came later may be ours.
+        In a container the driver reports the host's process ids, even for our own workers, and they have no names here.
+        Then processes that came later may be ours.
         """
         computing = self._nvml.computing_pids(self._gpus)
         others = computing - ours

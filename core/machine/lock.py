@@ -1,8 +1,8 @@
-"""One measurement at a time: a file lock shared by every Breakeven process of this user on this machine.
+"""Lock that allows one measurement at a time, shared by every Breakeven process of this user on this machine.
 
-It lives in a folder that only this user can enter, so that nobody else can hold it, or put something else in its
-place. What that gives up: two users may measure at the same time. Each then sees the other among the processes that
-disturb (:mod:`core.machine.interference`), in the warnings of the result.
+It lives in a folder that only this user can enter, so that nobody else can hold or replace it. The price: two users may
+measure at the same time. Each then sees the other among the disturbing processes (:mod:`core.machine.interference`), in
+the warnings of the result.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-PROBE_PATIENCE_S = 0.5  # another process that only looks (holder) has its share of the lock for a moment
+PROBE_PATIENCE_S = 0.5  # a process that only checks (holder) shares the lock for a moment
 PROBE_AGAIN_S = 0.01
 NOTE_BYTES = 4096
-MOVED_S = 5.0  # writing a file at every round would be a disturbance of its own
+MOVED_S = 5.0  # writing a file in every round would itself disturb
 NAMELESS = "Another Breakeven process is measuring on this machine."
 
 
 class Busy(UserError):
-    """Another measurement runs; the message says which."""
+    """Another measurement is running; the message names it."""
 
 
 class Note(Frozen):
-    """Who holds the machine, for those who wait: process, what it measures, since when and until when at most (UTC).
+    """Information on the lock's holder for those who wait: process, measurement, start and latest end (UTC).
 
-    ``host``: a container that shares the folder has processes of its own.
+    ``host`` is needed since a container that shares the folder has its own process ids.
     """
 
     host: Annotated[str, Field(max_length=16)]
@@ -68,7 +68,7 @@ class Note(Frozen):
 
 
 class Held:
-    """The machine while it is held; tells those who wait when it will be free at the latest."""
+    """The held machine; tells those who wait when it will be free at the latest."""
 
     def __init__(self, title: str) -> None:
         self._note: Note | None = None
@@ -79,9 +79,9 @@ class Held:
             _write_note(self._note)
 
     def ends_in(self, remaining_s: float) -> None:
-        """At most ``remaining_s`` seconds are left, 0 where that is not known.
+        """Announce that at most ``remaining_s`` seconds are left; 0: unknown.
 
-        Written where it moves the end by more than ``MOVED_S``.
+        Written only if it moves the end by more than ``MOVED_S``.
         """
         if self._note is None or remaining_s <= 0:
             return
@@ -92,10 +92,10 @@ class Held:
 
 
 def lock_path() -> Path:
-    """Where the lock lives, whatever the data folder: in BREAKEVEN_LOCK_DIR, else in the user's state folder.
+    """Return the lock's path, independent of the data folder: in BREAKEVEN_LOCK_DIR, else in the user's state folder.
 
-    A home may be shared by several machines, so there the name tells them apart. Where there is no home to write to, a
-    private folder in the temporary one takes its place. Raises UserError where that belongs to somebody else.
+    Several machines may share a home, so the file name contains the host. Without a writable home, a private folder in
+    the temporary folder is used. Raises UserError if that belongs to somebody else.
     """
     if chosen := os.environ.get("BREAKEVEN_LOCK_DIR"):
         return Path(chosen) / "breakeven-machine.lock"
@@ -112,7 +112,9 @@ def lock_path() -> Path:
 
 @contextlib.contextmanager
 def machine_lock(title: str) -> Iterator[Held]:
-    """Hold the machine while measuring; others see ``title``. Raises Busy when it is held, UserError for no lock."""
+    """Hold the machine while measuring; others see ``title``. Raises Busy if it is held, UserError for an unusable
+    lock.
+    """
     path = lock_path()
     with _errors_as_sentences(path):
         lock = filelock.FileLock(path, mode=0o600, thread_local=False)
@@ -128,8 +130,9 @@ def machine_lock(title: str) -> Iterator[Held]:
 
 
 def holder() -> str | None:
-    """A sentence about the process that holds the machine, or why it cannot be told; None when nobody does (or it is
-    this process).
+    """Return a sentence on the process that holds the machine, or on why that is unknown.
+
+    None if nobody does, or this process.
     """
     try:
         path = lock_path()
@@ -145,7 +148,7 @@ def holder() -> str | None:
 
 
 def left_s() -> float | None:
-    """Seconds that the process which holds the machine needs at most; None where it has not said so."""
+    """Return the seconds that the holder of the machine needs at most; None if it has not said so."""
     with contextlib.suppress(UserError):
         note = _read_note()
         if note is not None and note.until is not None:
@@ -154,7 +157,7 @@ def left_s() -> float | None:
 
 
 def _is_held(path: Path) -> bool:
-    """Whether somebody measures. Those who only look share the lock, so that none sees another. Raises OSError."""
+    """Return True if somebody is measuring. Checks share the lock, so they do not see each other. Raises OSError."""
     if fcntl is None:
         try:
             with filelock.FileLock(path, thread_local=False).acquire(timeout=PROBE_PATIENCE_S):
@@ -164,7 +167,7 @@ def _is_held(path: Path) -> bool:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        _remove_note()  # of a process that was killed
+        _remove_note()  # left by a process that was killed
     except BlockingIOError:
         return True
     finally:
@@ -176,7 +179,7 @@ def _is_held(path: Path) -> bool:
 def _errors_as_sentences(path: Path) -> Iterator[None]:
     try:
         yield
-    except filelock.Timeout:  # an OSError, too
+    except filelock.Timeout:  # a subclass of OSError
         raise
     except (OSError, NotImplementedError) as error:
         why = getattr(error, "strerror", None) or error
@@ -186,7 +189,7 @@ def _errors_as_sentences(path: Path) -> Iterator[None]:
 
 
 def _temporary() -> Path:
-    """Ours alone, or not used. Raises UserError."""
+    """Return a temporary folder that belongs to this user alone. Raises UserError."""
     folder = Path(tempfile.gettempdir()) / f"breakeven-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
     with _errors_as_sentences(folder), contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -202,7 +205,7 @@ def _temporary() -> Path:
 
 
 def this_host() -> str:
-    """What tells this machine from others that share a home or a database."""
+    """Return an id that distinguishes this machine from others that share a home or a database."""
     return sha256(platform.node().encode()).hexdigest()[:16]
 
 
@@ -211,7 +214,7 @@ def _note_path() -> Path:
 
 
 def _write_note(note: Note) -> None:
-    """A new file, whatever lies there; without it others learn only that somebody measures."""
+    """Write the note as a new file, replacing any other; if that fails, others learn only that somebody measures."""
     _remove_note()
     with contextlib.suppress(OSError):
         fd = os.open(_note_path(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -220,13 +223,13 @@ def _write_note(note: Note) -> None:
 
 
 def _remove_note() -> None:
-    """Only by who holds the lock."""
+    """Remove the note; only the lock's holder may."""
     with contextlib.suppress(OSError):
         _note_path().unlink()
 
 
 def _read_note() -> Note | None:
-    """The note of a living process; None where there is none, or something else."""
+    """Return the note of a living process; None if it is missing or invalid."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         with os.fdopen(os.open(_note_path(), flags), "rb") as file:

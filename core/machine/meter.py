@@ -1,4 +1,4 @@
-"""What the GPUs of a measurement do and take, and what the CPU packages take. Nothing is opened before it is asked."""
+"""Readings of a measurement's GPUs and CPU packages. Nothing is opened before it is needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.spec import Target
 
 
 class Meter:
-    """Make one for a measurement and close it afterwards."""
+    """Meter of one measurement, to be closed afterwards."""
 
     def __init__(self, powercap: Path = ROOT) -> None:
         self._nvml: Nvml | None = None
@@ -23,15 +23,17 @@ class Meter:
         self._powercap: Powercap | None = None
 
     def begin(self, device: str) -> None:
-        """A block begins on a device such as ``gpu:0``, or ``gpu:0+1``, whose GPUs are watched as one."""
+        """Start sampling a block on a device such as ``gpu:0``, or ``gpu:0+1``, whose GPUs are sampled as one."""
         self._sampler.begin(device)
 
     def end(self) -> CardUse | None:
-        """What that device's card did since; None where it cannot be seen or the block was too short for a sample."""
+        """Return the card's activity since :meth:`begin`; None if it is not visible or the block was too short for a
+        sample.
+        """
         return self._sampler.end()
 
     def refused(self, device: str) -> str:
-        """Why no energy of a device can be known, as a sentence that ends with what to do; empty where it can."""
+        """Return a sentence on why a device's energy is unknown and what to do; empty if it can be read."""
         if not device.startswith("gpu:"):
             return self._packages().refused
         card = self._sampler.card(device)
@@ -48,11 +50,11 @@ class Meter:
         return ""
 
     def package_j(self) -> float | None:
-        """Joules that the CPU packages took since some moment; None where that cannot be read."""
+        """Return the joules of the CPU packages since an arbitrary start; None if they cannot be read."""
         return self._packages().joules()
 
     def pause(self, seconds: float) -> None:
-        """Let time pass with everything idle."""
+        """Wait with everything idle."""
         time.sleep(seconds)
 
     def close(self) -> None:

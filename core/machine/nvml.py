@@ -1,4 +1,4 @@
-"""NVIDIA's management library (NVML): opened, asked, closed. Silent where there is no driver."""
+"""Access to NVIDIA's management library (NVML). Silent if there is no driver."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from core.machine.visible import Listed, Visible, visible_cards
 from core.spec import Target
 
 NO_DRIVER = (9, 12)
-"""NVML's errors where there is none: NVML_ERROR_DRIVER_NOT_LOADED, NVML_ERROR_LIBRARY_NOT_FOUND."""
+"""NVML's errors without a driver: NVML_ERROR_DRIVER_NOT_LOADED, NVML_ERROR_LIBRARY_NOT_FOUND."""
 
 
 @dataclass(frozen=True)
 class Handle:
-    """NVML's handles of a GPU: of the whole ``card``, which alone knows clocks, power and heat, and of what a framework
-    gets, its ``own`` memory and processes. They differ under MIG.
+    """NVML's handles of a GPU: of the whole ``card``, and of the ``own`` part that a framework gets.
+
+    Only the card reports clocks, power and heat; ``own`` has memory and processes. They differ under MIG.
     """
 
     card: Any
@@ -31,10 +32,10 @@ class Handle:
 
 
 class Nvml:
-    """The library while it is open, from construction until ``close``.
+    """The library, open from construction until ``close``.
 
-    Every GPU in it is one that a worker's framework sees, in that order (:mod:`core.machine.visible`), except
-    ``listed``, which are all. ``error``: why a driver that is here did not answer, else None.
+    All GPUs in it are those that a worker's framework sees, in its order (:mod:`core.machine.visible`), except
+    ``listed``, which has all. ``error``: the reason an installed driver did not answer, else None.
     """
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
@@ -56,36 +57,36 @@ class Nvml:
         self._find(os.environ if env is None else env)
 
     def close(self) -> None:
-        """Shut the library down; no GPU is seen afterwards. Safe to call twice."""
+        """Shut the library down; no GPU is visible afterwards. Safe to call twice."""
         if self.library is not None:
             self.ask("nvmlShutdown")
         self.library, self.handles = None, ()
 
     def ask(self, name: str, *about: Any) -> Any:
-        """What NVML's function of that name returns, or None: not every GPU answers every question."""
+        """Call NVML's function of that name; return None on failure, as not every GPU supports every query."""
         try:
             return getattr(self.library, name)(*about)
         except Exception:
             return None
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs that a framework sees, in its order; where that is not known, in NVML's."""
+        """Return the GPUs that a framework sees, in its order, or in NVML's if that is unknown."""
         return tuple(self._gpu(handle) for handle in self.handles)
 
     def handles_of(self, target: Target) -> tuple[Handle, ...]:
-        """Of the GPUs that a target names; none for a CPU, where one of them is not there or the order is not known."""
+        """Return the handles of a target's GPUs; none for a CPU, a missing GPU or an unknown order."""
         found = self.measured((target,)) if self.visible.known else ()
         return found if len(found) == len(target.gpus) else ()
 
     def measured(self, targets: Iterable[Target]) -> tuple[Handle, ...]:
-        """Of the GPUs among these targets; any may be one of them where the order is not known."""
+        """Return the handles of the GPUs among these targets; all handles if the order is unknown."""
         wanted = {index for target in targets for index in target.gpus}
         if wanted and not self.visible.known:
             return self.handles
         return tuple(handle for index, handle in enumerate(self.handles) if index in wanted)
 
     def computing_pids(self, handles: Iterable[Handle]) -> set[int]:
-        """Process ids that compute on these GPUs, as the driver counts them: in a container they are the host's."""
+        """Return ids of processes that compute on these GPUs; in a container they are the host's."""
         running = (self.ask("nvmlDeviceGetComputeRunningProcesses", handle.own) for handle in handles)
         return {process.pid for processes in running for process in processes or ()}
 

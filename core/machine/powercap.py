@@ -1,6 +1,6 @@
-"""The energy that the CPU packages took, from Linux's powercap folder: Intel's RAPL counters, AMD's too.
+"""Energy of the CPU packages from Linux's powercap folder: Intel's RAPL counters, and AMD's.
 
-Package zones only: their core and DRAM zones are parts of them or beside them, ``psys`` is the whole platform, and
+Package zones only: core and DRAM zones are parts of them or separate, ``psys`` is the whole platform, and
 ``intel-rapl-mmio`` counts the same package a second time.
 """
 
@@ -22,7 +22,10 @@ REFUSED = (
 
 
 class Powercap:
-    """``refused`` says in a sentence why nothing can be read and what to do; empty where it can."""
+    """Reader of the package energy counters.
+
+    ``refused`` is a sentence on why they cannot be read and what to do; empty if they can.
+    """
 
     def __init__(self, root: Path = ROOT) -> None:
         self._packages = _packages(root)
@@ -33,9 +36,9 @@ class Powercap:
             self.refused = REFUSED
 
     def joules(self) -> float | None:
-        """Joules that all packages took since the first call; None where a counter cannot be read.
+        """Return the joules of all packages since the first call; None if a counter cannot be read.
 
-        A counter may start again at zero once between two calls: at 200 W the smallest, of 65 kJ, does in 5 minutes.
+        A counter may wrap around once between two calls: at 200 W the smallest, of 65 kJ, does so in 5 minutes.
         """
         read = {zone: _number(zone / "energy_uj") for zone in self._packages}
         found = {zone: value for zone, value in read.items() if value is not None}

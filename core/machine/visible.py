@@ -1,9 +1,9 @@
-"""Which cards a framework sees here, in its own order: NVML lists all of them, CUDA those that its variables leave.
+"""Cards that a framework sees here, in its own order: NVML lists all of them, CUDA those that its variables select.
 
-CUDA goes by the fastest card first unless CUDA_DEVICE_ORDER says PCI_BUS_ID, as NVML does; workers are given that where
+CUDA lists the fastest card first unless CUDA_DEVICE_ORDER is PCI_BUS_ID, the order of NVML; workers are given that if
 the user chose nothing (:func:`core.worker.process.worker_environment`). CUDA_VISIBLE_DEVICES (CUDA's programming guide;
-PyTorch reads it as here) holds indices or UUIDs, which may be shortened as long as they name one card; the first entry
-that names none hides itself and all that follow, and one that stands twice hides all. Under MIG a process sees one
+PyTorch reads it in the same way) holds indices or UUIDs, which may be shortened as long as they name one card; the
+first entry that names none hides itself and all that follow, and a repeated one hides all. Under MIG a process sees one
 slice (NVIDIA's MIG guide), the first of them, and no whole card beside it.
 """
 
@@ -20,7 +20,7 @@ BY_UUID = ("GPU-", "MIG-")
 
 @dataclass(frozen=True)
 class Listed:
-    """A card as NVML lists it. With ``mig`` it can be used in ``slices`` only, given by their UUIDs."""
+    """A card as NVML lists it. With ``mig`` only its ``slices``, given by their UUIDs, can be used."""
 
     uuid: str
     mig: bool = False
@@ -36,9 +36,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Visible:
-    """``places[n]`` is what a framework calls ``gpu:n``, unless the order is not ``known``.
+    """Visible cards: ``places[n]`` is a framework's ``gpu:n``, unless the order is not ``known``.
 
-    ``broken_by``: the entry of CUDA_VISIBLE_DEVICES that hides itself and all that follow, None where there is none.
+    ``broken_by``: the entry of CUDA_VISIBLE_DEVICES that hides itself and all that follow, else None.
     """
 
     places: tuple[Place, ...]
@@ -47,7 +47,7 @@ class Visible:
 
 
 def visible_cards(cards: Sequence[Listed], env: Mapping[str, str]) -> Visible:
-    """What of NVML's cards a framework sees that is started with these variables."""
+    """Return the cards visible to a framework that is started with these variables."""
     wanted = env.get(VISIBLE)
     entries = [str(index) for index in range(len(cards))] if wanted is None else wanted.split(",")
     named = wanted is not None and entries[0].startswith(BY_UUID)
@@ -69,13 +69,13 @@ def visible_cards(cards: Sequence[Listed], env: Mapping[str, str]) -> Visible:
 
 
 def _by_index(entry: str, cards: Sequence[Listed]) -> Place | None:
-    number = re.match(r"\s*\+?(\d{1,4})", entry)  # what follows the digits is not read
+    number = re.match(r"\s*\+?(\d{1,4})", entry)  # anything after the digits is ignored
     index = int(number[1]) if number else -1
     return Place(index, 0 if cards[index].slices else None) if 0 <= index < len(cards) else None
 
 
 def _by_uuid(entry: str, cards: Sequence[Listed]) -> Place | None:
-    """The one card or slice whose UUID begins so; a card in slices stands for its first."""
+    """Return the one card or slice whose UUID begins so; a card with slices stands for its first."""
     if not entry.startswith(BY_UUID) or entry in BY_UUID:
         return None
     named = [Place(i, 0 if card.slices else None) for i, card in enumerate(cards) if card.uuid.startswith(entry)]

@@ -1,1 +1,1 @@
-"""Whether what the numbers rest on is so on this machine: a self-check of two minutes at most, and its file."""
+"""Self-check of two minutes at most: tests what the numbers rest on, on this machine, and writes a file."""

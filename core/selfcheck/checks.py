@@ -1,8 +1,8 @@
-"""What the readings of a self-check say: each check holds, fails, or cannot be seen here, with its figure. Pure.
+"""Evaluation of a self-check's readings: each check holds, fails, or cannot be seen here, with its figure. Pure.
 
-A check of times is decided by the 95 % interval of a median (order statistics over repetitions that took turns): it
-holds where the whole interval lies within the bounds and fails where none of it does. Where the interval crosses a
-bound the machine is too noisy to tell, which is no pass: it cannot be seen here.
+A check of times is decided by the 95 % interval of a median (order statistics over alternating repetitions): it holds
+if the whole interval lies within the bounds and fails if none of it does. If the interval crosses a bound, the machine
+is too noisy to tell, which is not a pass: it cannot be seen here.
 """
 
 from __future__ import annotations
@@ -28,35 +28,36 @@ Status = Literal["holds", "fails", "unseen"]
 WORDS: dict[Status, str] = {"holds": "holds", "fails": "fails", "unseen": "cannot be seen here"}
 
 LOOP_WITHIN = 1.10
-"""Block over barest loop: the block's own cost is below 1 µs a step, so this is noise; twice the lead of 5 % that a
-verdict asks for by default."""
+"""Block over barest loop: the block's own cost is below 1 µs per step, so the rest is noise; the bound is twice the
+lead of 5 % that a verdict requires by default."""
 PIPELINED = 2.0
-"""Host and device work side by side between synchronisations, so that waiting in each step at most doubles it."""
+"""Host and device work in parallel between synchronisations, so waiting in each step at most doubles its time."""
 FACTOR_WITHIN = 2.0
-"""Of the ratio that is due, 4, either way: half of it is the middle between waiting and not waiting, a ratio of 1. What
-is waited for in part shows in what is left. Caches, clocks and how well work fills a device take less than that."""
+"""Allowed factor around the expected ratio, 4: half of it is midway between waiting and not waiting, a ratio of 1.
+Partial waiting shows in the remaining work. Caches, clocks and device utilisation change the ratio by less than that.
+"""
 LEFT_SHARE = 0.1
-"""Of the longer computation, that a fetch after the synchronisation may take: one value over the link, some 0.05 ms."""
+"""Share of the longer computation allowed for a fetch after the synchronisation: one value over the link, ~0.05 ms."""
 SUM_WITHIN = 1e-6
-"""Of a step: the partition is exact in whole picoseconds; this is the rounding of milliseconds."""
+"""Relative to a step: the partition is exact in whole picoseconds; this allows for rounding to milliseconds."""
 TRACED_LEAST, TRACED_MOST = 0.5, 1.05
-"""Of the time by the worker's own clock: a GPU's first step begins with its first kernel, and no step lasts longer."""
+"""Shares of the worker's own clock: a GPU's first step begins with its first kernel, and no step lasts longer."""
 STRAY_BYTES = 65_536
-"""A step on resident data may copy scalars (a counter, a learning rate), not a batch."""
+"""A step on resident data may copy scalars (a counter, a learning rate), but not a batch."""
 BATCH_LEAST, BATCH_MOST = 0.95, 1.5
-"""Of a batch's bytes that a step fed from the host must copy; labels may be widened on the way."""
+"""Shares of a batch's bytes that a step fed from the host must copy; labels may be widened on the way."""
 PEAK_LEAST, PEAK_MOST = 0.95, 1.10
-"""Of a known allocation: both allocators round up, and the process itself grows by a few MB meanwhile."""
+"""Shares of a known allocation: both allocators round up, and the process itself grows by a few MB in the meantime."""
 COARSEST = 0.5
-"""A difference of equal targets: where only larger ones show, that none was claimed says nothing."""
+"""Difference between equal targets: if only larger ones would show, the absence of a claim means nothing."""
 ELSEWHERE = "Kernels of the step ran on"
-"""So begins the refusal of a trace whose kernels lie on another device (core/traces/report.py)."""
+"""Beginning of the error for a trace whose kernels ran on another device (core/traces/report.py)."""
 NOISY = "The machine is too noisy to tell; close other programs and try again."
 
 
 @dataclass(frozen=True)
 class Check:
-    """``figure`` is what was found, ``sentence`` what it means or why it cannot be seen."""
+    """Result of one check; ``figure`` is the finding, ``sentence`` its meaning or why it cannot be seen."""
 
     code: str
     title: str
@@ -73,7 +74,7 @@ class Finding:
 
 
 def run_checks(record: SelfCheck) -> tuple[Check, ...]:
-    """Every check, in the order in which they build on each other."""
+    """Return every check, in the order in which they build on each other."""
     found = []
     for code, (title, part, look) in CHECKS.items():
         finding = look(record)
@@ -86,7 +87,7 @@ def run_checks(record: SelfCheck) -> tuple[Check, ...]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The median of paired ratios with its 95 % interval; bounds are None for too few."""
+    """Median of paired ratios with its 95 % interval; bounds are None for too few pairs."""
 
     value: float
     low: float | None
@@ -104,7 +105,7 @@ class Ratio:
         return f"{number(self.value)}× ({number(self.low)} to {number(self.high)})"
 
     def judged(self, least: float, most: float, good: str, bad: str) -> Finding:
-        """Against bounds, of which ``good`` and ``bad`` are the sentences."""
+        """Compare the interval with bounds; ``good`` and ``bad`` are the sentences of the outcomes."""
         if self.low is None or self.high is None:
             return Finding("unseen", self.words, NOISY)
         if least <= self.low and self.high <= most:
@@ -172,7 +173,7 @@ def _sync_waits(record: SelfCheck) -> Finding | None:
         f"A computation made {due} times as long does not take that much longer: synchronising does not wait.",
     )  # fmt: skip
     figure = f"{found.figure} where {due} is due; {duration(left_ms / 1000)} left after it"
-    if found.status == "fails" and ratio.value > due:  # the longer one was disturbed more; it was waited for
+    if found.status == "fails" and ratio.value > due:  # the longer one was disturbed more, but it was waited for
         return Finding("unseen", figure, NOISY)
     if found.status == "holds" and left_ms > LEFT_SHARE * long_ms:
         return Finding("fails", figure, "Work was left after the synchronisation: it does not wait for all of it.")
@@ -264,7 +265,7 @@ def _host_copies(record: SelfCheck) -> Finding | None:
 
 
 def _copied(record: SelfCheck, traces: Sequence[TraceReading]) -> float | None:
-    """Bytes a step to the device."""
+    """Return the bytes copied to the device per step; None for a CPU or without sizes."""
     sizes = [t.h2d_bytes / t.steps for t in traces if t.h2d_bytes is not None]
     return median(sizes) if sizes and record.target.is_gpu else None
 
@@ -392,4 +393,4 @@ CHECKS: dict[str, tuple[str, Part | None, Callable[[SelfCheck], Finding | None]]
     "cudnn": ("cuDNN is really used", "recurrent", _cudnn),
     "equal": ("Equal targets come out equal", "equal", _equal),
 }
-"""By code: title, the part that it is read from, and how it is judged (None: that part is missing)."""
+"""By code: title, the part it is read from, and its evaluation (None: that part is missing)."""

@@ -1,4 +1,4 @@
-"""A self-check as text, as a file, and read back from one."""
+"""Conversion of a self-check to text and to a file, and reading it back."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ENDED = {"cancelled": " It was cancelled.", "interrupted": " It was interrupted.
 
 
 def summary(record: SelfCheck, checks: tuple[Check, ...]) -> str:
-    """How many checks hold, fail and cannot be seen, in one sentence."""
+    """Return the numbers of checks that hold, fail and cannot be seen, in one sentence."""
     count = {status: sum(check.status == status for check in checks) for status in WORDS}
     parts = (f"{count['holds']} hold", counted(count["fails"], "fails", "fail"), f"{count['unseen']} {WORDS['unseen']}")
     return f"Self-check of {record.target}: {parts[0]}, {parts[1]}, {parts[2]}.{ENDED.get(record.status, '')}"
 
 
 def self_check_text(record: SelfCheck, checks: tuple[Check, ...]) -> str:
-    """The checks as a table, what those say that do not hold, the host's costs, and what the file holds."""
+    """Return a table of the checks, reasons for those that do not hold, the host's costs, and the file's contents."""
     rows = [(check.title, WORDS[check.status], check.figure) for check in checks]
     lines = [summary(record, checks), "", *table(("check", "result", "figure"), rows), ""]
     lines += reason_lines(checks)
@@ -42,7 +42,7 @@ def self_check_text(record: SelfCheck, checks: tuple[Check, ...]) -> str:
 
 
 def reason_lines(checks: tuple[Check, ...]) -> list[str]:
-    """Why checks fail, then why others cannot be seen; each reason once."""
+    """Return why checks fail, then why others cannot be seen; each reason once."""
     titles: dict[str, list[str]] = {}
     for status in ("fails", "unseen"):
         for check in checks:
@@ -56,7 +56,7 @@ def _others(count: int) -> str:
 
 
 def floor_lines(record: SelfCheck) -> list[str]:
-    """What a training step and an operation cost on the host, by way of executing, with 95 % intervals."""
+    """Return the host's cost of a training step and of an operation, per execution mode, with 95 % intervals."""
     if record.host is None:
         return []
     return [
@@ -73,12 +73,12 @@ def _cost(cost: Cost) -> str:
 
 
 def held_lines() -> list[str]:
-    """What the file holds, for its owner to read before it is sent."""
+    """Return the list of the file's contents, for its owner to read before sending it."""
     return ["The file of --out or --json holds:", *(f"  {item}" for item in HOLDS), LACKS]
 
 
 def self_check_data(record: SelfCheck, checks: tuple[Check, ...]) -> dict[str, Any]:
-    """The file: what it says, what it holds, and the record that this follows from."""
+    """Return the file's data: results, list of contents, and the record they are derived from."""
     return {
         "verdict": summary(record, checks),
         "holds": [*HOLDS, LACKS],
@@ -88,7 +88,7 @@ def self_check_data(record: SelfCheck, checks: tuple[Check, ...]) -> dict[str, A
 
 
 def read_self_check(path: Path) -> tuple[SelfCheck, tuple[Check, ...]]:
-    """A self-check from a file, and what it says, derived anew. Raises UserError."""
+    """Read a self-check from a file and derive its results anew. Raises UserError."""
     data = parse_json(read_limited(path, MAX_FILE_BYTES, "a self-check"))
     record = data.get("record", data) if isinstance(data, dict) else data
     if not isinstance(record, dict):

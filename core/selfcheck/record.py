@@ -1,6 +1,6 @@
-"""What a self-check read and what it says of the machine: a record, immutable, that names nobody and no place.
+"""Record of a self-check's readings of the machine, immutable and anonymous.
 
-Every field is listed here one by one, so that nothing gets into the file because something else grew a field.
+Every field is listed here individually, so that nothing gets into the file because another class gained a field.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from core.studies.study import Record
 from core.traces.record import PARTS, CellTrace
 
 Part = Literal["cell", "loops", "trace", "factor", "memory", "host", "recurrent", "clusters", "floor", "equal"]
-"""What is read, in this order; each may fail alone. ``floor`` is what the host itself costs, ``equal`` what a sweep of
-the target against itself says."""
+"""Parts in the order of reading; each may fail alone. ``floor`` is the host's own cost, ``equal`` the result of a sweep
+of the target against itself."""
 
 MAX_REPEATS, MAX_SAMPLES, MAX_LINES, MAX_GPUS, MAX_WORDS = 100, 1_000, 100, 64, 1_000
 Some = Annotated[float, Field(ge=0, le=1e12)]
 Ms = Annotated[float, Field(ge=1e-9, le=1e12)]
-"""A time that something took; a file of any origin must not divide by nothing."""
+"""A positive duration: a file of any origin must not cause a division by zero."""
 Repeats = Annotated[tuple[Ms, ...], Field(min_length=1, max_length=MAX_REPEATS)]
 Words = Annotated[str, Field(max_length=MAX_WORDS)]
 Lines = Annotated[tuple[Words, ...], Field(max_length=MAX_LINES)]
@@ -40,7 +40,7 @@ HOLDS = (
     "step times of tiny networks: what a step and an operation cost on this host",
     "from which difference on a short sweep shows one here, and what it claimed of two equal workers",
 )
-"""What the file holds, for its owner to read before it is sent."""
+"""Contents of the file, for its owner to read before sending it."""
 LACKS = (
     "It holds no host name nor its hash, no user name, no paths, no names of other programs, and no serial number or "
     "UUID of a GPU."
@@ -57,7 +57,7 @@ class CardFacts(Frozen):
 
 
 class MachineFacts(Frozen):
-    """Of :class:`core.evidence.Environment` what may leave the machine."""
+    """The fields of :class:`core.evidence.Environment` that may leave the machine."""
 
     os: Words = ""
     python: Words = ""
@@ -81,7 +81,7 @@ class MachineFacts(Frozen):
 
 
 class Disturbance(Frozen):
-    """What else the machine did while a part was read; as :class:`core.evidence.Interference`, without names."""
+    """Other activity of the machine while a part was read; :class:`core.evidence.Interference` without names."""
 
     other_cpu_pct: Some | None = None
     steal_pct: Some | None = None
@@ -95,7 +95,7 @@ class Disturbance(Frozen):
 
 
 class CellReading(Frozen):
-    """The prepared step. ``batch_bytes`` are those of one batch, samples and labels."""
+    """The prepared step. ``batch_bytes`` is the size of one batch, samples and labels."""
 
     network: Words
     batch: int
@@ -105,8 +105,9 @@ class CellReading(Frozen):
 
 
 class Loops(Frozen):
-    """Milliseconds a step by repetition: as a block of ``steps``, in the barest loop, and with a synchronisation in
-    each step; ``sync_ms`` is what one takes on an idle device, ``clock_ms`` the clock's resolution.
+    """Milliseconds per step by repetition: as a block of ``steps``, in the barest loop, and synchronised in each step.
+
+    ``sync_ms`` is one synchronisation on an idle device, ``clock_ms`` the clock's resolution.
     """
 
     steps: Annotated[int, Field(ge=1)]
@@ -118,8 +119,9 @@ class Loops(Frozen):
 
 
 class Factor(Frozen):
-    """Milliseconds of a computation and of one that is ``factor`` times as long, each closed by a synchronisation;
-    ``left_ms``: what fetching a result of the longer one then still took.
+    """Milliseconds of a computation and of one ``factor`` times as long, each closed by a synchronisation.
+
+    ``left_ms``: time to fetch a result of the longer one afterwards.
     """
 
     factor: Annotated[int, Field(ge=2)]
@@ -130,7 +132,7 @@ class Factor(Frozen):
 
 
 class TraceReading(Frozen):
-    """One trace of a few steps, added up. ``wall_ms`` is what the traced steps took by the worker's own clock."""
+    """One trace of a few steps, summed. ``wall_ms`` is the time of the traced steps by the worker's own clock."""
 
     device: Words
     steps: Annotated[int, Field(ge=1)]
@@ -165,14 +167,14 @@ class TraceReading(Frozen):
 
 
 class Memory(Frozen):
-    """By how much an allocation of ``known_bytes`` raised the peak."""
+    """Rise of the memory peak by an allocation of ``known_bytes``."""
 
     known_bytes: Annotated[int, Field(gt=0)]
     rise_bytes: int
 
 
 class Clusters(Frozen):
-    """In ``steps`` traced steps of execution=xla: runs of compiled programs, and operations that ran one by one."""
+    """Runs of compiled programs, and of single operations, in ``steps`` traced steps of execution=xla."""
 
     steps: Annotated[int, Field(ge=1)]
     clusters: Annotated[int, Field(ge=0)]
@@ -180,8 +182,9 @@ class Clusters(Frozen):
 
 
 class Equal(Frozen):
-    """A sweep of the target against itself: what it claimed, and the difference from which on it would have shown one,
-    0.05 being 5 % (None: it gave no interval).
+    """A sweep of the target against itself: its claims, and the smallest difference it would have shown.
+
+    ``difference`` 0.05 is 5 % (None: no interval).
     """
 
     elapsed_s: Some
@@ -192,10 +195,10 @@ class Equal(Frozen):
 
 
 class Readings(Frozen):
-    """What was read; None, or empty, where ``missing`` says why not.
+    """Readings of a self-check; None or empty if ``missing`` has the reason.
 
-    ``lost`` is why a worker did not start or ended by itself, ``misplaced`` where the step ran instead, ``card`` what
-    the GPU did during the computations of ``factor``.
+    ``lost`` is the reason a worker did not start or ended by itself, ``misplaced`` the place where the step ran
+    instead, ``card`` the GPU's activity during the computations of ``factor``.
     """
 
     startup_s: Some | None = None
@@ -216,10 +219,10 @@ class Readings(Frozen):
 
 
 class SelfCheck(Record):
-    """A self-check of one target; :mod:`core.selfcheck.checks` derives what it says each time.
+    """A self-check of one target; :mod:`core.selfcheck.checks` derives the results each time.
 
-    ``notes`` is what was known of the target's GPU before anything started on it.
-    ``host`` is a host study without its machine, which stands here, and without the names of other programs.
+    ``notes`` are facts known about the target's GPU before anything started on it. ``host`` is a host study without its
+    machine, which is in this record, and without the names of other programs.
     """
 
     noun: ClassVar[str] = "self-check"

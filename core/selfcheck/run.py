@@ -1,4 +1,4 @@
-"""Read what a self-check rests on: one worker on the target, part by part, within two minutes; each may fail alone."""
+"""Runner of a self-check: one worker on the target reads part by part, within two minutes; each may fail alone."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ from core.worker.protocol import (
 
 S = TypeVar("S")
 BUDGET_S = 105.0
-"""Workers take some seconds to end: two minutes at most in all."""
-LEAST_S = 3.0  # for a part to be begun
+"""Workers take some seconds to end, so the total is two minutes at most."""
+LEAST_S = 3.0  # for a part to begin
 FLOOR_S = 20.0
 EQUAL_S, EQUAL_BATCHES = 30.0, 3
 LAST: dict[Part, float] = {"floor": 35.0, "equal": 25.0}
-"""Seconds that these take at least, each with workers of its own."""
+"""Least seconds for these parts, each with its own workers."""
 NETWORKS = {"cpu": ("784-512-512-10", 256), "gpu": ("1024-4096-4096-4096-10", 4096)}
-"""Network and batch: some 10 ms a step on two cores, and 3 ms (H100) to 150 ms (T4) on a GPU, so that neither the
-start of a kernel nor the profiler is most of it."""
+"""Network and batch: some 10 ms per step on two cores, and 3 ms (H100) to 150 ms (T4) on a GPU, so that neither kernel
+starts nor the profiler dominate it."""
 RECURRENT, RECURRENT_BATCH = "lstm-128x1-28x28-10", 64
 FLOAT_BYTES, LABEL_BYTES = 4, 8
 BLOCK_MS, WARMUP_MS = 25.0, 500.0
@@ -92,14 +92,14 @@ OF_A_GPU: dict[Part, str] = {
 
 @dataclass(frozen=True)
 class SelfCheckPlan:
-    """``target``: a device, and threads of a CPU; how a step is executed is part of what is checked."""
+    """Plan of a self-check. ``target`` sets a device, and threads of a CPU; execution modes are part of the checks."""
 
     target: Target
     budget_s: float = BUDGET_S
 
 
 def run_self_check(tools: StudyTools, plan: SelfCheckPlan) -> SelfCheck:
-    """Read everything that this machine shows within the budget. Raises Cancelled where nothing was read."""
+    """Read everything this machine shows within the budget. Raises Cancelled if nothing was read."""
     return _Runner(tools, plan).run()
 
 
@@ -147,14 +147,12 @@ class _Runner(StudyRunner):
         )
 
     def _fields(self) -> dict[str, Any]:
-        """What was found, by the field of :class:`Readings`."""
+        """Return the findings, by field of :class:`Readings`."""
         names = {"trace": "traces", "host": "host_trace"}
         return {names.get(name, name): value for name, value in self.found.items() if name != "floor"}
 
     def _of_worker(self) -> None:
-        """All parts that one worker reads. Raises UserError where the target cannot be used or its worker is lost,
-        and Cancelled.
-        """
+        """Read all parts that need one worker. Raises UserError for an unusable target or lost worker, or Cancelled."""
         self.tell("starting", start_words(1), 0, len(ACTIVITIES))
         if self.tools.interference is not None:
             self.tools.interference.watch((self.target,))
@@ -163,7 +161,7 @@ class _Runner(StudyRunner):
         with self.started((self.target,)) as (worker,):
             self.found["startup_s"] = self.clock.now_s() - begin_s
             self.versions = worker.ready.versions
-            self.interference((worker,))  # what starting took is nobody's interference
+            self.interference((worker,))  # the cost of starting is not interference
             for part in ACTIVITIES:
                 if part not in LAST and self._begins(part):
                     try:
@@ -175,7 +173,7 @@ class _Runner(StudyRunner):
                     self.disturbances.append(Disturbance.of(self.interference((worker,))))
 
     def _lose(self, error: UserError) -> None:
-        """Without its worker nothing more can be read; that it took too long is no fault of the worker."""
+        """Record the loss of the worker, without which nothing more can be read; a lack of time is not its fault."""
         reason = anonymous(str(error)) if self.remaining_s > 0 else NO_TIME
         if self.remaining_s > 0:
             self.found["lost"] = reason
@@ -184,7 +182,7 @@ class _Runner(StudyRunner):
                 self.missing.setdefault(part, reason)
 
     def _begins(self, part: Part) -> bool:
-        """Whether a part can be read; why not is noted. Raises Cancelled."""
+        """Return True if a part can be read, else note the reason. Raises Cancelled."""
         self.check()
         self.tell("measuring", ACTIVITIES[part], list(ACTIVITIES).index(part), len(ACTIVITIES))
         if not self.target.is_gpu and part in OF_A_GPU:
@@ -260,7 +258,7 @@ class _Runner(StudyRunner):
         return TraceReading.of(self._ask(worker, request))
 
     def _factor(self, worker: Worker) -> Factor:
-        with self.asking.watched(worker):  # by far the longest work that the GPU is given here
+        with self.asking.watched(worker):  # by far the longest work of a GPU here
             found = self._examine(worker, "factor")
         self.found["card"] = self.asking.card
         return Factor(**found.counts, **{f"{name}_ms": values for name, values in found.ms.items()})
@@ -280,7 +278,7 @@ class _Runner(StudyRunner):
         return self._prepare(worker, "recurrent", "graph").placement
 
     def _floor(self) -> None:
-        """The host study, without its machine and names. It ends in time, whatever it waits for. Raises Cancelled."""
+        """Run the host study, without its machine and names. It ends in time, whatever it awaits. Raises Cancelled."""
         if not self._begins("floor"):
             return
         if (study := self._study("floor", lambda tools: run_host_study(tools, HostPlan(budget_s=FLOOR_S)))) is None:
@@ -291,7 +289,7 @@ class _Runner(StudyRunner):
         self.found["floor"] = True
 
     def _equal(self) -> None:
-        """A short sweep of the target against itself, where it can be measured at all. Raises Cancelled."""
+        """Run a short sweep of the target against itself, if it can be measured at all. Raises Cancelled."""
         if "lost" in self.found:
             self.missing["equal"] = self.found["lost"]
         elif "misplaced" in self.found:
@@ -316,7 +314,8 @@ class _Runner(StudyRunner):
         )
 
     def _study(self, part: Part, run: Callable[[StudyTools], S]) -> S | None:
-        """What a whole study measures in what is left of the time; None where that is nothing, with the reason noted.
+        """Run a whole study in the remaining time; return None if it measured nothing, with the reason noted.
+
         Raises Cancelled.
         """
         until = _Until(self.tools.cancel, self.clock, self.end_s)
@@ -329,7 +328,7 @@ class _Runner(StudyRunner):
 
 
 class _Until(threading.Event):
-    """A wish to stop that also comes with the end of the time."""
+    """Cancel event that is also set at the end of the time."""
 
     def __init__(self, wish: threading.Event, clock: Clock, end_s: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The self-check as something that measures in the background."""
+"""The self-check as a background task."""
 
 from core.selfcheck.record import SelfCheck
 from core.selfcheck.run import SelfCheckPlan, run_self_check

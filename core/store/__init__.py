@@ -1,4 +1,4 @@
-"""Studies, kept in SQLite by default or PostgreSQL by URL; a sweep's rounds are committed as they arrive."""
+"""Storage of studies, in SQLite by default or PostgreSQL by URL; a sweep's rounds are committed as they arrive."""
 
 from core.store.database import data_dir
 from core.store.history import Imported, Store, kept_until

@@ -1,4 +1,4 @@
-"""What a list says of each study, kept beside it so that no list ever reads a record."""
+"""Descriptions of studies for lists, stored beside each study so that no list ever reads a record."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from core.studies.kind import Context, Kind
 from core.studies.study import part_ids_of, run_id_of
 
 DESCRIBED = 1
-"""Raised when :mod:`core.store.describe` changes: what a lower version described is then described again."""
+"""Incremented when :mod:`core.store.describe` changes: studies described by a lower version are described again."""
 
 
 def undescribed() -> tuple[ColumnElement[bool], ...]:
-    """Conditions for studies of which a list cannot say yet what they say."""
+    """Return the conditions for studies without a current description."""
     return RUNS.c.described < DESCRIBED, RUNS.c.status != "running"
 
 
 def put_description(db: Connection, study_id: str, kind: Kind[Any, Any, Any] | None, record: Any) -> None:
-    """Keep what a list says of a record; None where it cannot be read, which then says nothing."""
+    """Store the description of a record, left empty if it cannot be read (None)."""
     from core.store.describe import Description, describe  # loads what draws figures
 
     found = Description("", "", "")
     if kind is not None and record is not None:
-        with suppress(Exception):  # what a record cannot say is not worth losing it
+        with suppress(Exception):  # a failing description is no reason to lose the record
             run_id = run_id_of(record)
             row = read_row(db, run_id) if run_id is not None else None
             context = Context(None if row is None else read_run(db, row), curves=read_curves(db, part_ids_of(record)))

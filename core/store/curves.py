@@ -1,4 +1,4 @@
-"""The condensed run kept beside each sweep, so that whoever compares many machines reads no rounds."""
+"""Storage of the condensed run of each sweep, so that comparing many machines reads no rounds."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 def put_curve(db: Connection, kind: Kind[Any, Any, Any], record: Any) -> None:
-    """Keep the condensed run of a sweep that has rounds, in place of an older one."""
+    """Store the condensed run of a sweep that has rounds, replacing an older one."""
     if not kind.streams or not record.rounds:
         return
     from core.studies.sweep.condensed import condense  # loads what analyses
 
     found = []
-    with suppress(Exception):  # what cannot be condensed is not worth losing a run
+    with suppress(Exception):  # a failure to condense is no reason to lose the run
         found.append(condense(record))
     keep_curves(db, found)
 
 
 def keep_curves(db: Connection, curves: Iterable[CondensedRun]) -> None:
-    """In place of older ones."""
+    """Store condensed runs, replacing older ones."""
     for one in curves:
         db.execute(delete(CURVES).where(CURVES.c.run_id == one.run_id))
         db.execute(insert(CURVES).values(run_id=one.run_id, version=one.version, json=one.model_dump_json()))
 
 
 def read_curves(db: Connection, ids: Sequence[str]) -> dict[str, CondensedRun]:
-    """Those that are kept, by run; none of a deleted run, nor one that another version made."""
+    """Return the stored condensed runs by run, without deleted runs and runs condensed by another version."""
     from core.studies.sweep.condensed import CONDENSED, CondensedRun
 
     found: dict[str, CondensedRun] = {}
@@ -52,7 +52,7 @@ def read_curves(db: Connection, ids: Sequence[str]) -> dict[str, CondensedRun]:
 
 
 def uncondensed(db: Connection, limit: int) -> list[str]:
-    """Runs of fleets that have no condensed run of this version; those being measured get one at their end."""
+    """Return fleet runs that lack a condensed run of this version; runs being measured get theirs at their end."""
     from core.studies.sweep.condensed import CONDENSED
 
     kept = select(CURVES.c.run_id).where(CURVES.c.version == CONDENSED)
@@ -61,7 +61,7 @@ def uncondensed(db: Connection, limit: int) -> list[str]:
 
 
 def made(ids: Iterable[str], load: Callable[[str], Run]) -> dict[str, CondensedRun]:
-    """From the rounds themselves; one that cannot be read is left out."""
+    """Condense runs from their rounds; runs that cannot be read are left out."""
     from core.studies.sweep.condensed import condense
 
     found: dict[str, CondensedRun] = {}

@@ -1,4 +1,4 @@
-"""A damaged SQLite file is set aside, whole and under another name, so that a new history can begin."""
+"""Handling of a damaged SQLite file: it is renamed, complete, so that a new history can begin."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from sqlalchemy import Connection
 
 try:
     import fcntl
-except ImportError:  # Windows, where a file that is open cannot be renamed
+except ImportError:  # Windows, where an open file cannot be renamed
     fcntl = None  # type: ignore[assignment]
 
-SHARED_FIRST, SHARED_SIZE = 0x40000002, 510  # the bytes that SQLite locks to read (its file format, “os.h”)
+SHARED_FIRST, SHARED_SIZE = 0x40000002, 510  # bytes that SQLite locks for reading (its file format, “os.h”)
 CHECKED_BYTES = 300_000_000
 BESIDE = ("-wal", "-shm", "-journal", "")  # the database last: a new one must never find the old one's log
 
 
 def is_damaged(db: Connection) -> bool:
-    """Whether SQLite finds its own structure broken. It reads all of the file, 0.2 s for 100 MB, so that of one larger
-    than :data:`CHECKED_BYTES` what is broken is said where it is read.
+    """Return True if SQLite finds its own structure broken.
 
-    Values that do not belong into their column cost their row only, so they do not count.
+    The check reads the whole file, 0.2 s per 100 MB, so above :data:`CHECKED_BYTES` it is skipped, and damage is
+    reported when it is read. Values of a wrong type cost only their row, so they do not count.
     """
     size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
     if (db.exec_driver_sql(size).scalar() or 0) > CHECKED_BYTES:
@@ -34,9 +34,9 @@ def is_damaged(db: Connection) -> bool:
 
 
 def set_aside(path: Path, inode: int) -> Path | None:
-    """Rename the file and what belongs to it, and return its new place.
+    """Rename the file and its companions, and return its new path.
 
-    None where another process has it open, or has put another file in its place meanwhile. Raises OSError.
+    None if another process has it open, or has replaced the file meanwhile. Raises OSError.
     """
     fd = os.open(path, os.O_RDWR)
     try:

@@ -1,4 +1,4 @@
-"""The database under the store: where it is, its version, transactions, and errors as sentences."""
+"""Database behind the store: its location, version and transactions, with errors as sentences."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from core.store.upgrade import upgrade
 STORE_VERSION = 5  # an older store is upgraded when it is opened (core.store.upgrade)
 BUSY_TIMEOUT_S = 20.0
 ASKED_AGAIN_S = 0.01
-OPENING_LOCK = 724_011  # any number, known to every Breakeven that opens the same PostgreSQL database
+OPENING_LOCK = 724_011  # any number, the same in every Breakeven that opens this PostgreSQL database
 ONLY_READ = "Nothing can be measured, imported, changed or deleted here: this server is read-only."
 DAMAGED = "is no Breakeven database or is damaged"
-SHOWN_OPTIONS = ("host", "port", "dbname", "user")  # of a URL; others may hold a password
+SHOWN_OPTIONS = ("host", "port", "dbname", "user")  # of a URL; other options may hold a password
 LASTING = (IntegrityError, DataError, ProgrammingError, NotSupportedError, OverflowError, UnicodeEncodeError)
-"""What fails again however often it is tried."""
+"""Errors that recur however often the operation is retried."""
 
 
 def data_dir() -> Path:
-    """Folder for what Breakeven keeps: BREAKEVEN_DATA_DIR, or the user's data folder."""
+    """Return the folder for Breakeven's data: BREAKEVEN_DATA_DIR, or the user's data folder."""
     if chosen := os.environ.get("BREAKEVEN_DATA_DIR"):
         return Path(chosen)
     from platformdirs import user_data_dir
@@ -47,9 +47,9 @@ def data_dir() -> Path:
 
 
 class Database:
-    """One database, open and of a version that this program knows. Every method raises StoreError.
+    """An open database in a version that this program knows. Every method raises StoreError.
 
-    A SQLite file of ours that is damaged is set aside when it is opened, and a new one begins; ``notice`` says so.
+    A damaged SQLite file of ours is set aside on opening, and a new one begins; ``notice`` reports it.
     """
 
     def __init__(self, url: str | None, read_only: bool = False) -> None:
@@ -76,7 +76,7 @@ class Database:
             raise
 
     def _set_aside(self, damaged: Damaged, inode: int | None) -> None:
-        """Raises the given error where the file may not be ours, or is in use."""
+        """Set the damaged file aside. Raises the given error if the file may not be ours, or is in use."""
         self._engine.dispose()
         with self._errors_as_sentences():
             aside = set_aside(Path(self.where), inode) if self._ours and inode is not None else None
@@ -95,7 +95,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction, committed at the end of the block. Raises ReadOnly."""
+        """Open a transaction that is committed at the end of the block. Raises ReadOnly."""
         if self.read_only:
             raise ReadOnly(ONLY_READ)
         with self._errors_as_sentences(), self._engine.connect() as db:
@@ -104,7 +104,7 @@ class Database:
                 yield db
 
     def _open(self) -> None:
-        """Create the tables in an empty database; refuse one from a newer version, untouched."""
+        """Create the tables in an empty database; refuse one from a newer version and leave it untouched."""
         with self.read() as db:
             version = _stored_version(db)
         if version is None and self.read_only:
@@ -137,7 +137,7 @@ class Database:
 
     def _create(self) -> None:
         if self.is_sqlite:
-            self._execute_alone("PRAGMA journal_mode=WAL")  # readers and a writer side by side; kept in the file
+            self._execute_alone("PRAGMA journal_mode=WAL")  # allows reading during a write; persistent in the file
         with self.write() as db:
             self._wait_for_others(db)
             if _stored_version(db) is not None:
@@ -149,19 +149,20 @@ class Database:
             db.execute(insert(VERSION).values(version=STORE_VERSION))
 
     def _wait_for_others(self, db: Connection) -> None:
-        """One process at a time makes tables; SQLite's own transaction sees to it."""
+        """Wait until no other process is making tables; SQLite's own transaction ensures that anyway."""
         if not self.is_sqlite:
             db.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
 
     def compact(self) -> None:
-        """Give the room of what was removed back to the disk; PostgreSQL does so by itself."""
+        """Return the space of removed data to the disk; PostgreSQL does so by itself."""
         if self.is_sqlite and not self.read_only:
             self._execute_alone("VACUUM")
 
     def _execute_alone(self, statement: str) -> None:
-        """A statement of SQLite's that runs outside a transaction. SQLite itself does not wait where another connection
-        holds what this one would take next (of eight processes that open a new file at once, one in eighty), so it is
-        asked again.
+        """Execute an SQLite statement outside a transaction, retrying while the file is busy.
+
+        SQLite itself does not wait if another connection holds a lock it needs next (one in eighty, for eight processes
+        that open a new file at once).
         """
         end_s = time.monotonic() + BUSY_TIMEOUT_S
         with self._errors_as_sentences(), closing(self._engine.raw_connection()) as raw:
@@ -196,7 +197,7 @@ class Database:
             raise (Damaged if DAMAGED in sentence else kind)(sentence) from error
 
     def _sentence(self, error: Exception) -> str:
-        """What the user can do about a failure, judged by the database's own message."""
+        """Return a sentence on what the user can do about a failure, judged by the database's own message."""
         said = str(getattr(error, "orig", None) or error).lower()
         if any(words in said for words in ("readonly", "read-only", "permission denied")):
             return f"{self.where} is read-only for this user, and what it holds is untouched; {self._elsewhere}."
@@ -214,7 +215,7 @@ class Database:
 
 
 def database_url(url: str | None) -> URL:
-    """``url``, else BREAKEVEN_DATABASE_URL, else SQLite in :func:`data_dir`. Raises StoreError for another kind."""
+    """Return ``url``, else BREAKEVEN_DATABASE_URL, else SQLite in :func:`data_dir`. Raises StoreError."""
     chosen = url or os.environ.get("BREAKEVEN_DATABASE_URL")
     if not chosen:
         return _usual_place()
@@ -238,18 +239,18 @@ def _usual_place() -> URL:
 
 
 def _shown(url: URL) -> str:
-    """A URL without anything secret."""
+    """Return a URL without secrets."""
     options = {name: value for name, value in url.query.items() if name in SHOWN_OPTIONS}
     return url.set(query=options).render_as_string(hide_password=True)
 
 
 def _made_private(path: Path, ours: bool) -> int | None:
-    """Let only this user read a new file, and one in our own folder; its inode. A folder is made private, too."""
+    """Make a new file, its folder, and a file in our own folder readable by this user only; return the file's inode."""
     if path.name.startswith(":"):
         return None  # in memory
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # what SQLite puts beside it has the same mode
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # files that SQLite puts beside it get the same mode
     elif ours:
         for one in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
             with suppress(OSError):
@@ -262,7 +263,7 @@ def _engine(url: URL, read_only: bool) -> Engine:
         try:
             patience = {"connect_timeout": 10, "tcp_user_timeout": int(BUSY_TIMEOUT_S * 1000)}
             engine = create_engine(url, pool_pre_ping=True, connect_args=patience)
-        except ImportError as error:  # an extra, because most people keep their runs in SQLite
+        except ImportError as error:  # optional, because most users keep their runs in SQLite
             raise StoreError(
                 "PostgreSQL needs the package psycopg, which is missing here; run “pip install 'psycopg[binary]'”."
             ) from error
@@ -274,7 +275,7 @@ def _engine(url: URL, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(dbapi: Any, _: Any) -> None:
-        dbapi.isolation_level = None  # transactions are begun below, so that a writer takes its lock at once
+        dbapi.isolation_level = None  # transactions begin below, so that a writer takes its lock at once
         dbapi.execute("PRAGMA synchronous=NORMAL")
         dbapi.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BYTES)
         dbapi.text_factory = _decoded
@@ -290,8 +291,9 @@ def _engine(url: URL, read_only: bool) -> Engine:
 
 
 def _bound_waiting(dbapi: Any, _: Any) -> None:
-    """A table of PostgreSQL that another program has locked is waited for as long as a SQLite file. Our questions are
-    short, so compiling them takes longer than it saves.
+    """Limit the wait for a locked PostgreSQL table to that for a SQLite file, and switch off JIT compilation.
+
+    Our queries are short, so compiling them takes longer than it saves.
     """
     dbapi.execute(f"SET lock_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
     dbapi.execute("SET jit = off")
@@ -299,13 +301,13 @@ def _bound_waiting(dbapi: Any, _: Any) -> None:
 
 
 def _only_read(dbapi: Any, _: Any) -> None:
-    """PostgreSQL itself refuses to write for this program."""
+    """Make PostgreSQL itself refuse writes by this program."""
     dbapi.execute("SET default_transaction_read_only = on")
     dbapi.commit()
 
 
 def _decoded(raw: bytes) -> str:
-    """What is no UTF-8 costs its row, which is refused later, and not every other in the list."""
+    """Decode text, keeping invalid UTF-8: its row is refused later, without costing the others in the list."""
     return raw.decode("utf-8", "surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""What a list says of a study: verdict, network, targets and machine, worked out once from its record."""
+"""Descriptions of studies for lists: verdict, network, targets and machine, computed once from the record."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Description(NamedTuple):
     network: str
     machine: str
     targets: tuple[str, ...] = ()
-    """In their notation; of a sweep its row has them already."""
+    """In target notation; empty for a sweep, whose row has them already."""
 
 
 def describe(kind: Kind[Any, Any, Any], record: Any, context: Context) -> Description:
-    """Of a record of that kind; ``context`` is what its answer rests on. What it does not say is empty."""
+    """Describe a record of that kind; ``context`` is the data its answer needs. Unknown parts are empty."""
     environment = getattr(getattr(record, "experiment", record), "environment", None)
     machine = ", ".join(machine_parts(environment)) if environment is not None else ""
     if machines := getattr(record, "machines", ()):
@@ -37,7 +37,7 @@ def describe(kind: Kind[Any, Any, Any], record: Any, context: Context) -> Descri
 
 
 def _verdict(kind: Kind[Any, Any, Any], record: Any, context: Context) -> str:
-    """The first sentence of what it says, in full where that is short."""
+    """Return the first sentence of the study's text, shortened if it is long."""
     try:
         text = kind.text(record, kind.answer(record, context), context)
     except UserError:
@@ -48,7 +48,7 @@ def _verdict(kind: Kind[Any, Any, Any], record: Any, context: Context) -> str:
 
 
 def _network(record: Any) -> str:
-    """Of a sweep, an experiment and what holds one, and of a fleet run: the workload; of a map the family."""
+    """Return the workload of a sweep, an experiment, a study that holds one, or a fleet run; a map's family."""
     inside = getattr(record, "experiment", record)
     plan = getattr(inside, "plan", None)
     plan = getattr(plan, "sweep", plan)

@@ -1,4 +1,4 @@
-"""The store itself: what pages, the command line and a running sweep ask of the history of studies."""
+"""Store of studies: the history as used by pages, the command line and a running sweep."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ R = TypeVar("R")
 
 
 class Store:
-    """Studies of every kind in one database; safe to share between threads, and between processes that open it too.
+    """Studies of every kind in one database, safe to share between threads and between processes.
 
     ``url``: PostgreSQL or ``sqlite:///file``; by default BREAKEVEN_DATABASE_URL, else SQLite in the data folder.
-    ``read_only``: nothing is written, which the database itself is told, too; by default as BREAKEVEN_READ_ONLY says.
+    ``read_only``: nothing is written, which the database itself enforces, too; by default set by BREAKEVEN_READ_ONLY.
     Implements :class:`core.studies.store_queue.StudyStore`. Every method raises StoreError.
     """
 
@@ -78,17 +78,16 @@ class Store:
 
     @property
     def notice(self) -> str | None:
-        """That a damaged file was set aside, and where it is now."""
+        """Message that a damaged file was set aside, with its new path; else None."""
         return self._database.notice
 
     def close(self) -> None:
         self._database.close()
 
     def begin(self, run: Run) -> None:
-        """Keep a new run, or resume one that was stopped (same id), with status ``running`` and the plan that goes on.
+        """Store a new run, or resume a stopped one (same id), with status ``running`` and the plan to continue.
 
-        One that was stopped must have been measured here, and no other living process may be measuring it. Raises
-        NotResumed.
+        A stopped run must have been measured here, and no other living process may be measuring it. Raises NotResumed.
         """
         with self._database.write() as db:
             row = read_row(db, run.id)
@@ -104,25 +103,25 @@ class Store:
             db.execute(update(RUNS).where(RUNS.c.id == run.id).values(started))
 
     def record(self, run_id: str, records: tuple[RunRecord, ...]) -> None:
-        """Commit records at once; a Cell, TracedCell, LoopCost or Warning replaces the one of the same place."""
+        """Commit records at once; a Cell, TracedCell, LoopCost or Warning replaces the one with the same key."""
         with self._database.write() as db:
             if read_row(db, run_id) is None:
                 raise RunNotFound(f"There is no run {run_id} to add rounds to.")
             put_records(db, run_id, records)
 
     def finish(self, run_id: str, status: Status, elapsed_s: float) -> None:
-        """The run has ended; what a list says of it is worked out now."""
+        """Mark the run as ended, and compute its description for lists."""
         self._change(run_id, status=status, elapsed_s=elapsed_s, owner="", seen_at=now(), described=0)
         with suppress(StoreError):  # :meth:`describe` tries again
             self._describe(run_id)
 
     def load(self, run_id: str) -> Run:
-        """The whole run of a sweep. Raises RunNotFound for an unknown or deleted one."""
+        """Return the whole run of a sweep. Raises RunNotFound for an unknown or deleted one."""
         with self._database.read() as db:
             return read_run(db, _there(read_row(db, run_id), SWEEP, f"run {run_id}"))
 
     def study(self, kind: Kind[Any, R, Any], study_id: str) -> R:
-        """The record of a study. Raises RunNotFound for an unknown or deleted one, UserError for a damaged one."""
+        """Return the record of a study. Raises RunNotFound if unknown or deleted, UserError if damaged."""
         if kind.streams:
             return self.load(study_id)  # type: ignore[return-value]  # a sweep's record is its run
         with self._database.read() as db:
@@ -132,9 +131,9 @@ class Store:
     def summaries(
         self, kind: str | None = None, run_id: str | None = None, newest: int | None = None
     ) -> tuple[Summary, ...]:
-        """Studies that were not deleted, newest first, of one kind and one run where given, all of them or so many.
+        """Return studies that are not deleted, newest first, filtered by kind and run if given; at most ``newest``.
 
-        No record is read. A row that is damaged is left out; :meth:`damaged` says which.
+        No record is read. Damaged rows are left out; :meth:`damaged` lists them.
         """
         conditions = Wanted(kind=kind).conditions()
         if run_id is not None:
@@ -143,28 +142,28 @@ class Store:
             return tuple(read_summaries(db, conditions, newest)[0])
 
     def summary(self, study_id: str) -> Summary | None:
-        """Of one that was not deleted; None where it is not here or cannot be listed."""
+        """Return the summary of a study; None if it is deleted, missing or cannot be listed."""
         with self._database.read() as db:
             found, _ = read_summaries(db, [RUNS.c.deleted_at.is_(None), RUNS.c.id == study_id], 1)
         return found[0] if found else None
 
     def find(self, wanted: Wanted, limit: int, offset: int = 0) -> Found:
-        """One page of what is wanted, newest first."""
+        """Return one page of the wanted studies, newest first."""
         with self._database.read() as db:
             return read_page(db, wanted, limit, offset)
 
     def damaged(self) -> tuple[str, ...]:
-        """A sentence on each row that :meth:`summaries` leaves out."""
+        """Return a sentence on each row that :meth:`summaries` leaves out."""
         with self._database.read() as db:
             return tuple(read_summaries(db, [RUNS.c.deleted_at.is_(None)])[1])
 
     def tags(self) -> dict[str, int]:
-        """Every tag in use, and how many studies have it."""
+        """Return every tag in use with its number of studies."""
         with self._database.read() as db:
             return read_tags(db)
 
     def tag(self, study_ids: Iterable[str], add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
-        """Add tags to studies and take others from them."""
+        """Add tags to studies and remove others."""
         more, less = {plain(tag) for tag in add}, set(remove)
         with self._database.write() as db:
             for study_id in study_ids:
@@ -174,13 +173,14 @@ class Store:
                 put_tags(db, study_id, {*found[0].tags, *more} - less)
 
     def undescribed(self) -> int:
-        """Of how many studies a list cannot say yet what they say."""
+        """Return the number of studies without a current description."""
         with self._database.read() as db:
             return db.execute(select(func.count()).select_from(RUNS).where(*undescribed())).scalar() or 0
 
     def describe(self, at_most: int = 1) -> int:
-        """Work out what a list says of the newest studies that lack it, then the condensed runs that fleets lack;
-        returns how many. A damaged one says nothing.
+        """Describe the newest studies that lack it, then make condensed runs that fleets lack; return the number.
+
+        A damaged study gets an empty description.
         """
         newest = select(RUNS.c.id).where(*undescribed()).order_by(RUNS.c.created_at.desc()).limit(at_most)
         with self._database.read() as db:
@@ -191,7 +191,7 @@ class Store:
         return len(ids) + len(self.curves(bare))
 
     def records(self, kind: Kind[Any, R, Any], unreadable: Callable[[str], None]) -> dict[str, R]:
-        """Every record of a kind by id, newest first; why another cannot be read goes to ``unreadable``."""
+        """Return every readable record of a kind by id, newest first; errors of the others go to ``unreadable``."""
         return only_readable(self.summaries(kind.name), lambda summary: self.study(kind, summary.id), unreadable)
 
     def rename(self, run_id: str, name: str) -> None:
@@ -201,8 +201,10 @@ class Store:
         self._change(run_id, name=clean)
 
     def delete(self, *study_ids: str) -> None:
-        """Hide runs or studies, all at one time; :meth:`undo` brings them back until :func:`kept_until`. An own run
-        without a round is removed at once: there is nothing to bring back. With a fleet run go its machines' runs.
+        """Hide studies, all with the same time of deletion; :meth:`undo` brings them back until :func:`kept_until`.
+
+        A run of ours without rounds is removed at once, since there is nothing to bring back. A fleet run takes its
+        machines' runs along.
         """
         at, empty = now(), []
         with self._database.write() as db:
@@ -222,18 +224,18 @@ class Store:
             put_back(db, _known(db, run_id))
 
     def deletions(self, limit: int) -> tuple[Deletion, ...]:
-        """What can be brought back, newest first."""
+        """Return deletions that can be undone, newest first."""
         with self._database.read() as db:
             return tuple(read_deletions(db, limit))
 
     def undo(self, at: str) -> int:
-        """Bring back all that was deleted at that time (:attr:`Deletion.at`); returns how many studies."""
+        """Bring back everything deleted at that time (:attr:`Deletion.at`); return the number of studies."""
         with self._database.write() as db:
             return db.execute(update(RUNS).where(RUNS.c.deleted_at == at).values(deleted_at=None)).rowcount
 
     def purge(self, older_than: timedelta = KEEP_DELETED) -> int:
-        """Remove for good what was deleted longer ago than that, and studies of such runs that have no tag; returns how
-        many.
+        """Remove for good what was deleted longer ago than that, with untagged studies of those runs; return the
+        number.
         """
         with self._database.write() as db:
             ids = db.execute(select(RUNS.c.id).where(RUNS.c.deleted_at < _ago(older_than))).scalars().all()
@@ -241,8 +243,10 @@ class Store:
         return len(ids)
 
     def prune(self, older_than: timedelta, for_good: bool = False, dry: bool = False) -> int:
-        """Delete what is older than that and nobody has tagged, nor a study of it, nor the run it belongs to; with
-        ``for_good`` it cannot be brought back (:meth:`free_room`). Returns how many; ``dry``: only that.
+        """Delete studies older than that, unless they, a study of theirs or the run they belong to is tagged.
+
+        With ``for_good`` they cannot be brought back (:meth:`free_room`). With ``dry`` nothing is deleted. Returns the
+        number of studies.
         """
         if dry:
             with self._database.read() as db:
@@ -257,26 +261,22 @@ class Store:
         return len(ids)
 
     def free_room(self) -> None:
-        """Give the room of what was removed for good back to the disk."""
+        """Return the space of studies removed for good to the disk."""
         self._database.compact()
 
     def add(self, run: Run) -> str:
-        """Keep an imported run and return its id, as :meth:`import_run` does."""
+        """Store an imported run and return its id, as :meth:`import_run` does."""
         return self.import_run(run).id
 
     def import_run(self, run: Run) -> Imported:
-        """Keep a run that came from a file.
-
-        Measured elsewhere becomes ``recorded``, ``running`` becomes ``interrupted``. A run that is here already with
-        the same content (name and label apart) keeps the id that it has here, deleted or not; other content under a
-        known id gets a new one.
-        """
+        """Store a run from a file, as :func:`core.store.incoming.put_run` describes."""
         with self._database.write() as db:
             return put_run(db, run)
 
     def add_study(self, kind: str, study_id: str, record: Any, name: str | None = None) -> None:
-        """Keep a finished study of another kind than a sweep, by default under its title. The runs of a fleet run's
-        machines are kept each by itself, and from then on listed with it alone.
+        """Store a finished study of another kind than a sweep, by default under its title.
+
+        The runs of a fleet run's machines are stored separately, and listed only with it from then on.
         """
         record, parts = self._parted(record)
         with self._database.write() as db:
@@ -287,9 +287,9 @@ class Store:
             put_description(db, study_id, kind_of(kind), record)
 
     def import_study(self, kind: str, record: Any) -> Imported:
-        """Keep a study of another kind than a sweep that came from a file.
+        """Store a study from a file, of another kind than a sweep.
 
-        One that is here already with the same content (label apart) keeps its id, deleted or not.
+        One with the same content as a study here (apart from the label) keeps that one's id, deleted or not.
         """
         record, parts = self._parted(record)
         with self._database.write() as db:
@@ -300,8 +300,9 @@ class Store:
         return found
 
     def _parted(self, record: Any) -> tuple[Any, tuple[str, ...]]:
-        """The record without the runs that it holds whole, which are kept now, and the ids of those that become parts
-        of it: where they were not measured for it, none that was here before and stands by itself.
+        """Store the runs inside a record; return the record without them, and the ids of runs that become its parts.
+
+        If the record was not measured here, runs that were here before, on their own, do not become parts.
         """
         if not (runs := getattr(record, "runs", ())):
             return record, part_ids_of(record)
@@ -312,7 +313,7 @@ class Store:
         return record, tuple(found.id for found in kept.values() if found.new or found.restored)
 
     def curves(self, run_ids: Sequence[str], make_at_most: int | None = None) -> dict[str, CondensedRun]:
-        """The condensed runs, by run; those that are not kept yet are made from their rounds, all or so many."""
+        """Return condensed runs, by run; missing ones are made from their rounds, at most ``make_at_most``."""
         with self._database.read() as db:
             found = read_curves(db, run_ids)
         missing = [run_id for run_id in run_ids if run_id not in found]
@@ -323,10 +324,10 @@ class Store:
         return found | new
 
     def mark_interrupted(self, ended: str = "") -> int:
-        """Runs that nobody measures any more become ``interrupted``; returns how many.
+        """Mark runs that nobody measures any more as ``interrupted``; return the number.
 
-        Those are the runs whose process is gone, and the run ``ended``, if this process has stopped measuring it
-        without being able to store that.
+        Those are runs whose process is gone, and the run ``ended``, if this process stopped measuring it but could not
+        store that.
         """
         if self.read_only:
             return 0
@@ -355,7 +356,9 @@ class Store:
                 put_words(db, run_id)
 
     def _describe(self, study_id: str) -> None:
-        """Read a study and keep what a list says of it; read before the transaction, since that may take a while."""
+        """Compute and store a study's description; the record is read before the transaction, since that may take a
+        while.
+        """
         kind, record = None, None
         with suppress(UserError), self._database.read() as db:
             row = _known(db, study_id)
@@ -370,7 +373,7 @@ def _is_measured(row: RowMapping) -> bool:
 
 
 def kept_until(deleted_at: str) -> datetime:
-    """Until when what was deleted at that time (ISO 8601) can be brought back. Raises ValueError."""
+    """Return the end of the period in which a deletion at that time (ISO 8601) can be undone. Raises ValueError."""
     return datetime.fromisoformat(deleted_at) + KEEP_DELETED
 
 
@@ -379,7 +382,7 @@ def _ago(time: timedelta) -> str:
 
 
 def _known(db: Connection, study_id: str) -> RowMapping:
-    """Raises RunNotFound."""
+    """Return a study's row. Raises RunNotFound."""
     row = read_row(db, study_id)
     if row is None:
         raise RunNotFound(f"There is no run {study_id} here.")
@@ -387,7 +390,7 @@ def _known(db: Connection, study_id: str) -> RowMapping:
 
 
 def _there(row: RowMapping | None, kind: str, what: str) -> RowMapping:
-    """The row, if it is one of that kind and was not deleted. Raises RunNotFound."""
+    """Return the row if it has that kind and is not deleted. Raises RunNotFound."""
     if row is None or row["deleted_at"] is not None or row["kind"] != kind:
         raise RunNotFound(f"There is no {what[:80]} here; it was deleted, or measured on another machine.")
     return row

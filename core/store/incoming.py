@@ -1,4 +1,4 @@
-"""Records from files: kept as recorded, and only once."""
+"""Import of records from files: stored as recorded, and only once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.studies.sweep.record import Run
 
 
 class Imported(NamedTuple):
-    """Where a record from a file is kept: whether it is ``new`` here, or was ``restored`` after it had been deleted."""
+    """Result of an import: the id, and whether the record is ``new`` here or was ``restored`` from deletion."""
 
     id: str
     new: bool
@@ -26,9 +26,10 @@ class Imported(NamedTuple):
 
 
 def put_run(db: Connection, run: Run) -> Imported:
-    """Measured elsewhere becomes ``recorded``, ``running`` becomes ``interrupted``. A run that is here already with
-    the same content (name and label apart) keeps the id that it has here, deleted or not; other content under a
-    known id gets a new one.
+    """Store a run from a file.
+
+    Measured elsewhere becomes ``recorded``, ``running`` becomes ``interrupted``. A run with the same content as one
+    here (apart from name and label) keeps that one's id, deleted or not; other content under a known id gets a new id.
     """
     status = "interrupted" if run.status == "running" else run.status
     run = _recorded(run).model_copy(update={"status": status})
@@ -42,8 +43,9 @@ def put_run(db: Connection, run: Run) -> Imported:
 
 
 def put_study(db: Connection, kind: str, record: Any) -> Imported:
-    """Of another kind than a sweep. One that is here already with the same content (label apart) keeps its id, deleted
-    or not.
+    """Store a study of another kind than a sweep.
+
+    One with the same content as a study here (apart from the label) keeps that one's id, deleted or not.
     """
     recorded, created_at = _recorded(record), record.created_at[:40] or now()
     alike = (RUNS.c.kind == kind) & (RUNS.c.title == plain(record.title))
@@ -57,7 +59,7 @@ def put_study(db: Connection, kind: str, record: Any) -> Imported:
 
 
 def put_back(db: Connection, row: RowMapping) -> Imported:
-    """What is here already, and no longer deleted if it was, with the runs that went with it."""
+    """Return the study as already here, restoring it and the runs deleted with it if it was deleted."""
     study_id, deleted_at = str(row["id"]), row["deleted_at"]
     if deleted_at is not None:
         went = (RUNS.c.part_of == study_id) & (RUNS.c.deleted_at == deleted_at)
@@ -66,14 +68,14 @@ def put_back(db: Connection, row: RowMapping) -> Imported:
 
 
 def make_parts(db: Connection, study_id: str, run_ids: Sequence[str]) -> None:
-    """From now on these runs are listed with that study alone; one that is part of another stays there."""
+    """List these runs only with that study from now on; a run that is part of another study stays there."""
     for start in range(0, len(run_ids), AT_ONCE):
         free = RUNS.c.id.in_(run_ids[start : start + AT_ONCE]) & RUNS.c.part_of.is_(None)
         db.execute(update(RUNS).where(free).values(part_of=study_id))
 
 
 def _recorded(record: Any) -> Any:
-    """The record, no longer measured here. A diagnosis takes its label from its experiment."""
+    """Return the record marked as not measured here. A diagnosis takes its label from its experiment."""
     if "label" in type(record).model_fields:
         return record.model_copy(update={"label": "recorded"}) if record.label == "measured" else record
     experiment = record.experiment.model_copy(update={"label": "recorded"})

@@ -1,4 +1,4 @@
-"""Lists of studies: a page of them, those that a search, a kind, a label or a tag asks for, and the tags themselves."""
+"""Lists of studies: pages of them, filtered by search, kind, label or tag, and the tags themselves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEWEST = RUNS.c.created_at.desc(), RUNS.c.id.desc()
 
 
 def _words(value: str) -> str:
-    value.encode()  # UnicodeEncodeError, a ValueError, where the database held no UTF-8
+    value.encode()  # raises UnicodeEncodeError, a ValueError, if the database held invalid UTF-8
     return value
 
 
@@ -31,10 +31,10 @@ Words = Annotated[str, AfterValidator(_words)]
 
 
 class Summary(Frozen):
-    """What a list of studies shows; ``cells`` and ``rounds`` are counts, of sweeps only.
+    """Entry of a list of studies; ``cells`` and ``rounds`` are counts, of sweeps only.
 
     ``kind`` names the kind of study, ``run_id`` the sweep that it belongs to. ``verdict``, ``network`` and ``machine``
-    are in words, empty where the study says nothing of them, or nobody has worked them out yet.
+    are in words, empty if the study has none or is not described yet.
     """
 
     id: Words
@@ -57,7 +57,7 @@ class Summary(Frozen):
 def only_readable(
     summaries: Iterable[Summary], load: Callable[[Summary], R], unreadable: Callable[[str], None] = lambda _: None
 ) -> dict[str, R]:
-    """What ``load`` gives for each, by id; one damaged study costs itself, and why goes to ``unreadable``."""
+    """Load each study and return the records by id; the error of one that fails goes to ``unreadable``."""
     records: dict[str, R] = {}
     for summary in summaries:
         try:
@@ -68,9 +68,10 @@ def only_readable(
 
 
 class Wanted(Frozen):
-    """What a list is asked for: every word of ``words`` somewhere in name, network, targets, machine, verdict, kind or
-    tags; of one ``kind``, ``label`` and ``tag`` where given. ``part_of``: the runs of one fleet run's machines, which
-    are in no other list.
+    """Filter of a list.
+
+    Every word of ``words`` must occur in name, network, targets, machine, verdict, kind or tags; ``kind``, ``label``
+    and ``tag`` must match if given. ``part_of``: the runs of one fleet run's machines, which are in no other list.
     """
 
     words: str = ""
@@ -92,7 +93,7 @@ class Wanted(Frozen):
 
 
 class Found(NamedTuple):
-    """One page of a list: ``total`` counts all pages; ``damaged`` has a sentence for each row that cannot be shown."""
+    """One page of a list: ``total`` counts all pages; ``damaged`` has a sentence per row that cannot be shown."""
 
     summaries: tuple[Summary, ...]
     total: int
@@ -102,7 +103,7 @@ class Found(NamedTuple):
 def read_page(db: Connection, wanted: Wanted, limit: int, offset: int) -> Found:
     conditions = wanted.conditions()
     page = select(RUNS.c.id).where(*conditions).order_by(*NEWEST).limit(limit).offset(offset)
-    ids = db.execute(page).scalars().all()  # in an index alone
+    ids = db.execute(page).scalars().all()  # answered by an index alone
     sound = [study_id for study_id in ids if _is_text(study_id)]
     summaries, damaged = read_summaries(db, [RUNS.c.id.in_(sound)]) if sound else ([], [])
     damaged += ["A stored study cannot be read: its id is no text."] * (len(ids) - len(sound))
@@ -112,7 +113,7 @@ def read_page(db: Connection, wanted: Wanted, limit: int, offset: int) -> Found:
 
 
 def _count(db: Connection, conditions: Sequence[ColumnElement[bool]]) -> int:
-    """All that are there are counted as the difference of two counts that need no row."""
+    """Count matching studies; without a filter, as the difference of two counts that need no row."""
 
     def count(*those: ColumnElement[bool]) -> int:
         return db.execute(select(func.count()).select_from(RUNS).where(*those)).scalar() or 0
@@ -123,7 +124,7 @@ def _count(db: Connection, conditions: Sequence[ColumnElement[bool]]) -> int:
 def read_summaries(
     db: Connection, conditions: Iterable[ColumnElement[bool]], limit: int | None = None
 ) -> tuple[list[Summary], list[str]]:
-    """Newest first; and why others cannot be read."""
+    """Return summaries, newest first, and the errors of rows that cannot be read."""
     query = select(*(RUNS.c[name] for name in (*COLUMNS, "target_a", "target_b"))).order_by(*NEWEST).where(*conditions)
     rows = list(_each(db, query if limit is None else query.limit(limit)))
     tags = _tags_of(db, [row["id"] for row in rows if not isinstance(row, str) and _is_text(row["id"])])
@@ -145,7 +146,7 @@ def read_summaries(
 
 
 def _each(db: Connection, query: Select[Any]) -> Iterator[RowMapping | str]:
-    """The rows; where SQLite will not hand one over, since it is too large, a sentence in its place."""
+    """Yield the rows, with a sentence in place of one that is too large for SQLite to return."""
     try:
         yield from db.execute(query).mappings().all()
         return
@@ -163,7 +164,7 @@ def _is_text(value: object) -> bool:
 
 
 def _tags_of(db: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """By study."""
+    """Return the tags of each study."""
     query = select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag)
     if len(ids) <= AT_ONCE:
         query = query.where(TAGS.c.run_id.in_(ids))
@@ -174,14 +175,14 @@ def _tags_of(db: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def read_tags(db: Connection) -> dict[str, int]:
-    """Every tag of a study that was not deleted, and how many have it, in the order of the alphabet."""
+    """Return every tag of studies that are not deleted, with its number of studies, in alphabetical order."""
     joined = TAGS.join(RUNS, RUNS.c.id == TAGS.c.run_id)
     query = select(TAGS.c.tag, func.count()).select_from(joined).where(RUNS.c.deleted_at.is_(None))
     return dict(sorted((tag, count) for tag, count in db.execute(query.group_by(TAGS.c.tag))))
 
 
 class Deletion(NamedTuple):
-    """What was deleted at one time: how many studies, and the name of one of them."""
+    """A deletion: its time, the number of studies, and the name of one of them."""
 
     at: str
     studies: int
@@ -189,7 +190,7 @@ class Deletion(NamedTuple):
 
 
 def read_deletions(db: Connection, limit: int) -> list[Deletion]:
-    """Newest first. What went with a fleet run is not counted beside it."""
+    """Return deletions, newest first. Runs deleted with their fleet run are not counted beside it."""
     at, alone = RUNS.c.deleted_at, case((RUNS.c.part_of.is_(None), RUNS.c.name))
     name = func.coalesce(func.min(alone), func.min(RUNS.c.name))
     query = select(at, func.count(alone), func.count(), name).where(at.isnot(None)).group_by(at)
@@ -200,7 +201,7 @@ def read_deletions(db: Connection, limit: int) -> list[Deletion]:
 
 
 def put_tags(db: Connection, study_id: str, tags: Iterable[str]) -> None:
-    """These and no others. Raises StoreError for too many or one that is too long."""
+    """Replace a study's tags. Raises StoreError for too many tags or one that is too long."""
     clean = sorted({plain(tag) for tag in tags} - {""})
     if len(clean) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in clean):
         raise StoreError(f"A study takes up to {MAX_TAGS} tags of up to {MAX_TAG} characters.")
@@ -211,7 +212,7 @@ def put_tags(db: Connection, study_id: str, tags: Iterable[str]) -> None:
 
 
 def put_words(db: Connection, study_id: str) -> None:
-    """After anything that a search looks through has changed."""
+    """Update the searchable text, after any part of it has changed."""
     row = db.execute(select(*(RUNS.c[name] for name in SEARCHED)).where(RUNS.c.id == study_id)).mappings().first()
     if row is not None:
         words = searched(dict(row), _tags_of(db, [study_id]).get(study_id, ()))

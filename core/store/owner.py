@@ -1,4 +1,6 @@
-"""Who measures a run: machine, process and its start time, so that a dead owner is known from a living one."""
+"""Identity of the process that measures a run: machine, process and its start time, to tell a dead owner from a live
+one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import psutil
 
 from core.machine.lock import this_host
 
-# Whether a process on another machine lives cannot be seen; a sweep that recorded nothing for so long is over.
+# A process on another machine cannot be checked; a sweep that recorded nothing for this long is over.
 SILENT_ELSEWHERE = timedelta(hours=1)
 
 
@@ -18,9 +20,9 @@ def this_process() -> str:
 
 
 def is_alive(owner: str, seen_at: str) -> bool:
-    """Whether ``owner`` still runs; on another machine, whether it recorded anything of late.
+    """Return True if ``owner`` still runs or, on another machine, recorded anything recently.
 
-    False where a damaged row says neither.
+    False if a damaged row tells neither.
     """
     try:
         host, _, process = owner.partition(" ")

@@ -1,4 +1,4 @@
-"""Old studies make room. What is tagged stays, and whatever a tagged study rests on or belongs to it."""
+"""Removal of old studies. Tagged studies stay, with everything they rest on or belong to."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from sqlalchemy import ColumnElement, Connection, delete, select
 
 from core.store.tables import CURVES, RECORDS, ROUNDS, RUNS, TAGS
 
-AT_ONCE = 500  # ids in one statement
+AT_ONCE = 500  # ids per statement
 
 
 def prunable(db: Connection, before: str) -> list[str]:
-    """Ids of what was measured or recorded before that time (ISO 8601, UTC) and is in nobody's way: not deleted, not
-    running, without a tag, and neither it nor the run it belongs to has younger or tagged studies. The runs of a fleet
-    run's machines go with it, and it stays with them where one has a tag.
+    """Return the ids of studies older than ``before`` (ISO 8601, UTC) that may be removed.
+
+    They are not deleted, running or tagged, have no younger or tagged studies, and belong to no tagged run. A fleet run
+    takes its machines' runs along, and stays with them if one has a tag.
     """
     tagged = select(TAGS.c.run_id)
     child = RUNS.alias()
@@ -38,7 +39,7 @@ def prunable(db: Connection, before: str) -> list[str]:
 
 
 def parts_of(db: Connection, ids: Sequence[str]) -> list[str]:
-    """The runs of the machines of those that are fleet runs."""
+    """Return the machines' runs of those ids that are fleet runs."""
     found: list[str] = []
     for start in range(0, len(ids), AT_ONCE):
         found += db.execute(select(RUNS.c.id).where(RUNS.c.part_of.in_(ids[start : start + AT_ONCE]))).scalars()
@@ -46,7 +47,7 @@ def parts_of(db: Connection, ids: Sequence[str]) -> list[str]:
 
 
 def remove(db: Connection, ids: Sequence[str]) -> None:
-    """For good, with what belongs to them and has no tag."""
+    """Remove studies for good, with their untagged dependants."""
     tagged = select(TAGS.c.run_id)
     for start in range(0, len(ids), AT_ONCE):
         some = ids[start : start + AT_ONCE]

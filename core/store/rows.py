@@ -1,4 +1,4 @@
-"""Studies as rows and back. JSON is that of the records' own classes, validated on reading."""
+"""Conversion of studies to rows and back. JSON is that of the records' own classes, validated on reading."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECORD_FIELDS = {"rounds", *KINDS.values()}
 
 
 def read_row(db: Connection, run_id: str) -> RowMapping | None:
-    """The row; without its ``head`` where that is too large."""
+    """Return the row, without its ``head`` if that is too large."""
     head = case((func.length(RUNS.c.head) <= MAX_BYTES, RUNS.c.head), else_=None).label("head")
     columns = (column for column in RUNS.c if column is not RUNS.c.head)
     return db.execute(select(*columns, head).where(RUNS.c.id == run_id)).mappings().first()
@@ -43,7 +43,7 @@ def read_row(db: Connection, run_id: str) -> RowMapping | None:
 
 @contextmanager
 def naming(kind: object, study_id: object, name: object = "") -> Iterator[None]:
-    """Whatever a damaged row fails with inside the block, as a StoreError that says which it is."""
+    """Re-raise any failure on a damaged row as a StoreError that names the row."""
     try:
         yield
     except ValidationError as error:
@@ -60,14 +60,14 @@ def naming(kind: object, study_id: object, name: object = "") -> Iterator[None]:
 
 
 def read_study(kind: Kind[Any, R, Any], row: RowMapping) -> R:
-    """The record of a row of another kind than a sweep. Raises StoreError if it is damaged."""
+    """Return the record of a row of another kind than a sweep. Raises StoreError if it is damaged."""
     with naming(row["kind"], row["id"], row["name"]):
         record: R = kind.record.from_json(_head(row))
     return record
 
 
 def read_run(db: Connection, row: RowMapping) -> Run:
-    """The run of a row, put together from its parts as JSON and validated once. Raises StoreError if it is damaged."""
+    """Return the run of a row, assembled from its parts as JSON and validated once. Raises StoreError if damaged."""
     with naming(row["kind"], row["id"], row["name"]):
         sizes = (select(func.sum(func.length(t.c.json))).where(t.c.run_id == row["id"]) for t in (ROUNDS, RECORDS))
         _check_size(sum(db.execute(size).scalar() or 0 for size in sizes))
@@ -97,7 +97,7 @@ def _check_size(size: int) -> None:
 
 
 def head_of(run: Run) -> str:
-    """What is kept of a run in its own row: all but its records."""
+    """Return the part of a run stored in its own row: all but its records."""
     return run.model_dump_json(exclude=RECORD_FIELDS)
 
 
@@ -122,7 +122,7 @@ def insert_run(db: Connection, run: Run) -> None:
 def insert_study(
     db: Connection, kind: str, study_id: str, record: Any, body: str, run_id: str | None, created_at: str
 ) -> None:
-    """Keep the JSON of a study other than a sweep; ``record`` is what it reads as, None where it is damaged."""
+    """Store the JSON of a study other than a sweep; ``record`` is the parsed record, None if it is damaged."""
     title = plain(kind if record is None else record.title)
     row = {
         "id": study_id,
@@ -143,7 +143,7 @@ def insert_study(
 
 
 def put_records(db: Connection, run_id: str, records: Sequence[RunRecord]) -> None:
-    """Add records to a run; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces the same one."""
+    """Add records to a run; a Cell, TracedCell, LoopCost, EnergyWindow or Warning replaces one with the same key."""
     rounds = [record for record in records if isinstance(record, Round)]
     _put_rounds(db, run_id, rounds)
     of_run = RECORDS.c.run_id == run_id
@@ -173,7 +173,9 @@ def put_records(db: Connection, run_id: str, records: Sequence[RunRecord]) -> No
 
 
 def content(run: Run) -> str:
-    """What makes two runs the same evidence: all but their id, words, order of cells, and the time of import."""
+    """Return the content that makes two runs the same evidence: all but id, name, label, order of cells and import
+    time.
+    """
     cells = tuple(sorted(run.cells, key=lambda c: (c.target, c.batch)))
     warnings = tuple(sorted(run.warnings, key=lambda w: w.code))
     ordered = run.model_copy(update={"cells": cells, "warnings": warnings})
@@ -181,7 +183,7 @@ def content(run: Run) -> str:
 
 
 def kept_as(db: Connection, run: Run) -> RowMapping | None:
-    """Of a run whose id is taken here: the row of that with the same :func:`content`, under whatever id; else None."""
+    """Return the row of a stored run with the same :func:`content`, under any id; None, also if this id is unused."""
     if read_row(db, run.id) is None:
         return None
     alike = (RUNS.c.title == plain(run.title)) & (RUNS.c.rounds == len(run.rounds))
@@ -189,19 +191,19 @@ def kept_as(db: Connection, run: Run) -> RowMapping | None:
     own_first = select(RUNS.c.id).where(alike | (RUNS.c.id == run.id)).order_by(RUNS.c.id != run.id)
     for study_id in db.execute(own_first).scalars().all():
         row = read_row(db, study_id)
-        with suppress(UserError):  # a damaged one is no other's equal
+        with suppress(UserError):  # a damaged one equals no other
             if row is not None and row["kind"] == SWEEP and content(read_run(db, row)) == content(run):
                 return row
     return None
 
 
 def plain(value: str) -> str:
-    """One line of printable text."""
+    """Return the text as one line of printable characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in value).split())
 
 
 def searched(row: Mapping[str, Any], tags: Sequence[str] = ()) -> str:
-    """What a search for a study looks through."""
+    """Return the text that a search looks through."""
     return "\n".join([*(str(row.get(name) or "") for name in SEARCHED), *tags]).casefold()
 
 
@@ -225,7 +227,7 @@ def _update_counts(db: Connection, run_id: str) -> None:
 
 
 def _key(record: RunRecord) -> str | None:
-    """What a later record replaces by; None for what is only ever added."""
+    """Return the key by which a later record replaces this one; None for records that are only added."""
     if isinstance(record, Warning):
         return record.code
     if isinstance(record, EnergyWindow):

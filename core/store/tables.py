@@ -1,9 +1,9 @@
-"""The tables of the store.
+"""Tables of the store.
 
-``runs`` (one row a study of any kind with what a list shows, and ``head``, its JSON: of a sweep without its
+``runs`` (one row per study of any kind with the columns of a list, and ``head``, its JSON, of a sweep without its
 records), ``rounds`` (run, index, JSON), ``records`` (processes, setups, cells, traces, loops, energy windows and
-warnings: run, kind, key, JSON), ``tags`` (study, tag) and ``schema_version``. Until version 2 other studies than sweeps
-had a table of their own, ``studies``; version 4 added what a list says of a study, and tags; version 5 ``curves`` (run,
+warnings: run, kind, key, JSON), ``tags`` (study, tag) and ``schema_version``. Until version 2 studies other than sweeps
+had their own table, ``studies``; version 4 added the descriptions for lists, and tags; version 5 ``curves`` (run,
 version, JSON: :mod:`core.studies.sweep.condensed`) and ``part_of``.
 """
 
@@ -15,9 +15,9 @@ from core.schema import UserError
 from core.studies.runner import StudyFailed, Unavailable
 
 MAX_NAME = 200
-AT_ONCE = 500  # ids that one statement names
-MAX_TAG, MAX_TAGS = 40, 20  # characters of one; tags of one study
-MAX_BYTES = 40 * 2**20  # of the JSON of one record, and of all of a run: some 130,000 rounds, read in 1 GB
+AT_ONCE = 500  # ids per statement
+MAX_TAG, MAX_TAGS = 40, 20  # characters per tag; tags per study
+MAX_BYTES = 40 * 2**20  # of a record's JSON, and of all JSON of a run: some 130,000 rounds, read in 1 GB of memory
 
 META = MetaData()
 VERSION = Table("schema_version", META, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -26,15 +26,15 @@ RUNS = Table(
     META,
     Column("id", String(64), primary_key=True),
     Column("kind", String(32), nullable=False, server_default="sweep"),
-    Column("run_id", String(64)),  # of the sweep that a study belongs to
-    Column("part_of", String(64)),  # the fleet run that a machine's run is part of, which alone is listed
+    Column("run_id", String(64)),  # the sweep that a study belongs to
+    Column("part_of", String(64)),  # the fleet run that a machine's run belongs to; only the fleet run is listed
     Column("name", String(MAX_NAME), nullable=False),
     Column("created_at", String(40), nullable=False),
     Column("label", String(16), nullable=False),
     Column("status", String(16), nullable=False),
     Column("title", Text, nullable=False),
     Column("target_a", Text, nullable=False),
-    Column("target_b", Text, nullable=False),  # the others, one a line
+    Column("target_b", Text, nullable=False),  # the other targets, one per line
     Column("cells", Integer, nullable=False, default=0),
     Column("rounds", Integer, nullable=False, default=0),
     Column("elapsed_s", Float, nullable=False, default=0.0),
@@ -45,8 +45,8 @@ RUNS = Table(
     Column("verdict", Text, nullable=False, server_default=""),
     Column("network", Text, nullable=False, server_default=""),
     Column("machine", Text, nullable=False, server_default=""),
-    Column("words", Text, nullable=False, server_default=""),  # what a search looks through, in small letters
-    Column("described", Integer, nullable=False, server_default="0"),  # by which version of core.store.describe
+    Column("words", Text, nullable=False, server_default=""),  # searchable text, in lower case
+    Column("described", Integer, nullable=False, server_default="0"),  # version of core.store.describe that did so
 )
 ROUNDS = Table(
     "rounds",
@@ -78,12 +78,12 @@ CURVES = Table(
     Column("json", Text, nullable=False),
 )
 LISTED = {"sqlite": "created_at, id, deleted_at, part_of, kind, label, words", "postgresql": "created_at, id"}
-"""SQLite reads a list, and searches, in this index alone: rows hold their whole JSON and are ten times as long. In
-PostgreSQL that JSON is kept outside of the rows, and an index must not hold so much."""
+"""Columns of the index for lists. SQLite lists and searches in this index alone: rows hold their whole JSON and are ten
+times as long. PostgreSQL stores that JSON outside the rows, and its indices must not hold so much."""
 
 
 def make_indices(db: Connection) -> None:
-    """Whatever of them is missing."""
+    """Create the indices that are missing."""
     for index, on in (
         ("runs_listed", f"runs ({LISTED[db.dialect.name]})"),
         ("runs_by_kind", "runs (kind, deleted_at, created_at, id)"),
@@ -100,11 +100,11 @@ def make_indices(db: Connection) -> None:
 
 
 class StoreError(UserError):
-    """The store could not do what it was asked."""
+    """The store could not do what was asked."""
 
 
 class StoreUnavailable(StoreError, Unavailable):
-    """The database is locked, away, or cannot be written at present."""
+    """The database is locked, unreachable, or cannot be written at present."""
 
 
 class ReadOnly(StoreError):
@@ -112,12 +112,12 @@ class ReadOnly(StoreError):
 
 
 class Damaged(StoreUnavailable):
-    """The file is no database, or SQLite finds it broken."""
+    """The file is not a database, or SQLite finds it broken."""
 
 
 class NotResumed(StoreError, StudyFailed):
-    """The run must not be measured on here and now."""
+    """The run cannot be continued here and now."""
 
 
 class RunNotFound(StoreError):
-    """No such run or study, or it was deleted."""
+    """The run or study does not exist or was deleted."""

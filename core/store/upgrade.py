@@ -1,4 +1,4 @@
-"""Stores of earlier versions become this one's. Nothing stored is lost."""
+"""Upgrade of stores from earlier versions. Nothing stored is lost."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from core.studies.registry import kind_of
 
 
 def upgrade(db: Connection) -> None:
-    """Version 1 knew sweeps only, version 2 kept the other kinds in a table of their own, version 3 had no tags and did
-    not keep what a list says of a study. That is worked out later, study by study (:meth:`core.store.Store.describe`);
-    until then a search finds names, titles and targets. Version 4 listed every run by itself.
+    """Upgrade a store from an earlier version.
+
+    Version 1 knew sweeps only, version 2 kept the other kinds in their own table, version 3 had neither tags nor
+    descriptions. Descriptions are computed later, study by study (:meth:`core.store.Store.describe`); until then a
+    search finds names, titles and targets. Version 4 listed every run separately.
     """
     here = {column["name"] for column in inspect(db).get_columns(RUNS.name)}
     for column in RUNS.columns:
         if column.name not in here:
             _add(db, column)
-    META.create_all(db)  # only what is missing
+    META.create_all(db)  # creates only missing tables
     words = func.lower(RUNS.c.name + "\n" + RUNS.c.title + "\n" + RUNS.c.target_a + "\n" + RUNS.c.target_b)
     db.execute(update(RUNS).where(RUNS.c.words == "").values(words=words))
     if inspect(db).has_table("studies"):
@@ -42,6 +44,6 @@ def _move_studies(db: Connection, studies: Table) -> None:
         try:
             record = kind_of(row["kind"]).record.from_json(row["json"])
         except UserError:
-            record = None  # damaged: it is kept as it is, and says so when it is opened
+            record = None  # damaged: it is stored unchanged, and opening it reports the damage
         insert_study(db, row["kind"], row["id"], record, row["json"], row["run_id"], row["created_at"])
     db.execute(DropTable(studies))

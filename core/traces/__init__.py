@@ -1,1 +1,1 @@
-"""Profiler traces: their events (:mod:`core.traces.events`) and the reader of files (:mod:`core.traces.xplane`)."""
+"""Profiler traces: their events (:mod:`core.traces.events`) and the file reader (:mod:`core.traces.xplane`)."""

@@ -1,18 +1,18 @@
-"""For how long the exchange of gradients among devices ran in each traced step, where its events tell.
+"""Duration of the gradient exchange among devices in each traced step, if its events show it.
 
 On GPUs NCCL's kernels do it, one on each device: ``ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)``, before NCCL 2.19
 ``ncclKernel_AllReduce_RING_LL_Sum_float(…)``, before 2.9 ``ncclAllReduceRingLLKernel_sum_f32(…)``. Sparse gradients, of
 embeddings, are gathered instead (``AllGather``), which counts, too. From NCCL 2.9 to 2.13 a kernel may bear the name of
-another operation than it runs (NCCL issue 714), so that any kernel of NCCL counts; a training step has no others. A
-kernel waits for those of the other devices, so that the device that comes last, whose kernel is the shortest, tells
-what the exchange itself takes.
+another operation than it runs (NCCL issue 714), so any kernel of NCCL counts; a training step has no others. A kernel
+waits for those of the other devices, so the straggler, whose kernel is the shortest, shows the time of the exchange
+itself.
 
-On the CPU it is TensorFlow's own ring, on threads of its own, with an event for each operation (``CollectiveReduceV2``)
-of each logical device: what counts is while any of them runs, waiting included. Between GPUs that ring runs as copies
-and kernels that look like any other, so that a trace of GPUs without NCCL does not tell.
+On the CPU it is TensorFlow's own ring, on threads of its own, with an event per operation (``CollectiveReduceV2``) of
+each logical device: the time during which any of them runs counts, waiting included. Between GPUs that ring runs as
+ordinary copies and kernels, so a trace of GPUs without NCCL does not show it.
 
-Of JAX on the CPU it is an operation of the XLA program, ``all-reduce.5`` (jaxlib 0.10), on a thread of each logical
-device, which counts in the same way; a program of XLA on GPUs has NCCL's kernels.
+With JAX on the CPU it is an operation of the XLA program, ``all-reduce.5`` (jaxlib 0.10), on a thread of each logical
+device, which counts in the same way; an XLA program on GPUs has NCCL's kernels.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _OPERATIONS = ("CollectiveReduce", "CollectiveGather")
 
 
 def exchange_kernels(texts: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Which names are those of a GPU's kernels that exchange gradients, shape (texts,)."""
+    """Return a mask of the names of GPU kernels that exchange gradients, shape (texts,)."""
     return np.array([_KERNEL.match(text) is not None for text in texts], dtype=np.bool_)
 
 
 def host_exchanges(host: Host) -> Spans:
-    """When the CPU's logical devices exchanged gradients."""
+    """Return the spans in which the CPU's logical devices exchanged gradients."""
     chosen = np.array([_exchanges(text) for text in host.trace.texts], dtype=np.bool_)
     return np.concatenate([EMPTY, *(line.events.spans[chosen[line.events.name]] for line in host.lines)])
 
@@ -47,5 +47,5 @@ def _exchanges(text: str) -> bool:
 
 
 def all_reduces_ms(exchanges: Spans, steps: Spans) -> tuple[float, ...]:
-    """For how long any of a device's ``exchanges`` ran in each step; nothing where there are none."""
+    """Return the time any of a device's ``exchanges`` ran in each step; empty if there are none."""
     return tuple((covered(merged(exchanges), steps) / PS_PER_MS).tolist()) if len(exchanges) else ()

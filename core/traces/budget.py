@@ -1,4 +1,4 @@
-"""A trace cut until it fits into a number of bytes; what is cut is said."""
+"""Reduction of a trace until it fits into a number of bytes; notes report it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pydantic_core import to_json
 from core.traces.record import MAX_NOTE_CHARS, MAX_NOTES, DeviceTrace, HostOp, Span
 
 SHORT_CHARS = 400
-"""Of a lane, an event or an operation, where it must be short: more than a hover shows of one (timeline_figure.py)."""
+"""Length of shortened names of a lane, an event or an operation: more than a hover shows (timeline_figure.py)."""
 _TAIL_CHARS = 99
 
 
 class Cut(NamedTuple):
-    """A device's trace, the operations beside it, and sentences on both."""
+    """A device's trace, the host operations beside it, and notes on both."""
 
     device: DeviceTrace
     host_ops: tuple[HostOp, ...]
     notes: tuple[str, ...]
 
     def size(self) -> int:
-        """Bytes of JSON that this takes."""
+        """Return the size as JSON in bytes."""
         return sum(len(to_json(part)) for part in self)
 
 
 def within(most_bytes: int, whole: Cut) -> Cut:
-    """The whole if it fits, else with long names shortened, else with fewer spans and operations, too.
+    """Return the whole if it fits, else with long names shortened, else with fewer spans and operations, too.
 
-    The longest spans and the operations that cost most are kept. Steps and the kernels that cost most are never cut;
-    200 steps and 20 kernels with names of 4,000 characters, each of six bytes, take 0.6 MB.
+    The longest spans and the costliest operations are kept. Steps and the costliest kernels are never cut; 200 steps
+    and 20 kernels with names of 4,000 characters, each of six bytes, take 0.6 MB.
     """
     whole = whole._replace(notes=tuple(shortened(note, MAX_NOTE_CHARS) for note in whole.notes[: MAX_NOTES - 3]))
     found = whole
@@ -41,7 +41,7 @@ def within(most_bytes: int, whole: Cut) -> Cut:
 
 
 def shortened(text: str, chars: int = SHORT_CHARS) -> str:
-    """A long text's begin and end, of that many characters in all: the same for the same text, wherever it stands."""
+    """Return a long text's beginning and end, ``chars`` characters in all; the result depends on the text alone."""
     if len(text) <= chars:
         return text
     tail = min(_TAIL_CHARS, chars // 2)
@@ -78,7 +78,7 @@ def _smaller(whole: Cut) -> Iterator[Cut]:
 
 
 def longest(spans: tuple[Span, ...], most: int) -> tuple[Span, ...]:
-    """The longest spans in the order of a timeline."""
+    """Return the longest spans, in the order of a timeline."""
     if len(spans) <= most:
         return spans
     kept = sorted(spans, key=lambda span: -span.length_ms)[:most]

@@ -1,13 +1,13 @@
-"""Reads the Chrome JSON that PyTorch's profiler writes (``export_chrome_trace``), without PyTorch.
+"""Reader of the Chrome JSON that PyTorch's profiler writes (``export_chrome_trace``), without PyTorch.
 
-Times in it are microseconds. The host's events are operations (``cpu_op``), annotations (``user_annotation``, of which
-``ProfilerStep#N`` is a step) and calls of the driver (``cuda_runtime``, ``cuda_driver``); a GPU's are ``kernel``,
-``gpu_memcpy`` and ``gpu_memset``, tied to the call that launched them by ``correlation``. Of operations only the
-outermost one that computes is kept (``aten::linear``, not the ``aten::addmm`` in it): it counts with the cost of
-starting it. What only looks at a tensor anew (``aten::view``) is no computation. A compiled graph counts whole, since
-what it fused has no event of its own.
+Its times are microseconds. The host's events are operations (``cpu_op``), annotations (``user_annotation``, of which
+``ProfilerStep#N`` is a step) and driver calls (``cuda_runtime``, ``cuda_driver``); a GPU's are ``kernel``,
+``gpu_memcpy`` and ``gpu_memset``, tied to the call that launched them by ``correlation``. Of nested operations only the
+outermost one that computes is kept (``aten::linear``, not the ``aten::addmm`` in it): it includes the cost of starting
+it. Mere views of a tensor (``aten::view``) are not computation. A compiled graph counts whole, since its fused parts
+have no events of their own.
 
-Kernels are read as Kineto's output_json.cpp (in PyTorch 2.9 to 2.13) documents them; only traces of the CPU were tried.
+Kernels are read as documented by Kineto's output_json.cpp (in PyTorch 2.9 to 2.13); only traces of the CPU were tried.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from core.traces.columns import MAX_PS, Texts
 from core.traces.events import NONE, Events, Line, Trace, TraceError, compact, joined
 
 MAX_FILE_BYTES = 256 * 1024**2
-"""Of text, which takes some eight times as much when it is read."""
+"""Limit of the text, which takes about eight times as much memory when parsed."""
 MAX_EVENTS = 1_000_000
 MAX_LINES = 2_000
 PS_PER_US = 1_000_000
@@ -45,12 +45,12 @@ _LOOKS = (
     "unsafe_split unsqueeze view view_as"
 )
 _NO_WORK = frozenset(_LOOKS.split())
-"""Of ``aten``: views, empty tensors, and what copies only where it must; the copy in it has an event of its own."""
+"""Operations of ``aten`` that are views, empty tensors, or copy only if they must; such a copy has its own event."""
 _BROKEN = "The trace is damaged: it holds events at times that cannot be."
 
 
 def read(path: Path) -> Trace:
-    """The trace in a file. Raises TraceError when it cannot be used."""
+    """Return the trace in a file. Raises TraceError if it cannot be used."""
     try:
         if size_of(path) > MAX_FILE_BYTES:
             limit = byte_size(MAX_FILE_BYTES)
@@ -99,7 +99,7 @@ def _trace(events: list[dict[str, Any]]) -> Trace:
 
 
 def _events(group: list[dict[str, Any]], first_us: float, texts: Texts, is_host: bool) -> Events:
-    """The columns of one line, of which operations within others that compute are left out."""
+    """Return the columns of one line, without operations inside others that compute."""
     order = sorted(group, key=lambda event: (_us(event, "ts"), -_us(event, "dur")))
     rows, until_us = [], -1.0
     for event in order:
@@ -134,7 +134,7 @@ def _events(group: list[dict[str, Any]], first_us: float, texts: Texts, is_host:
 
 
 def _computing(name: str) -> str | None:
-    """The name under which an operation that computes is shown; None for any other."""
+    """Return the display name of an operation that computes; None for any other."""
     if (graph := _GRAPH.fullmatch(name)) is not None:
         return graph[1]
     space, _, operation = name.partition("::")
@@ -142,7 +142,7 @@ def _computing(name: str) -> str | None:
 
 
 def _values(event: dict[str, Any]) -> tuple[int, int, int]:
-    """Correlation id, bytes and step number of an event."""
+    """Return correlation id, bytes and step number of an event."""
     kind, args = event["cat"], event.get("args")
     args = args if isinstance(args, dict) else {}
     step = STEP.fullmatch(str(event.get("name"))) if kind == "user_annotation" else None

@@ -1,4 +1,4 @@
-"""Parsed events put into columns: which events and which of their values are kept."""
+"""Conversion of parsed events to columns: selects the events and values that are kept."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from core.traces.events import NONE, Events, Ids, Ints, TraceError, compact, joi
 MAX_TEXT_CHARS = 4_000
 MAX_TEXTS, MAX_TEXTS_BYTES = 300_000, 128 * 1024**2
 MAX_PS = 2**60
-"""About 13 days: further from a trace's begin no event can be, and sums stay within 64 bits."""
+"""About 13 days: no event can be further from a trace's beginning, and sums stay within 64 bits."""
 DROPPED = ("$", "ThreadpoolListener::", "MemoryAllocation", "MemoryDeallocation")
-"""Python functions of the Python tracer, and markers without a length. They are most of a host's events."""
+"""Functions of the Python tracer, and markers without a length. They are most of a host's events."""
 END = "end: "
 _SIZE = re.compile(rb"\b(?:size|num_bytes):(\d{1,18})")
 _KINDS = {
@@ -34,14 +34,14 @@ _TEXTS = ("source", "sink", "call")
 
 
 class Texts:
-    """Every text once; an index stands for it."""
+    """Table of distinct texts, each represented by an index."""
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {"": 0}
         self._bytes = 0
 
     def index(self, data: bytes) -> int:
-        """Raises TraceError when a trace's texts are too many."""
+        """Return the index of a text. Raises TraceError if a trace has too many."""
         text = data.decode(errors="replace")[:MAX_TEXT_CHARS]
         index = self._index.get(text)
         if index is None:
@@ -56,18 +56,18 @@ class Texts:
 
 
 class Metadata:
-    """The names of a plane's events and values."""
+    """Names of a plane's events and values."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self.names: dict[int, int] = {}
-        """Index of an event's name, or −1 for one that is left out."""
+        """Index of an event's name, or −1 if it is left out."""
         self.ends: set[int] = set()
         self.kinds: dict[int, str] = {}
         self.values: dict[int, bytes] = {}
 
     def add(self, plane: Any) -> None:
-        """Add what a piece of an XPlane declares."""
+        """Add the declarations in a piece of an XPlane."""
         for key, event in plane.event_metadata.items():
             dropped = event.name.startswith(tuple(text.encode() for text in DROPPED))
             self.names[key] = -1 if dropped else self._texts.index(event.name)
@@ -80,14 +80,14 @@ class Metadata:
 
 
 class Columns:
-    """The columns of one line while it is read; its times count from ``base_ps``."""
+    """Columns of one line while it is read; its times count from ``base_ps``."""
 
     def __init__(self, texts: Texts, base_ps: int) -> None:
         self._texts, self._base_ps = texts, base_ps
         self._parts: list[Events] = []
 
     def add(self, events: Iterable[Any], metadata: Metadata) -> int:
-        """How many values the events had. Raises TraceError when an event lies at a time that cannot be."""
+        """Add events and return the number of their values. Raises TraceError for an event at an impossible time."""
         rows, values = [], 0
         names, kinds = metadata.names, metadata.kinds
         for event in events:
@@ -155,7 +155,7 @@ _NOTHING = (NONE, NONE, NONE, 0, 0, 0, False)
 
 
 def _whole(stat: Any) -> int:
-    """A whole number, as a signed one of 64 bits (ids are unsigned ones)."""
+    """Return an integer as a signed one of 64 bits (ids are unsigned)."""
     value: int = stat.uint64_value or stat.int64_value
     return value - 2**64 if value >= 2**63 else value
 

@@ -1,4 +1,4 @@
-"""The events of a profiler trace as columns, one set a line (a GPU stream, a thread); no file format in here."""
+"""Events of a profiler trace as columns, one set per line (a GPU stream, a thread), independent of file formats."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from numpy.typing import NDArray
 from core.schema import UserError
 
 NONE = int(np.iinfo(np.int64).min)
-"""Stands in ``link``, ``step`` and ``size_bytes`` where an event has no such value."""
+"""Marks a missing value in ``link``, ``step`` and ``size_bytes``."""
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 
 class TraceError(UserError):
-    """What was given is no trace that can be read."""
+    """The input is not a readable trace."""
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Events of one line, by start and, at the same start, the longest first; every column has shape (events,).
+    """Events of one line, sorted by start, longest first at the same start; every column has shape (events,).
 
-    Times are integer picoseconds from a moment that all lines of a trace share. Columns of type ``Ids`` hold indices
-    into :attr:`Trace.texts`, 0 for no text. ``link`` ties events together: a launch on the host to what it started on
-    the device (the correlation id), or an XLA operation of the CPU to its ``end:`` event. ``source`` and ``sink`` are
-    the operations that a copy runs between, ``call`` is how a ``tf.function`` call was served,
-    ``computes`` marks what its reader knows to compute: operations of an XLA program, PyTorch's outermost ones.
+    Times are integer picoseconds from an origin shared by all lines of a trace. Columns of type ``Ids`` hold indices
+    into :attr:`Trace.texts`, 0 for no text. ``link`` ties events together: a launch on the host to the work it started
+    on the device (the correlation id), or an XLA operation of the CPU to its ``end:`` event. ``source`` and ``sink``
+    are the operations between which a copy runs, ``call`` is the way a ``tf.function`` call was served, ``computes``
+    marks events that the reader knows to compute: operations of an XLA program, PyTorch's outermost ones.
     """
 
     start_ps: Ints
@@ -57,7 +57,7 @@ class Events:
         return np.stack([self.start_ps, self.end_ps], axis=1)
 
     def take(self, which: NDArray[Any]) -> Events:
-        """The events that a mask or an index array picks."""
+        """Return the events selected by a mask or an index array."""
         return Events(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
@@ -66,7 +66,7 @@ _NO_EVENTS = Events(_WHOLE, _WHOLE, _IDS, _WHOLE, _WHOLE, _WHOLE, _IDS, _IDS, _I
 
 
 def joined(parts: Iterable[Events]) -> Events:
-    """All events of several lines in the order of one line."""
+    """Return all events of several lines in the order of one line."""
     parts = (_NO_EVENTS, *parts)
     start, length = (np.concatenate([getattr(part, name) for part in parts]) for name in ("start_ps", "duration_ps"))
     order = np.lexsort((-length, start))
@@ -75,7 +75,7 @@ def joined(parts: Iterable[Events]) -> Events:
 
 
 def compact(column: NDArray[Any]) -> NDArray[Any]:
-    """The same column; one whose values are all equal (as where no event has such a value) takes no room."""
+    """Return the column; one with equal values only (such as all missing) is stored as a single value."""
     if len(column) and (column == column[0]).all():
         return np.broadcast_to(column[:1].copy(), column.shape)
     return column
@@ -93,9 +93,9 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The lines of a trace that analysis uses, and the texts that its events point to (the first one is empty).
+    """Lines of a trace that the analysis uses, and the texts to which its events refer (the first is empty).
 
-    ``errors`` and ``warnings`` are what the profiler says of its own work (:mod:`core.traces.messages`).
+    ``errors`` and ``warnings`` are the profiler's messages about its own work (:mod:`core.traces.messages`).
     """
 
     lines: tuple[Line, ...]

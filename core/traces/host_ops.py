@@ -1,4 +1,4 @@
-"""Operations of the traced steps that ran on the host although the work belongs on a GPU, and what they moved."""
+"""Operations of the traced steps that ran on the host although the work belongs on a GPU, and the bytes they moved."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ _KINDS = (Kind.OP, Kind.BOOKKEEPING, Kind.INPUT)
 def host_ops(
     host: Host, kinds: NDArray[np.int8], windows: Spans, copies: Events, host_nodes: frozenset[str] | None
 ) -> tuple[HostOp, ...]:
-    """Operations (``name:Type``) that began in the windows (merged) and launched nothing on a device: no launch or
-    copy call lies in them on their thread. Those that cost most first.
+    """Return operations (``name:Type``) that began in the windows (merged) and launched nothing, costliest first.
 
-    With ``host_nodes``, the names of the nodes that the framework placed on the CPU, exactly those count; without,
-    what launched nothing because it may only make a view (slices) is left out. ``copies``
-    are the device's; a copy's bytes go to the operations that it names as its source or destination. Without copies
-    that name it, what an operation moved is not known: the shapes in a trace are those of all its inputs, also of
+    Launched nothing: no launch or copy call lies within them on their thread. With ``host_nodes``, the names of the
+    nodes that the framework placed on the CPU, exactly those count; without, operations that may only make a view
+    (slices) are left out. ``copies`` are the device's; a copy's bytes go to the operations named as its source or
+    destination. Without such copies the moved bytes are unknown: the shapes in a trace are those of all inputs, even of
     those that never left the host.
     """
     texts = host.trace.texts
-    count, total_ps = np.zeros(len(texts), dtype=np.int64), np.zeros(len(texts))  # whole up to 2⁵³, and no overflow
+    count, total_ps = np.zeros(len(texts), dtype=np.int64), np.zeros(len(texts))  # float: exact up to 2⁵³, no overflow
     for line in host.lines:
         events = line.events
         calls = np.sort(events.start_ps[_is_launch(events, kinds)])
@@ -47,12 +46,12 @@ def host_ops(
 
 
 def has_launches(trace: Trace, kinds: NDArray[np.int8]) -> bool:
-    """Whether the host's events tell which of them launched work on a device."""
+    """Return True if the host's events show which of them launched work on a device."""
     return any(bool(_is_launch(line.events, kinds).any()) for line in trace.lines if is_host(line))
 
 
 def retraces(trace: Trace, windows: Spans) -> int:
-    """How many ``tf.function`` calls that began in the windows (merged) were traced again."""
+    """Count the ``tf.function`` calls that began in the windows (merged) and were traced again."""
     traced = np.array([text.startswith("traced") for text in trace.texts])
     lines = (line.events for line in trace.lines if is_host(line))
     return sum(int((traced[events.call] & holds(windows, events.start_ps)).sum()) for events in lines)

@@ -1,7 +1,7 @@
-"""Exact arithmetic with intervals of time, in whole picoseconds (or any other unit), half open: [begin, end).
+"""Exact arithmetic with time intervals in integer picoseconds (or any other unit), half open: [begin, end).
 
-``Spans`` is an int64 array of shape (n, 2). *Merged* spans are sorted, disjoint, without gaps of zero and without
-empty ones; what needs them says so. Sums are exact while times stay below 2⁶².
+``Spans`` is an int64 array of shape (n, 2). *Merged* spans are sorted, disjoint, non-adjacent and non-empty; functions
+that need them say so. Sums are exact while times stay below 2⁶².
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EMPTY: Spans = np.empty((0, 2), dtype=np.int64)
 
 
 def merged(*several: Spans) -> Spans:
-    """The union of all spans, merged; empty and reversed ones are nothing."""
+    """Return the union of all spans, merged; empty and reversed ones are ignored."""
     spans = np.concatenate([EMPTY, *several])
     spans = spans[spans[:, 1] > spans[:, 0]]
     if not len(spans):
@@ -29,7 +29,7 @@ def merged(*several: Spans) -> Spans:
 
 
 def subtract(spans: Spans, taken: Spans) -> Spans:
-    """What of merged spans lies in none of the other merged spans; merged."""
+    """Return the parts of merged spans outside other merged spans; merged."""
     if not len(spans) or not len(taken):
         return spans
     low, high = min(spans[0, 0], taken[0, 0]), max(spans[-1, 1], taken[-1, 1])
@@ -38,7 +38,7 @@ def subtract(spans: Spans, taken: Spans) -> Spans:
 
 
 def intersect(first: Spans, second: Spans) -> Spans:
-    """What lies in both of two merged spans; merged."""
+    """Return the intersection of two merged spans; merged."""
     if not len(first) or not len(second):
         return EMPTY
     edges = np.unique(np.concatenate([first.ravel(), second.ravel()]))
@@ -47,7 +47,7 @@ def intersect(first: Spans, second: Spans) -> Spans:
 
 
 def holds(spans: Spans, at: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which moments lie in merged spans, shape of ``at``."""
+    """Return a mask of the moments that lie in merged spans, shape of ``at``."""
     if not len(spans):
         return np.zeros(len(at), dtype=np.bool_)
     index = np.searchsorted(spans[:, 0], at, side="right") - 1
@@ -55,7 +55,7 @@ def holds(spans: Spans, at: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def covered(spans: Spans, windows: Spans) -> NDArray[np.int64]:
-    """How much of each window merged spans cover, shape (windows,)."""
+    """Return the length of each window covered by merged spans, shape (windows,)."""
     if not len(spans):
         return np.zeros(len(windows), dtype=np.int64)
     before = np.concatenate([[0], np.cumsum(spans[:, 1] - spans[:, 0])])
@@ -68,11 +68,11 @@ def covered(spans: Spans, windows: Spans) -> NDArray[np.int64]:
 
 
 def sweep(layers: Sequence[Spans], windows: Spans) -> NDArray[np.int64]:
-    """How much of each window falls to each layer, shape (layers + 1, windows); the last row is what no layer covers.
+    """Return each layer's share of each window, shape (layers + 1, windows); the last row is covered by no layer.
 
-    Each instant goes to the first layer that is active then, so a column sums to its window exactly. The layers need
-    not be merged. What a layer gets is what it adds to the union of those before it, which is the boundary sweep of
-    xprof (``event_span.cc``) without the walk from boundary to boundary.
+    Each instant goes to the first layer active at it, so a column sums to its window exactly. The layers need not be
+    merged. A layer gets what it adds to the union of those before it: the boundary sweep of xprof (``event_span.cc``)
+    without walking from boundary to boundary.
     """
     rows, union = [np.zeros(len(windows), dtype=np.int64)], EMPTY
     for layer in layers:

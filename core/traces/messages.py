@@ -1,8 +1,8 @@
-"""What the profiler says of its own work: errors, lost events. The texts are those of XLA's CUPTI tracer.
+"""Messages of the profiler about its own work: errors, lost events. The texts are those of XLA's CUPTI tracer.
 
 ``CuptiTracer::ErrorIfAny`` (xla/backends/profiler/gpu/cupti_tracer.cc) has three errors;
-``CuptiTraceCollectorImpl::ReportNumEventsIfDropped`` (cupti_collector.cc) writes how many events were dropped, and
-each text names the host, which is nobody's business here.
+``CuptiTraceCollectorImpl::ReportNumEventsIfDropped`` (cupti_collector.cc) reports the number of dropped events. Each
+text names the host, which is removed for privacy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INSTALL = "install it with “pip install -r requirements-gpu.txt”, or put th
 
 
 def messages(given: Iterable[bytes], hosts: Iterable[bytes]) -> tuple[str, ...]:
-    """Each message once, without the names of the machines."""
+    """Return each message once, without the names of the machines."""
     found: dict[str, None] = {}
     names = [host.decode(errors="replace") for host in hosts if host]
     for data in given:
@@ -35,12 +35,12 @@ def messages(given: Iterable[bytes], hosts: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def dropped_events(warnings: Iterable[str]) -> int:
-    """How many events of a GPU the profiler says it lost."""
+    """Return the number of GPU events the profiler reports as lost."""
     return sum(int(number) for text in warnings for number in _DROPPED.findall(text))
 
 
 def no_kernels(device: str, errors: Iterable[str], dropped: int) -> str:
-    """Why a trace of steps on a GPU may have none of its kernels, and what to do."""
+    """Explain why a trace of steps on a GPU may have none of its kernels, and what to do."""
     said = " ".join(errors)
     if dropped:
         return f"The profiler lost {counted(dropped, 'event')}, and no kernel of {device} is left; trace fewer steps."

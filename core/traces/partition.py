@@ -1,24 +1,25 @@
-"""What each instant of a traced step goes to.
+"""Attribution of each instant of a traced step to one part.
 
 The steps of a device tile time; in a step each instant goes to the first part of :data:`core.traces.record.PARTS` that
-is active then, so the parts sum to the step exactly. What is active:
+is active then, so the parts sum to the step exactly. Activity is defined as follows:
 
 - **A GPU**: its streams' events are compute and copies (:func:`~core.traces.trace_names.device_part`). A step is the
   trace's own (line ``Steps``); or it runs from the first device event launched in an annotated host step, found by
-  correlation ids, to the first one launched in the next, the last one to the end of what it launched; or it is the
-  whole trace. *Launch* is any other activity of the host: driver calls, executor, Python bindings; not waiting for
-  the device, not the step's annotation or what encloses it, not the threads on which ``tf.data`` prepares batches.
-- **The CPU**, when no GPU did any work: a step runs from one annotation to the next, the last one to its own end.
-  Compute is the union of operations on all threads. Of an XLA program these are its ``hlo_op`` events, up to their
-  ``end:`` event where other threads finish them; in eager mode, which traces no operation, the run of its kernel
-  with the small cost of starting it. Operations that only hand tensors on are not compute. All that is neither
-  compute nor input is the framework's: launch.
-- *Input*, on both: operations that take the next element (``IteratorGetNext`` and its kin), with the wait in them.
+  correlation ids, to the first one launched in the next, the last one to the end of the work it launched; or it is
+  the whole trace. *Launch* is any other activity of the host: driver calls, executor, Python bindings; but not
+  waiting for the device, the step's annotation, events that enclose it, or the threads on which ``tf.data``
+  prepares batches.
+- **The CPU**, if no GPU did any work: a step runs from one annotation to the next, the last one to its own end.
+  Compute is the union of operations on all threads. In an XLA program these are its ``hlo_op`` events, up to their
+  ``end:`` event if other threads finish them; in eager mode, which traces no operation, the run of its kernel
+  with the small cost of starting it. Operations that only pass tensors on are not compute. Everything that is
+  neither compute nor input is the framework's work: launch.
+- *Input*, on both: operations that take the next element (``IteratorGetNext`` and its kin), including the wait.
 
-xprof does the same sweep with some differences (``event_span.cc``, ``xplane_to_step_events.cc``): host-to-device copies
-stand below input and launch there; events are matched to steps by group ids, not by time, and an event without one is
-left out; launch is only what carries a correlation id, and ``ExecutorState::Process``; host computation beside a GPU
-is a part of its own, which here is launch; and a step that the host's annotation includes takes the host's length.
+xprof does the same sweep with some differences (``event_span.cc``, ``xplane_to_step_events.cc``): there, host-to-device
+copies rank below input and launch; events are matched to steps by group ids, not by time, and an event without one is
+left out; launch is only events with a correlation id, and ``ExecutorState::Process``; host computation beside a GPU is
+a separate part, which here is launch; and a step inside the host's annotation takes the host's length.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ StepsFrom = Literal["steps line", "host steps", "whole trace"]
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Begin and end of each step in picoseconds, shape (steps, 2), sorted and disjoint; TraceError for too many.
+    """Begin and end of each step in picoseconds, shape (steps, 2), sorted and disjoint. Raises TraceError for too many.
 
     ``empty`` annotated steps started nothing on the device; ``by_time``: no ids tie its events to their launches.
     """
@@ -62,31 +63,31 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Host:
-    """The host in a trace; what all devices need of it is worked out once."""
+    """The host in a trace, with data shared by all devices computed once."""
 
     trace: Trace
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        """The host's threads but for those that prepare data."""
+        """The host's threads without those that prepare data."""
         return tuple(line for line in self.trace.lines if is_host(line) and not is_producer(line))
 
     @cached_property
     def steps(self) -> Spans:
-        """Begin and end of the annotated steps (events with a step number), of the thread that has most of them."""
+        """Begin and end of the annotated steps (events with a step number), from the thread that has most of them."""
         best = EMPTY
         for line in self.trace.lines:
             events = line.events
             spans = events.spans[(events.step != NONE) & (events.duration_ps > 0)] if is_host(line) else EMPTY
             if len(spans):
                 reach = np.maximum.accumulate(spans[:, 1])
-                spans = spans[np.concatenate([[True], spans[1:, 0] >= reach[:-1]])]  # none within another
+                spans = spans[np.concatenate([[True], spans[1:, 0] >= reach[:-1]])]  # drops nested steps
             best = spans if len(spans) > len(best) else best
         return best
 
     @cached_property
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Ids and begins of the calls that launched something, by id, then time."""
+        """Ids and begins of the calls that launched something, sorted by id, then time."""
         lines = [line.events for line in self.trace.lines if is_host(line)]
         calls = joined(events.take((events.link != NONE) & ~events.computes) for events in lines)
         order = np.lexsort((calls.start_ps, calls.link))
@@ -103,7 +104,7 @@ class Operations:
 
 
 def step_parts(layers: Mapping[Part, Spans], steps: Spans) -> tuple[StepParts, ...]:
-    """Each step's parts; a part that has no layer gets nothing, and ``other`` what no layer covers."""
+    """Return each step's parts; a part without a layer is zero, and ``other`` is the time no layer covers."""
     rows = sweep([layers.get(part, EMPTY) for part in PARTS[:-1]], steps) / PS_PER_MS
     lengths_ms = (steps[:, 1] - steps[:, 0]) / PS_PER_MS
     return tuple(
@@ -113,12 +114,12 @@ def step_parts(layers: Mapping[Part, Spans], steps: Spans) -> tuple[StepParts, .
 
 
 def tiled(spans: Spans) -> Spans:
-    """Each from its begin to the next one's; the last to its own end."""
+    """Extend each span to the begin of the next; the last keeps its own end."""
     return np.stack([spans[:, 0], np.concatenate([spans[1:, 0], spans[-1:, 1]])], axis=1)
 
 
 def gpu_steps(host: Host, streams: Events, steps_line: Line | None) -> Steps:
-    """The steps of a GPU with the events of all its streams (at least one)."""
+    """Return the steps of a GPU with the events of all its streams (at least one)."""
     if steps_line is not None and (marked := _disjoint(steps_line.events.spans)) is not None:
         return Steps(marked, "steps line")
     annotated = host.steps
@@ -134,12 +135,12 @@ def gpu_steps(host: Host, streams: Events, steps_line: Line | None) -> Steps:
 
 
 def cpu_steps(host: Host, operations: Spans) -> Steps:
-    """The steps of the CPU; the stretch of all its operations where nothing marks steps."""
+    """Return the steps of the CPU, or the extent of all its operations if nothing marks steps."""
     return Steps(tiled(host.steps), "host steps") if len(host.steps) else _whole(operations)
 
 
 def host_layers(host: Host, kinds: NDArray[np.int8]) -> tuple[Spans, Spans]:
-    """When the host took the next element, and when it did anything else for the steps; both merged."""
+    """Return the host's spans of taking the next element and of all other activity for the steps; both merged."""
     inputs, activity = [EMPTY], [EMPTY]
     for line in host.lines:
         kind, spans = kinds[line.events.name], line.events.spans
@@ -150,7 +151,7 @@ def host_layers(host: Host, kinds: NDArray[np.int8]) -> tuple[Spans, Spans]:
 
 
 def cpu_operations(host: Host, kinds: NDArray[np.int8]) -> Iterator[Operations]:
-    """What the CPU computed, thread by thread."""
+    """Yield the CPU's compute operations, thread by thread."""
     lines = host.lines
     ends = joined([line.events.take(kinds[line.events.name] == Kind.END) for line in lines])
     named = any(line.events.computes.any() for line in lines)
@@ -171,7 +172,7 @@ def _whole(spans: Spans) -> Steps:
 
 
 def _disjoint(spans: Spans) -> Spans | None:
-    """Sorted spans, each cut at the end of those before it; None when nothing is left."""
+    """Return sorted spans, each cut at the end of those before it; None if nothing is left."""
     reach = np.maximum.accumulate(spans[:, 1])
     begin = np.maximum(spans[:, 0], np.concatenate([spans[:1, 0], reach[:-1]]))
     cut = np.stack([begin, spans[:, 1]], axis=1)
@@ -180,7 +181,7 @@ def _disjoint(spans: Spans) -> Spans | None:
 
 
 def _launches(host: Host, device: Events) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """When each device event was launched on the host, and whether that is known; shape (device events,)."""
+    """Return the launch time of each device event on the host, and a mask of known ones; shape (device events,)."""
     link, start = host.calls
     index = np.minimum(np.searchsorted(link, device.link), max(len(link) - 1, 0))
     if not len(link):
@@ -189,7 +190,7 @@ def _launches(host: Host, device: Events) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _begun(annotated: Spans, launched_ps: NDArray[np.int64], usable: NDArray[np.bool_], device: Events) -> Spans | None:
-    """Steps from the first device event of each host step to that of the next; None when none has any event."""
+    """Return steps from the first device event of each host step to that of the next; None if none has any event."""
     step = np.searchsorted(annotated[:, 0], launched_ps, side="right") - 1
     usable = usable & (step >= 0)
     if not usable.any():
@@ -207,7 +208,7 @@ def _begun(annotated: Spans, launched_ps: NDArray[np.int64], usable: NDArray[np.
 
 
 def encloses(spans: Spans, steps: Spans) -> NDArray[np.bool_]:
-    """Which spans hold a whole annotated step: they are about the run, not about one of its steps."""
+    """Return a mask of spans that contain a whole annotated step: they concern the run, not one of its steps."""
     if not len(steps):
         return np.zeros(len(spans), dtype=np.bool_)
     index = np.searchsorted(steps[:, 0], spans[:, 0], side="left")
@@ -216,19 +217,19 @@ def encloses(spans: Spans, steps: Spans) -> NDArray[np.bool_]:
 
 
 def _eager(events: Events, kind: NDArray[np.int8]) -> tuple[Spans, NDArray[np.int32]]:
-    """Runs of single kernels in eager mode, and the names of the operations around them."""
+    """Return the runs of single kernels in eager mode, and the names of the operations around them."""
     around, runs = events.take(kind == Kind.EAGER), events.take(kind == Kind.RUN)
     if not len(around) or not len(runs):
         return EMPTY, np.empty(0, dtype=np.int32)
     index = np.searchsorted(around.start_ps, runs.start_ps, side="right") - 1
     inside = (index >= 0) & (runs.end_ps <= around.end_ps[index])
-    traced = np.sort(events.start_ps[kind == Kind.OP])  # where the operation itself is traced, it counts instead
+    traced = np.sort(events.start_ps[kind == Kind.OP])  # if the operation itself is traced, it counts instead
     inside &= np.searchsorted(traced, runs.start_ps) == np.searchsorted(traced, runs.end_ps)
     return runs.spans[inside], around.name[index[inside]]
 
 
 def _until_end(operations: Events, ends: Events) -> Spans:
-    """Spans of XLA operations up to the begin of the next ``end:`` event with their id, where there is one."""
+    """Extend spans of XLA operations to the begin of the next ``end:`` event with their id, if there is one."""
     spans = operations.spans
     if not len(spans) or not len(ends):
         return spans

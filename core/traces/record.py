@@ -1,8 +1,8 @@
-"""What a profiler trace of a few steps says about one device: the parts of each step, kernels, host operations.
+"""Content of a profiler trace of a few steps on one device: the parts of each step, kernels, host operations.
 
-Shared by the reader of traces, results, figures, pages and the command line. Durations are milliseconds of the traced
-(profiled) steps. Each step is partitioned (docs/design.md, Overhead share): the parts sum to the step, what overlaps
-is charged once, to the part that stands first in :data:`PARTS`.
+Shared by the trace reader, results, figures, pages and the command line. Durations are milliseconds of the traced
+(profiled) steps. Each step is partitioned (docs/design.md, Overhead share): the parts sum to the step; overlapping time
+is charged once, to the part that comes first in :data:`PARTS`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from core.traces.table import packed, unpacked
 
 Part = Literal["compute", "d2h", "d2d", "h2d", "input", "launch", "other"]
 PARTS: tuple[Part, ...] = get_args(Part)
-"""In order of priority: the device's own work first, then what the device waits for, then what nothing explains."""
+"""In order of priority: the device's own work, then what the device waits for, then unexplained time."""
 
 TRUSTED_RATIO = 1.3
-"""Above this profiled over unprofiled step time, the profiler itself is a large part of what it shows."""
+"""Above this ratio of profiled to unprofiled step time, the profiler itself is a large part of what it shows."""
 SUM_TOLERANCE = 1e-6
 MAX_SPANS = 4_000
 MAX_STEPS = 10_000
-"""A handful of steps is enough, and what a trace is made of."""
+"""A trace usually has a handful of steps, which is enough."""
 MAX_KERNELS = 20
 MAX_HOST_OPS = 1_000
 MAX_NOTES, MAX_NOTE_CHARS = 32, 1_000
@@ -70,8 +70,8 @@ class Kernel(Frozen):
 class HostOp(Frozen):
     """An operation of the step that ran on the host although the target is a GPU.
 
-    ``expected`` says that it belongs there (``why``: input, summary, string, control); otherwise it fell back.
-    ``moved_bytes``: data that crossed between host and device for it, None where the trace does not tell.
+    ``expected`` is True if it belongs there (``why``: input, summary, string, control); otherwise it fell back.
+    ``moved_bytes``: data that crossed between host and device for it, None if the trace does not show them.
     """
 
     name: str
@@ -84,8 +84,11 @@ class HostOp(Frozen):
 
 
 class Span(Frozen):
-    """One event of the step drawn as a timeline; ``lane`` names the stream or thread, ``start_ms`` counts from the
-    step's begin (negative where the event began earlier)."""
+    """One event of the step drawn as a timeline.
+
+    ``lane`` names the stream or thread, ``start_ms`` counts from the step's begin (negative if the event began
+    earlier).
+    """
 
     lane: str
     name: str
@@ -95,18 +98,16 @@ class Span(Frozen):
 
 
 class DeviceTrace(Frozen):
-    """One device's steps in a trace. ``kernels`` counts kernels (GPU) or operations (CPU) within the steps;
-    ``busy_ms`` is the union of their intervals, ``span_ms`` runs from the first step's begin to the last one's end.
+    """One device's steps in a trace.
 
-    ``steps_from`` says where the steps' bounds come from: ``steps line`` (the trace's own), ``host steps`` (the
-    first device event launched in each annotated host step) or ``whole trace`` (nothing marks steps).
-
-    ``h2d_bytes`` and ``d2h_bytes`` are what the copies that began within the steps carried to and from a GPU; None on
-    the CPU, where a copy does not tell its size, and in traces stored before they were counted.
-
-    ``all_reduces_ms`` is for how long the exchange of gradients among several devices ran in each step
-    (:mod:`core.traces.all_reduce`): on a GPU a part of compute, which its kernels are. Empty where there is none, and
-    where the trace does not tell.
+    ``kernels`` counts kernels (GPU) or operations (CPU) within the steps; ``busy_ms`` is the union of their intervals,
+    ``span_ms`` runs from the first step's begin to the last one's end. ``steps_from`` is the source of the steps'
+    bounds: ``steps line`` (the trace's own), ``host steps`` (the first device event launched in each annotated host
+    step) or ``whole trace`` (nothing marks steps). ``h2d_bytes`` and ``d2h_bytes`` were carried to and from a GPU by
+    copies that began within the steps; None on the CPU, where a copy does not report its size, and in traces stored
+    before they were counted. ``all_reduces_ms`` is the time of the gradient exchange among several devices in each step
+    (:mod:`core.traces.all_reduce`): on a GPU a part of compute, to which its kernels belong. Empty if there is none, or
+    the trace does not show it.
     """
 
     device: str
@@ -132,16 +133,16 @@ class DeviceTrace(Frozen):
 
     @property
     def all_reduce_ms(self) -> float | None:
-        """Of the mean step; None where it is not known."""
+        """Time of the exchange in the mean step; None if unknown."""
         return sum(self.all_reduces_ms) / len(self.all_reduces_ms) if self.all_reduces_ms else None
 
     @property
     def all_reduce_shares(self) -> tuple[float, ...]:
-        """Of each step; empty where they are not known."""
+        """Share of the exchange in each step; empty if unknown."""
         return tuple(ms / step.step_ms for ms, step in zip(self.all_reduces_ms, self.steps, strict=False))
 
     def mean(self) -> StepParts:
-        """The mean step, part by part."""
+        """Return the mean step, part by part."""
         n = len(self.steps)
         values = {f"{part}_ms": sum(step.part_ms(part) for step in self.steps) / n for part in PARTS}
         return StepParts(step_ms=sum(values.values()), **values)
@@ -150,8 +151,8 @@ class DeviceTrace(Frozen):
 class TraceReport(Frozen):
     """A whole trace: its devices, and operations of the steps that ran on the host beside a GPU.
 
-    ``retraces`` counts how often a ``tf.function`` was traced again inside the steps, ``dropped_events`` what the
-    profiler says it lost; ``notes`` are sentences.
+    ``retraces`` counts how often a ``tf.function`` was traced again inside the steps, ``dropped_events`` the events
+    that the profiler reports as lost; ``notes`` are sentences.
     """
 
     devices: tuple[DeviceTrace, ...]
@@ -167,8 +168,8 @@ Note = Annotated[str, Field(max_length=MAX_NOTE_CHARS)]
 class CellTrace(Frozen):
     """The trace of one cell, beside the same steps without the profiler.
 
-    ``dropped_events`` is how many events the profiler lost, ``notes`` are sentences on what else to know of the trace;
-    None and nothing in traces stored before they were recorded.
+    ``dropped_events`` is the number of events the profiler lost, ``notes`` are sentences on other limits of the trace;
+    None and empty in traces stored before they were recorded.
     """
 
     batch: Annotated[int, Field(ge=1)]
@@ -187,7 +188,7 @@ class CellTrace(Frozen):
 
     @property
     def trusted(self) -> bool:
-        """Whether the parts may be read as those of the step: the profiler neither slowed it much nor lost events."""
+        """True if the parts hold for the step: the profiler neither slowed it much nor lost events."""
         return self.profiler_ratio <= TRUSTED_RATIO and not self.dropped_events
 
 

@@ -1,4 +1,4 @@
-"""What a trace says: :func:`report`. How a step is divided stands in :mod:`core.traces.partition`."""
+"""Analysis of a trace: :func:`report`. :mod:`core.traces.partition` defines the division of a step."""
 
 from __future__ import annotations
 
@@ -37,16 +37,17 @@ ONE_BY_ONE = (
     "between launches are longer here than in an unprofiled step."
 )
 """``xla_enable_command_buffers_during_profiling`` is off by default, and stays so: CUPTI slows the nodes of a graph,
-too (and could crash on graphs before CUDA 12.6), and an XLA that does not know a flag ends the process.
-"""
+too (and could crash on graphs before CUDA 12.6), and an XLA that does not know a flag ends the process."""
 
 
 def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: Collection[str] = ()) -> TraceReport:
-    """Devices, their steps' parts, kernels, a timeline, and what ran on the host beside a GPU.
+    """Return the devices with their steps' parts, kernels and a timeline, and operations on the host beside a GPU.
 
-    ``host_nodes`` are the names of the nodes that the framework placed on the CPU, and ``asked`` are the devices that
-    the steps should have run on (``CPU``, ``GPU:1``), where somebody knows them. Raises TraceError when no device did
-    anything in the trace, or others did than were asked.
+    Args:
+        host_nodes: names of the nodes that the framework placed on the CPU, if known.
+        asked: devices that the steps should have run on (``CPU``, ``GPU:1``), if known.
+
+    Raises TraceError if no device did anything in the trace, or other devices did than asked.
     """
     host, kind, parts = Host(trace), kinds(trace.texts), device_parts(trace.texts)
     notes: list[str] = []
@@ -73,7 +74,7 @@ def report(trace: Trace, host_nodes: frozenset[str] | None = None, asked: Collec
 
 
 def _check_devices(trace: Trace, gpus: Collection[str], asked: Collection[str], dropped: int) -> None:
-    """Raises TraceError where kernels ran on another GPU than those that were asked, or none on one of them."""
+    """Raise TraceError if kernels ran on a GPU that was not asked for, or none on one that was."""
     if not asked:
         return
     if others := sorted({*gpus} - {*asked}):
@@ -84,7 +85,7 @@ def _check_devices(trace: Trace, gpus: Collection[str], asked: Collection[str], 
 
 
 def _gpus(trace: Trace, parts: NDArray[np.int8], notes: list[str]) -> dict[str, list[Line]]:
-    """The lines of each GPU that ran a kernel."""
+    """Return the lines of each GPU that ran a kernel."""
     planes: dict[str, list[Line]] = defaultdict(list)
     for line in trace.lines:
         if line.plane.startswith("/device:GPU:") and len(line.events):
@@ -132,7 +133,7 @@ def _gpu(
 
 
 def copied_bytes(events: Events, part_of: NDArray[np.int8], part: Part) -> int | None:
-    """What the copies of one direction among a device's events carried; None where one does not tell its size."""
+    """Return the bytes carried by a device's copies in one direction; None if a copy lacks its size."""
     sizes = events.size_bytes[part_of[events.name] == PARTS.index(part)]
     return None if (sizes == NONE).any() else sum(sizes.tolist())
 
@@ -188,7 +189,7 @@ def _device(
 
 def _top(trace: Trace, spans: Spans, names: NDArray[np.int32]) -> tuple[Kernel, ...]:
     unique, index, counts = np.unique(names, return_inverse=True, return_counts=True)
-    totals = np.zeros(len(unique))  # whole up to 2⁵³ ps, two hours and a half; as int64 they could overflow
+    totals = np.zeros(len(unique))  # float: exact up to 2⁵³ ps (two and a half hours); int64 could overflow
     np.add.at(totals, index, spans[:, 1] - spans[:, 0])
     order = np.argsort(-totals, kind="stable")[:MAX_KERNELS]
     return tuple(

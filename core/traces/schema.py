@@ -1,9 +1,9 @@
-"""The messages of an XSpace file, declared here so that reading a trace does not load TensorFlow.
+"""Messages of an XSpace file, declared here so that reading a trace does not load TensorFlow.
 
 Numbers and types are those of ``tsl/profiler/protobuf/xplane.proto``. Strings are declared as bytes, which look the
-same in the file: a name that is not UTF-8 then spoils one name and not the whole trace. Fields that nobody reads here
-are left out; the parser skips what it does not know. The messages live
-in a descriptor pool of their own, beside which TensorFlow's may be loaded in the same process.
+same in the file: a name that is not UTF-8 then spoils one name and not the whole trace. Unused fields are left out; the
+parser skips unknown ones. The messages live in a descriptor pool of their own, beside which TensorFlow's may be loaded
+in the same process.
 """
 
 from __future__ import annotations
@@ -85,5 +85,5 @@ _POOL = _declare()
 
 
 def message(name: str) -> Any:
-    """The class of a message, such as ``XLine``."""
+    """Return the class of a message, such as ``XLine``."""
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}"))

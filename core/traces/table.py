@@ -1,7 +1,7 @@
-"""A timeline as it is stored and sent: every text once, spans that point to them.
+"""Compact form of a timeline for storage and transfer: a table of distinct texts, and spans that refer to them.
 
-The names of a large network's kernels have hundreds of characters each and come back in every layer; written out, the
-timeline of one traced step of BERT takes 1.3 MB, and 0.2 MB this way.
+The names of a large network's kernels have hundreds of characters each and recur in every layer; written out, the
+timeline of one traced step of BERT takes 1.3 MB, and 0.2 MB in this form.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TEXTS = ("lane", "name")
 
 
 def packed(spans: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """``texts``, and in ``spans`` a row of :data:`COLUMNS` each, lane and name as their places among the texts."""
+    """Return ``texts``, and ``spans`` as rows of :data:`COLUMNS`, with lane and name as indices into the texts."""
     places: dict[str, int] = {}
     rows = [
         [places.setdefault(span[key], len(places)) if key in _TEXTS else span[key] for key in COLUMNS] for span in spans
@@ -23,9 +23,9 @@ def packed(spans: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def unpacked(given: Any, most: int) -> Any:
-    """The spans of a packed timeline; anything else (a timeline of an old file, or of Python code) as it is.
+    """Return the spans of a packed timeline; other input (an old file's, or Python objects) is returned unchanged.
 
-    Raises ValueError where there are more than ``most`` or one does not have its texts.
+    Raises ValueError for more than ``most`` spans, or for one without its texts.
     """
     if not isinstance(given, Mapping):
         return given

@@ -1,4 +1,4 @@
-"""The events of one step, chosen and cut for drawing."""
+"""Selection and clipping of one step's events for drawing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.traces.trace_names import EAGER, Kind
 
 
 class Rows(NamedTuple):
-    """Events of one lane: indices of their names, places of their parts in PARTS, begins and ends in picoseconds."""
+    """Events of one lane: indices of their names, indices of their parts in PARTS, begins and ends in picoseconds."""
 
     lane: str
     names: NDArray[np.int32]
@@ -26,7 +26,7 @@ class Rows(NamedTuple):
 
 
 def timeline(rows: Iterable[Rows], texts: tuple[str, ...], begin: int, end: int) -> tuple[tuple[Span, ...], int]:
-    """The rows as spans of the step [begin, end), and how many were left out; the longest ``MAX_SPANS`` are kept.
+    """Return the rows as spans of the step [begin, end), at most the ``MAX_SPANS`` longest, and the number left out.
 
     An event that reaches far beyond the step is cut one step's length before and after it.
     """
@@ -52,7 +52,7 @@ def timeline(rows: Iterable[Rows], texts: tuple[str, ...], begin: int, end: int)
 
 
 def stream_rows(streams: Iterable[Line], parts: NDArray[np.int8], begin: int, end: int) -> Iterator[Rows]:
-    """The events of a GPU's streams that touch [begin, end); ``parts`` are those of each name."""
+    """Yield the events of a GPU's streams that touch [begin, end); ``parts`` holds the part of each name."""
     for line in streams:
         spans = line.events.spans
         shown = _touching(spans, begin, end)
@@ -63,8 +63,9 @@ def stream_rows(streams: Iterable[Line], parts: NDArray[np.int8], begin: int, en
 def host_rows(
     host: Host, kinds: NDArray[np.int8], begin: int, end: int, operations: Iterable[Operations] = ()
 ) -> Iterator[Rows]:
-    """What the host did in [begin, end): the given operations as compute, input, and else what the parts count as
-    launch, each event without what runs inside it.
+    """Yield the host's activity in [begin, end): the given operations as compute, then input, then launch.
+
+    Launch is drawn as it is counted, each event without those that run inside it.
     """
     computed = {id(item.line): item for item in operations}
     lanes = _lanes(host.lines)
@@ -87,13 +88,14 @@ def host_rows(
         first, around = _outermost(events.spans, np.flatnonzero(busy & ~inner))
         outer, spans = _without(first, around, taken)
         shown = _touching(spans, begin, end)
-        yield _rows(lane, "launch", events.name[outer[shown]], spans[shown])  # below what runs inside them
+        yield _rows(lane, "launch", events.name[outer[shown]], spans[shown])  # below the events that run inside them
         yield _rows(lane, "launch", events.name[inner], events.spans[inner])
 
 
 def _outermost(spans: Spans, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], Spans]:
-    """Those of some of the spans, sorted by begin, that begin in no earlier one, each to the end of all that begin in
-    it; the first column says which.
+    """Merge nested spans: return the outermost of the selected spans, extended to the end of all that begin in them.
+
+    The spans are sorted by begin; the first result holds the indices of the outermost ones.
     """
     reach = np.maximum.accumulate(spans[among, 1])
     first = np.concatenate([[True], spans[among[1:], 0] >= reach[:-1]])[: len(among)]
@@ -102,7 +104,7 @@ def _outermost(spans: Spans, among: NDArray[np.int64]) -> tuple[NDArray[np.int64
 
 
 def _without(owners: NDArray[np.int64], pieces: Spans, taken: Spans) -> tuple[NDArray[np.int64], Spans]:
-    """What of disjoint, sorted pieces lies in none of the merged spans, and whose it is."""
+    """Return the parts of disjoint, sorted pieces outside the merged spans, each with its owner."""
     edges = np.unique(np.concatenate([pieces.ravel(), taken.ravel()]))
     parts = np.stack([edges[:-1], edges[1:]], axis=1)
     index = np.searchsorted(pieces[:, 0], parts[:, 0], side="right") - 1
@@ -124,7 +126,7 @@ def _first_of_start(start_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _lanes(lines: Iterable[Line]) -> dict[int, str]:
-    """Names for threads: their own without the id, numbered where several have the same."""
+    """Return names for threads: their own without the id, numbered if several are the same."""
     lines = tuple(lines)
     bases = [line.name.rpartition("/")[0] or line.name or "thread" for line in lines]
     several, seen = Counter(bases), Counter[str]()

@@ -1,5 +1,5 @@
-"""What an event's name says it is. The names are TensorFlow's own (2.3 to 2.21), sources as given below, and those of
-PyTorch that :mod:`core.traces.chrome` leaves to this module: copies and what feeds a step.
+"""Classification of events by name. The names are TensorFlow's (2.3 to 2.21), with sources given below, and those of
+PyTorch that :mod:`core.traces.chrome` leaves to this module: copies and data loading.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.traces.record import PARTS, Part
 
 
 class Kind(IntEnum):
-    """Kind of a host event. OP computes; BOOKKEEPING is an operation that only hands tensors on or calls others."""
+    """Kind of a host event. OP computes; BOOKKEEPING is an operation that only passes tensors on or calls others."""
 
     OTHER = 0
     OP = 1
@@ -30,17 +30,17 @@ class Kind(IntEnum):
 
 EAGER = "EagerLocalExecute: "
 _OPERATION = re.compile(r"(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*):(?P<type>[A-Z_][a-zA-Z0-9_]*)")
-"""``name:Type``, as ``IsTfOpName`` and ``IsTfOpType`` of xla/tsl/profiler/utils/tf_op_utils.cc have it."""
+"""``name:Type``, as in ``IsTfOpName`` and ``IsTfOpType`` of xla/tsl/profiler/utils/tf_op_utils.cc."""
 _INPUT_TYPE = re.compile(r"(MultiDevice)?IteratorGetNext\w*")
 _INPUT = re.compile(rf"IteratorGetNext\w*(::.*)?|Iterator::.*|{EAGER}{_INPUT_TYPE.pattern}|enumerate\(DataLoader\)#.*")
 _COLLECTIVE = re.compile(r"(all-(reduce|gather|to-all)|reduce-scatter|collective-permute)(-start|-done)?(\.\d+)*")
-"""Operations of an XLA program that exchange among devices (xla/hlo/ir/hlo_opcode.h), as traces of a CPU name them."""
+"""Operations of an XLA program that exchange data among devices (xla/hlo/ir/hlo_opcode.h), as named in CPU traces."""
 _DRIVER = re.compile(r"(?:cu|cuda|hip)[A-Z](\w*)")
 _WORD = re.compile(r"\w*")
 _WAITS = ("BlockHostUntilDone", "BlockUntilReady", "Await")
-"""In the last word of a name."""
+"""Matched in the last word of a name."""
 _CALLS = ("__inference", "__forward", "__backward", "Collective", "Nccl")
-"""What calls functions, or other devices: its time is that of what it calls."""
+"""Operations that call functions or other devices: their time is that of the callee."""
 _BOOKKEEPING_TYPES = (
     "_Arg _Retval _DeviceArg _DeviceRetval _SOURCE _SINK NoOp Identity IdentityN Snapshot ReadVariableOp "
     "_ReadVariablesOp VarHandleOp _VarHandlesOp VarIsInitializedOp DestroyResourceOp Const _EagerConst _HostConst "
@@ -53,7 +53,7 @@ _BOOKKEEPING_TYPES = (
 )
 _BOOKKEEPING = frozenset(_BOOKKEEPING_TYPES.split())
 VIEWS = frozenset({"StridedSlice", "Slice"})
-"""On a GPU these may only make a view of their input and start nothing, which then does not tell where they ran."""
+"""On a GPU these may only make a view of their input and start nothing, so that their place of execution is unknown."""
 _EXPECTED = (
     ("input", re.compile(r".*(Iterator|Dataset|Optional(From|Get|Has|None)).*|Decode\w+|ReadFile|Parse\w*Example\w*")),
     ("summary", re.compile(r".*Summary.*")),
@@ -69,12 +69,12 @@ _COPIES: tuple[tuple[str, Part], ...] = (
     ("memcpyp2p", "d2d"),
     ("memcpy", "other"),
 )
-"""By how an event's name begins; the first that fits."""
+"""By the beginning of an event's name; the first match counts."""
 _BACKGROUND = "tf_data_"
 
 
 def operation(text: str) -> tuple[str, str] | None:
-    """Name and type of the operation that an event is, or None."""
+    """Return name and type of the operation behind an event, or None."""
     if text.startswith(EAGER):
         return text[len(EAGER) :], text[len(EAGER) :]
     match = _OPERATION.fullmatch(text)
@@ -82,17 +82,17 @@ def operation(text: str) -> tuple[str, str] | None:
 
 
 def is_collective(text: str) -> bool:
-    """Whether an operation of an XLA program exchanges among devices: it waits for them and hardly computes."""
+    """Return True for an XLA operation that exchanges data among devices: it waits and hardly computes."""
     return _COLLECTIVE.fullmatch(text) is not None
 
 
 def kinds(texts: tuple[str, ...]) -> NDArray[np.int8]:
-    """The kind of the host events of each name, shape (texts,)."""
+    """Return the kind of the host events of each name, shape (texts,)."""
     return np.array([_kind(text) for text in texts], dtype=np.int8)
 
 
 def _waits(text: str) -> bool:
-    """Without a pattern that looks at a long name once for each of its words."""
+    """Return True for names of waits; written to avoid a pattern that rescans a long name for each of its words."""
     driver = _DRIVER.fullmatch(text)
     last = _WORD.match(text[::-1])
     word = last[0][::-1] if last else ""
@@ -127,23 +127,23 @@ def _kind(text: str) -> Kind:
 
 
 def device_parts(texts: tuple[str, ...]) -> NDArray[np.int8]:
-    """The part of the device events of each name, as its place in :data:`PARTS`, shape (texts,)."""
+    """Return the part of the device events of each name, as an index into :data:`PARTS`, shape (texts,)."""
     return np.array([PARTS.index(device_part(text)) for text in texts], dtype=np.int8)
 
 
 def device_part(text: str) -> Part:
-    """The part that an event of a GPU's stream belongs to.
+    """Return the part of a step to which an event on a GPU's stream belongs.
 
-    As xprof's ``ClassifyGpuEvent`` (xplane_to_step_events.cc) everything that is no copy is compute, memory sets too.
-    Unlike it, copies from another GPU (``MemcpyP2P``) count as device-to-device, copies of unknown kind as other, and
-    collectives (``nccl...``) as the kernels they are.
+    As in xprof's ``ClassifyGpuEvent`` (xplane_to_step_events.cc) everything but copies is compute, including memory
+    sets. Unlike there, copies from another GPU (``MemcpyP2P``) count as device-to-device, copies of unknown kind as
+    other, and collectives (``nccl...``) as the kernels they are.
     """
     lower = text.lower().replace("memcpy ", "memcpy")  # PyTorch writes “Memcpy HtoD (Pageable -> Device)”
     return next((part for start, part in _COPIES if lower.startswith(start)), "compute")
 
 
 def expected(op_type: str) -> str:
-    """Why an operation of this type belongs on the host (input, summary, string, control), or nothing."""
+    """Return the reason an operation of this type belongs on the host (input, summary, string, control), or ""."""
     why = next((why for why, pattern in _EXPECTED if pattern.fullmatch(op_type)), "")
     return why or ("control" if op_type in _BOOKKEEPING or op_type.startswith(_CALLS) else "")
 
@@ -153,5 +153,5 @@ def is_host(line: Line) -> bool:
 
 
 def is_producer(line: Line) -> bool:
-    """Whether a thread prepares data in the background (``tf.data``), which is no part of the step that consumes it."""
+    """Return True for a thread that prepares data in the background (``tf.data``), apart from the steps that use it."""
     return is_host(line) and line.name.startswith(_BACKGROUND) and "get_next" not in line.name

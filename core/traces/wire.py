@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers, walked in a mapped file without reading what is skipped."""
+"""Wire format of protocol buffers, walked in a mapped file without reading skipped parts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from core.traces.events import TraceError
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED64: 8, FIXED32: 4}
 MAX_FIELDS = 2_000_000
-"""Of one file, but for events, which have a limit of their own: planes, lines, names."""
+"""Limit per file of planes, lines and names; events have a limit of their own."""
 BROKEN = "The trace is damaged or cut short; record it again, and copy the file whole."
 
 
 class Field(NamedTuple):
-    """One field of a message: where its tag, its content and the next field begin, in bytes of the file."""
+    """One field of a message: offsets of its tag, its content and the next field, in bytes of the file."""
 
     number: int
     wire: int
@@ -28,7 +28,7 @@ class Field(NamedTuple):
 
 
 class MappedFile:
-    """A file mapped into memory; what was read and will not be read again can be given back."""
+    """A file mapped into memory, whose pages can be released once they have been read."""
 
     def __init__(self, path: Path) -> None:
         with open_file(path) as file:
@@ -43,15 +43,13 @@ class MappedFile:
         return self._map[begin:end]
 
     def release(self, begin: int, end: int) -> None:
-        """Let go of whole pages within a stretch, where the system can: they count as this process's memory."""
+        """Release whole pages within a range, if the system supports it: they count as this process's memory."""
         first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
         if end - first >= mmap.PAGESIZE and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED, first, (end - first) // mmap.PAGESIZE * mmap.PAGESIZE)
 
     def fields(self, begin: int, end: int) -> Iterator[Field]:
-        """The fields of the message between two places. Raises TraceError where a field does not end in time, and
-        where the file has too many.
-        """
+        """Yield the fields of the message in a range. Raises TraceError for a truncated field, or too many."""
         data, at = self._map, begin
         while at < end:
             self._fields += 1
@@ -75,8 +73,10 @@ class MappedFile:
             yield Field(number, wire, start, content, at)
 
     def runs(self, begin: int, end: int, number: int, most_bytes: int) -> Iterator[tuple[Field, int]]:
-        """As :meth:`fields`, but neighbours with that number (below 16, holding bytes) as one of up to ``most_bytes``
-        (a single one may be longer), and how many they are; 0 for any other field.
+        """Yield fields like :meth:`fields`, but merge neighbours with that number, together with their count.
+
+        The number must be below 16 and the fields hold bytes. A merged field has up to ``most_bytes`` (a single one may
+        be longer); the count is 0 for any other field.
         """
         data, at, wanted = self._map, begin, number << 3 | BYTES
         while at < end:
@@ -98,7 +98,7 @@ class MappedFile:
 
 
 class Stretches:
-    """Places in a file, neighbouring ones put together up to ``most_bytes`` (a single one may be longer)."""
+    """Ranges in a file, with neighbours merged up to ``most_bytes`` (a single one may be longer)."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -118,7 +118,7 @@ class Stretches:
 
 
 def _varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
-    """The number at a place, and where the next byte is. Raises TraceError when it is not complete before ``end``."""
+    """Return the number at an offset and the offset after it. Raises TraceError if it does not end before ``end``."""
     value = shift = 0
     while at < end and shift < 70:
         byte = data[at]

@@ -1,7 +1,7 @@
-"""Reads ``*.xplane.pb``, the file that TensorFlow's profiler writes, in bounded memory and without TensorFlow.
+"""Reader of ``*.xplane.pb``, the file of TensorFlow's profiler, in bounded memory and without TensorFlow.
 
-The file is mapped and walked by hand from the space to its planes and lines. Fields of a message, concatenated, are a
-message again: a line with millions of events is parsed some megabytes at a time, and only the columns of
+The file is mapped and walked by hand from the space to its planes and lines. Concatenated fields of a message are again
+a message: a line with millions of events is parsed some megabytes at a time, and only the columns of
 :class:`~core.traces.events.Events` are kept. Planes, lines and events that no analysis uses are left out: Python
 function calls (named ``$...``), memory and thread pool markers, and the lines that repeat a GPU's work by name.
 """
@@ -27,7 +27,7 @@ from core.traces.wire import BROKEN, BYTES, Field, MappedFile, Stretches
 
 MAX_FILE_BYTES = 1024**3
 MAX_EVENTS, MAX_VALUES = 1_500_000, 10_000_000
-"""Reading and analysis take some 4 µs and 160 bytes an event, 0.2 µs a value of one (benchmarks/trace_reader.py)."""
+"""Reading and analysis take some 4 µs and 160 bytes per event, 0.2 µs per value (benchmarks/trace_reader.py)."""
 MAX_EVENT_BYTES = 2 * 1024**2
 MAX_LINES = 2_000
 MAX_GPUS = 16
@@ -51,7 +51,7 @@ _SIGNS = {
 
 
 def read(path: Path) -> Trace:
-    """The trace in a file. Raises TraceError when it cannot be used."""
+    """Return the trace in a file. Raises TraceError if it cannot be used."""
     try:
         size = size_of(path)
         if not size:
@@ -87,7 +87,7 @@ def _read_space(file: MappedFile) -> Trace:
             planes.append(field)
         elif field.wire == BYTES and field.number in said and len(said[field.number]) < 2 * MAX_MESSAGES:
             said[field.number].append(file.cut(field.content, min(field.end, field.content + 4 * MAX_MESSAGE_CHARS)))
-    if not said[_HOSTS]:  # every trace ends with the machine's name: the last planes may be missing
+    if not said[_HOSTS]:  # every trace ends with the machine's name: without it the last planes may be missing
         raise TraceError(f"{BROKEN[:-1]} (it does not name the machine, which a trace does at its end).")
     reader = _Reader(file)
     lines = [line for plane in planes for line in reader.plane(plane)]
@@ -99,7 +99,7 @@ def _read_space(file: MappedFile) -> Trace:
 
 
 def _one_line_a_thread(lines: list[Line]) -> Iterator[Line]:
-    """A thread's driver calls can stand on a plane of their own (/host:CUPTI): they belong beside its other events."""
+    """Merge each thread's lines: its driver calls may be on another plane (/host:CUPTI) than its other events."""
     threads: dict[int, list[Line]] = defaultdict(list)
     for line in lines:
         if line.plane.startswith("/host:"):
@@ -119,7 +119,7 @@ class _Reader:
         self.texts = Texts()
 
     def plane(self, field: Field) -> Iterator[Line]:
-        """The lines of a plane that are of use."""
+        """Yield the usable lines of a plane."""
         others, lines, name = Stretches(CHUNK_BYTES), [], ""
         for part in self._file.fields(field.content, field.end):
             if part.number == _LINES and part.wire == BYTES:
@@ -167,7 +167,7 @@ class _Reader:
         return Line(plane, name, info.id, columns.events())
 
     def _columns(self, info: Any) -> Columns:
-        """A line's times count from its timestamp, and a trace's here from the timestamp of its first line."""
+        """Return columns whose times count from the timestamp of the trace's first line."""
         if self._origin_ns is None:
             self._origin_ns = info.timestamp_ns
         return Columns(self.texts, (info.timestamp_ns - self._origin_ns) * 1000)

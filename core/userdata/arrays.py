@@ -1,4 +1,4 @@
-"""NumPy's .npy and .npz files of unknown origin: what they declare, which arrays are samples and labels, loading them.
+"""Reader of untrusted .npy and .npz files of NumPy: headers, the choice of samples and labels, loading.
 
 Only headers are read until :func:`load` is called, and nothing is ever unpickled.
 """
@@ -20,13 +20,13 @@ from core.text import shown
 
 MAX_ARRAYS = 1_000
 NAMED = (("x", "y"), ("x_train", "y_train"), ("images", "labels"), ("data", "targets"))
-NUMBERS = frozenset({"b1", "i1", "u1", "u2", "i2", "i4", "i8", "f2", "f4", "f8"})  # what tf.io.decode_raw reads, too
+NUMBERS = frozenset({"b1", "i1", "u1", "u2", "i2", "i4", "i8", "f2", "f4", "f8"})  # types tf.io.decode_raw reads, too
 HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 LENGTH_BYTES = {(1, 0): 2, (2, 0): 4}
 MAX_HEADER_BYTES = 10_000
-"""NumPy's own limit, which it looks at only after it has read the header."""
+"""NumPy's own limit, which it checks only after it has read the header."""
 MAX_DIRECTORY_BYTES = 1_000_000
-"""The list of an .npz file's members: a thousand take a tenth of it."""
+"""Limit of an .npz file's member list: a thousand members take a tenth of it."""
 CHUNK_BYTES = 16 * 2**20
 
 
@@ -36,8 +36,10 @@ class DataError(UserError):
 
 @dataclass(frozen=True)
 class Array:
-    """What a header declares. Values begin at byte ``offset`` of the .npy file or of the .npz file's member, which has
-    ``file_bytes`` in all (unpacked).
+    """An array as declared by its header.
+
+    Values begin at byte ``offset`` of the .npy file or of the .npz file's member, whose whole (unpacked) size is
+    ``file_bytes``.
     """
 
     name: str
@@ -53,7 +55,7 @@ class Array:
 
     @property
     def values(self) -> int:
-        """Values a sample."""
+        """Number of values per sample."""
         return math.prod(self.shape[1:])
 
     @property
@@ -74,7 +76,7 @@ class Array:
 
 
 def read_arrays(path: Path) -> tuple[Array, Array | None]:
-    """The samples and, where there are any, the labels that a .npy or .npz file declares. Raises DataError."""
+    """Return the samples and, if any, the labels that a .npy or .npz file declares. Raises DataError."""
     if path.suffix.lower() == ".npy":
         with path.open("rb") as file:
             x, y = _header(file, path.name, path.name, path.stat().st_size), None
@@ -87,7 +89,7 @@ def read_arrays(path: Path) -> tuple[Array, Array | None]:
 
 
 def _headers(path: Path) -> list[Array]:
-    """What the arrays of an .npz file declare."""
+    """Return the arrays that an .npz file declares."""
     arrays = []
     try:
         with _SmallReads(path) as whole, zipfile.ZipFile(whole) as archive:
@@ -100,13 +102,13 @@ def _headers(path: Path) -> list[Array]:
                     arrays.append(_header(file, name.removesuffix(".npy"), path.name, size))
     except DataError:
         raise
-    except Exception as error:  # a damaged archive makes zipfile raise nearly anything
+    except Exception as error:  # zipfile may raise almost anything on a damaged archive
         raise _damaged(shown(path.name), "as an .npz file", error) from None
     return arrays
 
 
 class _SmallReads(io.FileIO):
-    """A file that gives no more than :data:`MAX_DIRECTORY_BYTES` at once: zipfile reads the list of members whole."""
+    """A file that refuses reads above :data:`MAX_DIRECTORY_BYTES`: zipfile reads the list of members in one piece."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(MAX_DIRECTORY_BYTES + 1 if size is None or size < 0 else min(size, MAX_DIRECTORY_BYTES + 1))
@@ -126,12 +128,12 @@ def _header(file: IO[bytes], name: str, where: str, file_bytes: int) -> Array:
         if any(length < 0 for length in shape) or math.prod(shape) * max(1, dtype.itemsize) >= 2**63:
             raise ValueError("an impossible shape")
         return Array(name, tuple(int(length) for length in shape), dtype, fortran, file.tell(), file_bytes)
-    except Exception as error:  # the header is a Python literal of unknown origin: its parser raises nearly anything
+    except Exception as error:  # the header is an untrusted Python literal: its parser may raise almost anything
         raise _damaged(_place(name, where), "as a NumPy array", error) from None
 
 
 def _place(name: str, where: str) -> str:
-    """An array and its file, as a sentence names them; an .npy file holds one."""
+    """Return the name of an array and its file for a sentence; an .npy file holds a single one."""
     return shown(name) if name == where else f"{shown(name)} in {shown(where)}"
 
 
@@ -142,7 +144,7 @@ def _damaged(what: str, how: str, error: Exception) -> DataError:
 
 
 def choose(arrays: Iterable[Array], where: str) -> tuple[Array, Array | None]:
-    """Samples and labels: by their names (:data:`NAMED`), else by their shapes. Raises DataError."""
+    """Choose samples and labels by their names (:data:`NAMED`), else by their shapes. Raises DataError."""
     by_name = {array.name: array for array in arrays}
     for x_name, y_name in NAMED:
         if x_name in by_name:
@@ -157,7 +159,7 @@ def choose(arrays: Iterable[Array], where: str) -> tuple[Array, Array | None]:
 
 
 def _labels_for(x: Array, arrays: Iterable[Array]) -> Array | None:
-    """The first one-dimensional array of whole numbers as long as ``x``, else the first such table (one-hot)."""
+    """Return the first one-dimensional integer array as long as ``x``, else the first such table (one-hot)."""
     others = [a for a in arrays if a.whole and a.name != x.name and a.samples == x.samples]
     flat = [a for a in others if len(a.shape) == 1]
     tables = [a for a in others if len(a.shape) == 2]
@@ -169,7 +171,7 @@ def _list(arrays: Iterable[Array]) -> str:
 
 
 def in_words(shape: tuple[int, ...]) -> str:
-    """``28 × 28``; a single value is ``1``."""
+    """Format a shape as ``28 × 28``; a single value is ``1``."""
     return " × ".join(f"{length:,}" for length in shape) or "1"
 
 
@@ -189,7 +191,7 @@ def _check_array(array: Array, path: Path) -> None:
 
 
 def load(path: Path, array: Array) -> np.ndarray:
-    """One array of an .npz file, in the machine's byte order. Raises DataError; MemoryError where it does not fit."""
+    """Load one array of an .npz file, in the machine's byte order. Raises DataError, or MemoryError if too large."""
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{array.name}.npy") as file:
             values = np.lib.format.read_array(file, allow_pickle=False)
@@ -201,7 +203,7 @@ def load(path: Path, array: Array) -> np.ndarray:
 
 
 def check_finite(values: np.ndarray, what: str) -> None:
-    """Raise DataError where a value is not finite as float32. Works in pieces, so that no second copy is needed."""
+    """Raise DataError if a value is not finite as float32. Works in pieces, so that no second copy is needed."""
     if values.dtype.kind != "f" or not len(values):
         return
     step = max(1, CHUNK_BYTES // max(1, values[0].nbytes))
@@ -213,7 +215,7 @@ def check_finite(values: np.ndarray, what: str) -> None:
 
 
 def class_labels(raw: np.ndarray, samples: int, classes: int, what: str) -> np.ndarray:
-    """Labels (samples,) int64 in 0 … classes − 1 from such numbers, a column of them, or one-hot rows.
+    """Convert numbers, a column of them, or one-hot rows to labels (samples,) int64 in 0 … classes − 1.
 
     One class means a sigmoid: labels 0 and 1. Raises DataError.
     """

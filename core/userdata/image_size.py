@@ -1,21 +1,21 @@
-"""Pixels of a PNG or JPEG image from its header, so that a small file that unpacks to gigabytes is seen beforehand."""
+"""Size of a PNG or JPEG image from its header, so that a small file that unpacks to gigabytes is noticed beforehand."""
 
 from __future__ import annotations
 
 HEADER_BYTES = 64 * 1024
-"""Read of a file: a JPEG's size may stand behind a preview and a colour profile."""
+"""Bytes read from a file: a JPEG's size may follow a preview and a colour profile."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Markers of a JPEG frame, which hold the size (ITU T.81, table B.1)."""
 
 
 def pixels(header: bytes) -> int | None:
-    """Width times height; None where the header does not say, or is damaged."""
+    """Return width times height; None if the header lacks them or is damaged."""
     if header.startswith(_PNG):
         return _area(header[16:20], header[20:24])
     at = 2
     while header.startswith(b"\xff\xd8") and header[at : at + 1] == b"\xff":
-        if header[at + 1 : at + 2] == b"\xff":  # fills up before a marker
+        if header[at + 1 : at + 2] == b"\xff":  # fill bytes before a marker
             at += 1
             continue
         if at + 9 <= len(header) and header[at + 1] in _SIZES:

@@ -1,7 +1,7 @@
-"""User data: what lies at a local path, found out cheaply and without a framework, or one sentence why not.
+"""Inspection of user data at a local path, cheaply and without a framework, with one sentence for any problem.
 
-Pages and the command line ask before a worker starts, the worker asks again. Headers, names and sizes are read, never
-the samples themselves.
+Pages and the command line inspect before a worker starts, and the worker inspects again. Headers, names and sizes are
+read, never the samples themselves.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ Kind = Literal["arrays", "tfrecord", "images"]
 MAX_FILES = 200_000
 MAX_UNPACKED_BYTES = 8 * 2**30
 MAX_SAMPLE_BYTES = 256 * 2**20
-"""Of a TFRecord file's first record, which is read whole to see what it holds."""
+"""Limit of a TFRecord file's first record, which is read whole to see its content."""
 MAX_PIXELS = 100_000_000
-"""Of an image, more than any camera's; decoded they take three bytes each."""
+"""Limit of an image's pixels, above any camera's; decoded they take three bytes each."""
 MAX_LOOKED_AT = 1_000
-"""Images whose header is read: all of a small folder, else evenly chosen ones."""
+"""Number of images whose header is read: all of a small folder, else evenly chosen ones."""
 MEMORY_SHARE = 0.25
-"""Of the memory that is free before workers start: each of two workers holds the arrays, and twice while it loads."""
+"""Share of the memory free before workers start: each of two workers holds the arrays, and twice while loading."""
 
 NAMES: dict[Kind, re.Pattern[str]] = {
     "arrays": re.compile(r"\.np[yz]$", re.IGNORECASE),
     "tfrecord": re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$", re.IGNORECASE),
     "images": re.compile(r"\.(png|jpe?g)$", re.IGNORECASE),
 }
-RECORD_HEAD = 12  # a record begins with its length (uint64, little endian) and that length's checksum
-RECORD_FRAME = 16  # and ends with a checksum of its own
+RECORD_HEAD = 12  # a record begins with its length (uint64, little endian) and the checksum of that length
+RECORD_FRAME = 16  # plus the checksum of the data at its end
 ACCEPTED = "accepted are an .npy or .npz file, TFRecord files (.tfrecord), or a folder of PNG or JPEG images"
 
 
 @dataclass(frozen=True)
 class Source:
-    """What lies at a path. ``paths`` are the files in the order they are read; ``words`` describe them on a page.
+    """User data at a path.
 
-    ``samples`` is None where only reading everything would tell (TFRecord files). ``folders`` are the sub-folders
-    that give images their labels, sorted; "" stands for the folder itself.
+    ``paths`` are the files in reading order; ``words`` describe them on a page. ``samples`` is None if only reading
+    everything would tell (TFRecord files). ``folders`` are the sub-folders that give images their labels, sorted; ""
+    stands for the folder itself.
     """
 
     path: str
@@ -77,7 +78,7 @@ class Source:
 
     @property
     def memory_bytes(self) -> int:
-        """What a worker keeps in memory throughout: the unpacked arrays of an .npz file. All else is read in pieces."""
+        """Memory a worker needs throughout, for the unpacked arrays of an .npz file. All else is read in pieces."""
         arrays = (self.x, self.y) if self.path.lower().endswith(".npz") else ()
         return sum(array.bytes for array in arrays if array is not None)
 
@@ -87,14 +88,14 @@ class Source:
 
 
 def check_data(path: str) -> Source:
-    """What lies at a path, with everything checked that needs no samples and no network. Raises DataError."""
+    """Inspect the data at a path and check everything that needs no samples and no network. Raises DataError."""
     source = inspect_data(path)
     check_memory(source, MEMORY_SHARE)
     return source
 
 
 def inspect_data(path: str) -> Source:
-    """As :func:`check_data`, whatever memory is free."""
+    """Inspect the data like :func:`check_data`, without the check of free memory."""
     place = _place(path)
     with _readable(place):
         if place.is_dir():
@@ -130,7 +131,7 @@ def _place(path: str) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{shown(path)} cannot be read: {shown(str(reason))}.") from None
-    if not (place.is_dir() or place.is_file()):  # a device or a pipe could keep its reader for ever
+    if not (place.is_dir() or place.is_file()):  # a device or a pipe could block its reader for ever
         raise DataError(f"{shown(path)} is neither a file nor a folder; {ACCEPTED}.")
     return place
 
@@ -149,7 +150,7 @@ def _kind_of_file(place: Path) -> Kind:
 
 
 def _kind_of_files(files: list[tuple[str, int]], place: Path) -> Kind:
-    """The kind of a folder: images or TFRecord files, beside which arrays do not count."""
+    """Return the kind of a folder, images or TFRecord files; array files beside them are ignored."""
     kinds = {_kind_of_name(path) for path, _ in files}
     if kinds >= {"tfrecord", "images"}:
         raise DataError(f"{shown(str(place))} holds images and TFRecord files; choose a folder with one kind.")
@@ -164,9 +165,9 @@ def _kind_of_files(files: list[tuple[str, int]], place: Path) -> Kind:
 
 
 def _scan(folder: Path) -> list[tuple[str, int]]:
-    """Path and size of every file below a folder whose name is of a kind known here; hidden ones are left out.
+    """Return path and size of every file of a known kind below a folder, except hidden ones.
 
-    Links are followed, a folder is entered once only, and no more than :data:`MAX_FILES` entries are looked at.
+    Links are followed, a folder is entered only once, and at most :data:`MAX_FILES` entries are looked at.
     """
     files: list[tuple[str, int]] = []
     waiting, entered, looked = [str(folder)], set(), 0
@@ -252,7 +253,7 @@ def _images(place: Path, files: list[tuple[str, int]]) -> Source:
 
 
 def check_memory(source: Source, share: float) -> None:
-    """Raise DataError where the data would take more than that share of the memory that is free now."""
+    """Raise DataError if the data would take more than that share of the memory that is free now."""
     free = available_memory_bytes()
     if source.memory_bytes > share * free:
         raise DataError(
@@ -262,7 +263,7 @@ def check_memory(source: Source, share: float) -> None:
 
 
 def image_shape(input_shape: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Height, width and channels (1 or 3) of the image that a network's input holds; None where it holds none.
+    """Return height, width and channels (1 or 3) of the image in a network's input; None if it is not an image.
 
     A flat input of n values is a square image: 784 is 28 × 28 × 1, 3072 is 32 × 32 × 3.
     """
@@ -276,7 +277,7 @@ def image_shape(input_shape: tuple[int, ...]) -> tuple[int, int, int] | None:
 
 
 def check_fits(source: Source, workload: Workload) -> None:
-    """Raise DataError where it is known without reading samples that they do not fit the network."""
+    """Raise DataError if the data are known not to fit the network, without reading samples."""
     network = workload.network
     if network.vocabulary is not None:
         raise DataError(f"{source.name} holds numbers or images; {network.name} takes token ids, which are drawn only.")
@@ -307,9 +308,9 @@ RANDOM_LABELS = (
 
 
 def check_labelled(path: str, workload: Workload) -> Source:
-    """User data that fit the network and hold labels. Raises DataError.
+    """Return user data that fit the network and have labels. Raises DataError.
 
-    Whether TFRecord files hold labels is only seen by the worker, which reads them.
+    Only the worker, which reads them, can tell if TFRecord files have labels.
     """
     source = check_data(path)
     check_fits(source, workload)

@@ -13,6 +13,7 @@ from core.studies.host.run import HostPlan
 from core.studies.registry import example_id
 from core.studies.sweep.record import Run
 from core.ui.hardware import page
+from core.ui.hardware.steps import KINDS
 from tests.support.batch_page import RUN, kept
 from tests.support.commands import holds
 from tests.support.hardware_page import ACCURACY, CLEAR, STEPS, STUDY, traces
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("this_machine")
 
 def test_an_assumed_host_is_measured_on_demand(engine: Any) -> None:
     at = unfold(open_page("hardware", run=kept(engine), host="server"), "Host overhead")
-    says(at, "Host overhead: assumed, a server", "Assumed for a server: ")
+    says(at, "Host overhead: assumed, a server of before 2020", "Assumed for a server of before 2020: ")
     assert start(engine, at, "host") == HostPlan()
     engine.store.add_study("host", "20260107-new", STUDY)
     at.run()
@@ -42,7 +43,7 @@ def test_a_measured_host_counts_until_a_kind_is_chosen(engine: Any) -> None:
     lines = at.dataframe[0].value
     assert {"graph", "xla", "eager"} == set(lines["execution"])
     measured = at.selectbox(key=f"hardware_host-{run_id}-20260107-host")
-    assert measured.options == ["Measured on this machine", "A weak cloud machine", "A desktop", "A server"]
+    assert measured.options == ["Measured on this machine", *KINDS.values()]
     measured.select("weak").run()
     assert "Host overhead: assumed, a weak cloud machine" in text_of(at)
     at.selectbox(key=f"hardware_host-{run_id}-weak").select("20260107-host").run()
@@ -52,7 +53,7 @@ def test_a_measured_host_counts_until_a_kind_is_chosen(engine: Any) -> None:
 def test_what_fit_costs_is_said_of_a_measured_host_too(engine: Any) -> None:
     at = unfold(open_page("hardware", run=kept(engine, host=STUDY), fit="with"), "Host overhead")
     assert "fit adds to a step (assumed)" in [metric.label for metric in at.metric]
-    says(at, "Host overhead: measured", "What fit itself adds, assumed: Assumed for a desktop: ")
+    says(at, "Host overhead: measured", "What fit itself adds, assumed: Assumed for a desktop of 2020 or later: ")
     without = unfold(open_page("hardware", run=kept(engine)), "Host overhead")
     assert not [metric.label for metric in without.metric if "fit" in metric.label]
 
@@ -70,13 +71,13 @@ def test_a_study_without_that_execution_or_unreadable_is_said_and_costs_are_assu
     graph_only = make_host_study(cells=[cell for cell in STUDY.cells if cell.execution == "graph"])
     run_id = kept(engine, host=graph_only.model_copy(update={"environment": make_environment()}))
     at = open_page("hardware", run=run_id, execution="eager")
-    says(at, "This host study holds no eager steps in training", "Until then a desktop is assumed.")
+    says(at, "This host study holds no eager steps in training", "Until then no host is named.")
     text = text_of(open_page("hardware", run=run_id, host="gone", execution="graph"))
     assert "There is no such host study here; the newest one counts." in text
     damage(engine.store, "20260107-host")
     st.cache_resource.clear()
     text = text_of(open_page("hardware", run=run_id, host="gone"))
-    holds(text, "This is no Breakeven host study", "There is no such host study here; a desktop is assumed.")
+    holds(text, "This is no Breakeven host study", "There is no such host study here; none is named.")
 
 
 def test_the_models_errors_stand_on_the_page_with_their_date(engine: Any) -> None:
@@ -96,7 +97,7 @@ def test_the_shipped_host_counts_for_the_example_alone_and_is_missed_by_nothing(
     shipped = example_id(HOST)
     assert next(iter(page.studies(example))) == shipped
     assert shipped not in page.studies(RUN)
-    assert page.counting("", page.studies(RUN)) == "desktop"
+    assert page.counting("", page.studies(RUN)) == "unnamed"
     study = make_host_study().model_copy(update={"environment": RUN.environment})
     engine.store.add_study("host", "20260105-host01", study)
     assert list(page.studies(RUN)) == ["20260105-host01"]

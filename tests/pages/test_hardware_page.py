@@ -34,7 +34,7 @@ def test_one_sentence_and_one_picture_say_what_is_clear_and_what_is_not(engine: 
     text = text_of(at)
     assert at.title[0].value == "From which batch would a GPU be faster?"
     headline = at.header[0].value.replace("&#58;", ":")
-    assert re.match(rf"Modelled: (\d+|none) of 44 cards (is|are) clearly faster than this CPU's best \({NAMES[1]}\) "
+    assert re.match(rf"Modelled: (\d+|none) of 49 cards (is|are) clearly faster than this CPU's best \({NAMES[1]}\) "
                     r"from a batch within 1 to 1,024; (\d+ clearly slower at all of them, )?(\d+ not clear, )?"
                     r"\d+ without a number\.$",
                     headline)  # fmt: skip
@@ -60,7 +60,7 @@ def test_one_sentence_and_one_picture_say_what_is_clear_and_what_is_not(engine: 
 
 def test_what_would_make_more_cards_clear_stands_beside_the_button_that_does_it(engine: Any) -> None:
     at = open_page("hardware", run=kept(engine))
-    said = re.search(r"(\d+) of 44 cards are not clear at batch 64. Measuring this machine’s host overhead would make "
+    said = re.search(r"(\d+) of 49 cards are not clear at batch 64. Measuring this machine’s host overhead would make "
                      r"(\d+) of them clear.", text_of(at))  # fmt: skip
     assert said
     assert 0 < int(said[2]) <= int(said[1])
@@ -78,7 +78,7 @@ def test_the_choices_are_in_the_address_and_an_address_reopens_them(engine: Any)
     at.button_group(key=f"hardware_data-{run_id}").select("Fed each step")
     at.button_group(key=f"hardware_build-{run_id}").select("fused")
     at.checkbox(key=f"hardware_fit-{run_id}").check()
-    at.selectbox(key=f"hardware_host-{run_id}-desktop").select("weak")
+    at.selectbox(key=f"hardware_host-{run_id}-unnamed").select("weak")
     at.button_group(key=f"hardware_against-{run_id}").select(0).run()
     query = {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
     assert query == {
@@ -135,8 +135,8 @@ def test_a_family_that_is_withheld_gets_the_reason_and_no_number(engine: Any, mo
     at = open_page("hardware", run=kept(engine))
     text = text_of(at)
     headline = at.header[0].value.replace("&#58;", ":")
-    assert headline == f"Modelled: none of 44 cards can be compared with this CPU's best ({NAMES[1]})."
-    assert f"Modelled: none of 44 cards gets a speed-up over this CPU's best ({NAMES[1]}) at batch 64." in text
+    assert headline == f"Modelled: none of 49 cards can be compared with this CPU's best ({NAMES[1]})."
+    assert f"Modelled: none of 49 cards gets a speed-up over this CPU's best ({NAMES[1]}) at batch 64." in text
     assert "says how far the model errs for dense networks" in text
     assert titles(at) == [STEP]
     assert not [name for name in traces(at) if "modelled" in name]
@@ -216,7 +216,7 @@ def test_what_limits_a_card_its_roofline_and_what_would_have_to_be_true(engine: 
     at.button_group(key=f"hardware_data-{run_id}").select("Fed each step")
     at.button_group(key=f"hardware_build-{run_id}").select("fused")
     at.checkbox(key=f"hardware_fit-{run_id}").check()
-    at.selectbox(key=f"hardware_host-{run_id}-desktop").select("weak").run()
+    at.selectbox(key=f"hardware_host-{run_id}-unnamed").select("weak").run()
     assert f"Modelled: for B200 to meet {NAMES[1]} at batch 64, its link from host to card" in text_of(at)
     at.number_input(key=f"hardware_needed-{run_id}-64").set_value(5000).run()
     assert "can be compared from batch 1 to 1,024" in text_of(at)

@@ -1,1 +1,1 @@
-"""The layers that Breakeven knows, a module for each kind: ``RULES`` in each maps Keras's class names to rules."""
+"""Supported layers, one module per kind: ``RULES`` in each maps Keras's class names to rules."""

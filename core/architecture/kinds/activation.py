@@ -9,7 +9,7 @@ from core.architecture.options import REQUIRED, Option, Options, axis, maybe, on
 from core.architecture.rule import Rule, Shape, Work, pointwise, position, size, with_axes
 
 FROM_OUTPUT = frozenset({"linear", "relu", "relu6", "sigmoid", "tanh", "softmax", "elu", "selu"})
-"""Functions whose gradient TensorFlow takes from their output; for the others a layer keeps their input too."""
+"""Functions whose gradient TensorFlow computes from their output; for the others a layer keeps their input, too."""
 FROM_INPUT = frozenset(
     {"leaky_relu", "celu", "softplus", "softsign", "squareplus", "soft_shrink", "sparse_plus", "silu", "gelu"}
     | {"tanh_shrink", "sparse_sigmoid", "exponential", "hard_sigmoid", "hard_silu", "hard_tanh", "hard_shrink"}
@@ -17,12 +17,12 @@ FROM_INPUT = frozenset(
 )
 SAME = {"swish": "silu", "hard_swish": "hard_silu"}
 SOFTMAX_FLOPS = 5
-"""For each value (TensorFlow's profiler): shift by the maximum 2, exponential 1, sum and division 2."""
+"""Operations per value (TensorFlow's profiler): shift by the maximum 2, exponential 1, sum and division 2."""
 MAX_SLOPE = 1e6
 
 
 def activation(default: Any = "linear") -> Option:
-    """The name of one of Keras's activation functions; none and “linear” are the same."""
+    """Return the option for one of Keras's activation functions; none and “linear” are the same."""
 
     def read(value: Any) -> str:
         name = "linear" if value is None else value
@@ -34,7 +34,7 @@ def activation(default: Any = "linear") -> Option:
 
 
 def activated(name: str, values: int) -> Work:
-    """What the function adds to a layer that ends in it: softmax's operations, and an input that is kept."""
+    """Return the work an activation adds to the layer it ends: softmax's operations, and an input that is kept."""
     flops = SOFTMAX_FLOPS * values if name == "softmax" else 0
     kept = 0 if name in FROM_OUTPUT else values
     return Work((values,), forward=flops, weight_gradient=flops, internal=kept)
@@ -66,7 +66,7 @@ def _noisy(_: Options, shapes: tuple[Shape, ...]) -> Work:
 
 
 def _noise_shape() -> Option:
-    """None, or the batch's axis (None) and each further axis: None for a value each, 1 for one value along it."""
+    """Return the option of a noise shape: None, or None for the batch and, per axis, None (full) or 1 (broadcast)."""
 
     def read(value: Any) -> tuple[int | None, ...] | None:
         if value is None:

@@ -1,4 +1,4 @@
-"""Attention: scores between steps, and the projections around them."""
+"""Attention layers: scores between steps, and the projections around them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEPS = "steps and features"
 
 
 def _query_value_key(shapes: tuple[Shape, ...]) -> tuple[Shape, Shape, Shape]:
-    """The three inputs, the key being the value where it is not given. Raises ValueError."""
+    """Return the three inputs, with the value as key if none is given. Raises ValueError."""
     query, value, key = (with_axes(shape, 2, STEPS) for shape in (*shapes, *shapes[1:2])[:3])
     if key[0] != value[0]:
         raise ValueError(f"its value has {value[0]} steps and its key {key[0]}; they must be as many")
@@ -24,9 +24,9 @@ def _check_features(query: Shape, key: Shape) -> None:
 
 
 def _scores(heads: int, query: int, keys: int, key_dim: int, value_dim: int, dropout: float) -> Work:
-    """Scaled products of queries and keys, softmax, and weighted sums of values (Vaswani et al. 2017).
+    """Count scaled products of queries and keys, softmax, and weighted sums of values (Vaswani et al. 2017).
 
-    Everything but the output is internal: what is scaled (Keras: the queries with dropout, the scores without), the
+    Everything but the output is internal: the scaled operand (in Keras, queries with dropout, scores without), the
     scores, their softmax, and with dropout its mask and its result.
     """
     pairs = heads * query * keys
@@ -44,8 +44,9 @@ def _scores(heads: int, query: int, keys: int, key_dim: int, value_dim: int, dro
 def _projected(
     options: Options, shapes: tuple[Shape, ...], heads: int, shared: int, sizes: tuple[int, int, int]
 ) -> Work:
-    """Projections of query (``heads``), key and value (``shared`` heads each), scores, and the output's projection;
-    ``sizes`` are a head's values in a key and in a value, and the output's features.
+    """Count the projections of query (``heads``), key and value (``shared`` heads), scores, and output projection.
+
+    ``sizes`` are the values per head of a key and of a value, and the features of the output.
     """
     query, value, key = _query_value_key(shapes)
     key_dim, value_dim, features = sizes
@@ -99,7 +100,7 @@ def _dot_product(options: Options, shapes: tuple[Shape, ...]) -> Work:
 
 
 def _additive(options: Options, shapes: tuple[Shape, ...]) -> Work:
-    """Bahdanau et al. (2015): a sum over features of the tanh of query plus key, for each pair of steps."""
+    """Count additive attention (Bahdanau et al. 2015): a sum over features of tanh(query + key), per pair of steps."""
     query, value, key = _query_value_key(shapes)
     _check_features(query, key)
     pairs = query[0] * key[0]

@@ -1,4 +1,4 @@
-"""Convolutions: plain, grouped, dilated, transposed, depthwise and separable, over 1, 2 or 3 axes."""
+"""Convolution layers: plain, grouped, dilated, transposed, depthwise and separable, over 1, 2 or 3 axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_KERNEL = 4_096
 
 
 def windows(shape: Shape, options: Options, kernel: str = "kernel_size") -> Shape:
-    """Positions of a kernel over the axes before the channels. Raises ValueError where it does not fit."""
+    """Return the kernel's number of positions along each axis before the channels. Raises ValueError if none fits."""
     places = []
     dilations = options.get("dilation_rate", (1,) * len(options[kernel]))
     for length, extent, stride, dilation in zip(shape, options[kernel], options["strides"], dilations, strict=True):
@@ -29,7 +29,7 @@ def windows(shape: Shape, options: Options, kernel: str = "kernel_size") -> Shap
 
 
 def _filters(options: Options, filters: int, channels: int, grid: Shape) -> Work:
-    """``filters`` kernels over ``channels`` channels each, at every position of ``grid``."""
+    """Count ``filters`` kernels over ``channels`` channels each, at every position of ``grid``."""
     work = product(size(grid), size(options["kernel_size"]) * channels, filters, options["use_bias"])
     return replace(work, output=(*grid, filters))
 
@@ -61,7 +61,7 @@ def _transposed(options: Options, grid: Shape, channels: int) -> Work:
 
 
 def _spread(grid: Shape, options: Options) -> Shape:
-    """Output positions of a transposed convolution (Keras's rule for TensorFlow's padding)."""
+    """Return the output positions of a transposed convolution (Keras's rule for TensorFlow's padding)."""
     lengths = []
     extra = options["output_padding"] or (None,) * len(grid)
     each = zip(grid, options["kernel_size"], options["strides"], options["dilation_rate"], extra, strict=True)

@@ -10,7 +10,7 @@ from core.architecture.rule import Rule, Shape, Work, size, with_axes
 
 
 def product(places: int, inputs: int, units: int, bias: bool) -> Work:
-    """``places`` vectors of ``inputs`` values, each multiplied by one matrix, as in a Dense layer."""
+    """Count ``places`` vectors of ``inputs`` values, each multiplied by one matrix, as in a Dense layer."""
     flops = places * (2 * inputs * units + units * bias)
     return Work(
         output=(places, units),
@@ -22,7 +22,7 @@ def product(places: int, inputs: int, units: int, bias: bool) -> Work:
 
 
 def with_activation(work: Work, name: str) -> Work:
-    """The work, ended by an activation function."""
+    """Return the work with an activation function added at its end."""
     extra = activated(name, size(work.output))
     return replace(
         work,

@@ -10,7 +10,7 @@ from core.architecture.rule import Rule, Shape, Work, pointwise, position, size
 
 
 def _broadcast(one: Shape, other: Shape) -> Shape:
-    """The shape of both added up, where an axis of 1 stretches. Raises ValueError."""
+    """Return the shape of the sum of both, in which axes of length 1 are broadcast. Raises ValueError."""
     if len(one) != len(other) or any(m != n and 1 not in (m, n) for m, n in zip(one, other, strict=True)):
         raise ValueError(f"its inputs have the unlike shapes {one} and {other}")
     return tuple(n if m == 1 else m for m, n in zip(one, other, strict=True))

@@ -1,4 +1,4 @@
-"""Normalisation over the batch, over a sample's values or groups of them, and by fixed numbers."""
+"""Normalisation layers: over the batch, over a sample's values or groups of them, and by fixed numbers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from core.architecture.options import Option, Options, axis, flag, maybe, number
 from core.architecture.rule import Rule, Shape, Work, pointwise, position, size
 
 BATCH_INPUT_GRADIENT_FLOPS = 4
-"""For each value, once the two sums are there: scale, subtract two means, scale again (Ioffe & Szegedy 2015)."""
+"""Operations per value once both sums are computed: scale, subtract two means, scale again (Ioffe & Szegedy 2015)."""
 MOMENTS_FLOPS = 4
-"""For each value as TensorFlow's profiler counts: mean 1, squared difference 2, mean 1."""
+"""Operations per value by the count of TensorFlow's profiler: mean 1, squared difference 2, mean 1."""
 SCALING_FLOPS = 2
-"""For each value: times a number, plus another."""
+"""Operations per value: one product, one sum."""
 
 
 def _batch(options: Options, shapes: tuple[Shape, ...]) -> Work:
-    """As in inference forward, where scale and shift are folded; the moments of training are bound by memory."""
+    """Count the forward pass as in inference, with scale and shift folded; the moments of training are memory-bound."""
     shape = shapes[0]
     channels = shape[position(options["axis"], len(shape))]
     trained = options["center"] + options["scale"]
@@ -29,7 +29,7 @@ def _batch(options: Options, shapes: tuple[Shape, ...]) -> Work:
 
 
 def _normalised(shape: Shape, weights: int, flops: int, options: Options) -> Work:
-    """A normalisation of each sample by itself, ``flops`` for each value; its gradients run through the moments."""
+    """Count a normalisation within each sample, ``flops`` per value; its gradients run through the moments."""
     return Work(
         shape,
         weights=weights,
@@ -41,14 +41,14 @@ def _normalised(shape: Shape, weights: int, flops: int, options: Options) -> Wor
 
 
 def _values_along(axes: tuple[int, ...], shape: Shape) -> int:
-    """Values of one position's slice along those axes of Keras. Raises ValueError."""
+    """Return the number of values in one position's slice along the given Keras axes. Raises ValueError."""
     return size(tuple(shape[place] for place in {position(axis, len(shape)) for axis in axes}))
 
 
 def _layer(options: Options, shapes: tuple[Shape, ...]) -> Work:
     shape = shapes[0]
     weights = _values_along(options["axis"], shape) * (options["center"] + options["scale"])
-    # Keras folds scale and centre into the factor and the summand of every value (Ba et al. 2016 write them apart)
+    # Keras folds scale and centre into the factor and the summand of every value (Ba et al. 2016 write them separately)
     flops = MOMENTS_FLOPS + SCALING_FLOPS + 2 * options["scale"] + options["center"]
     return _normalised(shape, weights, flops, options)
 
@@ -73,7 +73,7 @@ def _unit(options: Options, shapes: tuple[Shape, ...]) -> Work:
 
 
 def _fixed(options: Options, shapes: tuple[Shape, ...]) -> Work:
-    """Keras holds mean, variance and a count as weights that are not trained unless they are given."""
+    """Count fixed normalisation; unless given, mean, variance and a count are untrained weights in Keras."""
     shape = shapes[0]
     learnt = options["mean"] is None
     return Work(

@@ -24,7 +24,7 @@ def _over_all(options: Options, grid: Shape, channels: int) -> Work:
 
 
 def _own_stride(options: dict[str, Any]) -> dict[str, Any]:
-    """Strides that equal the window are Keras's default."""
+    """Drop strides that equal the window, which is Keras's default."""
     same = options["strides"] == options["pool_size"]
     return {**options, "strides": None} if same else options
 

@@ -14,8 +14,10 @@ from core.architecture.rule import Rule, Shape, Work, size, with_axes
 
 @dataclass(frozen=True)
 class Cell:
-    """One kind of cell: matrices beside each other, element-wise operations for each unit and step beyond the
-    products, and values for each unit and step that the backward pass needs beside the output.
+    """One kind of recurrent cell.
+
+    ``gates`` is the number of matrices side by side; ``elementwise`` operations and ``kept`` values (needed by the
+    backward pass beside the output) are per unit and step, beyond the products.
     """
 
     gates: int
@@ -25,18 +27,18 @@ class Cell:
 
 
 LSTM = Cell(gates=4, elementwise=4 + 4, kept=6)
-"""Hochreiter & Schmidhuber (1997): the two products added (4); two products and a sum for the cell's state, one for
-the output. Kept: four gates, the state and its tanh."""
+"""Hochreiter & Schmidhuber (1997): four additions of the two products; two products and a sum for the cell state, one
+product for the output. Kept: four gates, the state and its tanh."""
 GRU = Cell(gates=3, elementwise=2 + 2 + 4, kept=5)
-"""Cho et al. (2014): two gates added, the reset product and its sum, four operations for the new state. Kept: three
-gates, the reset product, the state before."""
+"""Cho et al. (2014): two additions for the gates, the reset product and its sum, four operations for the new state.
+Kept: three gates, the reset product, the previous state."""
 SIMPLE = Cell(gates=1, elementwise=1, kept=0)
 
 
 def recurrent(cell: Cell, options: Options, shape: Shape) -> Work:
-    """One direction over (steps, features): Keras's cell, step by step.
+    """Count one direction over (steps, features): Keras's cell, step by step.
 
-    ``weight_gradient`` holds the gradients of both matrices and what flows back through time.
+    ``weight_gradient`` holds the gradients of both matrices and the backpropagation through time.
     """
     steps, features = with_axes(shape, 2, "steps and features")
     units, bias = options["units"], options["use_bias"]
@@ -82,7 +84,7 @@ CELLS = {
 
 
 def inner_layer(rules: Mapping[str, Rule], accepted: str) -> Option:
-    """A layer inside a layer: its class name and its options, which the class's own rule checks."""
+    """Return the option of a layer inside a layer: class name and options, which the class's own rule checks."""
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping) or value.get("class_name") not in list(rules):
@@ -100,7 +102,7 @@ def inner_layer(rules: Mapping[str, Rule], accepted: str) -> Option:
 
 
 def inner_work(rules: Mapping[str, Rule], options: Options, shape: Shape) -> Work:
-    """Work of the layer inside a layer. Raises ValueError."""
+    """Count the layer inside a layer. Raises ValueError."""
     rule = rules[options["layer"]["class_name"]]
     return rule.work(rule.complete(options["layer"]["config"]), (shape,))
 

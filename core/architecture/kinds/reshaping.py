@@ -10,7 +10,7 @@ from core.architecture.options import Option, Options, pair, pairs, sizes, whole
 from core.architecture.rule import Rule, Shape, Work, on_grid, pointwise, size, with_axes
 
 BILINEAR_FLOPS = 8
-"""For each output value: four neighbours, a multiply-add each."""
+"""Operations per output value: four neighbours, one multiply-add each."""
 
 
 def _flatten(_: Options, shapes: tuple[Shape, ...]) -> Work:
@@ -38,7 +38,7 @@ def _repeat(options: Options, shapes: tuple[Shape, ...]) -> Work:
 
 
 def _each_axis(grid: Shape, value: Any) -> tuple[Any, ...]:
-    """Keras writes the one axis of a sequence without a tuple around it."""
+    """Wrap the value for a sequence's only axis, which Keras writes without a tuple."""
     return (value,) if len(grid) == 1 else value
 
 

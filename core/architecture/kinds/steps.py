@@ -1,4 +1,4 @@
-"""A layer applied to each step of a sequence by itself."""
+"""Layers applied to each step of a sequence separately."""
 
 from __future__ import annotations
 

@@ -141,13 +141,13 @@ def host(run: Run, options: Options) -> Host:
     try:
         costs = host_of_study(known[counts], run.plan.workload.mode, execution)
     except ValueError as error:
-        problem = f"{error} Until then {KIND_WORDS[USUAL_KIND]} is assumed."
+        problem = f"{error} Until then no host is named."
         return Host(costs_of_kind(USUAL_KIND, execution), None, problem)
     costs = with_loop_of(costs, known[counts].environment, run, options.index)
     return Host(costs, (counts, known[counts]), problem)
 
 
-_COUNTS = {True: "the newest one counts", False: f"{KIND_WORDS[USUAL_KIND]} is assumed"}
+_COUNTS = {True: "the newest one counts", False: "none is named"}
 
 
 def counting(asked: str, known: Mapping[str, HostStudy]) -> str:
