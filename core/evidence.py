@@ -177,7 +177,7 @@ class ProcessUse(Frozen):
 
 
 DISTURBING_WAIT_PCT = 70.0
-"""On one core threads of a worker wait for each other for 30 to 55 % of the time (measured: docs/validation.md)."""
+"""On one core a worker's threads wait for each other for 30 to 55 % of the time (docs/tables/processes.md)."""
 DISTURBING_STEAL_PCT, DISTURBING_OTHERS_PCT, PRESENT_PCT = 5.0, 25.0, 10.0
 
 
