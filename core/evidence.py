@@ -175,7 +175,8 @@ class ProcessUse(Frozen):
 
 
 DISTURBING_WAIT_PCT = 70.0
-"""Threads of a worker on a single core wait for each other 30 to 55 % of the time (measured: docs/validation.md)."""
+"""Threads of a worker on a single core wait for each other 30 to 55 % of the time (measured:
+docs/tables/processes.md)."""
 DISTURBING_STEAL_PCT, DISTURBING_OTHERS_PCT, PRESENT_PCT = 5.0, 25.0, 10.0
 
 

@@ -17,8 +17,15 @@ from core.spec import Target, parse_batches
 from core.studies.memory.plan import parse_bytes
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
-MAX_README = 6_000
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+TABLES = sorted((ROOT / "docs" / "tables").glob("*.md"))
+PAGES = [ROOT / "README.md", *DOCUMENTS, *TABLES, ROOT / "benchmarks" / "README.md"]
+MAX_README = 6_000  # bytes
+MAX_WORDS = 20_000  # of all documents, without tables, blocks of code and what is generated
+MAX_WORDS_OF = {"validation.md": 1_600, "design.md": 3_500}
+MAX_WORDS_BESIDE_TABLES = 200  # of one file of tables
+MAX_WORDS_OF_A_CELL = 45
+GENERATED = {"claims.md"}
 PROGRAMS = ("python -m core", "breakeven")
 READING = ("devices", "gpus", "verdict", "report", "predict", "batch")  # quick, and nothing is measured
 MEASURING = {"--probe", "--measure-host", "--add", "--budget"}
@@ -206,16 +213,77 @@ def test_figures_carry_their_date() -> None:
     assert "No GPU has run this code yet" in trust
 
 
+def prose(text: str) -> str:
+    """Return a document without blocks of code and tables."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^(?: {4}|\|).*$", "", text, flags=re.MULTILINE)
+
+
+def test_prose_is_what_is_neither_code_nor_a_table() -> None:
+    text = "# One two\n\nthree\n\n| four | five |\n| --- | --- |\n\n```sh\nsix\n```\n\n    seven\n\n- eight\n"
+    assert prose(text).split() == ["#", "One", "two", "three", "-", "eight"]
+
+
+def test_the_documents_are_short() -> None:
+    words = {page.name: len(prose(text_of(page)).split()) for page in DOCUMENTS if page.name not in GENERATED}
+    assert words.keys() >= MAX_WORDS_OF.keys()
+    assert sum(words.values()) <= MAX_WORDS
+    assert {name: words[name] for name, limit in MAX_WORDS_OF.items() if words[name] > limit} == {}
+
+
+def test_a_table_is_no_place_for_prose() -> None:
+    beside = {page.name: len(prose(text_of(page)).split()) for page in TABLES}
+    assert len(beside) > 10
+    assert {name: words for name, words in beside.items() if words > MAX_WORDS_BESIDE_TABLES} == {}
+    rows = [(name(page), row) for page in PAGES for row in re.findall(r"^\|(.+)\|$", text_of(page), re.MULTILINE)]
+    cells = [(page, cell) for page, row in rows for cell in re.sub(r"`[^`]*`", "", row).split("|")]
+    assert len(cells) > 1_000
+    assert [(page, cell) for page, cell in cells if len(cell.split()) > MAX_WORDS_OF_A_CELL] == []
+
+
+def test_tables_carry_their_date() -> None:
+    assert [page.name for page in TABLES if not DATE.search(text_of(page))] == []
+
+
+def documented_flags() -> dict[str, set[str]]:
+    """Return the flags of each command, as the tables under *Flags* in docs/cli.md list them."""
+    text = text_of(ROOT / "docs" / "cli.md").partition("\n## Flags\n")[2].partition("\n## ")[0]
+    cells = dict(re.findall(r"^\| ([`*][\w-]+[`*]) \| (.+) \|$", text, re.MULTILINE))
+
+    def flags_in(cell: str) -> set[str]:
+        named = {flag for group in re.findall(r"\*\w+\*", cell) for flag in flags_in(cells[group])}
+        return named | set(re.findall(r"`(--[\w-]+)`", cell))
+
+    return {row.strip("`"): flags_in(cell) for row, cell in cells.items() if row.startswith("`")}
+
+
+def test_every_flag_of_every_command_is_documented_and_no_other() -> None:
+    flags = {
+        name: {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+        for name, command in commands.commands.items()
+    }
+    own = {name: {flag for flag in known if flag.startswith("--")} for name, known in flags.items()}
+    own.pop("dashboard")  # it passes on the flags of another program
+    assert sum(map(len, own.values())) > 200
+    documented = documented_flags()
+    assert documented.keys() == own.keys()
+    assert {name: documented[name] ^ own[name] for name in own if documented[name] != own[name]} == {}
+
+
 def test_comments_cite_headings_of_the_design() -> None:
     headings = set(re.findall(r"^#+ (.+)$", text_of(ROOT / "docs" / "design.md"), re.MULTILINE))
     cited: list[str] = []
+    cited_files: set[str] = set()
     for folder in ("core", "tests", "benchmarks", "pages"):
         for path in (ROOT / folder).rglob("*.py"):
             source = re.sub(r"\s*\n\s*(?:# )?", " ", text_of(path))
             assert not re.search(r"\bDESIGN\b(?!\\b)", source), path
             cited += re.findall(r"docs/design\.md, ([A-Z][a-z ]+)[).:;]", source)
+            cited_files |= set(re.findall(r"\bdocs/[\w/]+\.md\b", source))
     assert len(cited) >= 9
     assert set(cited) <= headings
+    assert len(cited_files) > 9
+    assert [file for file in sorted(cited_files) if not (ROOT / file).is_file()] == []
 
 
 def test_nothing_names_this_machine() -> None:

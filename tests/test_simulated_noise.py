@@ -1,6 +1,6 @@
 """The simulated machines scatter as the real one did, whose figures each test names; equal targets, seeded.
 
-Real: two cores of a virtual machine, 784-512-512-10 on one thread (docs/validation.md, The simulated machines).
+Real: two cores of a virtual machine, 784-512-512-10 on one thread (docs/tables/simulated_machines.md).
 """
 
 from dataclasses import replace

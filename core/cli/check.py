@@ -29,7 +29,7 @@ STOPPED = "Stopped before there was anything to compare; it is not clear whether
 @click.argument("path", type=FILE, metavar="BASELINE")
 @click.option("--against", metavar="DIR_OR_COMMIT", help="Measure this checkout of your code, in turn with this one.")
 @click.option("--model", metavar="PACKAGE.MODULE:FUNCTION", help="Your own code that the baseline was measured with.")
-@click.option("--max-slowdown", help="What is allowed, such as 0.05 or 5 % (default: 0.05 with --against, else 0.1).")
+@click.option("--max-slowdown", help="What is allowed, such as 0.05 or 5 % (default: 0.05 with --against, else 0.15).")
 @click.option("--budget", "budget_s", type=float, default=DEFAULT_CHECK_S, show_default=True, help="Seconds.")
 @click.option("--target", help="Which of the baseline's targets, as commands write it (default: the first).")
 @click.option("--batches", help="Range low:high or list 1,8,64 (default: the baseline's smallest and a large one).")

@@ -38,7 +38,7 @@ COMMAND = (sys.executable, "-m", "core.worker.template")
 OFF = "BREAKEVEN_FRESH_STARTS"
 """Environment variable: any value makes every worker start afresh."""
 FORKED = ("tensorflow",)
-"""Frameworks whose forks were shown to vary as much as fresh processes do (docs/validation.md), on the CPU alone."""
+"""Frameworks whose forks vary as much as fresh processes do (docs/tables/processes.md), on the CPU alone."""
 LATE = THREAD_LIMITS
 """Variables in which a worker may differ from its template, where they are 1.
 
@@ -49,7 +49,7 @@ IN_TURN = 2
 """Number of templates that serve the same workers in turn.
 
 What the forks of one template share (the address layout, the hash seed) then shows as variation between starts. It is
-too small to be measured (docs/validation.md).
+too small to be measured (docs/tables/processes.md).
 """
 STARTS_A_TEMPLATE = 6
 MOST_KINDS = 3

@@ -2,8 +2,8 @@
 
 All of it has mean zero in log step time or, on cores, the same mean for targets on the same cores. So the truth of two
 noiseless curves is what a sweep of targets with equal places should find. The figures of :data:`QUIET_MACHINE` and
-:data:`BUSY_MACHINE` reproduce two equal targets on two cores of a virtual machine (docs/validation.md, The simulated
-machines; tests/test_simulated_noise.py checks them).
+:data:`BUSY_MACHINE` reproduce two equal targets on two cores of a virtual machine (docs/tables/simulated_machines.md;
+tests/test_simulated_noise.py checks them).
 """
 
 from __future__ import annotations

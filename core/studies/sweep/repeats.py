@@ -2,7 +2,7 @@
 
 A run's interval holds for the minutes of the run: it includes the differences between its worker processes, but not
 those of the machine on another day, or after another program has come or gone (measured: benchmarks/seconds.py,
-docs/validation.md).
+docs/tables/speed.md).
 """
 
 from __future__ import annotations

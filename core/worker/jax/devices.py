@@ -24,7 +24,7 @@ THREADS_A_LOGICAL_CPU = 4
 """Threads of XLA's pool per logical device.
 
 Each device's all-reduce holds one until the last device has arrived: with too few the devices deadlock. The number was
-found by experiment (docs/validation.md).
+found by experiment (docs/tables/scaling.md).
 """
 
 
