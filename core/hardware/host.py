@@ -36,8 +36,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class FitCost(Cost):
-    """What the loop of ``fit`` (for inference ``predict``) itself adds to a step, with its source, since a host study
-    does not measure it.
+    """The cost that the loop of ``fit`` (for inference ``predict``) itself adds to a step, and its source.
+
+    A host study does not measure it.
     """
 
     source: str
